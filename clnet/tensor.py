@@ -463,8 +463,8 @@ class Tensor:
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
         walk_back(
-            self,
-            root_gradient("backward", self, gradient),
+            [self],
+            [root_gradient("backward", self, gradient)],
             wanted,
             seen,
             retain_graph=create_graph if retain_graph is None else retain_graph,

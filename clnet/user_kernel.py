@@ -15,7 +15,7 @@ from .kernels.template import render_source
 from .kernels.user_source import Parameter, UserSource
 from .ops.machinery.function import Arrays, Function, apply
 from .tensor import Tensor
-from .values.arguments import checked, integer, is_tensor, number, shown
+from .values.arguments import checked, integer, is_sequence, is_tensor, number, shown
 from .values.dtypes import Kind
 from .values.shapes import Shape, round_up
 
@@ -210,6 +210,7 @@ class UserKernel:
         """A shape for each result."""
         results = [p.name for p in self._source.parameters if p.written]
         given = tensors[0].shape if shape is None else shape
+        given = given if is_sequence(given) else [given]
         one = not given or not isinstance(given[0], Sequence)
         several: list[Any] = [given] if one else list(given)
         if shape is None:

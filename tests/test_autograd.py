@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -375,3 +376,28 @@ def test_early_free_lowers_the_peak_of_a_deep_chain(without_collector):
     # A value and a gradient for each layer, or one of both.
     assert held > 2 * depth
     assert freed < depth + 6
+
+
+def test_backward_of_several_tensors_is_one_walk():
+    p = clnet.ones(2, requires_grad=True)
+    calls = []
+    p.register_post_accumulate_grad_hook(lambda t: calls.append(t.grad.tolist()))
+    y = p * clnet.tensor([2.0, 3.0])
+    clnet.autograd.backward([y[0], y[1], (y * y).sum()], [None, clnet.tensor(10.0), None])
+    assert calls == [[10.0, 48.0]]
+    assert p.grad.tolist() == calls[0]
+
+
+def test_a_hook_of_a_leaf_may_wait_for_a_thread_that_computes():
+    p = clnet.ones(2, requires_grad=True)
+    found = []
+
+    def hook(leaf):
+        thread = threading.Thread(target=lambda: found.append((leaf.grad + 1).tolist()))
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+
+    p.register_post_accumulate_grad_hook(hook)
+    (p * 2).sum().backward()
+    assert found == [[3.0, 3.0]]

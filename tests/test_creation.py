@@ -38,6 +38,10 @@ def test_arange_is_pytorchs(args):
     assert (x.shape, x.numpy().dtype) == (expected.shape, expected.dtype)
 
 
+def test_a_step_beyond_the_dtype_leaves_the_first_number():
+    assert clnet.arange(7, 9, 1e300).tolist() == [7.0]
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "float16", "bfloat16", "float32"])
 def test_arange_in_other_dtypes(dtype):
     x = clnet.arange(3, 9, 2, dtype=getattr(clnet, dtype))

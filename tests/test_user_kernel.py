@@ -70,6 +70,7 @@ def test_it_computes_on_tensors_and_views_of_any_layout(saxpy):
         assert z.is_contiguous()
         np.testing.assert_array_equal(z.numpy(), 2.5 * x.numpy() + y.numpy())
     assert saxpy(whole, whole, 1, 24, shape=(2, 12)).shape == (2, 12)
+    assert saxpy(whole, whole, 1, 24, shape=24).shape == (24,)
     assert saxpy(whole, whole, 1, 0, shape=(0,)).numel() == 0
     assert repr(saxpy) == "clnet.kernel(saxpy: x, y, a, n, z)"
 
@@ -132,16 +133,16 @@ def test_the_source_may_be_a_template_and_hold_several_kernels():
 
 def test_numbers_have_the_range_of_their_parameter():
     source = """
-    __kernel void filled(__global const uchar *x, const uchar a, unsigned int b, short c, ulong d,
-                         __global long *y)
-    { y[get_global_id(0)] = (long)x[get_global_id(0)] + a + b + c + (long)d; }"""
+    __kernel void filled(__global const uchar *x, const uchar x_offset, unsigned int b,
+                         short c, ulong d, __global long *y)
+    { y[get_global_id(0)] = (long)x[get_global_id(0)] + x_offset + b + c + (long)d; }"""
     kernel = clnet.kernel(source)
     x = clnet.tensor([True, False])
     assert kernel(x, 255, 2**32 - 1, -5, 7, local_size=1).tolist() == [2**32 + 257, 2**32 + 256]
     for wrong in ((256, 0, 0, 0), (-1, 0, 0, 0), (0, -1, 0, 0), (0, 0, 2**15, 0), (0, 0, 0, -1)):
         with pytest.raises(ArgumentError, match="is from"):
             kernel(x, *wrong)
-    with pytest.raises(DtypeError, match="a is a whole number"):
+    with pytest.raises(DtypeError, match="x_offset is a whole number"):
         kernel(x, 1.5, 0, 0, 0)
 
 

@@ -286,19 +286,19 @@ def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> 
 
 
 def walk_back(
-    root: Any,
-    grad: Any,
+    roots: Sequence[Any],
+    grads: Sequence[Any],
     wanted: set[int] | None,
     seen: set[int],
     *,
     retain_graph: bool,
     create_graph: bool,
 ) -> None:
-    """``backward``: add the gradient of one tensor to those of leaves.
+    """``backward``: add the gradients of tensors to those of leaves, in one walk.
 
     Args:
-        root: where the walk begins.
-        grad: the gradient there.
+        roots: where the walk begins.
+        grads: the gradient of each.
         wanted: the ``id`` of the leaves that are meant; None: all.
         seen: as :func:`add_to_leaf` takes it.
         retain_graph: keep what the nodes saved.
@@ -312,8 +312,8 @@ def walk_back(
     after: list[Callable[[], None]] = []
     with mode.using(after_backward=after):
         found = run_backward(
-            [root],
-            [grad],
+            roots,
+            grads,
             targets=None,
             retain_graph=retain_graph,
             create_graph=create_graph,
@@ -349,8 +349,9 @@ def add_to_leaves(
             for leaf, grad in chosen:
                 if leaf.device is device:
                     add_to_leaf(leaf, grad, seen, create_graph=create_graph)
-                    if leaf.hooks is not None:
-                        leaf.hooks.accumulated(leaf)
+    for leaf, _ in chosen:  # without the lock: a hook may wait for a thread that takes it
+        if leaf.hooks is not None:
+            leaf.hooks.accumulated(leaf)
 
 
 def run_backward(

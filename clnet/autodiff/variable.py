@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import checked_class, require_tensors
 from ..values.plain import is_sequence, shown
+from .tape import root_gradient, walk_back
 
 __all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
 
@@ -73,9 +74,20 @@ def backward(
     if not is_sequence(grads) or len(grads) != len(roots):
         law = "grad_tensors are a gradient or None for each tensor"
         raise ArgumentError("backward", law, tensors=len(roots), grad_tensors=shown(grads))
-    for k, (root, grad) in enumerate(zip(roots, grads, strict=True)):
-        keep = retain_graph or k < len(roots) - 1 or (retain_graph is None and create_graph)
-        root.backward(grad, retain_graph=keep, create_graph=create_graph, inputs=inputs)
+    listed = [inputs] if isinstance(inputs, Tensor) else inputs
+    if listed is not None:
+        listed = tuple(listed) if isinstance(listed, Iterable) else (listed,)
+        require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
+    given = [grad for grad in grads if grad is not None]
+    require_tensors("backward", **{f"grad_tensors[{k}]": grad for k, grad in enumerate(given)})
+    walk_back(
+        roots,
+        [root_gradient("backward", root, grad) for root, grad in zip(roots, grads, strict=True)],
+        None if listed is None else {id(x) for x in listed},
+        {id(grad.array.storage) for grad in given},
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+    )
 
 
 class set_detect_anomaly:  # noqa: N801 - PyTorch's name

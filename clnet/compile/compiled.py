@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Device, current_device
-from ..errors import DeviceError, DtypeError, TraceError
+from ..errors import ArgumentError, DeviceError, DtypeError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
@@ -302,7 +302,7 @@ def compile(  # noqa: A001 - PyTorch's name
         dynamic: taken: every shape has a plan of its own.
         backend: taken: there is one.
         mode: taken.
-        options: taken.
+        options: taken; one of both at most.
         disable: give the function as it is.
         passes: what rewrites the trace before it is planned; with none, every op stays a launch of
             its own, as in eager.
@@ -321,6 +321,8 @@ def compile(  # noqa: A001 - PyTorch's name
         >>> twice(clnet.ones(3)).tolist()
         [2.0, 2.0, 2.0]
     """
+    if mode is not None and options is not None:
+        raise ArgumentError("compile", "one of mode and options is given", mode=mode)
     if model is None:
         return lambda function: compile(
             function, disable=disable, passes=passes, recompute=recompute

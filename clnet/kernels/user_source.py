@@ -1,8 +1,8 @@
 """OpenCL C that a user writes: its kernel's parameters, and its text as the queue launches it.
 
 A kernel of ours has ``const long x_offset`` behind each pointer ``x``, where its elements begin. A
-user's is given it here: the parameter is added, and the body begins with ``x += x_offset;``, on the
-same line, so that the compiler's messages count the user's lines.
+user's is given it here: a parameter ``offset_of_x_`` is added, and the body begins with
+``x += offset_of_x_;``, on the same line, so that the compiler's messages count the user's lines.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class UserSource:
         self.parameters = tuple(_parameter(self.name, text.strip()) for text in texts)
         pointers = [p.name for p in self.parameters if p.pointer]
         listed = ", ".join(p.declared for p in self.parameters)
-        begins = "".join(f" {p} += {p}_offset;" for p in pointers)
+        begins = "".join(f" {p} += offset_of_{p}_;" for p in pointers)
         attributes = head["attributes"] or ""
         lines = "\n" * source[head.start() : head.end()].count("\n")
         self._text = (
@@ -155,7 +155,6 @@ def _parameter(kernel: str, text: str) -> Parameter:
     space = "__constant" if {"constant", "__constant"} & set(before) else "__global"
     written = space == "__global" and "const" not in before
     restrict = "restrict " if {"restrict", "__restrict"} & set(words) else ""
-    declared = (
-        f"{space} {'' if written else 'const '}{ctype} *{restrict}{name}, const long {name}_offset"
-    )
+    kind = ctype if written else f"const {ctype}"
+    declared = f"{space} {kind} *{restrict}{name}, const long offset_of_{name}_"
     return Parameter(name, _NUMBERS[ctype], unsigned, True, written, declared)

@@ -23,6 +23,7 @@ from .packed import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
 States = tuple[Tensor, ...]
+_MOST_LAYERS = 2**16
 
 
 _USUAL = {
@@ -69,6 +70,10 @@ class _Recurrent(Module):
                 input_size=input_size,
                 hidden_size=hidden_size,
                 num_layers=num_layers,
+            )
+        if num_layers > _MOST_LAYERS:
+            raise ArgumentError(
+                name, f"there are at most {_MOST_LAYERS} layers", num_layers=num_layers
             )
         if not 0 <= dropout <= 1:
             raise ArgumentError(name, "dropout lies in [0, 1]", dropout=dropout)

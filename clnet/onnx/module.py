@@ -1,4 +1,4 @@
-"""A model as a module: its floating initialisers are parameters, its other constants buffers."""
+"""A model as a module: floating initialisers are parameters, but for settings and statistics."""
 
 from __future__ import annotations
 

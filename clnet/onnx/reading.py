@@ -14,13 +14,23 @@ from .program import Context, Missing, build, missing_text
 __all__ = ["load"]
 
 _LARGEST = 2**31 - 1  # bytes of a protobuf message
+# Inputs that no training changes: sizes, bounds, running statistics.
+_SETTINGS = {
+    "BatchNormalization": (3, 4),
+    "Clip": (1, 2),
+    "OneHot": (1, 2),
+    "Pad": (1, 2, 3),
+    "Resize": (1, 2, 3),
+    "Upsample": (1,),
+}
 
 
 def load(path: Any) -> ImportedModule:
     """Read a model.
 
-    Initialisers of floating types are parameters, trainable as they are. Nothing runs before all
-    nodes are known to have a handler (:func:`clnet.onnx.handler` adds them).
+    Initialisers of floating types are parameters, trainable as they are; numbers without axes,
+    running statistics of batch norms, scales, bounds and paddings are constants. Nothing runs
+    before all nodes are known to have a handler (:func:`clnet.onnx.handler` adds them).
 
     Args:
         path: a file, its bytes, or an ``onnx.ModelProto``. External data is read from the file's
@@ -37,7 +47,12 @@ def load(path: Any) -> ImportedModule:
     model, folder = _model(path)
     graph = model.graph
     arrays = protos.initialisers(graph, folder)
-    weights = {n: a for n, a in arrays.items() if a.dtype.name in _TRAINABLE}
+    settings = _settings(graph.node)
+    weights = {
+        n: a
+        for n, a in arrays.items()
+        if a.dtype.name in _TRAINABLE and a.ndim and n not in settings
+    }
     constants = {n: Known(a) for n, a in arrays.items() if n not in weights}
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     missing = Missing()
@@ -63,6 +78,16 @@ def load(path: Any) -> ImportedModule:
 
 
 _TRAINABLE = {"float16", "float32", "float64", "bfloat16"}
+
+
+def _settings(nodes: Any) -> set[str]:
+    """Names of what nodes read as a setting."""
+    return {
+        node.input[place]
+        for node in nodes
+        for place in _SETTINGS.get(node.op_type, ())
+        if place < len(node.input)
+    }
 
 
 def _model(path: Any) -> tuple[Any, Path | None]:

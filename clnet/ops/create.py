@@ -91,7 +91,8 @@ class Arange(Function):
         return (Array.abstract((self.n,), self.dtype, self.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return kernels.arange(target, outputs[0], self.start, self.step)
+        step = self.step if self.n > 1 else type(self.step)()  # 0 times an infinite one is NaN
+        return kernels.arange(target, outputs[0], self.start, step)
 
 
 class Eye(Function):

@@ -63,13 +63,16 @@ def _complex_solve(a: Any, b: Any) -> Any:
 def _rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     """Of lengths that stay 1: what changes them is taken off."""
     (values, vectors), (g_values, g_vectors) = results, grads
-    ones = diag(real(values).detach().new_ones(values.shape[-1]))
     back = turned(conj(vectors))
-    inner = matmul(back, g_vectors)
-    lengths = unsqueeze(total(real(inner) * ones, -2), -2)
-    inner = inner - matmul(back, vectors) * lengths
-    gaps = conj(unsqueeze(values, -2) - unsqueeze(values, -1))
-    inner = div(inner, gaps + ones) * (1 - ones) + diag_of(g_values)
+    inner: Any = None if g_values is None else diag_of(g_values)
+    if g_vectors is not None:
+        ones = diag(real(values).detach().new_ones(values.shape[-1]))
+        turns = matmul(back, g_vectors)
+        lengths = unsqueeze(total(real(turns) * ones, -2), -2)
+        turns = turns - matmul(back, vectors) * lengths
+        gaps = conj(unsqueeze(values, -2) - unsqueeze(values, -1))
+        turns = div(turns, gaps + ones) * (1 - ones)
+        inner = turns if inner is None else inner + turns
     return (_complex_solve(back, matmul(inner, back)),)
 
 
@@ -105,7 +108,7 @@ def eig(x: Tensor) -> ComplexEigen:
     Source: B. Parlett and C. Reinsch; G. Peters and J. Wilkinson, Handbook for Automatic
     Computation II, contributions 13 and 15, 1971.
     """
-    found = derived("eig", _rule, (x,), _eigen("eig", x, vectors=True))
+    found = derived("eig", _rule, (x,), _eigen("eig", x, vectors=True), partial=True)
     return ComplexEigen(*found)
 
 

@@ -49,7 +49,13 @@ class LRScheduler:
         self.base_lrs = [
             float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
         ]
+        found = [group["lr"] for group in optimizer.param_groups]
         self._apply()
+        if not self._carries or self._written():
+            return
+        for group, base, rate in zip(optimizer.param_groups, self.base_lrs, found, strict=True):
+            if isinstance(rate, float | int) and rate != base:  # another scheduler's
+                group["lr"] = rate * group["lr"] / base if base else rate
 
     def _take_last_epoch(self, last_epoch: int) -> None:
         """Go on behind so many steps, as PyTorch's ``last_epoch``; -1: from the start.
@@ -278,8 +284,11 @@ class CosineAnnealingLR(LRScheduler):
         """Its distance from the lowest rate is changed by the same factor."""
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # there it is 0
             return found + rate - self.eta_min
-        factor = (rate - self.eta_min) / (before - self.eta_min)
-        return self.eta_min + (found - self.eta_min) * factor
+        height, above = (
+            1 + math.cos(math.pi * steps / self.T_max)
+            for steps in (self.last_epoch, self.last_epoch - 1)
+        )
+        return self.eta_min + (found - self.eta_min) * height / above
 
 
 class LinearLR(LRScheduler):

@@ -251,7 +251,8 @@ class World:
         own.Barrier()
         _forget_files()
         self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
-        self._hook, sys.excepthook = sys.excepthook, self._ended_by
+        if own.size > 1:  # nobody waits for a process that is alone
+            self._hook, sys.excepthook = sys.excepthook, self._ended_by
         atexit.register(self.end)
 
     def part(self, ranks: Sequence[int], seconds: float | None) -> Group | None:
@@ -285,7 +286,8 @@ class World:
         if group is None:
             return
         atexit.unregister(self.end)
-        sys.excepthook = self._hook
+        if self._hook is not None:
+            sys.excepthook, self._hook = self._hook, None
         self.groups.clear()
         group.leave(call)
 

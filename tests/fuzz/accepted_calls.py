@@ -4,6 +4,12 @@ from __future__ import annotations
 
 ACCEPTED_CALLS = (
     (
+        "options of compile are taken, whatever they are",
+        r"\bcompile\(.*options=",
+        r"Boolean value of Tensor",
+        "m.compile(model=lambda a=1, *b: a * 2, options=w3)",
+    ),
+    (
         "of two bounds one may be a number",
         r"(clip|clamp)_?\(",
         r"received an invalid combination",

@@ -273,3 +273,27 @@ def test_shapes_that_the_data_does_not_fill_are_refused(perceptron, dims):
     model.graph.initializer[0].dims.extend(dims)
     with pytest.raises(OnnxError, match=r"fills its shape|0 or more|cannot be read"):
         load(model)
+
+
+def test_settings_and_statistics_are_no_parameters():
+    weights = {
+        "scale": np.ones(2, np.float32),
+        "bias": np.zeros(2, np.float32),
+        "mean": np.array([1.0, 2.0], np.float32),
+        "var": np.array([4.0, 9.0], np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        "power": np.array(2.0, np.float32),
+    }
+    nodes = [
+        node("BatchNormalization", "x scale bias mean var", "n", epsilon=0.0),
+        helper.make_node("Resize", ["n", "", "scales"], ["r"], mode="nearest"),
+        node("Pow", "r power", "y"),
+    ]
+    module = load(made(nodes, [("x", [1, 2, 2, 2])], ["y"], weights))
+    assert sorted(name for name, _ in module.named_parameters()) == ["bias", "scale"]
+    x = RNG.normal(size=(1, 2, 2, 2)).astype(np.float32)
+    normed = (x - [[[[1]], [[2]]]]) / [[[[2]], [[3]]]]
+    wanted = np.repeat(np.repeat(normed, 2, 2), 2, 3) ** 2
+    for run in (module, clnet.compile(module)):
+        y = run(clnet.tensor(x))
+        np.testing.assert_allclose(y.detach().numpy(), wanted, rtol=1e-5, atol=1e-6)

@@ -108,3 +108,9 @@ def test_errors():
         linalg.eig(clnet.ones(2, 3))
     with pytest.raises(DtypeError, match="matrices are float32 or float64"):
         linalg.eigvals(clnet.ones(2, 2, dtype=clnet.float16))
+
+
+def test_equal_values_have_gradients_where_no_vector_is_asked_for():
+    x = clnet.eye(3).requires_grad_()
+    clnet.linalg.eigvals(x).real.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.eye(3), atol=1e-6)

@@ -179,3 +179,53 @@ def test_a_changed_rate_is_carried_and_kept_in_the_state():
         if k <= 4:  # behind the lowest rate PyTorch goes up as from the base rate
             assert rate == pytest.approx(0.05 * (1 + np.cos(np.pi * k / 4)) / 2, abs=1e-12)
         assert again.param_groups[0]["lr"] == rate
+
+
+CHAINED = (
+    lambda m, o: m.LinearLR(o, 0.1, total_iters=3),
+    lambda m, o: m.ExponentialLR(o, 0.9),
+    lambda m, o: m.ConstantLR(o, 0.5, 2),
+    lambda m, o: m.CosineAnnealingLR(o, 4, 0.01),
+    lambda m, o: m.StepLR(o, 2, 0.5),
+)
+
+
+def chained_rates(torch, first, second):
+    """Rates of six steps of two schedulers of one optimiser."""
+    if torch is None:
+        p = clnet.nn.Parameter(clnet.zeros(1))
+        optimizer, module = clnet.optim.SGD([p], lr=1.0), lr_scheduler
+    else:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+        module = torch.optim.lr_scheduler
+    schedulers = [first(module, optimizer), second(module, optimizer)]
+    rates = []
+    for _ in range(7):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    return rates
+
+
+def test_schedulers_of_one_optimizer_multiply():
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    for first in CHAINED:
+        for second in CHAINED:
+            expected = chained_rates(torch, first, second)
+            np.testing.assert_allclose(chained_rates(None, first, second), expected, rtol=1e-6)
+
+
+def test_a_warm_up_beside_a_decay():
+    rates = chained_rates(None, *CHAINED[:2])
+    expected = [0.1, 0.4 * 0.9, 0.7 * 0.9**2, 0.9**3, 0.9**4, 0.9**5, 0.9**6]
+    np.testing.assert_allclose(rates, expected)
+
+
+def test_a_cosine_from_its_lowest_rate_goes_on_from_another():
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.zeros(1))], lr=0.1)
+    scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 10, eta_min=0.1)
+    optimizer.param_groups[0]["lr"] = 0.5
+    scheduler.step()
+    rate = 0.1 + 0.4 * (1 + np.cos(np.pi / 10)) / 2
+    np.testing.assert_allclose(optimizer.param_groups[0]["lr"], rate)

@@ -55,7 +55,7 @@ class SyncBatchNorm(BatchNorm):
         axes = [0, *range(2, x.ndim)]
         shape = [1, self.num_features, *(1 for _ in x.shape[2:])]
         wide = x.to(float32) if x.dtype.itemsize < float32.itemsize else x
-        number = ops.full_like(wide.detach().flatten()[:1], x.numel() // self.num_features)
+        number = wide.detach().new_full((1,), x.numel() // self.num_features)
         sums = all_reduce(ops.cat([wide.sum(axes), number]), group=self.process_group)
         total = sums[self.num_features :].detach()
         mean = sums[: self.num_features] / total
