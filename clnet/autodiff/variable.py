@@ -65,7 +65,8 @@ def backward(
     Raises:
         GradientError: as ``Tensor.backward``.
     """
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    several = isinstance(tensors, Iterable) and not isinstance(tensors, Tensor)
+    roots: list[Any] = list(tensors) if several else [tensors]
     for root in roots:
         require_tensors("backward", tensors=root)
     grads: Any = grad_tensors

@@ -156,6 +156,12 @@ def normalized(rank: int, size: int) -> None:
     gradient = synced[0].weight.grad.clone()
     dist.all_reduce(gradient)
     np.testing.assert_allclose(gradient.numpy(), alone.weight.grad.numpy(), **close)
+    # A rank may have nothing of the batch.
+    synced = nn.SyncBatchNorm(3)
+    y = synced(x[:0] if rank else x)
+    assert y.shape == (0 if rank else len(x), 3, 5)
+    mean = 0.1 * x.numpy().mean((0, 2))
+    np.testing.assert_allclose(synced.running_mean.numpy(), mean, **close)
     # Buffers of other ranks give way to the first one's.
     model = DDP(nn.Sequential(nn.BatchNorm1d(3)))
     model.module[0].running_mean.fill_(rank + 1.0)
