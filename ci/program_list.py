@@ -21,6 +21,7 @@ class Program:
         inputs: gives a model's, a loss's or a metric's inputs.
         tolerance: relative to the largest element.
         double: compared in float64, where float32 leaves too few digits to tell right from wrong.
+        sizes: of an optimiser's network: inputs, hidden values, outputs.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Program:
     inputs: Callable[[np.random.Generator], list[np.ndarray]] | None = None
     tolerance: float = 1e-4
     double: bool = False
+    sizes: tuple[int, int, int] = (7, 5, 3)
 
     @property
     def title(self) -> str:
@@ -38,15 +40,21 @@ class Program:
 
 
 def optimiser(
-    package: str, name: str, *, tolerance: float = 1e-4, double: bool = False, **settings: Any
+    package: str,
+    name: str,
+    *,
+    tolerance: float = 1e-4,
+    double: bool = False,
+    sizes: tuple[int, int, int] = (7, 5, 3),
+    **settings: Any,
 ) -> Program:
-    """A program that is an optimiser, with settings."""
+    """A program that is an optimiser, with settings; the others as a :class:`Program` has them."""
 
     def make(library: Any, module: Any, parameters: Any) -> Any:
         del library
         return getattr(module, name)(parameters, **settings)
 
-    return Program("optimisers", package, name, make, tolerance=tolerance, double=double)
+    return Program("optimisers", package, name, make, None, tolerance, double, sizes)
 
 
 def model(
@@ -217,7 +225,14 @@ _PYTORCH_OPTIMIZER = (
 )
 # Left out: those that draw random numbers (the libraries' differ) or want more than parameters.
 _NEEDS = {"Ranger21": {"num_iterations": 10}, "AdaLOMO": None, "LOMO": None}
-_NEEDS |= {"SOAP": {"double": True}, "SPlus": {"double": True}}  # turned by a basis of eigenvectors
+_SQUARE = {"double": True, "sizes": (5, 5, 5)}
+"""For steps taken in a basis of eigenvectors of ``g @ g.T``.
+
+Where ``g`` has fewer columns than rows, that product has the eigenvalue 0 several times, and any
+basis of those vectors is right: which one comes is decided by rounding, and signs and moments taken
+in it differ by as much as they are. Square gradients have no such vectors.
+"""
+_NEEDS |= {"SOAP": _SQUARE, "SPlus": _SQUARE}
 _FURTHER = (
     ("lion_pytorch", "Lion"),
     ("adabelief_pytorch", "AdaBelief"),

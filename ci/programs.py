@@ -197,11 +197,12 @@ def _host_exact(x: Any) -> np.ndarray:
 def steps_of_optimiser(library: Any, program: Program, module: Any) -> dict[str, np.ndarray]:
     """Parameters of a small network after each step of an optimiser."""
     rng = np.random.default_rng(0)
-    shapes = {"a": (7, 5), "b": (5,), "c": (5, 3)}
+    n, hidden, outputs = program.sizes
+    shapes = {"a": (n, hidden), "b": (hidden,), "c": (hidden, outputs)}
     kind = np.float64 if program.double else np.float32
     host = {n: rng.standard_normal(s).astype(kind) * 0.5 for n, s in shapes.items()}
-    x = library.tensor(rng.standard_normal((11, 7)).astype(kind))
-    y = library.tensor(rng.standard_normal((11, 3)).astype(kind))
+    x = library.tensor(rng.standard_normal((11, n)).astype(kind))
+    y = library.tensor(rng.standard_normal((11, outputs)).astype(kind))
     weights = {n: library.nn.Parameter(library.tensor(v)) for n, v in host.items()}
     optimizer = program.make(library, module, list(weights.values()))
     if hasattr(optimizer, "train"):
@@ -210,8 +211,8 @@ def steps_of_optimiser(library: Any, program: Program, module: Any) -> dict[str,
 
     def closure() -> Any:
         optimizer.zero_grad()
-        hidden = (x @ weights["a"] + weights["b"]).tanh()
-        loss = ((hidden @ weights["c"] - y) ** 2).mean()
+        between = (x @ weights["a"] + weights["b"]).tanh()
+        loss = ((between @ weights["c"] - y) ** 2).mean()
         loss.backward()
         return loss
 
