@@ -172,7 +172,6 @@ def test_what_is_not_here_says_what_to_do():
     for refused, remedy in (
         (lambda: clnet.cuda.graph(clnet.cuda.CUDAGraph()).__enter__(), r"clnet\.compile"),
         (lambda: clnet.overrides.TorchFunctionMode().__enter__(), "hooks"),
-        (lambda: clnet.autograd.graph.save_on_cpu().__enter__(), r"clnet\.checkpoint"),
         (lambda: clnet.autograd.forward_ad.make_dual(1, 2), r"func\.jvp"),
         (lambda: clnet.distributed.device_mesh.DeviceMesh(), "one process"),
     ):

@@ -11,7 +11,7 @@ from ..face.attribute import WORDS
 from ..ops.machinery.function import Function as Op
 from ..tensor import Tensor
 from ..values import mode
-from .tape import Kept, Node, version_of
+from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -182,7 +182,7 @@ def _on_tape(
     arrays = [x.array for x in outputs]
     node = Node(function, inputs, tuple(wanted[i] for i in places), arrays, Tensor)
     for i, x in enumerate(others, len(inputs)):
-        node.kept_inputs[i] = Kept(x, version_of(x.array.storage))
+        node.keep(i, x)
     without, ctx.non_differentiable = {id(x) for x in ctx.non_differentiable}, ()
     return [
         Tensor(x.array, node, k)

@@ -61,7 +61,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     start = next_sequence()
     tensors = [x for x in args if isinstance(x, Tensor)]
     inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
-    with mode.using(draws=segment.draws, autocast=now.autocast and now.autocast.apart()):
+    apart = now.autocast and now.autocast.apart()
+    with mode.using(draws=segment.draws, autocast=apart, saved_hooks=None):
         result = segment.run(inside)
     outputs = _tensors(result)
     leaves = _leaves(outputs, start, exclude=inside)
@@ -169,6 +170,7 @@ class Recomputed(Function):
     """A checkpointed function on the tape: tensors it was given, then leaves that it uses."""
 
     takes_complex = True
+    packs_saved = False  # leaves are known again by who they are
 
     segment: _Segment
     num_tensors: int

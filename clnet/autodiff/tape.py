@@ -20,6 +20,7 @@ from ..ops.shape import alias
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
+from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
@@ -28,21 +29,6 @@ _own_version = attrgetter("version")
 
 Finish = Callable[[Any, Any, set[int]], None]
 """Takes a leaf, its whole gradient, and the ``id`` of storages that somebody else may hold."""
-
-
-class Kept(NamedTuple):
-    """A tensor saved for backward and the version its storage had."""
-
-    tensor: Any
-    version: int
-
-
-class Edge(NamedTuple):
-    """Where a gradient goes: output ``index`` of a node, or a leaf tensor."""
-
-    node: Node | None
-    index: int
-    leaf: Any
 
 
 class SavedTensors(NamedTuple):
@@ -100,11 +86,24 @@ class Node:
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:
             save_inputs = range(len(inputs))
+        self.kept_inputs: dict[int, Any]
+        self.kept_outputs: dict[int, Any]
+        if now.saved_hooks is not None and function.packs_saved:
+            self.kept_inputs = {i: pack(inputs[i]) for i in save_inputs}
+            self.kept_outputs = {k: pack(tensor_type(outputs[k])) for k in save_outputs}
+            return
         self.kept_inputs = {
             i: Kept(_without_source(inputs[i]), version(inputs[i].array.storage))
             for i in save_inputs
         }
         self.kept_outputs = {k: Kept(outputs[k], version(outputs[k].storage)) for k in save_outputs}
+
+    def keep(self, place: int, tensor: Any) -> None:
+        """Save one more tensor, as an input's place behind the inputs'."""
+        if mode.current().saved_hooks is not None:
+            self.kept_inputs[place] = pack(tensor)
+        else:
+            self.kept_inputs[place] = Kept(tensor, version_of(tensor.array.storage))
 
     def unpack(self) -> SavedTensors:
         """The saved tensors; outputs are made anew, on the tape where they were.
@@ -120,6 +119,8 @@ class Node:
                 remedy="Pass retain_graph=True to the earlier one",
             )
         for kept in (*kept_inputs.values(), *kept_outputs.values()):
+            if kept.version is None:  # packed: nobody else holds it
+                continue
             array = getattr(kept.tensor, "array", kept.tensor)
             version = version_of(array.storage)
             if version != kept.version:
@@ -131,8 +132,16 @@ class Node:
                     version=version,
                     remedy="Change a clone() instead",
                 )
-        outputs = {k: self.tensor_type(kept.tensor, self, k) for k, kept in kept_outputs.items()}
-        inputs = {i: kept.tensor for i, kept in kept_inputs.items()}
+        outputs = {
+            k: self.tensor_type(
+                kept.tensor if kept.version is not None else unpacked(kept).array, self, k
+            )
+            for k, kept in kept_outputs.items()
+        }
+        inputs = {
+            i: kept.tensor if kept.version is not None else unpacked(kept)
+            for i, kept in kept_inputs.items()
+        }
         return SavedTensors(inputs, outputs, self.input_specs)
 
     def release(self) -> None:
@@ -157,13 +166,6 @@ def version_of(storage: Any) -> int:
 def next_sequence() -> int:
     """A number larger than those of all nodes so far, and smaller than those of later ones."""
     return next(_SEQUENCE)
-
-
-def edge_of(tensor: Any) -> Edge:
-    """Where the gradient of a tensor goes."""
-    if tensor.node is None:
-        return Edge(None, 0, tensor)
-    return Edge(tensor.node, tensor.index, None)
 
 
 def leaves_behind(tensors: Sequence[Any]) -> list[Any]:

@@ -1,12 +1,14 @@
 """Optimisers and learning-rate schedules."""
 
 from . import lr_scheduler, swa_utils
+from .adafactor import Adafactor
 from .adam import Adam, AdamW, SparseAdam
 from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
 from .asgd import ASGD
 from .layerwise import LARS, Lamb
 from .lbfgs import LBFGS
+from .muon import Muon
 from .optimizer import Optimizer
 from .rmsprop import RMSprop
 from .rprop import Rprop
@@ -18,11 +20,13 @@ __all__ = [
     "LBFGS",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
     "Lamb",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

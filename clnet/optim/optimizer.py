@@ -184,6 +184,11 @@ class Optimizer:
         """Names of the tensors that are kept for each parameter of a group, zeros at first."""
         return ()
 
+    def names_of(self, p: Tensor, group: Group) -> tuple[str, ...]:
+        """:meth:`state_names` of one parameter: another shape may be kept otherwise."""
+        del p
+        return self.state_names(group)
+
     def settings(self, group: Group, num_steps: int) -> dict[str, float]:
         """Numbers that follow from the settings, for scalars of :meth:`body`.
 
@@ -427,7 +432,7 @@ class Optimizer:
         return {name: zeros_like(p.detach()) for name in self.state_names(group)}
 
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
-        own, names = self.state[p], self.state_names(group)
+        own, names = self.state[p], self.names_of(p, group)
         missing = [name for name in names if name not in own]
         before_all = missing and self._num_steps[id(p)] == 0  # as where a scheduler cycles momentum
         if id(p) in self._shapeless or before_all:  # when it was added; of a lazy layer

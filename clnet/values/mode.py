@@ -30,6 +30,7 @@ class Mode:
         parametrized: tensors that parametrizations computed, to be read again, or None.
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
         autocast: what :mod:`clnet.ops.machinery.autocast` casts operands by, or None.
+        saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
     """
@@ -47,6 +48,7 @@ class Mode:
     parametrized: dict[Any, Any] | None = None
     abstract: bool = False
     autocast: Any = None
+    saved_hooks: tuple[Any, Any] | None = None
     after_backward: list[Any] | None = None
     debug: bool = SETTINGS.debug
 

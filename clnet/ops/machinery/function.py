@@ -55,6 +55,7 @@ class Function:
         elementwise: whether each element of an input is read only to write the outputs' elements at
             its place, and before that: an output may then lie where an input of its layout lay.
         takes_complex: whether it takes complex inputs as they are, because it only moves elements.
+        packs_saved: whether hooks may see, and give back otherwise, what is saved for backward.
         repeats: whether equal settings give equal launches, which are kept then: what is so of
             settings without numbers whose sign, or kind, equality does not tell.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
@@ -71,6 +72,7 @@ class Function:
     differentiable: ClassVar[tuple[int, ...] | None] = None
     elementwise: ClassVar[bool] = False
     takes_complex: ClassVar[bool] = False
+    packs_saved: ClassVar[bool] = True
     repeats: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
