@@ -131,7 +131,7 @@ class Device:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.name,)
+        return device, (self.name,)
 
     def __enter__(self) -> Device:
         """Make it the current device until the ``with`` block ends."""
@@ -215,9 +215,10 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     """The device of a name; the same object each time.
 
     Args:
-        name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"`` ..., a :class:`Device` (returned as
-            it is), a number (of the GPUs, of all devices where there is none), or None for
-            ``CLNET_DEVICE``, else the first GPU, else the first device.
+        name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"``, ``"pocl:0[1:0]"`` (a part that
+            :meth:`Device.split` gave) ..., a :class:`Device` (returned as it is), a number (of the
+            GPUs, of all devices where there is none), or None for ``CLNET_DEVICE``, else the first
+            GPU, else the first device.
         threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all.
 
     Returns:
@@ -244,6 +245,8 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     wanted = SETTINGS.device if name is None else name
     if isinstance(wanted, str) and wanted.partition(":")[0] == "cuda":
         return _cuda(wanted)
+    if isinstance(wanted, str) and threads is None and wanted.endswith("]"):
+        return _named_part(wanted)
     asked = wanted, SETTINGS.threads if threads is None else threads
     there = _found()
     known = _OPENED.named.get(asked)
@@ -335,12 +338,25 @@ class DeviceName(metaclass=_DeviceClass):
     """
 
 
-def _unpickled(name: str) -> Device:
-    bare, _, inside = name.partition("[")
-    threads, _, part = inside.rstrip("]").partition(":")
-    if part:
-        return _open(select(bare, _found()), int(threads), int(part))
-    return device(bare, threads=int(threads) if threads else None)
+def _named_part(name: str) -> Device:
+    """Some units of a device, by the name that they have.
+
+    Raises:
+        ArgumentError: if the name is none, or there are not so many units.
+    """
+    form = re.fullmatch(r"([a-z]+(?::\d+)?)\[(\d+)(?::(\d+))?\]", name)
+    if form is None:
+        raise ArgumentError(
+            "device", "a part of a device is named like 'pocl:0[2]' or 'pocl:0[2:1]'", name=name
+        )
+    bare, threads = form.group(1), int(form.group(2))
+    if form.group(3) is None:
+        return device(bare, threads=threads)
+    found, part = select(bare, _found()), int(form.group(3))
+    units = found.handle.max_compute_units
+    if not 0 < threads * (part + 1) <= units:
+        raise ArgumentError("device", f"the part lies in {units} units", name=name)
+    return _open(found, threads, part)
 
 
 def traits_for(wanted: DeviceTraits | Device | str | None) -> DeviceTraits:

@@ -273,6 +273,6 @@ def new_group(
         raise DistributedError(
             "new_group", "ranks are some of the world, each once", ranks=ranks, world=world.size()
         )
-    world.runner.do(lambda: world.agree("new_group", op="", shape=tuple(chosen), size=len(chosen)))
+    world.meet(lambda: world.agree("new_group", op="", shape=tuple(chosen), size=len(chosen)))
     made = _WORLD.part(chosen, _seconds(timeout))
     return GroupMember.NON_GROUP_MEMBER if made is None else made

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..errors import ArgumentError, DistributedError
 from ..tensor import Tensor
-from ..values import mode
 from .hosted import checked_tensor, read_only, writable
 from .membership import group_of, mpi_name, root_of
+from .post import Asked, Message
 from .work import Work
 from .world import Group
 
@@ -30,7 +30,8 @@ __all__ = [
     "send",
 ]
 
-_LABEL = np.dtype([("dtype", "S12"), ("size", "i8")])
+# What comes has a number, by which the receiver asks for it: so it needs to know no order.
+_LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("number", "i8")])
 
 
 def isend(
@@ -57,15 +58,18 @@ def isend(
         return None
     place = _other("send", members, dst, group_dst)
 
-    def job() -> None:
-        label = np.array([(x.dtype.name.encode(), x.numel())], _LABEL).view(np.uint8)
-        members.finish(members.direct.Isend(label, place, 2 * tag), "send")
+    number = members.numbered()
+
+    def message() -> Message:
+        label = np.array([(x.dtype.name.encode(), x.numel(), number)], _LABEL).view(np.uint8)
+        announced = members.direct.Isend(label, place, 2 * tag)
         if x.numel():
             with read_only(x) as (host,):
                 raw = host.view(np.uint8)
-                members.finish(members.direct.Isend(raw, place, 2 * tag + 1), "send")
+                yield Asked(members.direct.Isend(raw, place, 2 * number + 1), received=False)
+        yield Asked(announced, received=False)
 
-    return members.sending.begin(job)
+    return members.post.begin("send", message())
 
 
 def irecv(
@@ -92,11 +96,11 @@ def irecv(
     anyone = src is None and group_src is None
     place = mpi_name("ANY_SOURCE") if anyone else _other("recv", members, src, group_src)
 
-    def job() -> int:
+    def message() -> Message:
         label, status = np.empty(1, _LABEL), mpi_name("Status")()
         request = members.direct.Irecv(label.view(np.uint8), place, 2 * tag)
-        members.finish(_Answer(request, status), "recv")
-        sender = status.source
+        yield Asked(request, received=True, status=status)
+        sender, number = status.source, int(label["number"][0])
         sent = (label["dtype"][0].decode(), int(label["size"][0]))
         if sent != (x.dtype.name, x.numel()):
             raise DistributedError(
@@ -107,23 +111,12 @@ def irecv(
                 sender=members.ranks[sender],
             )
         if x.numel():
-            with mode.using(grad=False), writable(x, read=False) as (host,):
+            with writable(x, read=False) as (host,):
                 raw = host.view(np.uint8)
-                members.finish(members.direct.Irecv(raw, sender, 2 * tag + 1), "recv")
+                yield Asked(members.direct.Irecv(raw, sender, 2 * number + 1), received=True)
         return members.ranks[sender]
 
-    return members.receiving.begin(job)
-
-
-class _Answer:
-    """A request that leaves its status where it can be read."""
-
-    def __init__(self, request: Any, status: Any) -> None:
-        self._request, self._status = request, status
-
-    def Test(self) -> bool:  # noqa: N802 - MPI's
-        """Whether it is done."""
-        return self._request.Test(self._status)
+    return members.post.begin("recv", message())
 
 
 def _other(name: str, members: Group, rank: int | None, place: int | None) -> int:
@@ -209,7 +202,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = No
     if members is None:
         return
     _check_places("all_gather_object", members, object_list)
-    object_list[:] = members.runner.do(
+    object_list[:] = members.meet(
         lambda: _after("all_gather_object", members, lambda: members.comm.allgather(obj))
     )
 
@@ -242,7 +235,7 @@ def gather_object(
     root = root_of(name, members, dst, group_dst, first=True)
     if members.rank() == root:
         _check_places(name, members, object_gather_list)
-    found = members.runner.do(
+    found = members.meet(
         lambda: _after(name, members, lambda: members.comm.gather(obj, root), root)
     )
     if object_gather_list is not None and found is not None:
@@ -269,7 +262,7 @@ def broadcast_object_list(
         members.agree(name, root=root, size=len(object_list))
         return members.comm.bcast(given, root)
 
-    object_list[:] = members.runner.do(job)
+    object_list[:] = members.meet(job)
 
 
 def scatter_object_list(
@@ -290,6 +283,6 @@ def scatter_object_list(
         _check_places(name, members, given)
     if not scatter_object_output_list:
         raise ArgumentError(name, "the output list has a place")
-    scatter_object_output_list[0] = members.runner.do(
+    scatter_object_output_list[0] = members.meet(
         lambda: _after(name, members, lambda: members.comm.scatter(given, root), root)
     )

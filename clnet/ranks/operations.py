@@ -64,7 +64,7 @@ def _exchange(group: Group, job: Callable[[], Any], async_op: bool) -> Any:
         with mode.using(grad=False, autocast=None):
             return job()
 
-    return group.runner.begin(outside) if async_op else group.runner.do(outside)
+    return group.meet(outside, begin=async_op)
 
 
 def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:

@@ -19,8 +19,8 @@ class Work:
         job: what is to be done; its result is :meth:`result`'s.
     """
 
-    def __init__(self, job: Callable[[], Any]) -> None:
-        self._job: Callable[[], Any] | None = job
+    def __init__(self, job: Callable[[], Any] | None = None) -> None:
+        self._job = job
         self._done = Event()
         self._result: Any = None
         self._error: BaseException | None = None
@@ -29,9 +29,13 @@ class Work:
         """Do it; what it raises is kept for who waits."""
         job, self._job = self._job, None
         try:
-            self._result = None if job is None else job()
+            self.settle(None if job is None else job())
         except BaseException as error:  # raised where it is waited for
-            self._error = error
+            self.settle(error=error)
+
+    def settle(self, result: Any = None, *, error: BaseException | None = None) -> None:
+        """It is done: with a result, or what went wrong."""
+        self._result, self._error = result, error
         self._done.set()
 
     def wait(self, timeout: float | None = None) -> bool:

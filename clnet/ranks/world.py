@@ -13,13 +13,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ..errors import DeviceError, DistributedError
+from .post import EAGER_SECONDS, PAUSE_SECONDS, Post, no_answer
 from .work import Runner
 
 __all__ = ["Group", "World", "load_mpi"]
@@ -34,9 +37,8 @@ _HEADER = np.dtype(
         ("shape", "S40"),
     ]
 )
-# Polled so long without a pause: a rank that is there answers within some microseconds.
-_EAGER_SECONDS = 100e-6
-_PAUSE_SECONDS = 50e-6
+# MPI promises tags below 32768; an odd one for each of so many messages at a time.
+_NUMBERS = 2**14
 _LEAVING = b"(ended)"
 _DEFAULT_SECONDS = 1800.0
 # So long mpirun needs to pass on what a rank has written: after an abort it may not.
@@ -86,14 +88,9 @@ def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
     while not test():
         waited = time.monotonic() - start
         if waited > seconds:
-            raise DistributedError(
-                what,
-                "other ranks do not answer",
-                seconds=round(waited, 1),
-                remedy="Look which rank is stalled, or give init_process_group a longer timeout",
-            )
-        if waited > _EAGER_SECONDS:
-            time.sleep(_PAUSE_SECONDS)
+            raise no_answer(what, waited)
+        if waited > EAGER_SECONDS:
+            time.sleep(PAUSE_SECONDS)
 
 
 class Group:
@@ -109,7 +106,10 @@ class Group:
         comm: collective exchanges go through it, in one order on all ranks.
         direct: another one, for messages from one rank to another.
         in_place: what MPI takes for an operand that is the result, too.
-        runner, sending, receiving: do one exchange after another.
+        runner: does one collective exchange after another.
+        post: moves messages on.
+        busy: the collective exchange that all have agreed on and are in, and since when.
+        lost: memory of an exchange that was given up: MPI may still use it.
     """
 
     def __init__(self, comm: Any, ranks: Sequence[int], seconds: float) -> None:
@@ -118,7 +118,10 @@ class Group:
         self.ranks = tuple(ranks)
         self.seconds = seconds
         self.runner = Runner("clnet-collective")
-        self.sending, self.receiving = Runner("clnet-send"), Runner("clnet-receive")
+        self.post = Post("clnet-messages", seconds)
+        self.busy: tuple[str, float] | None = None
+        self.lost: list[Any] = []
+        self._numbers = count()
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of ranks {list(self.ranks)}>"
@@ -130,6 +133,26 @@ class Group:
     def size(self) -> int:
         """How many processes it has."""
         return self.comm.size
+
+    def numbered(self) -> int:
+        """A number for the next message."""
+        return next(self._numbers) % _NUMBERS
+
+    def meet(self, job: Callable[[], Any], *, begin: bool = False) -> Any:
+        """Do a collective exchange after those that were begun before, or begin it.
+
+        Args:
+            job: calls :meth:`agree` first.
+            begin: whether it goes on in a thread; then a :class:`.Work` is given.
+        """
+
+        def watched() -> Any:
+            try:
+                return job()
+            finally:
+                self.busy = None
+
+        return self.runner.begin(watched) if begin else self.runner.do(watched)
 
     def agree(
         self,
@@ -156,12 +179,19 @@ class Group:
         """
         if self.comm.size == 1:
             return
+        if self.lost:
+            raise DistributedError(
+                call,
+                "no exchange of the group follows one that was not answered in time",
+                rank=self.ranks[self.rank()],
+                remedy="End the job and start it again from the last checkpoint",
+            )
         text = b"" if shape is None else str(list(shape)).encode()[:40]
         mine = np.array((call.encode(), dtype.encode(), op.encode(), root, size, text), _HEADER)
         everyone = np.empty(self.comm.size, _HEADER)
-        request = self.comm.Iallgather(mine.reshape(1).view(np.uint8), everyone.view(np.uint8))
-        _answered(request.Test, self.seconds, call)
+        self._tell(mine, everyone, call)
         if (everyone == mine).all():
+            self.busy = call, time.monotonic()
             return
         gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
         if gone:
@@ -179,23 +209,41 @@ class Group:
             remedy="Let all ranks of the group call it in the same order",
         )
 
-    def finish(self, request: Any, what: str) -> None:
-        """Wait for a request of MPI's.
+    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str) -> None:
+        """Give the others a header and get theirs; what is not answered is kept for MPI.
 
         Raises:
-            DistributedError: if it takes longer than others are waited for.
+            DistributedError: if they do not answer.
         """
-        _answered(request.Test, self.seconds, what)
+        given, told = mine.reshape(1).view(np.uint8), everyone.view(np.uint8)
+        request = self.comm.Iallgather(given, told)
+        try:
+            _answered(request.Test, self.seconds, call)
+        except DistributedError:
+            self.lost.append((request, given, told))
+            raise
 
-    def leave(self, call: str) -> None:
-        """Let the others know that this rank comes no more, if they ask; then give all back."""
-        for runner in (self.sending, self.receiving, self.runner):
-            runner.close()
+    def leave(self, call: str) -> bool:
+        """Let the others know that this rank comes no more, if they ask.
+
+        Returns:
+            Whether all have left, so that MPI needs nothing of the group any more.
+        """
+        self.post.close()
+        self.runner.close()
+        if self.lost or self.post.lost:
+            return False
         if self.comm.size > 1:
             mine = np.array((call.encode(), b"", b"", -1, -1, b""), _HEADER)
             everyone = np.empty(self.comm.size, _HEADER)
-            request = self.comm.Iallgather(mine.reshape(1).view(np.uint8), everyone.view(np.uint8))
-            _answered(request.Test, self.seconds, "destroy_process_group")
+            self._tell(mine, everyone, "destroy_process_group")
+            return bool((everyone == mine).all())
+        return True
+
+    def free(self) -> None:
+        """Give MPI's communicators back, of which it has 2,048: when all members have left."""
+        self.direct.Free()
+        self.comm.Free()
 
 
 def _said(header: Any) -> str:
@@ -218,6 +266,7 @@ class World:
         self.group: Group | None = None
         self.groups: list[Group] = []
         self._mpi: Any = None
+        self._ended = Event()
         self._hook: Any = None
 
     def join(self, size: int | None, seconds: float | None) -> None:
@@ -252,6 +301,8 @@ class World:
         _forget_files()
         self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
         if own.size > 1:  # nobody waits for a process that is alone
+            self._ended = Event()
+            Thread(target=self._watch, args=(self._ended,), name="clnet-watch", daemon=True).start()
             self._hook, sys.excepthook = sys.excepthook, self._ended_by
         atexit.register(self.end)
 
@@ -288,27 +339,50 @@ class World:
         atexit.unregister(self.end)
         if self._hook is not None:
             sys.excepthook, self._hook = self._hook, None
-        self.groups.clear()
-        group.leave(call)
+        self._ended.set()
+        groups, self.groups = self.groups, []
+        if group.leave(call):
+            for each in (*groups, group):
+                each.post.close()
+                each.runner.close()
+                if not (each.lost or each.post.lost):
+                    each.free()
 
     def part_with(self, group: Group) -> None:
         """End a group that was made of some ranks."""
         if group in self.groups:
             self.groups.remove(group)
-            group.leave(_LEAVING.decode())
+            if group.leave(_LEAVING.decode()):
+                group.free()
+
+    def _watch(self, ended: Event) -> None:
+        """End the job if an exchange that all ranks have agreed on is not done in time.
+
+        MPI's own calls have no timeout: a rank that gave up before, or is stalled, would be waited
+        for without end.
+        """
+        group = self.group
+        seconds = _DEFAULT_SECONDS if group is None else group.seconds
+        while not ended.wait(min(1.0, seconds / 4)):
+            now = time.monotonic()
+            for members in (group, *self.groups):
+                busy = None if members is None else members.busy
+                if members is not None and busy and now - busy[1] > members.seconds:
+                    self._abort(f"waits in {busy[0]} for others since {now - busy[1]:.0f} s")
 
     def _ended_by(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         """Called with an exception that nobody caught: a job without this rank is over."""
+        story = "".join(traceback.format_exception(kind, error, trace))
+        self._abort(f"ended by {kind.__name__}", story)
+
+    def _abort(self, why: str, story: str = "") -> None:
         group = self.group
         rank, size = ("?", "?") if group is None else (group.rank(), group.size())
-        story = "".join(traceback.format_exception(kind, error, trace))
+        line = f"clnet: rank {rank} of {size} on {platform.node()} {why}; the job ends\n"
         sys.stdout.flush()
-        sys.stderr.write(
-            f"{story}clnet: rank {rank} of {size} on {platform.node()} ended by {kind.__name__}; "
-            "the job ends\n"
-        )
+        sys.stderr.write(story + line)
         sys.stderr.flush()
         time.sleep(_LAST_WORDS_SECONDS)
         self._mpi.COMM_WORLD.Abort(1)

@@ -80,6 +80,8 @@ def test_a_processors_halves_work_side_by_side(device):
     assert {d.traits.compute_units for d in halves} == {device.traits.compute_units // 2}
     assert len({d.name for d in halves}) == 2
     assert pickle.loads(pickle.dumps(halves[1])) is halves[1]
+    assert clnet.device(halves[1].name) is halves[1]
+    assert clnet.ones(1, device=halves[0].name).device is halves[0]
     layer = nn.Linear(3, 2).to(halves[0])
     x = clnet.ones(4, 3, device=halves[0])
     y = nn.DataParallel(layer, halves)(x)
@@ -89,3 +91,8 @@ def test_a_processors_halves_work_side_by_side(device):
     for parts in (0, 10**6):
         with pytest.raises(ArgumentError, match=r"parts lies in"):
             device.split(parts)
+    bare = device.name.partition("[")[0]
+    with pytest.raises(ArgumentError, match=r"the part lies in \d+ units"):
+        clnet.device(f"{bare}[1:99]")
+    with pytest.raises(ArgumentError, match=r"a part of a device is named like"):
+        clnet.device(f"{bare}[first]")

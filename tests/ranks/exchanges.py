@@ -28,6 +28,7 @@ def main() -> None:
     sent(rank, size)
     objects(rank, size)
     groups(rank, size)
+    left_groups()
     refused(rank, size)
     mismatched(rank)
     differentiated(rank, size)
@@ -151,6 +152,29 @@ def sent(rank: int, size: int) -> None:
             dist.recv(clnet.zeros(2), 0)
     with pytest.raises(DistributedError, match="not to itself"):
         dist.send(clnet.ones(1), dst=rank)
+    out_of_order(rank)
+
+
+def out_of_order(rank: int) -> None:
+    """Messages wait for no other's turn, and those of one tag come in the order they were sent."""
+    values = [clnet.full((n,), float(n)) for n in (3, 70_000, 5)]
+    if rank == 0:
+        dist.send(values[0], 1, tag=1)
+        dist.recv(clnet.zeros(1), 1, tag=9)
+        works = [dist.isend(x, 1, tag=2) for x in values[1:]]
+        assert all(work.wait() for work in works)
+    elif rank == 1:
+        found = [clnet.zeros(n) for n in (70_000, 5, 3)]
+        works = [dist.irecv(y, 0, tag=t) for y, t in zip(found, (2, 2, 1), strict=True)]
+        assert works[2].result() == 0
+        dist.send(clnet.ones(1), 0, tag=9)
+        assert [w.result() for w in works] == [0, 0, 0]
+        assert [len(y) for y in found if (y == len(y)).all()] == [70_000, 5, 3]
+        with pytest.raises(DistributedError, match="not done in time"):
+            dist.irecv(found[0], 0, tag=5).wait(0.01)
+    dist.barrier()
+    if rank == 0:  # what was not waited for is received still
+        dist.send(values[1], 1, tag=5)
 
 
 def objects(rank: int, size: int) -> None:
@@ -185,6 +209,16 @@ def groups(rank: int, size: int) -> None:
     assert x.item() == size
     with pytest.raises(DistributedError, match="ranks are some of the world"):
         dist.new_group([size])
+
+
+def left_groups() -> None:
+    """MPI has 2,048 communicators; a group that all have left has none of them any more."""
+    group = dist.new_group()
+    assert group.comm
+    dist.destroy_process_group(group)
+    assert not group.comm
+    assert not group.direct
+    dist.barrier()
 
 
 def refused(rank: int, size: int) -> None:

@@ -62,6 +62,54 @@ def test_ranks_that_do_not_answer_are_an_error():
     assert "all_reduce: other ranks do not answer; got seconds=1" in done.stderr
 
 
+def test_a_rank_that_comes_after_others_gave_up_ends_the_job():
+    """Also where the others go on without it; nothing is read that was given back."""
+    program = f"""{JOIN.replace("60", "1")}
+import time
+from clnet.errors import DistributedError
+if rank == 0:
+    try:
+        dist.all_reduce(clnet.ones(2))
+    except DistributedError as error:
+        print("<first>", error)
+    try:
+        dist.all_reduce(clnet.ones(2))
+    except DistributedError as error:
+        print("<second>", error, flush=True)
+    time.sleep(100)
+time.sleep(3)
+dist.all_reduce(clnet.ones(2))
+print("went on")
+"""
+    start = time.monotonic()
+    done = run(2, "-c", program)
+    assert "no exchange of the group follows" in done.stdout.partition("<second>")[2]
+    assert done.returncode != 0
+    assert "went on" not in done.stdout
+    assert "; the job ends" in done.stderr
+    assert time.monotonic() - start < 60
+
+
+def test_a_message_that_nobody_answers_is_taken_back():
+    program = f"""{JOIN.replace("60", "1")}
+import time
+from clnet.errors import DistributedError
+x = clnet.zeros(3)
+if rank == 0:
+    try:
+        dist.recv(x, 1)
+    except DistributedError as error:
+        assert "recv: other ranks do not answer" in str(error)
+    dist.recv(x, 1)
+    assert x.tolist() == [2, 2, 2]
+else:
+    time.sleep(1.3)
+    dist.send(x + 2, 0)
+"""
+    done = run(2, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_runner_keeps_the_order_and_the_errors():
     runner, seen = Runner("test"), []
     works = [runner.begin(lambda i=i: seen.append(i)) for i in range(20)]

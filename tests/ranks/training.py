@@ -130,9 +130,36 @@ def unused(rank: int) -> None:
     assert model.module.one.weight.grad[0].tolist() == pytest.approx([1 / size] * 2)
     assert model.module.other.weight.grad[0].tolist() == pytest.approx([1 - 1 / size] * 2)
     assert model.module.never.weight.grad is None
+    without(rank)
     strict = DDP(Branches())
     with pytest.raises(DistributedError, match=r"without_gradient=\['never.bias', .*find_unused"):
         strict(clnet.ones(1, 2), True).sum().backward()
+
+
+class Holding:
+    """A result that holds itself."""
+
+    def __init__(self, y: clnet.Tensor) -> None:
+        self.y, self.whole = y, self
+
+
+class Sometimes(Branches):
+    """Uses a layer on one rank alone."""
+
+    def forward(self, x: clnet.Tensor, which: bool) -> Holding | dict[str, clnet.Tensor]:
+        return Holding(self.one(x)) if which else {"y": x * 2}
+
+
+def without(rank: int) -> None:
+    """A rank that uses no parameter at all takes part, with gradients of 0."""
+    model = DDP(Sometimes(), find_unused_parameters=True)
+    weight = model.module.one.weight
+    for _ in range(2):
+        model.zero_grad()
+        result = model(clnet.ones(1, 2), rank == 0)
+        (result.y if rank == 0 else result["y"]).sum().backward()
+        assert weight.grad[0].tolist() == pytest.approx([1 / dist.get_world_size()] * 2)
+        assert model.module.other.weight.grad is None
 
 
 def normalized(rank: int, size: int) -> None:

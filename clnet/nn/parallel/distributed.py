@@ -4,18 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...autodiff.custom import Function
 from ...autodiff.tape import leaves_behind
 from ...errors import ArgumentError, DistributedError, TraceError
+from ...ops.shape import alias
 from ...ranks.membership import group_of
 from ...ranks.message import all_gather_object
 from ...ranks.operations import ReduceOp, all_reduce, broadcast_many
 from ...ranks.world import Group
 from ...tensor import Tensor, tensor
 from ...values import mode
+from ...values.containers import again
 from ...values.dtypes import int32
 from ..module import Module
 from .bucket import Bucket, buckets_of
@@ -148,12 +151,12 @@ class DistributedDataParallel(Module):
         if self.broadcast_buffers and buffers and self.require_backward_grad_sync:
             self._take_from_first(buffers)
         result = self.module(*args, **kwargs)
-        if mode.current().grad:
-            if self.require_backward_grad_sync:
-                self._reduced.expect(result if self.find_unused_parameters else None)
-            else:
-                self._reduced.expected = False
-        return result
+        if not mode.current().grad:
+            return result
+        if not self.require_backward_grad_sync:
+            self._reduced.expected = False
+            return result
+        return self._reduced.expect(result, look=self.find_unused_parameters)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -182,24 +185,39 @@ class _Reduction:
         self._looked = False
         self.expected = False
 
-    def expect(self, result: Any) -> None:
+    def expect(self, result: Any, *, look: bool) -> Any:
         """A backward pass follows.
 
         Args:
-            result: what forward gave, by which unused parameters are found; None: all are used.
+            result: what forward gave.
+            look: whether unused parameters are found by it; else all are used.
+
+        Returns:
+            The result; where it depends on no parameter, tensors like its own that tell of their
+            backward pass, in which other ranks wait for this one.
         """
         for bucket in self._buckets:
             bucket.reset()
         self._begun, self._running, self.expected = 0, False, True
-        self._looked = result is not None
+        self._looked = look
         self._used = set(self._bucket_of)
         if self._looked:
             self._used = _leaves_of(result) & self._used
             for bucket in self._buckets:
                 bucket.waiting &= self._used
+            if not self._used:
+                anyone = self._buckets[0].parameters[0]
+                return _exchanged(result, lambda x: _Telling.apply(x, anyone, self))
+        return result
 
     def arrived(self, leaf: Tensor) -> None:
         """Called when a leaf's gradient is whole."""
+        if self.expected:
+            self._bucket_of[id(leaf)].waiting.discard(id(leaf))
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Begin with what is whole, within a backward pass that is the expected one."""
         if not self.expected:
             return
         if not self._running:
@@ -210,13 +228,8 @@ class _Reduction:
                     "DistributedDataParallel", "gradients come by Tensor.backward()"
                 )
             after.append(self.finish)
-        self._bucket_of[id(leaf)].waiting.discard(id(leaf))
-        self._begin(self._buckets)
-
-    def _begin(self, buckets: list[Bucket]) -> None:
-        """Begin with the buckets that are whole, in one order on all ranks."""
-        while self._begun < len(buckets) and not buckets[self._begun].waiting:
-            buckets[self._begun].begin(self._owner.process_group)
+        while self._begun < len(self._buckets) and not self._buckets[self._begun].waiting:
+            self._buckets[self._begun].begin(self._owner.process_group)  # in one order on all ranks
             self._begun += 1
 
     def finish(self) -> None:
@@ -244,20 +257,53 @@ class _Reduction:
         return {k for k, u in zip(keys, used.tolist(), strict=True) if not u}
 
 
+class _Telling(Function):
+    """A tensor as it is; in its backward pass, that of no parameter, the exchange begins, too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anyone: Tensor, reduction: _Reduction) -> Tensor:
+        """The tensor; that a parameter is given makes it one that has a gradient."""
+        del anyone
+        ctx.reduction = reduction
+        return alias(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient of the tensor; none of the parameter."""
+        ctx.reduction.go_on()
+        return grad, None, None
+
+
 def _leaves_of(result: Any) -> set[int]:
     """The ``id`` of the leaves that the tensors in a result depend on."""
-    tensors: list[Tensor] = []
-    _collect(result, tensors)
-    return {id(leaf) for leaf in leaves_behind(tensors)}
+    return {id(leaf) for leaf in leaves_behind(_tensors_in(result))}
 
 
-def _collect(value: Any, found: list[Tensor]) -> None:
+def _tensors_in(result: Any) -> list[Tensor]:
+    """All tensors that a result holds; it may hold itself."""
+    found: list[Tensor] = []
+    seen: dict[int, Any] = {}
+    left = [result]
+    while left:
+        value = left.pop()
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif id(value) not in seen:
+            seen[id(value)] = value
+            if isinstance(value, list | tuple):
+                left += value
+            else:
+                inside = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+                left += inside.values()
+    return found
+
+
+def _exchanged(value: Any, other: Callable[[Tensor], Tensor]) -> Any:
+    """A result with other tensors of floating point in lists, tuples and dicts."""
     if isinstance(value, Tensor):
-        found.append(value)
-    elif isinstance(value, dict):
-        _collect(list(value.values()), found)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _collect(part, found)
-    elif hasattr(value, "__dict__"):
-        _collect(list(vars(value).values()), found)
+        return other(value) if value.dtype.is_floating_point else value
+    if isinstance(value, list | tuple):
+        return again(value, (_exchanged(v, other) for v in value))
+    if isinstance(value, dict):
+        return type(value)((k, _exchanged(v, other)) for k, v in value.items())
+    return value

@@ -1,0 +1,155 @@
+"""Messages under way from one rank to another: none waits for another, whatever their order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, NamedTuple
+
+from ..errors import DistributedError
+from .work import Work
+
+__all__ = ["PAUSE_SECONDS", "Asked", "Post", "no_answer"]
+
+# Polled so long without a pause: a rank that is there answers within some microseconds.
+EAGER_SECONDS = 100e-6
+PAUSE_SECONDS = 50e-6
+# What MPI takes back at most so long: a receive that nobody has answered, at once.
+_WITHDRAWN_SECONDS = 1.0
+
+
+class Asked(NamedTuple):
+    """A request of MPI's that a message waits for.
+
+    Attributes:
+        request: has ``Test``.
+        received: whether MPI can take it back: a receive, not a send.
+        status: where ``Test`` leaves who sent, if that is asked for.
+    """
+
+    request: Any
+    received: bool
+    status: Any = None
+
+    def done(self) -> bool:
+        """Whether it is."""
+        return self.request.Test(self.status)
+
+
+Message = Generator[Asked, None, Any]
+"""Yields what it waits for, and returns what the handle's ``result`` gives."""
+
+
+def no_answer(what: str, seconds: float) -> DistributedError:
+    """The error of a rank that others keep waiting."""
+    return DistributedError(
+        what,
+        "other ranks do not answer",
+        seconds=round(seconds, 1),
+        remedy="Look which rank is stalled, or give init_process_group a longer timeout",
+    )
+
+
+@dataclass(eq=False)
+class _UnderWay:
+    message: Message
+    work: Work
+    what: str
+    begun: float = field(default_factory=time.monotonic)
+    asked: Asked | None = None
+
+    def go_on(self) -> bool:
+        """Whether something has happened; at the end it tells the handle."""
+        if self.asked is not None and not self.asked.done():
+            return False
+        try:
+            self.asked = next(self.message)
+        except StopIteration as end:
+            self.work.settle(end.value)
+        except BaseException as error:  # raised where it is waited for
+            self.work.settle(error=error)
+        return True
+
+
+class Post:
+    """Moves all messages of a group on, in a thread that begins with the first.
+
+    Args:
+        name: of the thread.
+        seconds: how long others are waited for.
+
+    Attributes:
+        lost: sends that nobody has received in time: MPI may still read their memory.
+    """
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self._name, self._seconds = name, seconds
+        self._new: SimpleQueue[_UnderWay | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._starting = Lock()
+        self.lost: list[_UnderWay] = []
+
+    def begin(self, what: str, message: Message) -> Work:
+        """Have a message begin after those that were begun before, and not wait for them."""
+        work = Work()
+        with self._starting:
+            self._new.put(_UnderWay(message, work, what))
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        return work
+
+    def close(self) -> None:
+        """Let the thread end when all is done that was begun."""
+        if self._thread is not None:
+            self._new.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        under_way: list[_UnderWay] = []
+        closing = False
+        last = time.monotonic()
+        while under_way or not closing:
+            try:
+                new = self._new.get(block=not under_way)
+            except Empty:
+                new = None
+            else:
+                closing = closing or new is None
+            if new is not None:
+                under_way.append(new)
+            moved = [m for m in under_way if m.go_on()]
+            now = time.monotonic()
+            late = [
+                m for m in under_way if now - m.begun > self._seconds and not m.work.is_completed()
+            ]
+            for message in late:
+                self._give_up(message)
+            if moved or new is not None:
+                under_way = [m for m in under_way if not m.work.is_completed()]
+                last = now
+            elif late:
+                under_way = [m for m in under_way if not m.work.is_completed()]
+            elif now - last > EAGER_SECONDS:
+                time.sleep(PAUSE_SECONDS)
+
+    def _give_up(self, late: _UnderWay) -> None:
+        """Take a receive back; a send's memory is kept, since somebody may yet receive it."""
+        asked = late.asked
+        if asked is not None and not (asked.received and _withdrawn(asked)):
+            self.lost.append(late)
+        late.work.settle(error=no_answer(late.what, time.monotonic() - late.begun))
+
+
+def _withdrawn(asked: Asked) -> bool:
+    asked.request.Cancel()
+    until = time.monotonic() + _WITHDRAWN_SECONDS
+    while not asked.done():
+        if time.monotonic() > until:
+            return False
+        time.sleep(PAUSE_SECONDS)
+    return True
