@@ -62,6 +62,7 @@ class Compiled:
     """
 
     num_traces: int
+    __wrapped__: Callable[..., Any]
     _function: Callable[..., Any]
     _module: Any
     _recompute: bool | None
@@ -83,6 +84,7 @@ class Compiled:
         own = getattr(function, "__self__", None)
         fields: dict[str, Any] = {
             "_function": function,
+            "__wrapped__": function,
             "_module": next((m for m in (function, own) if hasattr(m, "named_parameters")), None),
             "_recompute": recompute,
             "_passes": tuple(passes),

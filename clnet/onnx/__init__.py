@@ -1,13 +1,14 @@
 """Models of ONNX: read, run and trained as modules.
 
 `reading` goes from file to module, `protos` knows protobuf, `program` runs nodes, `handlers`
-compute them, `registry` finds those; `elements` are the types.
+compute them, `registry` finds those; `elements` are the types. `exporting` goes the other way:
+`step_writer` writes traces by the `exporters` of ops into the graph of `writing`, whose `sizes` may
+depend on `dynamic_axes`.
 """
 
 from __future__ import annotations
 
 from ..compat.onnx import (
-    export,
     is_in_onnx_export,
     register_custom_op_symbolic,
     symbolic_helper,
@@ -16,6 +17,7 @@ from ..compat.onnx import (
     unregister_custom_op_symbolic,
 )
 from . import handlers
+from .exporting import export
 from .module import ImportedModule
 from .reading import load
 from .registry import handler

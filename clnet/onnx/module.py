@@ -86,6 +86,11 @@ class ImportedModule(Module):
             )
         return {**given, **named}
 
+    @property
+    def initialiser_names(self) -> dict[str, str]:
+        """For each parameter the name that it has in the file."""
+        return dict(self._names)
+
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Outputs by name, in the types of ONNX: those that clnet has not come as ``Carried``."""
         weights = {name: getattr(self, a) for a, name in self._names.items()}

@@ -1,0 +1,158 @@
+"""Picking, sorting and reducing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...array import Array
+from ...kernels.reduce import Reduction, Scan
+from ...ops.embedding import Embedding
+from ...ops.index import FoldIndices, Gather, GatherRows, ReplaceRows, Scatter
+from ...ops.reduce import ArgExtreme, ArgReduce, Reduce
+from ...ops.scan import Cumulate
+from ...ops.sort import Sort
+from ...values.dtypes import bool_, int32, int64
+from ...values.shapes import contiguous_strides
+from .registry import Given, NotExported, exporter
+
+_REDUCED = {
+    Reduction.SUM: "ReduceSum",
+    Reduction.MEAN: "ReduceMean",
+    Reduction.SUM_SQUARES: "ReduceSumSquare",
+    Reduction.MAX: "ReduceMax",
+    Reduction.MIN: "ReduceMin",
+    Reduction.ANY: "ReduceMax",
+    Reduction.ALL: "ReduceMin",
+}
+_ADDED = (Reduction.SUM, Reduction.MEAN, Reduction.SUM_SQUARES)
+
+
+def _index(given: Given, place: int = 1) -> str:
+    """Indices as ONNX takes them."""
+    name, index = given.names[place], given.step.inputs[place]
+    return name if index.dtype in (int32, int64) else given.graph.cast(name, int64)
+
+
+@exporter(Embedding, GatherRows)
+def gather_rows(given: Given) -> str:
+    """Rows of the middle axis by one list of indices."""
+    index = _index(given)
+    if given.step.inputs[1].ndim != 1:
+        index = given.graph.add("Reshape", index, given.graph.integers([-1]))
+    return given.graph.add("Gather", given.names[0], index, axis=1)
+
+
+@exporter(Gather)
+def gather(given: Given) -> str:
+    """An element of the axis for each index."""
+    x, index = given.shape(0), given.shape(1)
+    dim = given.function.dim
+    graph, name = given.graph, given.names[0]
+    if any(a != b for d, (a, b) in enumerate(zip(x, index, strict=True)) if d != dim):
+        axes = [d for d in range(len(x)) if d != dim]  # PyTorch's index may be smaller there
+        ends = graph.shape([index[d] for d in axes])
+        name = graph.add("Slice", name, graph.integers([0] * len(axes)), ends, graph.integers(axes))
+    return graph.add("GatherElements", name, _index(given), axis=dim)
+
+
+@exporter(Scatter)
+def scatter(given: Given) -> str:
+    """The first input with the second at indices."""
+    x, source, _ = given.names
+    return given.graph.add("ScatterElements", x, _index(given, 2), source, axis=given.function.dim)
+
+
+@exporter(ReplaceRows)
+def replace_rows(given: Given) -> str:
+    """The first input with rows of the second: of rows behind each other, by their numbers."""
+    if given.step.inputs[0].shape[0] != 1:
+        raise NotExported(given.function.name, "rows within several tables have no node")
+    graph = given.graph
+    x, value, _ = given.names
+    flat = [graph.add("Squeeze", name, graph.integers([0])) for name in (x, value)]
+    rows = graph.add("Unsqueeze", graph.cast(_index(given, 2), int64), graph.integers([1]))
+    made = graph.add("ScatterND", flat[0], rows, flat[1])
+    return graph.add("Unsqueeze", made, graph.integers([0]))
+
+
+@exporter(FoldIndices)
+def fold_indices(given: Given) -> str:
+    """Several indices as one into the flattened axes."""
+    graph, sizes = given.graph, given.function.sizes
+    total: str | None = None
+    for name, size, stride in zip(given.names, sizes, contiguous_strides(sizes), strict=True):
+        wide = graph.cast(name, int64)
+        inside = graph.add("Mod", wide, graph.constant(size, np.int64))
+        part = graph.add("Mul", inside, graph.constant(stride, np.int64))
+        total = part if total is None else graph.add("Add", total, part)
+    return graph.cast(total or graph.constant(0, np.int64), int32)
+
+
+@exporter(Reduce)
+def reduce(given: Given) -> str | None:
+    """Sums, means and extremes over axes; None: products, as the op itself says."""
+    of, graph = given.function, given.graph
+    if of.kind not in _REDUCED:
+        return None
+    (name,), x, y = given.names, given.step.inputs[0], given.step.outputs[0]
+    dtype = y.dtype
+    if of.kind in (Reduction.ANY, Reduction.ALL):
+        name = name if x.dtype is bool_ else graph.cast(name, bool_)
+        name, dtype = graph.cast(name, int32), int32
+    elif of.kind in _ADDED and x.dtype is not y.dtype:
+        name = graph.cast(name, y.dtype)
+    elif x.dtype is bool_:
+        name, dtype = graph.cast(name, int32), int32
+    axes = graph.integers(of.dims) if of.dims else None
+    kept = int(of.keepdim)
+    empty = None if of.dims else 1
+    made = graph.add(_REDUCED[of.kind], name, axes, keepdims=kept, noop_with_empty_axes=empty)
+    return made if dtype is y.dtype else graph.cast(made, y.dtype)
+
+
+def _plain(given: Given, x: Array) -> str:
+    """An operand whose extremes ONNX finds."""
+    return given.graph.cast(given.names[0], int32) if x.dtype is bool_ else given.names[0]
+
+
+def _found(given: Given, name: str) -> str:
+    of = given.function
+    op = "ArgMax" if of.kind is Reduction.MAX else "ArgMin"
+    return given.graph.add(op, name, axis=of.dim, keepdims=int(of.keepdim))
+
+
+@exporter(ArgExtreme)
+def arg_extreme(given: Given) -> str:
+    """Where the first extreme is."""
+    return _found(given, _plain(given, given.step.inputs[0]))
+
+
+@exporter(ArgReduce)
+def arg_reduce(given: Given) -> tuple[str, str]:
+    """The extreme, and where the first one is."""
+    of, graph, x = given.function, given.graph, given.step.inputs[0]
+    name = _plain(given, x)
+    axes = graph.integers([of.dim])
+    value = graph.add(_REDUCED[of.kind], name, axes, keepdims=int(of.keepdim))
+    value = graph.cast(value, bool_) if x.dtype is bool_ else value
+    return value, _found(given, name)
+
+
+@exporter(Cumulate)
+def cumulate(given: Given) -> str:
+    """Running sums."""
+    of = given.function
+    if of.kind is not Scan.SUM:
+        raise NotExported(of.name, "running products have no node")
+    axis = given.graph.constant(of.dim, np.int64)
+    return given.graph.add("CumSum", given.names[0], axis, reverse=int(of.reverse))
+
+
+@exporter(Sort)
+def sort(given: Given) -> tuple[str, ...]:
+    """The last axis in order, and where its elements were."""
+    graph = given.graph
+    count = graph.shape(given.shape()[-1:])
+    inputs = [given.names[0], count]
+    largest = int(given.function.descending)
+    return tuple(graph.add_all("TopK", inputs, 2, axis=-1, largest=largest, sorted=1))

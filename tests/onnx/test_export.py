@@ -1,0 +1,272 @@
+"""Modules and functions as models of ONNX: run by onnxruntime, read again, refused by name."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import clnet
+import clnet.nn.functional as F
+from clnet import models, nn
+from clnet.errors import ArgumentError, OnnxError
+from clnet.onnx.sizes import Dynamic
+
+onnx = pytest.importorskip(
+    "onnx", reason="the package onnx is not installed: pip install 'clnet[onnx]'"
+)
+
+pytestmark = pytest.mark.device
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape):
+    return clnet.tensor(RNG.normal(size=shape).astype(np.float32))
+
+
+def leaves(value):
+    return [leaf for v in value for leaf in leaves(v)] if isinstance(value, tuple) else [value]
+
+
+def same_everywhere(function, *args, more=(), tolerance=1e-5, **settings):
+    """Outputs of the function, of the model read again, and of onnxruntime where that is."""
+    file = io.BytesIO()
+    proto = clnet.onnx.export(function, args, file, **settings)
+    names = [value.name for value in proto.graph.input]
+    again = clnet.onnx.load(file.getvalue())
+    for given in (args, *more):
+        with clnet.no_grad():
+            wanted = [y.numpy() for y in leaves(function(*given))]
+            found = [leaves(again(*given))]
+        arrays = [[y.numpy() for y in each] for each in found]
+        if find_spec("onnxruntime") is not None:
+            session = importlib.import_module("onnxruntime").InferenceSession(
+                file.getvalue(), providers=["CPUExecutionProvider"]
+            )
+            fed = dict(zip(names, (x.numpy() for x in given), strict=True))
+            arrays.append(session.run(None, fed))
+        for each in arrays:
+            for y, want in zip(each, wanted, strict=True):
+                assert (y.dtype, y.shape) == (want.dtype, want.shape)
+                np.testing.assert_allclose(y, want, rtol=tolerance, atol=tolerance)
+    return proto
+
+
+def ops_of(proto):
+    return [node.op_type for node in proto.graph.node]
+
+
+@pytest.fixture
+def network():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+        nn.LayerNorm(5),
+        nn.GELU(),
+    )
+
+
+def test_a_network_is_written_layer_by_layer(network):
+    network[1].running_mean.fill_(0.3)
+    network[1].running_var.fill_(2.0)
+    network.train()
+    proto = clnet.onnx.export(network, drawn(2, 3, 8, 8))
+    assert all(module.training for module in network.modules())
+    wanted = "Conv BatchNormalization Relu MaxPool Reshape Gemm LayerNormalization Gelu"
+    assert ops_of(proto) == wanted.split()
+    names = {t.name for t in proto.graph.initializer}
+    state = {name for name in network.state_dict() if "num_batches" not in name}
+    assert {n for n in names if not n.startswith("constant")} == state
+    assert proto.graph.input[0].name == "x"
+    same_everywhere(network.eval(), drawn(2, 3, 8, 8))
+
+
+def test_gradients_of_what_is_read_again_are_the_originals(network, tmp_path):
+    network.eval()
+    x, path = drawn(3, 3, 8, 8), tmp_path / "model.onnx"
+    clnet.onnx.export(network, x, path)
+    again = clnet.onnx.load(path)
+    weight = drawn(3, 5)
+    (network(x) * weight).sum().backward()
+    (again(x) * weight).sum().backward()
+    wanted = {n: p.grad.numpy() for n, p in network.named_parameters()}
+    found = {again.initialiser_names[n]: p.grad.numpy() for n, p in again.named_parameters()}
+    assert found.keys() == wanted.keys()
+    for name, grad in wanted.items():
+        np.testing.assert_allclose(found[name], grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes"),
+    [
+        (lambda: models.CNN((1, 28, 28), 10), [(2, 1, 28, 28)]),
+        (lambda: models.resnet14_bn(), [(1, 3, 32, 32)]),
+        (lambda: models.VAE(), [(2, 784), (2, 20)]),
+    ],
+    ids=["cnn", "resnet14_bn", "vae"],
+)
+def test_networks_are_exported(make, shapes):
+    same_everywhere(make().eval(), *(drawn(*s).sigmoid() for s in shapes), tolerance=1e-4)
+
+
+FUNCTIONS = {
+    "views": (lambda x: (x[:, 1:], x.T, x[::2, None], x.expand(2, 3, 4), x.reshape(-1)), (3, 4)),
+    "moves": (lambda x: (x.flip(0), x.roll(2, 1), clnet.cat([x, x], 1), F.pad(x, (1, 2))), (3, 4)),
+    "sums": (lambda x: (x.sum(), x.mean(1), x.amax(0), x.std(), x.prod(1), (x > 0).any(1)), (3, 4)),
+    "order": (lambda x: (x.sort(-1).values, x.argmax(1), x.cumsum(1), x.max(1).indices), (3, 4)),
+    "rounding": (lambda x: (x.floor(), x.trunc(), x % 0.7, x // 0.7, x.fmod(0.7)), (3, 4)),
+    "logarithms": (lambda x: (x.expm1(), x.abs().log1p(), x.erf(), x.exp2(), x.sign()), (3, 4)),
+    "logic": (lambda x: clnet.where((x > 0) | (x < -1) & ~(x == 0), x, x.clamp(-2, 0.5)), (3, 4)),
+    "activations": (
+        lambda x: (F.silu(x), F.hardswish(x), F.hardsigmoid(x), F.elu(x), F.relu6(4 * x)),
+        (3, 4),
+    ),
+    "more activations": (
+        lambda x: (F.leaky_relu(x, 0.2), F.softplus(x), F.mish(x), F.gelu(x, approximate="tanh")),
+        (3, 4),
+    ),
+    "dtypes": (
+        lambda x: (x.half().float(), x.long() // 2, x.int() % 3, x.bool(), x.double()),
+        (9,),
+    ),
+    "norms": (lambda x: (F.instance_norm(x), F.group_norm(x, 2), F.rms_norm(x, (5,))), (2, 4, 5)),
+    "pools": (
+        lambda x: (F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1)),
+        (2, 2, 8, 8),
+    ),
+    "adaptive": (lambda x: (F.adaptive_avg_pool2d(x, s) for s in (1, (4, 2), 3)), (2, 2, 8, 8)),
+    "resized": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 3, 4)),
+    "nearest": (lambda x: F.interpolate(x, scale_factor=2), (1, 2, 3, 4)),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (1, 2, 5, 4)),
+    "masked": (
+        lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=x[0, 0] > 0),
+        (1, 2, 4, 4),
+    ),
+    "argument": (lambda x: (x, x + 1, x + 1, clnet.ones(2)), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_exported(name):
+    function, shape = FUNCTIONS[name]
+    same_everywhere(
+        lambda x: tuple(function(x)) if name == "adaptive" else function(x), drawn(*shape)
+    )
+
+
+def test_a_transposed_convolution_and_rows_by_index():
+    layer, table = nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1), drawn(5, 3)
+    same_everywhere(layer, drawn(1, 3, 4, 4))
+    same_everywhere(
+        lambda i: (table[i], F.embedding(i.abs(), table)), clnet.tensor([[0, 2], [-1, 1]])
+    )
+
+
+def test_a_sequence_is_written_step_by_step():
+    lstm = nn.LSTM(3, 4)
+    proto = same_everywhere(lambda x: lstm(x)[0], drawn(3, 2, 3))
+    assert {"weight_ih_l0", "weight_hh_l0"} <= {t.name for t in proto.graph.initializer}
+
+
+def test_axes_that_are_dynamic():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    proto = same_everywhere(
+        layer,
+        drawn(1, 3, 8),
+        more=[(drawn(4, 6, 8),)],
+        input_names=["words"],
+        output_names=["found"],
+        dynamic_axes={"words": {0: "batch", 1: "length"}},
+    )
+    (given,), (made,) = proto.graph.input, proto.graph.output
+    for value in (given, made):
+        sizes = value.type.tensor_type.shape.dim
+        assert [d.dim_param or d.dim_value for d in sizes] == ["batch", "length", 8]
+    assert (given.name, made.name) == ("words", "found")
+
+
+def test_sizes_that_follow_from_dynamic_ones():
+    def function(x):
+        n, t, c = x.shape
+        y = (x.reshape(n * t, c) @ clnet.ones(c, 3)).reshape(n, t, 3)
+        causal = F.scaled_dot_product_attention(y[None], y[None], y[None], is_causal=True)
+        numbers = clnet.arange(2 * t + 1).float() + clnet.zeros(n, 1)
+        return clnet.cat([y.flatten(1), causal[0].flatten(1), numbers], 1)
+
+    same_everywhere(
+        function, drawn(2, 3, 4), more=[(drawn(5, 7, 4),)], dynamic_shapes=({0: "n", 1: "t"},)
+    )
+
+
+def test_polynomials_of_sizes():
+    sizes = Dynamic({"n": 2, "t": 6})
+    of = [4 * p["n"] * p["t"] // 3 + p["n"] + 5 for p in sizes.points]
+    assert sizes.size(of).at({"n": 7, "t": 9}) == 4 * 7 * 9 / 3 + 7 + 5
+    assert sizes.size([p["t"] for p in sizes.points]).symbol == "t"
+    assert sizes.size([3] * len(sizes.points)).number == 3
+    with pytest.raises(OnnxError, match="no polynomial"):
+        sizes.size([p["n"] ** 2 for p in sizes.points])
+
+
+def test_what_is_compiled_is_exported_as_it_is():
+    layer = nn.Linear(3, 2)
+    function = clnet.compile(lambda x: layer(x).relu())
+    proto = same_everywhere(function, drawn(4, 3), opset_version=18)
+    assert {t.name for t in proto.graph.initializer} == {"weight", "bias"}
+    assert same_everywhere(clnet.compile(layer), drawn(4, 3)).opset_import[0].version == 20
+
+
+def test_tensors_in_a_file_of_their_own(tmp_path):
+    layer, x = nn.Linear(64, 32), drawn(1, 64)
+    clnet.onnx.export(layer, x, tmp_path / "m.onnx", external_data=True)
+    assert (tmp_path / "m.onnx.data").stat().st_size >= 64 * 32 * 4
+    assert np.array_equal(
+        clnet.onnx.load(tmp_path / "m.onnx").numpy(x)[0], layer(x).detach().numpy()
+    )
+
+
+def test_all_that_has_no_node_is_named():
+    def function(x):
+        return clnet.linalg.svd(x).S + clnet.linalg.svd(x.T).S + clnet.randn(3)
+
+    with pytest.raises(OnnxError, match=r"no node for all of it: .*householder \(2x\)") as raised:
+        clnet.onnx.export(function, drawn(3, 3))
+    assert "random numbers are (1x)" in str(raised.value)
+    with pytest.raises(OnnxError, match="index_fill_ in place"):
+        clnet.onnx.export(lambda x: x.clone().index_fill_(0, clnet.tensor([0]), 1.0), drawn(3, 3))
+
+
+def test_a_function_that_is_another_at_other_sizes():
+    def function(x):
+        return x.relu() if x.shape[0] < 5 else x.exp()
+
+    with pytest.raises(OnnxError, match="the function is another: relu is exp there"):
+        clnet.onnx.export(function, drawn(3, 3), dynamic_axes={"x": [0]})
+    with pytest.raises(OnnxError, match="at other sizes of its dynamic axes the function fails"):
+        clnet.onnx.export(lambda x: x.reshape(3, 3), drawn(3, 3), dynamic_axes={"x": [0]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"opset_version": 9}, "opset_version is 18 to 26"),
+        ({"input_names": ["a", "b"]}, "a name of its own"),
+        ({"output_names": ["a", "b"]}, "each result has a name"),
+        ({"dynamic_axes": {"x": {4: "n"}}}, "a dynamic axis is one of its input"),
+        ({"dynamic_axes": {"y": {0: "n"}}}, "dynamic_axes names inputs"),
+        ({"dynamic_axes": {"x": 3}}, "names by axis, or a list"),
+        ({"dynamic_axes": {"x": {0: "n", 1: "n"}}}, "axes of one name have one size"),
+        ({"dynamic_axes": {"x": [0]}, "dynamic_shapes": ({0: "n"},)}, "the same twice"),
+        ({"f": "/nowhere/at/all.onnx"}, "the file can be written"),
+    ],
+)
+def test_arguments_that_do_not_fit(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        clnet.onnx.export(nn.Linear(3, 2), drawn(4, 3), **settings)
