@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -226,9 +227,62 @@ class Array:
             with self.device.lock:
                 self.storage.version += 1
 
+    def visit(self, *, read: bool, write: bool) -> Visit:
+        """As :meth:`on_host`, begun now and waited for later: the queue goes on behind it.
+
+        Args:
+            read: whether the elements are asked for.
+            write: whether they are overwritten, all of them if they are not read.
+        """
+        return Visit(self, read=read, write=write)
+
     def _shaped(self, host: np.ndarray, *, copy: bool = True) -> np.ndarray:
         steps = tuple(s * self.dtype.itemsize for s in self.strides)
         view = np.lib.stride_tricks.as_strided(host, self.shape, steps, writeable=False)
         if not copy:
             return view
         return host.reshape(self.shape) if self.contiguous else view.copy()
+
+
+class Visit:
+    """Elements of a dense array on the host, from the place in the queue where it was begun.
+
+    Args:
+        array: dense.
+        read: whether its elements are asked for.
+        write: whether they are overwritten.
+    """
+
+    def __init__(self, array: Array, *, read: bool, write: bool) -> None:
+        self._array, self._write = array, write
+        self._event: Any = None
+        self._mapped, self._lent = False, ExitStack()
+        queue, begin = array.device.queue, array.offset * array.dtype.itemsize
+        if array.size == 0:
+            self._raw = np.empty(0, np.uint8)
+        elif array.device.traits.unified_memory:
+            self._mapped = True
+            self._raw, self._event = queue.begin_map(
+                array.storage, array.nbytes, begin, write=write
+            )
+        else:
+            self._raw = self._lent.enter_context(queue.pinned.lend(array.nbytes))
+            if read:
+                self._event = queue.begin_download(self._raw, array.storage, begin)
+
+    def wait(self) -> np.ndarray:
+        """The elements in a row, once they are there; any thread may wait, and needs no lock."""
+        if self._event is not None:
+            self._event.wait()
+        return self._raw.view(self._array.dtype.numpy)
+
+    def end(self) -> None:
+        """Give them back; what comes behind in the queue finds what was written."""
+        array = self._array
+        if self._mapped:
+            array.device.queue.end_map(self._raw)
+        elif array.size:
+            if self._write:
+                begin = array.offset * array.dtype.itemsize
+                array.device.queue.send(array.storage, self._raw, begin).wait()
+            self._lent.close()

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable
 
 from .. import optim
-from ..compile import compile as compiled
 from ..data import DataLoader
 from ..device import Device, device
 from ..errors import ArgumentError
@@ -135,7 +134,7 @@ def opened(arguments: argparse.Namespace) -> tuple[Device, Generator]:
 def spread(model: Module, arguments: argparse.Namespace) -> Module:
     """The model in several processes, or on several devices, as was asked for."""
     if SETTINGS.ranks > 1:
-        return DistributedDataParallel(model if arguments.no_compile else compiled(model))
+        return DistributedDataParallel(model)
     if arguments.devices:
         return DataParallel(model, arguments.devices.split(","))
     return model

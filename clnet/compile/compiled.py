@@ -216,6 +216,8 @@ class Compiled:
         kept = self._plans.get(key)
         if kept is None:
             return None
+        for plan, _ in kept.entries:
+            plan.prepare()
         with device.lock:  # what made a plan valid stays so until it has run
             for plan, finish in kept.entries:
                 if plan.valid():
@@ -233,6 +235,7 @@ class Compiled:
     ) -> _Done:
         """What a new plan gives."""
         plan, finish = self._trace(*call, device)
+        plan.prepare()
         with device.lock:
             # By another thread meanwhile: once more, undisturbed.
             if not plan.gradients_unchanged():

@@ -48,6 +48,8 @@ class Plan:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
         self._replay = Replay(device.queue, _program(self.entries, scratch))
+        hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
+        self._exchanges = [e.step.function for e in hosted]
         changed = {s for _, step in trace.ops for s in step.mutated}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
         self._arguments = [
@@ -113,6 +115,11 @@ class Plan:
     def outdated(self) -> bool:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
         return any(o.version != version for o, version in self._guards)
+
+    def prepare(self) -> None:
+        """Called before :meth:`run`, without the device's lock, which others may wait for."""
+        for exchange in self._exchanges:
+            exchange.before()
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
         """Replay on new arguments, under the device's lock: plans share arenas.
@@ -260,4 +267,6 @@ def _program(
                 scratch[position] if type(arg) is Scratch else arg for arg in launch.args
             )
             program.append(launch)
+        if entry.host is not None:
+            program.append(Action(entry.host))
     return program

@@ -5,7 +5,7 @@ It allocates nothing: the same plan is made for a device that is not here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..device import Launch, Scratch, Storage, Target, size_class
@@ -19,10 +19,11 @@ _LEAST_ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Lowered:
-    """A step with its launches."""
+    """A step with its launches, and what the host does behind them."""
 
     step: Step
     launches: tuple[Launch, ...]
+    host: Callable[[], None] | None = None
 
     @property
     def scratch_bytes(self) -> int:
@@ -44,7 +45,7 @@ def lowered(step: Step, target: Target) -> Lowered:
     for launch in launches:
         launch.op, launch.module_path = step.function.name, step.module_path
         launch.phase, launch.line = step.phase, step.line
-    return Lowered(step, tuple(launches))
+    return Lowered(step, tuple(launches), step.function.on_host(step.inputs))
 
 
 def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:

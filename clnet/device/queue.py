@@ -372,6 +372,47 @@ class Queue:
         finally:
             array.base.release(queue)
 
+    def begin_map(
+        self, storage: Storage, nbytes: int, offset_bytes: int = 0, *, write: bool = False
+    ) -> tuple[np.ndarray, Any]:
+        """As :meth:`map`, not waited for: the bytes, which are there when the event is done."""
+        start = time.perf_counter()
+        flags = cl.map_flags.READ | cl.map_flags.WRITE if write else cl.map_flags.READ
+        with self.lock:
+            array, event = cl.enqueue_map_buffer(
+                self._queue,
+                storage.buffer,
+                flags,  # pyright: ignore[reportArgumentType] - its flags join to a number
+                storage.begin + offset_bytes,
+                (nbytes,),
+                np.dtype(np.uint8),
+                is_blocking=False,
+            )
+            self._tell("map", (storage,), (), nbytes, event, start)
+            self._queue.flush()
+        return array, event
+
+    def end_map(self, array: np.ndarray) -> None:
+        """Give back what :meth:`begin_map` gave."""
+        with self.lock:
+            base: Any = array.base
+            base.release(self._queue)
+
+    def begin_download(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:
+        """As :meth:`download`, not waited for; gives the event."""
+        start = time.perf_counter()
+        with self.lock:
+            event = cl.enqueue_copy(
+                self._queue,
+                array,
+                storage.buffer,
+                src_offset=storage.begin + offset_bytes,
+                is_blocking=False,
+            )
+            self._tell("download", (storage,), (), array.nbytes, event, start)
+            self._queue.flush()
+        return event
+
     def finish(self) -> None:
         """Wait until all that was enqueued is done, and look what kernels found.
 

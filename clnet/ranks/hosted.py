@@ -20,23 +20,25 @@ from ..values.arguments import shown
 __all__ = ["checked_tensor", "checked_tensors", "read_only", "writable"]
 
 
-def checked_tensor(op_name: str, x: object, name: str = "tensor") -> Tensor:
+def checked_tensor(
+    op_name: str, x: object, name: str = "tensor", *, traced: bool = False
+) -> Tensor:
     """A tensor whose elements can be exchanged as they lie.
 
     Raises:
         DtypeError: if it is none.
         ShapeError: if it is not dense.
-        TraceError: in a function that is compiled.
+        TraceError: in a function that is compiled, but where it may be ``traced``.
     """
     if not isinstance(x, Tensor):
         raise DtypeError(op_name, f"{name} is a tensor", type=shown(type(x).__name__))
-    if mode.current().tracer is not None:
+    if mode.current().tracer is not None and not traced:
         raise TraceError(
             op_name,
-            "processes exchange nothing within a function that clnet.compile traces",
+            "a function that clnet.compile traces exchanges by all_reduce, broadcast and "
+            "all_gather_into_tensor",
             line=users_line(),
-            remedy="Compile what lies before and behind it; of a training step, the model or the "
-            "loss, with backward() and optimizer.step() outside",
+            remedy="Compile what lies before and behind it",
         )
     if not x.array.contiguous:
         raise ShapeError(

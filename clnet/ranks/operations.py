@@ -22,6 +22,8 @@ from ..values import mode
 from ..values.dtypes import Kind, float32
 from .hosted import checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, mpi_name, root_of
+from .pieces import in_pieces, is_narrow, plain, reduced
+from .traced import is_traced, record_exchange
 from .work import Work
 from .world import Group
 
@@ -34,16 +36,12 @@ __all__ = [
     "all_to_all_single",
     "barrier",
     "broadcast",
-    "broadcast_many",
     "gather",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
 ]
-
-# MPICH sums 25 MiB in half the time of 100 at once; each piece begins with what is in the cache.
-_PIECE_BYTES = 8 * 2**20
 
 
 class ReduceOp(Enum):
@@ -89,44 +87,6 @@ def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
     return _OF_BOOLS.get(op, op) if kind is Kind.BOOL else op
 
 
-def _is_narrow(x: Tensor) -> bool:
-    """Whether MPI has no arithmetic for it: it is joined as float32."""
-    return x.dtype.kind is Kind.FLOATING and x.dtype.itemsize < float32.itemsize
-
-
-def _plain(host: np.ndarray) -> np.ndarray:
-    """As what MPI knows: bools are bytes."""
-    return host.view(np.uint8) if host.dtype == np.bool_ else host
-
-
-def _reduced(
-    group: Group, x: Tensor, op: ReduceOp, join: Callable[[np.ndarray, Any], bool]
-) -> None:
-    """Overwrite ``x`` with what ``join`` makes of it, a piece at a time.
-
-    Args:
-        group: who takes part.
-        x: the tensor.
-        op: how ranks are joined.
-        join: exchanges an array in place; gives whether this rank has the result.
-    """
-    if _is_narrow(x):
-        wide = to_dtype(x.detach(), float32)
-        _reduced(group, wide, op, join)
-        x.detach().copy_(wide)
-        return
-    if not x.numel():
-        return
-    kind = mpi_name("SUM" if op is ReduceOp.AVG else op.value)
-    with writable(x) as (host,):
-        elements = _plain(host)
-        step = max(1, _PIECE_BYTES // x.dtype.itemsize)
-        for start in range(0, elements.size, step):
-            piece = elements[start : start + step]
-            if join(piece, kind) and op is ReduceOp.AVG:
-                piece /= group.size()
-
-
 def all_reduce(
     tensor: Tensor,
     op: ReduceOp = ReduceOp.SUM,
@@ -148,11 +108,10 @@ def all_reduce(
         DistributedError: if ranks do not fit, have ended or do not answer; in ``wait`` with
             ``async_op``.
         DtypeError: if elements of the dtype are not joined so.
-        TraceError: in a function that is compiled.
     """
     name = "all_reduce"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor)
+    x = checked_tensor(name, tensor, traced=True)
     joins = _joined(name, op, x)
     if members is None:
         return None
@@ -161,10 +120,25 @@ def all_reduce(
         members.comm.Allreduce(members.in_place, piece, kind)
         return True
 
-    def job() -> None:
+    def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel())
-        if members.size() > 1:
-            _reduced(members, x, joins, join)
+        return members.size() > 1
+
+    if is_traced():
+        wide = to_dtype(x.detach(), float32) if is_narrow(x) else x
+        return record_exchange(
+            name,
+            members,
+            [wide],
+            lambda hosts: in_pieces(members, hosts[0], joins.value, join) if agreed() else None,
+            writes=(True,),
+            async_op=async_op,
+            behind=None if wide is x else lambda: x.detach().copy_(wide),
+        )
+
+    def job() -> None:
+        if agreed():
+            reduced(members, x, joins.value, join)
 
     return _exchange(members, job, async_op)
 
@@ -203,7 +177,7 @@ def reduce(
             name, dtype=x.dtype.name, op=op.name, root=root, shape=x.shape, size=x.numel()
         )
         if members.size() > 1:
-            _reduced(members, x if here else _copied(x), joins, join)
+            reduced(members, x if here else _copied(x), joins.value, join)
 
     return _exchange(members, job, async_op)
 
@@ -227,54 +201,35 @@ def broadcast(
     """
     name = "broadcast"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor)
+    x = checked_tensor(name, tensor, traced=True)
     if members is None:
         return None
     root = root_of(name, members, src, group_src)
     here = members.rank() == root
 
-    def job() -> None:
+    def meet(hosts: Sequence[np.ndarray]) -> None:
+        members.comm.Bcast(hosts[0].view(np.uint8), root)
+
+    def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        if members.size() == 1 or not x.numel():
-            return
-        with read_only(x) if here else writable(x, read=False) as (host,):
-            members.comm.Bcast(host.view(np.uint8), root)
+        return members.size() > 1 and x.numel() > 0
+
+    if is_traced():
+        return record_exchange(
+            name,
+            members,
+            [x],
+            lambda hosts: meet(hosts) if agreed() else None,
+            writes=(True,),
+            async_op=async_op,
+        )
+
+    def job() -> None:
+        if agreed():
+            with read_only(x) if here else writable(x, read=False) as hosts:
+                meet(hosts)
 
     return _exchange(members, job, async_op)
-
-
-def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> None:
-    """:func:`broadcast` of many tensors in one message.
-
-    Args:
-        tensors: of the same sizes and dtypes on all ranks; they need not be dense.
-        group: who takes part.
-        src: the rank in the group.
-    """
-    name = "broadcast_many"
-    given = [x if x.array.contiguous else x.detach().clone() for x in tensors]
-    dense = [checked_tensor(name, x) for x in given]
-    here = group.rank() == src
-
-    def job() -> None:
-        dtypes = ",".join(sorted({x.dtype.name for x in dense}))
-        total = sum(x.array.nbytes for x in dense)
-        group.agree(name, dtype=dtypes, root=src, shape=(len(dense),), size=total)
-        if group.size() == 1 or not total:
-            return
-        with read_only(*dense) if here else writable(*dense, read=False) as hosts:
-            rows = [host.view(np.uint8) for host in hosts]
-            packed = np.concatenate(rows) if here else np.empty(total, np.uint8)
-            group.comm.Bcast(packed, src)
-            if not here:
-                bounds = np.cumsum([row.size for row in rows])[:-1]
-                for row, part in zip(rows, np.split(packed, bounds), strict=True):
-                    row[:] = part
-
-    _exchange(group, job, async_op=False)
-    for x, copied in zip(tensors, given, strict=True):
-        if copied is not x:
-            x.detach().copy_(copied)
 
 
 def all_gather(
@@ -327,18 +282,24 @@ def all_gather_into_tensor(
     """
     name = "all_gather_into_tensor"
     members = group_of(name, group)
-    x = checked_tensor(name, input_tensor, "input_tensor")
-    y = checked_tensor(name, output_tensor, "output_tensor")
+    x = checked_tensor(name, input_tensor, "input_tensor", traced=True)
+    y = checked_tensor(name, output_tensor, "output_tensor", traced=True)
     if members is None:
         return None
     _check_parts(name, members, whole=y, part=x)
 
-    def job() -> None:
+    def meet(hosts: Sequence[np.ndarray]) -> None:
+        mine, everyone = hosts
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        if not x.numel():
-            return
-        with read_only(x) as (mine,), writable(y, read=False) as (everyone,):
+        if mine.size:
             members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
+
+    if is_traced():
+        return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
+
+    def job() -> None:
+        with read_only(x) as mine, writable(y, read=False) as everyone:
+            meet([*mine, *everyone])
 
     return _exchange(members, job, async_op)
 
@@ -488,13 +449,13 @@ def _scattered(
     members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
     if not y.numel():
         return
-    narrow = _is_narrow(y)
+    narrow = is_narrow(y)
     wide = to_dtype(y.detach(), float32) if narrow else y
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        everyone = _plain(hosts[0] if len(hosts) == 1 else np.concatenate(hosts))
+        everyone = plain(hosts[0] if len(hosts) == 1 else np.concatenate(hosts))
         kind = mpi_name("SUM" if joins is ReduceOp.AVG else joins.value)
-        members.comm.Reduce_scatter_block(everyone, _plain(mine), kind)
+        members.comm.Reduce_scatter_block(everyone, plain(mine), kind)
         if joins is ReduceOp.AVG:
             mine /= members.size()
     if narrow:

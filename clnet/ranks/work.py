@@ -113,6 +113,11 @@ class Runner:
         finally:
             self._turn.release()
 
+    def settle(self) -> None:
+        """Wait until what was begun so far is done, well or not."""
+        if self._pending:
+            self.begin(lambda: None).wait()
+
     def close(self) -> None:
         """Let the thread end when it has done what was begun."""
         if self._thread is not None:

@@ -128,7 +128,8 @@ class Trainer:
         evaluate = evaluation_step(
             self._inner, loss_fn, tuple(chosen.values()), precision=precision
         )
-        self._train_step: Step = compiled(train) if compile and inner is model else train
+        whole = inner is model or (self._ranks is not None and not model.find_unused_parameters)
+        self._train_step: Step = compiled(train) if compile and whole else train
         self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
         self._means = Means(self.measures)
         self._seconds = 0.0

@@ -31,6 +31,7 @@ def main() -> None:
     left_groups()
     refused(rank, size)
     mismatched(rank)
+    in_a_plan(rank, size)
     differentiated(rank, size)
     sampler = clnet.utils.data.DistributedSampler(range(7), shuffle=False)
     assert (sampler.rank, sampler.num_replicas) == (rank, size)
@@ -234,7 +235,40 @@ def refused(rank: int, size: int) -> None:
     with pytest.raises(DistributedError, match="as large as the other"):
         dist.all_gather_into_tensor(clnet.zeros(size + 1), clnet.zeros(1))
     with pytest.raises(TraceError, match=r"Compile what lies before"):
-        clnet.compile(lambda x: dist.all_reduce(x))(clnet.ones(1))
+        clnet.compile(lambda x: dist.all_gather([x] * size, x))(clnet.ones(1))
+
+
+def in_a_plan(rank: int, size: int) -> None:
+    """Exchanges are steps of a plan, which waits for what was begun outside before."""
+
+    @clnet.compile
+    def step(x: clnet.Tensor) -> tuple[clnet.Tensor, ...]:
+        y, half, whole = x * 2, (x + 1).half(), clnet.zeros(size, 2)
+        work = dist.all_reduce(y, async_op=True)
+        dist.all_reduce(half, dist.ReduceOp.AVG)
+        first = x.clone()
+        dist.broadcast(first, 1)
+        dist.all_gather_into_tensor(whole, x)
+        work.wait()
+        return y + 1, half, first, whole
+
+    total = sum(range(size))
+    for number in range(4):
+        begun = dist.all_reduce(clnet.full((1000,), 1.0), async_op=True)
+        y, half, first, whole = step(clnet.full((2,), float(rank + number)))
+        assert y.tolist() == [2 * (total + size * number) + 1] * 2
+        assert half.tolist() == [total / size + number + 1] * 2
+        assert first.tolist() == [1 + number] * 2
+        assert whole.tolist() == [[r + number] * 2 for r in range(size)]
+        begun.wait()
+    summed = clnet.compile(lambda x: dist.all_reduce(x + 1))
+    with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\].*rank_1=.*\[3\]"):
+        summed(clnet.zeros(2 if rank == 0 else 3))
+    left = []
+    clnet.compile(lambda x: left.append(dist.all_reduce(x + 1, async_op=True)))(clnet.ones(1))
+    with pytest.raises(TraceError, match=r"waited for there"):
+        left[0].wait()
+    dist.barrier()
 
 
 def mismatched(rank: int) -> None:

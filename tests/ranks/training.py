@@ -6,8 +6,10 @@ Run by ``mpirun`` with 2 ranks or more; prints the bits of the weights.
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,24 @@ import pytest
 import clnet
 from clnet import distributed as dist
 from clnet import nn, optim
+from clnet.compile.passes import KEEPING_BITS
 from clnet.errors import ArgumentError, DistributedError, TraceError
 
 DDP = nn.parallel.DistributedDataParallel
+
+
+class KeptBits:
+    """A step that is compiled for a module and optimiser, by passes that keep every bit."""
+
+    def __init__(self) -> None:
+        self.compiled: Any = None
+
+    def __call__(
+        self, m: nn.Module, o: optim.Optimizer, x: clnet.Tensor, t: clnet.Tensor
+    ) -> clnet.Tensor:
+        if self.compiled is None:
+            self.compiled = clnet.compile(lambda x, t: whole_step(m, o, x, t), passes=KEEPING_BITS)
+        return self.compiled(x, t)
 
 
 def main() -> None:
@@ -26,6 +43,11 @@ def main() -> None:
     eager, again = (data_parallel(rank, size, compiled=False) for _ in range(2))
     assert eager == again
     compiled = data_parallel(rank, size, compiled=True)
+    whole, again = (data_parallel(rank, size, compiled=False, step=KeptBits()) for _ in range(2))
+    assert whole == again == eager
+    forward_alone(rank, size)
+    beside_backward()
+    normalized_in_a_plan(rank, size)
     accumulated(rank, size)
     unused(rank)
     normalized(rank, size)
@@ -59,7 +81,7 @@ def same_everywhere(text: str) -> None:
     assert set(found) == {text}, found
 
 
-def data_parallel(rank: int, size: int, *, compiled: bool) -> str:
+def data_parallel(rank: int, size: int, *, compiled: bool, step: Any = None) -> str:
     """Losses and weights of ranks with a part of the batch each are those of one with all."""
     x, t = (clnet.tensor(a) for a in batch(size))
     alone, inner = net(1), net(rank + 1)  # which begin as rank 0's
@@ -71,7 +93,7 @@ def data_parallel(rank: int, size: int, *, compiled: bool) -> str:
     optimizers = [optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (alone, model)]
     for _ in range(4):
         losses = [
-            step(m, o, x[at], t[at])
+            (step if step is not None and m is model else whole_step)(m, o, x[at], t[at])
             for m, o, at in zip((alone, model), optimizers, (slice(None), mine), strict=True)
         ]
         dist.all_reduce(losses[1], dist.ReduceOp.AVG)
@@ -82,7 +104,60 @@ def data_parallel(rank: int, size: int, *, compiled: bool) -> str:
     return bits(model)
 
 
-def step(m: nn.Module, o: optim.Optimizer, x: clnet.Tensor, t: clnet.Tensor) -> clnet.Tensor:
+def beside_backward() -> None:
+    """A plan begins with the first bucket before it has computed the gradients of the last."""
+    model = DDP(net(1), bucket_cap_mb=0.004)
+    step = KeptBits()
+    x, t = (clnet.tensor(a) for a in batch(1))
+    step(model, optim.SGD(model.parameters(), lr=0.1), x, t)
+    ops = re.findall(r"^ *\d+ +\w+ +(\S+)", step.compiled.explain(), re.MULTILINE)
+    assert ops.count("all_reduce") == ops.count("all_reduce_wait") == len(model._reduced._buckets)
+    last = len(ops) - ops[::-1].index("linear_backward")
+    assert ops.index("all_reduce") < last < ops.index("all_reduce_wait")
+
+
+def normalized_in_a_plan(rank: int, size: int) -> None:
+    """Exchanges of forward and backward are steps as well; with convolutions and all passes."""
+    x = clnet.tensor(np.random.default_rng(5).standard_normal((4 * size, 3, 8, 8)).astype("f"))
+    part = x[4 * rank : 4 * rank + 4]
+    found = []
+    for kind in (lambda f: f, clnet.compile):
+        clnet.manual_seed(1)
+        inner = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten())
+        model = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(inner))
+        sgd = optim.SGD(model.parameters(), lr=0.1)
+
+        @kind
+        def step(x: clnet.Tensor, model: Any = model, sgd: Any = sgd) -> clnet.Tensor:
+            sgd.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            sgd.step()
+            return loss
+
+        losses = [step(part).item() for _ in range(3)]
+        state = [t.numpy().sum() for t in model.state_dict().values()]
+        found.append([*losses, *state])
+        same_everywhere(bits(model))
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-5)
+
+
+def forward_alone(rank: int, size: int) -> None:
+    """A wrapped module that is compiled itself: backward is outside, and averages."""
+    model = DDP(nn.Linear(2, 1, bias=False))
+    compiled = clnet.compile(model)
+    for number in range(3):
+        model.zero_grad()
+        if number == 1:
+            with model.no_sync():
+                compiled(clnet.full((1, 2), float(rank))).sum().backward()
+            assert model.module.weight.grad.tolist() == [[rank] * 2]
+        else:
+            compiled(clnet.full((1, 2), float(rank))).sum().backward()
+            assert model.module.weight.grad.tolist() == [[(size - 1) / 2] * 2]
+
+
+def whole_step(m: nn.Module, o: optim.Optimizer, x: clnet.Tensor, t: clnet.Tensor) -> clnet.Tensor:
     o.zero_grad()
     loss = nn.functional.cross_entropy(m(x), t)
     loss.backward()
@@ -216,14 +291,16 @@ def refused(rank: int) -> None:
         DDP(nn.Linear(2, 1 + rank))
     model = DDP(nn.Linear(2, 1))
 
+    model.find_unused_parameters = True
+
+    @clnet.compile
     def step(x: clnet.Tensor) -> clnet.Tensor:
         loss = model(x).sum()
         loss.backward()
         return loss
 
-    for compiled in (clnet.compile(step), clnet.compile(model)):
-        with pytest.raises(TraceError, match=r"DistributedDataParallel\(clnet.compile\(module\)\)"):
-            compiled(clnet.ones(1, 2))
+    with pytest.raises(TraceError, match=r"which parameters no rank uses is not known"):
+        step(clnet.ones(1, 2))
 
 
 def resumed(rank: int, folder: Path) -> None:

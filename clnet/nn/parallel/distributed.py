@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from ...autodiff.custom import Function
 from ...autodiff.tape import leaves_behind
 from ...errors import ArgumentError, DistributedError, TraceError
 from ...ops.shape import alias
+from ...ranks.many import broadcast_many
 from ...ranks.membership import group_of
 from ...ranks.message import all_gather_object
-from ...ranks.operations import ReduceOp, all_reduce, broadcast_many
+from ...ranks.operations import ReduceOp, all_reduce
 from ...ranks.world import Group
 from ...tensor import Tensor, tensor
 from ...values import mode
@@ -37,8 +39,10 @@ class DistributedDataParallel(Module):
     are, so that the optimisers of all ranks make the same step. The sums have one order: the same
     bits at every run with so many processes.
 
-    A compiled module is wrapped, ``DistributedDataParallel(clnet.compile(module))``: forward and
-    backward are plans, the exchange lies behind them. A whole step is not compiled.
+    A training step that is compiled as a whole has the exchange among its steps, and the device
+    goes on with ``backward`` meanwhile. Or a compiled module is wrapped,
+    ``DistributedDataParallel(clnet.compile(module))``: forward and backward are plans, the exchange
+    lies behind them.
 
     Args:
         module: has parameters that require gradients.
@@ -105,6 +109,7 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self.require_backward_grad_sync = True
+        self.__dict__["_synchronised"] = SimpleNamespace(version=0)
         self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
         self._check_alike(name)
         if init_sync:
@@ -135,37 +140,33 @@ class DistributedDataParallel(Module):
         broadcast_many([t.detach() for t in tensors], self.process_group)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes of this rank's share.
-
-        Raises:
-            TraceError: in a function that is compiled: a replay would tell nobody of its gradients.
-        """
-        if mode.current().tracer is not None:
-            raise TraceError(
-                "DistributedDataParallel",
-                "processes exchange nothing within a function that clnet.compile traces",
-                remedy="Wrap the compiled module, DistributedDataParallel(clnet.compile(module)), "
-                "with backward() and optimizer.step() outside",
-            )
+        """What the module computes of this rank's share."""
+        syncs = self.require_backward_grad_sync
+        if (tracer := mode.current().tracer) is not None:
+            tracer.watch(self._synchronised)
         buffers = list(self.module.buffers())
-        if self.broadcast_buffers and buffers and self.require_backward_grad_sync:
+        if self.broadcast_buffers and buffers and syncs:
             self._take_from_first(buffers)
         result = self.module(*args, **kwargs)
         if not mode.current().grad:
             return result
-        if not self.require_backward_grad_sync:
-            self._reduced.expected = False
+        if not syncs:
+            self._reduced.expect_nothing()
             return result
         return self._reduced.expect(result, look=self.find_unused_parameters)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradients of forward passes within are only added up here; the next outside averages."""
-        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        before = self.require_backward_grad_sync
+        self.__dict__["require_backward_grad_sync"] = False
+        traced = mode.current().tracer is not None  # then plans are not others for it
+        self._synchronised.version += not traced
         try:
             yield
         finally:
-            self.require_backward_grad_sync = before
+            self.__dict__["require_backward_grad_sync"] = before
+            self._synchronised.version -= not traced
 
 
 class _Reduction:
@@ -196,19 +197,33 @@ class _Reduction:
             The result; where it depends on no parameter, tensors like its own that tell of their
             backward pass, in which other ranks wait for this one.
         """
+        used = _leaves_of(result) & set(self._bucket_of) if look else None
+        self._await(used)
+        if (tracer := mode.current().tracer) is not None:  # of forward alone, or of all
+            tracer.record_action(lambda: self._await(used))
+        if used is not None and not used:
+            anyone = self._buckets[0].parameters[0]
+            return _exchanged(result, lambda x: _Telling.apply(x, anyone, self))
+        return result
+
+    def expect_nothing(self) -> None:
+        """A backward pass follows that only adds up here."""
+        self.expected = False
+        if (tracer := mode.current().tracer) is not None:
+            tracer.record_action(self._go_without)
+
+    def _go_without(self) -> None:
+        self.expected = False
+
+    def _await(self, used: set[int] | None) -> None:
+        """Wait for the gradients of the parameters that are used; None: of all."""
         for bucket in self._buckets:
             bucket.reset()
         self._begun, self._running, self.expected = 0, False, True
-        self._looked = look
-        self._used = set(self._bucket_of)
-        if self._looked:
-            self._used = _leaves_of(result) & self._used
-            for bucket in self._buckets:
-                bucket.waiting &= self._used
-            if not self._used:
-                anyone = self._buckets[0].parameters[0]
-                return _exchanged(result, lambda x: _Telling.apply(x, anyone, self))
-        return result
+        self._looked = used is not None
+        self._used = set(self._bucket_of) if used is None else used
+        for bucket in self._buckets:
+            bucket.waiting &= self._used
 
     def arrived(self, leaf: Tensor) -> None:
         """Called when a leaf's gradient is whole."""
@@ -234,7 +249,8 @@ class _Reduction:
 
     def finish(self) -> None:
         """Called when a backward pass is over."""
-        self.expected = self._running = False
+        self._running = False
+        self.expect_nothing()
         missing = [self._owner._names[i] for b in self._buckets for i in b.waiting]
         if missing:
             raise DistributedError(
@@ -244,6 +260,12 @@ class _Reduction:
                 number=len(missing),
                 remedy="Pass find_unused_parameters=True, or call backward() once for each "
                 "forward pass",
+            )
+        if self._looked and mode.current().tracer is not None:
+            raise TraceError(
+                "DistributedDataParallel",
+                "which parameters no rank uses is not known in a step that is compiled",
+                remedy="Leave find_unused_parameters out, or wrap the compiled module",
             )
         unused = self._unused() if self._looked else set[int]()
         for bucket in self._buckets:

@@ -125,6 +125,16 @@ class Function:
         """The launches that compute ``outputs``; pure. Views need none."""
         return []
 
+    def on_host(self, inputs: Arrays) -> Callable[[], None] | None:
+        """What the host does at the op's place, of an op that traces alone hold; None: nothing.
+
+        It enqueues what brings the inputs to the host, and is called under the device's lock.
+        """
+        return None
+
+    def before(self) -> None:
+        """Called before each replay of a trace that holds it, without the device's lock."""
+
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """Positions of the inputs and of the outputs that ``backward`` reads.
 

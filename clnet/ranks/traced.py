@@ -1,0 +1,162 @@
+"""Exchanges within a function that is compiled: steps of its plan, in their place at every replay.
+
+A step begins where the tensors have been computed: it has them brought to the host, and a thread
+exchanges them while the device goes on with what comes behind. Another waits. All ranks trace the
+same function, so that their exchanges come in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..array import Array, Visit
+from ..errors import TraceError
+from ..ops.machinery.function import Function
+from ..tensor import Tensor
+from ..values import mode
+from .work import Work
+from .world import Group
+
+__all__ = ["RecordedWork", "is_traced", "record_exchange"]
+
+
+class Exchange:
+    """One exchange of a plan, from its first step to its last.
+
+    Args:
+        group: who takes part.
+        job: exchanges the tensors' elements, on the host.
+        writes: for each tensor, whether it is overwritten.
+    """
+
+    def __init__(
+        self, group: Group, job: Callable[[Sequence[np.ndarray]], None], writes: tuple[bool, ...]
+    ) -> None:
+        self._group, self._job, self._writes = group, job, writes
+        self._visits: list[Visit] = []
+        self._work: Work | None = None
+
+    def begin(self, arrays: Sequence[Array]) -> None:
+        """Have the elements brought, and exchanged in a thread."""
+        visits = [x.visit(read=True, write=w) for x, w in zip(arrays, self._writes, strict=True)]
+        self._visits = visits
+        self._work = self._group.meet(lambda: self._job([v.wait() for v in visits]), begin=True)
+
+    def end(self) -> None:
+        """Wait for it."""
+        work, self._work = self._work, None
+        visits, self._visits = self._visits, []
+        if work is not None:
+            work.wait()
+        for visit in visits:
+            visit.end()
+
+    def settle(self) -> None:
+        """Wait for what was begun before: it may need the device's lock."""
+        self._group.runner.settle()
+
+
+class ExchangeStep(Function):
+    """A step of an exchange, for what it does on the host: it begins, or is waited for."""
+
+    exchange: Exchange
+    call: str
+    begins: bool
+    mutates: tuple[int, ...]  # pyright: ignore[reportIncompatibleVariableOverride] - of each its own
+
+    reports = True
+
+    @property
+    def name(self) -> str:
+        """What was called, or that it is waited for."""
+        return self.call if self.begins else f"{self.call}_wait"
+
+    def on_host(self, inputs: tuple[Array, ...]) -> Callable[[], None]:
+        """Begin, or wait."""
+        return (lambda: self.exchange.begin(inputs)) if self.begins else self.exchange.end
+
+    def before(self) -> None:
+        """Exchanges that others have begun are waited for."""
+        self.exchange.settle()
+
+
+def is_traced() -> bool:
+    """Whether a function is being compiled."""
+    return mode.current().tracer is not None
+
+
+class RecordedWork(Work):
+    """The handle of an exchange that is recorded: where it is waited for, a plan waits.
+
+    Args:
+        step: the step that waits.
+        inputs: its arrays.
+        behind: called then, to record what comes behind.
+    """
+
+    def __init__(
+        self, step: Function, inputs: tuple[Array, ...], behind: Callable[[], Any] | None
+    ) -> None:
+        super().__init__()
+        self._step, self._inputs, self._behind = step, inputs, behind
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Record the wait, once.
+
+        Raises:
+            TraceError: outside the function that was traced.
+        """
+        del timeout
+        if self.is_completed():
+            return True
+        tracer = mode.current().tracer
+        if tracer is None:
+            raise TraceError(
+                "wait",
+                "an exchange begun in a function that is compiled is waited for there",
+                remedy="Call wait() in the function",
+            )
+        tracer.record(self._step, self._inputs, ())
+        if self._behind is not None:
+            self._behind()
+        self.settle()
+        return True
+
+
+def record_exchange(
+    call: str,
+    group: Group,
+    tensors: Sequence[Tensor],
+    job: Callable[[Sequence[np.ndarray]], None],
+    *,
+    writes: tuple[bool, ...],
+    async_op: bool = False,
+    behind: Callable[[], Any] | None = None,
+) -> Work | None:
+    """Record an exchange of a function that is traced.
+
+    Args:
+        call: its name.
+        group: who takes part.
+        tensors: dense.
+        job: exchanges their elements, each a row on the host; agrees with the others first.
+        writes: for each tensor, whether it is overwritten.
+        async_op: whether steps that follow run meanwhile.
+        behind: records what comes behind it.
+
+    Returns:
+        A handle with ``async_op``, else None.
+    """
+    inputs = tuple(x.array for x in tensors)
+    mutates = tuple(i for i, written in enumerate(writes) if written)
+    exchange = Exchange(group, job, writes)
+    tracer: Any = mode.current().tracer
+    tracer.record(ExchangeStep(exchange, call, True, mutates), inputs, ())
+    work = RecordedWork(ExchangeStep(exchange, call, False, mutates), inputs, behind)
+    if async_op:
+        return work
+    work.wait()
+    return None
