@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import bench, cache, devices, plan, profile, run, train, tune
+from . import bench, cache, devices, doctor, plan, profile, run, train, tune
 
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(required=True, metavar="command")
     devices.add_command(commands, shared)
+    doctor.add_command(commands, shared)
     train.add_command(commands, shared)
     plan.add_command(commands, shared)
     bench.add_command(commands, shared)

@@ -131,6 +131,10 @@ class BufferPool:
                 self._peak_allocated = self._allocated
             return buffer
 
+    def poison_with(self, poison: Callable[[Any, int], None] | None) -> None:
+        """Have blocks filled by ``poison`` from now on; None: they are left as they are."""
+        self._poison = poison
+
     def check(self, nbytes: int) -> None:
         """Refuse what there can be no room for, however much is freed.
 

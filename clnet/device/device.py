@@ -183,6 +183,18 @@ class Device:
             self.target = Target(self.traits, nbytes, self.target.tunings)
             self.queue.workspace.release()
 
+    @contextmanager
+    def poisoned(self) -> Iterator[None]:
+        """Memory that nobody has written is NaN while the body runs, as ``CLNET_POISON`` has it."""
+        before = self.poison
+        self.poison = self.queue.poison
+        self.pool.poison_with(self.poison)
+        try:
+            yield
+        finally:
+            self.poison = before
+            self.pool.poison_with(before)
+
     def narrow(self, simd_width: int) -> None:
         """Choose kernels as if the widest vector had so many floats: as on a narrower CPU."""
         traits = replace(self.traits, simd_width=simd_width)

@@ -1,0 +1,63 @@
+"""``clnet doctor``: does a device compute what it shall, and what is odd about its driver?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ..device import device
+from ..doctor import compared, diagnose, read, shown
+from ..doctor.case import Outcome
+from ..errors import ArgumentError, shortened
+from ..values.atomic import replacing
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Put the command into the parser; arguments as in :mod:`.devices`."""
+    parser = commands.add_parser(
+        "doctor",
+        parents=[shared],
+        help="does a device compute what it shall?",
+        description="Ask a device small computations of every family of kernels, forward and "
+        "backward, eager and compiled, and compare with NumPy in double precision. The exit code "
+        "is 0 if all is right, else 1.",
+    )
+    parser.add_argument("--device", help="which, as clnet devices lists it")
+    parser.add_argument("--json", metavar="FILE", help="write the report there")
+    parser.add_argument("--compare", metavar="FILE", help="a report to say the differences from")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="begin nothing later than this (60)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report; 1 if something is wrong."""
+    if not arguments.seconds > 0:
+        raise ArgumentError("doctor", "seconds is above 0", seconds=arguments.seconds)
+    other = None if arguments.compare is None else read(Path(arguments.compare))
+    start = time.perf_counter()
+    report = diagnose(device(arguments.device), seconds=arguments.seconds, tell=_told)
+    report.seconds = time.perf_counter() - start
+    print(shown(report))
+    if other is not None:
+        print(compared(report, other))
+    if arguments.json is not None:
+        try:
+            with replacing(Path(arguments.json)) as file:
+                file.write(report.to_json().encode())
+        except OSError as error:
+            raise ArgumentError(
+                "doctor", f"cannot write the report ({shortened(error)})", file=arguments.json
+            ) from error
+    return 0 if report.healthy else 1
+
+
+def _told(outcome: Outcome) -> None:
+    """A line for each case, where someone looks on."""
+    if sys.stderr.isatty():
+        verdict = "WRONG" if outcome.findings else "right"
+        print(f"{outcome.name}: {verdict} ({outcome.seconds:.1f} s)", file=sys.stderr)

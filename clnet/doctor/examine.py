@@ -1,0 +1,221 @@
+"""Asks a device all cases and trials, in this process or in one of its own that may die."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from ..device import Device, Record
+from ..device import device as device_of
+from .case import Case, Finding, Outcome, ask
+from .cases import all_cases
+from .trial import Trial, all_trials, attempt
+
+Asked = Case | Trial
+
+_SILENCE_S = 120.0
+_MOST_DEATHS = 5
+_PROCESS = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from clnet.doctor.examine import serve; serve(sys.argv[2], int(sys.argv[3]))"
+)
+
+
+def everything() -> list[Asked]:
+    """All trials and cases, in order."""
+    return [*all_trials(), *all_cases()]
+
+
+class _Kernels:
+    """An observer that keeps the names of kernels that ran."""
+
+    profiling = False
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+
+    def command(self, record: Record) -> None:
+        """Keep its name."""
+        if record.kind == "kernel":
+            self.names[record.name] = None
+
+
+def examine(
+    device: Device,
+    asked: Sequence[Asked],
+    *,
+    tell: Callable[[Outcome], None] | None = None,
+    enough: Callable[[Outcome], bool] | None = None,
+) -> list[Outcome]:
+    """Ask a device, in this process; memory that nobody wrote is NaN meanwhile.
+
+    Args:
+        device: whose driver is looked at.
+        asked: what to ask it.
+        tell: called with each outcome.
+        enough: says after an outcome whether to stop.
+
+    Returns:
+        The outcomes, in order; none of a case whose trait the device has not.
+    """
+    outcomes: list[Outcome] = []
+    with device.poisoned():
+        for one in asked:
+            if isinstance(one, Case) and one.needs and not getattr(device.traits, one.needs):
+                continue
+            outcomes.append(examined(one, device))
+            if tell is not None:
+                tell(outcomes[-1])
+            if enough is not None and enough(outcomes[-1]):
+                break
+    return outcomes
+
+
+def examined(one: Asked, device: Device) -> Outcome:
+    """A case's or a trial's outcome, with its seconds and kernels."""
+    kernels, start = _Kernels(), time.perf_counter()
+    with device.queue.observe(kernels):
+        outcome = ask(one, device) if isinstance(one, Case) else attempt(one, device)
+    # Once more as users have it: an observer has the queue launch in another way.
+    if not outcome.findings and isinstance(one, Case):
+        again = ask(one, device)
+        outcome.findings, outcome.worst = again.findings, max(outcome.worst, again.worst)
+    outcome.seconds, outcome.kernels = time.perf_counter() - start, list(kernels.names)
+    return outcome
+
+
+def serve(selector: str, first: int) -> None:
+    """Print outcomes, a line each: what the process does that :func:`examine_apart` starts."""
+    device = device_of(selector)
+    with device.poisoned():
+        for place, one in enumerate(everything()):
+            if place < first:
+                continue
+            if isinstance(one, Case) and one.needs and not getattr(device.traits, one.needs):
+                continue
+            print(json.dumps({"begin": place}), flush=True)
+            print(json.dumps(asdict(examined(one, device))), flush=True)
+    print(json.dumps({"end": True}), flush=True)
+
+
+def outcome_of(values: dict[str, Any]) -> Outcome:
+    """An outcome from what ``asdict`` made of it."""
+    outcome = Outcome(**values)
+    outcome.findings = [Finding(**finding) for finding in values["findings"]]
+    return outcome
+
+
+def examine_apart(
+    selector: str,
+    *,
+    seconds: float,
+    tell: Callable[[Outcome], None] | None = None,
+    silence_s: float = _SILENCE_S,
+    command: Sequence[str] | None = None,
+) -> tuple[list[Outcome], list[str]]:
+    """Ask a device everything in a process of its own.
+
+    A driver that crashes or hangs takes that process along: it is a finding of the case that was
+    asked, and another process goes on behind it.
+
+    Args:
+        selector: the device's name.
+        seconds: no case is begun after so many.
+        tell: called with each outcome.
+        silence_s: a case that takes longer hangs.
+        command: for tests: what is started instead; it is given the device and the first case.
+
+    Returns:
+        The outcomes, and the names of cases that were not begun.
+    """
+    asked, outcomes, begun = everything(), list[Outcome](), -1
+    root = str(Path(__file__).parents[2])
+    start, deaths, told = time.perf_counter(), 0, tell or (lambda outcome: None)
+    ended = False
+    while not ended and begun + 1 < len(asked) and deaths < _MOST_DEATHS:
+        if time.perf_counter() - start > seconds:
+            break
+        line = [*(command or (sys.executable, "-W", "ignore", "-c", _PROCESS, root))]
+        with _lines([*line, selector, str(begun + 1)]) as (process, lines):
+            open_case = False
+            while True:
+                left = seconds - (time.perf_counter() - start)
+                if not open_case and left <= 0:
+                    return outcomes, [one.name for one in asked[begun + 1 :]]
+                try:
+                    text = lines.get(timeout=silence_s)
+                except Empty:
+                    text = None
+                values = _read(text)
+                if "begin" in values:
+                    begun, open_case = values["begin"], True
+                elif "name" in values:
+                    outcomes.append(outcome_of(values))
+                    open_case = False
+                    told(outcomes[-1])
+                elif "end" in values:
+                    ended = True
+                    break
+                elif not text:  # silence, or the process has ended
+                    deaths += 1
+                    begun = begun if open_case else begun + 1
+                    hung = text is None
+                    outcomes.append(_dead(asked[begun], process, hung=hung, silence_s=silence_s))
+                    told(outcomes[-1])
+                    break
+    return outcomes, [] if ended else [one.name for one in asked[begun + 1 :]]
+
+
+def _read(text: str | None) -> dict[str, Any]:
+    """A line as JSON; {} where it is none, since drivers print what they like."""
+    try:
+        values = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _dead(one: Asked, process: subprocess.Popen[str], *, hung: bool, silence_s: float) -> Outcome:
+    if hung:
+        law = f"nothing came back for {silence_s:.0f} seconds"
+    else:
+        law = f"the process ended with {process.wait()}"
+    return Outcome(one.name, one.family, [Finding("process", law)])
+
+
+@contextmanager
+def _lines(
+    command: Sequence[str],
+) -> Iterator[tuple[subprocess.Popen[str], SimpleQueue[str]]]:
+    """A process, and the lines it prints as they come; "" is the end. It is ended with the body."""
+    lines: SimpleQueue[str] = SimpleQueue()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+    )
+    output = process.stdout
+
+    def read() -> None:
+        for line in output or ():
+            if line.strip():
+                lines.put(line)
+        lines.put("")
+
+    thread = Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
+        thread.join()
+        if output is not None:
+            output.close()
