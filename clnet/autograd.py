@@ -5,9 +5,12 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from .autodiff import anomaly as anomaly_mode  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .autodiff import custom as function  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .autodiff import functional as functional
 from .autodiff import variable as variable
+from .autodiff.anomaly import detect_anomaly as detect_anomaly
+from .autodiff.anomaly import set_detect_anomaly as set_detect_anomaly
 from .autodiff.custom import Function as Function
 from .autodiff.custom import FunctionCtx as FunctionCtx
 from .autodiff.gradcheck import gradcheck as gradcheck
@@ -19,10 +22,7 @@ from .autodiff.tape import is_grad_enabled as is_grad_enabled
 from .autodiff.tape import no_grad as no_grad
 from .autodiff.tape import set_grad_enabled as set_grad_enabled
 from .autodiff.variable import Variable as Variable
-from .autodiff.variable import anomaly_mode as anomaly_mode
 from .autodiff.variable import backward as backward
-from .autodiff.variable import detect_anomaly as detect_anomaly
-from .autodiff.variable import set_detect_anomaly as set_detect_anomaly
 from .tensor import Tensor as Tensor
 
 __path__: list[str] = []  # ``import clnet.autograd.function`` is found

@@ -12,6 +12,7 @@ from itertools import chain, count
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ..device import users_line
 from ..errors import DtypeError, GradientError
 from ..ops.create import ones_like
 from ..ops.machinery.function import Function
@@ -53,6 +54,7 @@ class Node:
         "input_specs",
         "kept_inputs",
         "kept_outputs",
+        "line",
         "module_path",
         "needs",
         "num_outputs",
@@ -75,6 +77,7 @@ class Node:
         now = mode.current()
         version = _own_version if now.tracer is None else now.tracer.version
         self.module_path = now.module_path
+        self.line = "" if now.anomaly is None else users_line()
         self.sequence = next(_SEQUENCE)
         self.released = False
         self.hooks: dict[int, GradientHooks] | None = None
@@ -527,6 +530,9 @@ class _Walk:
         if self._create and function.decompose is not None:
             return _through_decomposition(function, saved, grads, node.needs)
         results = function.backward(saved, tuple(grads), node.needs)
+        anomaly = mode.current().anomaly
+        if anomaly is not None:
+            anomaly.look_back(node, results)
         if not self._retain:
             node.release()
         return results

@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from ..values.arguments import checked_class, require_tensors
+from ..values.arguments import require_tensors
 from ..values.plain import is_sequence, shown
 from .tape import root_gradient, walk_back
 
-__all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
+__all__ = ["Variable", "backward"]
 
 
 class _VariableClass(type):
@@ -89,29 +88,3 @@ def backward(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )
-
-
-class set_detect_anomaly:  # noqa: N801 - PyTorch's name
-    """Taken: ``clnet.debug()`` finds the line of an index out of range."""
-
-    def __init__(self, mode: bool = True, check_nan: bool = True) -> None:
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        """Nothing changes."""
-
-    def __exit__(self, *raised: object) -> None:
-        """Nothing was changed."""
-
-
-class detect_anomaly(set_detect_anomaly):  # noqa: N801 - PyTorch's name
-    """As :class:`set_detect_anomaly`."""
-
-    def __init__(self, check_nan: bool = True) -> None:
-        super().__init__(True, check_nan)
-
-
-checked_class(set_detect_anomaly)
-checked_class(detect_anomaly)
-
-anomaly_mode = sys.modules[__name__]

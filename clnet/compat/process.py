@@ -10,6 +10,7 @@ import warnings
 from importlib import metadata
 from typing import Any
 
+from ..autodiff.anomaly import set_detect_anomaly
 from ..creation import arange
 from ..device import Device
 from ..device import device as open_device
@@ -298,7 +299,8 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Taken: ``clnet.debug()`` finds the line of an index out of range, hooks see gradients."""
+    """As :class:`clnet.autograd.set_detect_anomaly`."""
+    set_detect_anomaly(mode, check_nan)
 
 
 def is_inference_mode_enabled() -> bool:
@@ -318,8 +320,8 @@ def assert_(condition: Any, message: str = "") -> None:
 
 
 def is_anomaly_enabled() -> bool:
-    """False: see :func:`set_anomaly_enabled`."""
-    return False
+    """Whether NaN in gradients are looked for; see :func:`set_anomaly_enabled`."""
+    return mode.current().anomaly is not None
 
 
 def range(start: float, end: float, step: float = 1, **given: Any) -> Tensor:  # noqa: A001 - PyTorch's

@@ -113,7 +113,8 @@ class Compiled:
                 has a graph.
         """
         now = mode.current()
-        if now.tracer is not None:  # a part of what is being traced
+        # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
+        if now.tracer is not None or now.anomaly is not None:
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())

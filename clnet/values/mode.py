@@ -33,6 +33,7 @@ class Mode:
         saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
+        anomaly: what looks at all that ops and gradients make, or None.
     """
 
     device: Any = None
@@ -51,6 +52,7 @@ class Mode:
     saved_hooks: tuple[Any, Any] | None = None
     after_backward: list[Any] | None = None
     debug: bool = SETTINGS.debug
+    anomaly: Any = None
 
     @property
     def recomputing(self) -> bool:

@@ -306,6 +306,7 @@ def settled(
         outcome, ours = clnet_outcome(text, grad=grad)
     finally:
         clnet.set_grad_enabled(True)
+        clnet.autograd.set_detect_anomaly(False)
     if oracle is None or outcome.kind in (INTERNAL, UNNAMED):
         return outcome
     say("oracle")
@@ -318,6 +319,7 @@ def settled(
         return outcome
     finally:
         oracle.set_grad_enabled(True)
+        oracle.autograd.set_detect_anomaly(False)
     if outcome.kind == REFUSED:
         return Outcome(STRICTER, outcome.detail)
     found = difference(ours, theirs, narrow="float16" in text or "half" in text)

@@ -51,6 +51,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         else:  # views, most often
             for output in outputs:
                 output.storage.materialize()
+        if now.anomaly is not None:
+            now.anomaly.look(function, inputs, outputs)
     return outputs
 
 
