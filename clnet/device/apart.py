@@ -34,6 +34,8 @@ _SCOPE = re.compile(r"__local\s+\w+\s+\w+\s*\[")
 _OF_ALL = re.compile(r"\bget_\w+|\w*work_group_\w+|\bwait_group_events|\bsub_group_\w+")
 # A variable that differs from work-item to work-item.
 _OF_ITEM = re.compile(r"own_(global|local)_id_")
+# One work-item waits for no other, and sees its own writes.
+_BARRIER = re.compile(r"\bbarrier\s*\([\w\s|]*\)")
 _IN_LANES = "#pragma clang loop vectorize(assume_safety)\n"
 _NAME = re.compile(r"(\w+)\s*\Z")
 
@@ -61,9 +63,13 @@ def body_apart(text: str, *, alone: bool = True) -> str:
         alone: whether each group has one work-item; otherwise the function computes a whole group.
 
     Returns:
-        The text; as it was, where it has several kernels, barriers, or something after the kernel,
-        or a group of several work-items has memory of its own, or asks about itself elsewhere.
+        The text; without barriers, where groups have one work-item: PoCL cuts a kernel in parts at
+        each, and its releases compile some of those wrongly. As it was but for that, where it has
+        several kernels or something after the kernel, or a group of several work-items has
+        barriers, memory of its own, or asks about itself elsewhere.
     """
+    if alone:
+        text = _BARRIER.sub("(void)0", text)
     parts = None if "barrier(" in text else _parts(text)
     if parts is None:
         return text

@@ -64,7 +64,6 @@ def test_a_body_is_a_function_that_gets_its_ids_and_its_group_s_memory():
 @pytest.mark.parametrize(
     "text",
     [
-        TEXT.replace("+= a;", "+= a; barrier(CLK_LOCAL_MEM_FENCE);"),
         TEXT + TEXT.replace("plus", "more"),
         TEXT + "void behind(void) {}\n",
         "some_macro " + TEXT,
@@ -72,10 +71,19 @@ def test_a_body_is_a_function_that_gets_its_ids_and_its_group_s_memory():
         TEXT.replace("const int i", "__local float pad[4]; const int m = sizeof(pad), i"),
         TEXT.rstrip()[:-1],
     ],
-    ids=["barrier", "two", "more behind", "macro before", "axes", "size", "open"],
+    ids=["two", "more behind", "macro before", "axes", "size", "open"],
 )
 def test_a_text_of_another_form_stays(text):
     assert body_apart(text) == text
+
+
+def test_a_work_item_alone_waits_for_nobody():
+    waiting = "+= a; barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+    assert body_apart(TEXT.replace("+= a;", waiting)) == body_apart(
+        TEXT.replace("+= a;", "+= a; (void)0;")
+    )
+    together = TEXT.replace("+= a;", waiting)
+    assert body_apart(together, alone=False) == together
 
 
 @on_pocl
