@@ -61,6 +61,10 @@ class ShapeError(ClnetError, ValueError):
     """Shapes that do not fit an op."""
 
 
+class NoAxisError(ShapeError, TypeError):
+    """A tensor of one number where one is gone through, which Python calls an error of type."""
+
+
 class DtypeError(ClnetError, TypeError):
     """A dtype that an op or a device does not support."""
 

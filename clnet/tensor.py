@@ -16,7 +16,7 @@ from .autodiff.tape import Node, root_gradient, walk_back
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device, users_line
 from .device import device as open_device
-from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
+from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError
 from .ops.create import Full, MakeInto, held
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
@@ -348,10 +348,14 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len", "the tensor has an axis", shape=self.shape)
+            raise NoAxisError("len", "the tensor has an axis", shape=self.shape)
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise NoAxisError(
+                "iter", "the tensor has an axis", shape=self.shape, remedy="x.item() is its number"
+            )
         return (self[i] for i in range(len(self)))
 
     def __format__(self, spec: str) -> str:

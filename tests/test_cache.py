@@ -377,6 +377,16 @@ def test_a_user_without_a_home_works(tmp_path):
     assert "cannot write /nonexistent" in lines[1]
 
 
+def test_a_home_that_is_no_folder_is_one_warning(tmp_path):
+    absent = dict.fromkeys(("CLNET_CACHE_DIR", "XDG_CACHE_HOME", "CLNET_TUNINGS"), "")
+    absent["PYOPENCL_NO_CACHE"] = "false"  # what pyopencl takes where nothing is said
+    home = tmp_path / "home"
+    home.touch()
+    count, told = run(OPS, HOME=str(home), POCL_CACHE_DIR=str(tmp_path), **absent)
+    assert count == "1"
+    assert f"cannot write {home}" in told
+
+
 def writing(folder: Path) -> subprocess.Popen[str]:
     """A process that stands still in the middle of writing a file."""
     program = (

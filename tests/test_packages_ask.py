@@ -9,7 +9,14 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, ClnetError, DeviceError, DtypeError, GradientError
+from clnet.errors import (
+    ArgumentError,
+    ClnetError,
+    DeviceError,
+    DtypeError,
+    GradientError,
+    ShapeError,
+)
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -243,3 +250,14 @@ def test_dtypes_that_no_tensor_has_are_named_and_refused():
         clnet.zeros(2, dtype=clnet.uint16)
     with pytest.raises(DtypeError, match="AbsentDType"):
         clnet.ones(2).to(clnet.uint32)
+
+
+def test_a_number_is_not_gone_through():
+    """SciPy asks with :func:`numpy.iterable` whether it may, which takes a TypeError for no."""
+    number = clnet.tensor(2.0)
+    assert not np.iterable(number)
+    for asked in (iter, len, list):
+        with pytest.raises(TypeError, match="the tensor has an axis") as info:
+            asked(number)
+        assert isinstance(info.value, ShapeError)
+    assert [float(x) for x in clnet.ones(2)] == [1, 1]

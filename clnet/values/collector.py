@@ -9,6 +9,13 @@ from contextlib import contextmanager
 from .process import in_child, process_lock
 
 _LOCK = process_lock()
+# Python 3.12 sets immortal objects aside by itself, some hundreds; who freezes sets thousands.
+_IMMORTAL = 2000
+
+
+def nobody_froze() -> bool:
+    """Whether nothing was set aside from the collector's searches: else it would be thawed here."""
+    return gc.get_freeze_count() < _IMMORTAL
 
 
 class _Pause:
@@ -46,7 +53,7 @@ def paused_collector() -> Iterator[None]:
     finally:
         with _LOCK:
             _Pause.depth = max(_Pause.depth - 1, 0)
-            if gc.get_freeze_count() == 0:  # else somebody else's objects would be thawed
+            if nobody_froze():
                 gc.freeze()
                 gc.unfreeze()
             if _Pause.depth == 0 and _Pause.enabled:
@@ -62,7 +69,7 @@ def collecting_what_is_new() -> Iterator[None]:
     """
     gc.collect()
     with _LOCK:
-        mine = gc.get_freeze_count() == 0  # else somebody else's objects would be thawed
+        mine = nobody_froze()
         if mine:
             gc.freeze()
     try:

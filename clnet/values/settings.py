@@ -170,4 +170,21 @@ _TOLD = {"POCL_WORK_GROUP_SPECIALIZATION": "0"}
 for _name, _value in _TOLD.items():
     os.environ.setdefault(_name, _value)
 
+def _spare_pyopencl() -> None:
+    """Pyopencl keeps no files where it cannot: without a folder to write it makes no kernel.
+
+    It asks the environment when it is imported, and again in every process that builds.
+    """
+    folder = user_cache_path("pytools", "pytools")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        writable = False
+    else:
+        writable = os.access(folder, os.W_OK)
+    if not writable:
+        os.environ["PYOPENCL_NO_CACHE"] = "1"
+
+
 SETTINGS = Settings.read(os.environ)
+_spare_pyopencl()

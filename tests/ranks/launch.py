@@ -30,6 +30,9 @@ def mpirun() -> str:
 def run(ranks: int, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What ``mpirun -n ranks python command`` did; a job that hangs is a failure."""
     here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **environment}
+    # Open MPI starts nothing as root, in a container or elsewhere, and no more ranks than cores.
+    here |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    here |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
     return subprocess.run(
         [mpirun(), "-n", str(ranks), sys.executable, *command],
         capture_output=True,

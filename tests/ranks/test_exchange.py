@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -37,8 +38,8 @@ def shared_memory() -> set[str]:
     ("end", "told"),
     [
         ("raise RuntimeError('lost')", "clnet: rank 1 of 2 on "),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "EXIT CODE: 9"),
-        ("sys.exit(0)", "a rank has ended, or left the group, that others wait for; got ended=[1]"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "EXIT CODE: 9|signal 9"),  # MPICH, Open MPI
+        ("sys.exit(0)", r"a rank has ended, .* that others wait for; got ended=\[1\]"),
     ],
     ids=["exception", "killed", "exit"],
 )
@@ -48,7 +49,7 @@ def test_a_rank_that_ends_ends_the_job(end, told):
     done = run(2, "-c", program)
     assert done.returncode != 0
     assert "went on" not in done.stdout
-    assert told in done.stdout + done.stderr
+    assert re.search(told, done.stdout + done.stderr)
     assert time.monotonic() - start < 30
     while shared_memory() - files:  # those of jobs beside this one, which begin just now
         assert time.monotonic() - start < 60, "memory is left behind"
