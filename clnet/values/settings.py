@@ -170,6 +170,7 @@ _TOLD = {"POCL_WORK_GROUP_SPECIALIZATION": "0"}
 for _name, _value in _TOLD.items():
     os.environ.setdefault(_name, _value)
 
+
 def _spare_pyopencl() -> None:
     """Pyopencl keeps no files where it cannot: without a folder to write it makes no kernel.
 
