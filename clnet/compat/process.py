@@ -196,12 +196,13 @@ def get_default_device() -> Device:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How float32 products (``matmul``, ``linear`` and what is made of them) may be computed.
+    """How float32 products and 2-d convolutions, with their gradients, may be computed.
 
     Args:
         precision: ``"highest"``: in float32, the default. ``"high"`` and ``"medium"``: operands
             rounded to TF32, of 11 significant bits, where matrix units multiply them; elsewhere,
-            and in convolutions, attention and recurrent layers, in float32.
+            and in attention and recurrent layers, in float32. (PyTorch's convolutions have a
+            setting of their own, ``torch.backends.cudnn.allow_tf32``.)
 
     Raises:
         ArgumentError: if there is no such precision.

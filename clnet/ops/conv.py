@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
-from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from ..kernels.conv import (
+    ConvGeometry,
+    Direction,
+    computes_on_units,
+    conv_forward,
+    conv_input_grad,
+    conv_weight_grad,
+)
 from ..kernels.epilogue import Epilogue
 from ..values import mode
 from ..values.shapes import Shape, pair
@@ -28,6 +35,7 @@ from .machinery.function import (
     require_floating,
     require_same_dtype,
 )
+from .matmul import rounds_to_tf32
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -94,8 +102,14 @@ class Conv2d(Function):
         g = self.settings.geometry(x.shape, weight.shape)
         epilogue = Epilogue(bias[0] if bias else None, None, self.activation)
         return conv_forward(
-            target, outputs[0], x, weight, g, epilogue, winograd=self.settings.winograd
-        )
+            target, outputs[0], x, weight, g, epilogue,
+            winograd=self.settings.winograd, tf32=rounds_to_tf32(),
+        )  # fmt: skip
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where matrix units multiply 16 bits."""
+        g = self.settings.geometry(inputs[0].shape, inputs[1].shape)
+        return _on_units(target, g, Direction.FORWARD, inputs)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -134,7 +148,13 @@ class ConvInputGrad(Function):
         gy, weight = inputs
         g = self.settings.geometry(self.x_shape, weight.shape)
         winograd = self.settings.winograd
-        return conv_input_grad(target, outputs[0], gy, weight, g, winograd=winograd)
+        tf32 = rounds_to_tf32()
+        return conv_input_grad(target, outputs[0], gy, weight, g, winograd=winograd, tf32=tf32)
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where matrix units multiply 16 bits."""
+        g = self.settings.geometry(self.x_shape, inputs[1].shape)
+        return _on_units(target, g, Direction.INPUT_GRAD, inputs)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -171,7 +191,13 @@ class ConvWeightGrad(Function):
         gy, x = inputs
         g = self.settings.geometry(x.shape, self.weight_shape)
         winograd = self.settings.winograd
-        return conv_weight_grad(target, outputs[0], gy, x, g, winograd=winograd)
+        tf32 = rounds_to_tf32()
+        return conv_weight_grad(target, outputs[0], gy, x, g, winograd=winograd, tf32=tf32)
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where matrix units multiply 16 bits."""
+        g = self.settings.geometry(inputs[1].shape, self.weight_shape)
+        return _on_units(target, g, Direction.WEIGHT_GRAD, inputs)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -185,6 +211,11 @@ class ConvWeightGrad(Function):
             apply(Conv2d(self.settings), saved.inputs[1], gw) if needs[0] else None,
             apply(ConvInputGrad(self.settings, x_shape), saved.inputs[0], gw) if needs[1] else None,
         )
+
+
+def _on_units(target: Target, g: ConvGeometry, direction: Direction, inputs: Arrays) -> bool:
+    alike = all(x.dtype is inputs[0].dtype for x in inputs)
+    return alike and computes_on_units(target, g, direction, inputs[0].dtype)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from clnet.kernels.conv import (
     conv_im2col,
     conv_implicit,
     conv_implicit_weight,
+    conv_matrix,
+    conv_matrix_weight,
     conv_parts,
     conv_planes,
     conv_winograd,
@@ -36,6 +38,8 @@ MODULES = (
     conv_direct,
     conv_implicit,
     conv_implicit_weight,
+    conv_matrix,
+    conv_matrix_weight,
     conv_parts,
     conv_planes,
     conv_im2col,
@@ -60,6 +64,7 @@ def check(
     *,
     full: bool,
     before: int = 3,
+    terms: int = 256,
 ) -> None:
     """The convolution and both gradients; ``full``: with bias and activation."""
     x, w = normal(g.n, g.ic, g.h, g.w, dtype=dtype), normal(g.oc, g.icg, g.kh, g.kw, dtype=dtype)
@@ -83,11 +88,11 @@ def check(
             target, out, x_, w_, g, Epilogue(bias_, None, "relu") if full else Epilogue(), **how
         )
     )
-    near(out, y, terms=256)
+    near(out, y, terms=terms)
     run(conv_input_grad(target, gx_, gy_, w_, g, **how))
-    near(gx_, gx, terms=256)
+    near(gx_, gx, terms=terms)
     run(conv_weight_grad(target, gw_, gy_, x_, g, **how))
-    near(gw_, gw, terms=512)
+    near(gw_, gw, terms=2 * terms)
 
 
 @case("cpu")
@@ -180,3 +185,25 @@ def depthwise_in_tiles(target: Target) -> None:
     with constants(conv_depthwise_tile, _GROUPS_PER_UNIT=1):
         one = replace(target, traits=traits)
         check(one, whole, Algorithm.DEPTHWISE, np.float32, full=False)
+
+
+IN_GROUPS = ConvGeometry(1, 8, 7, 6, 8, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, dh=2, groups=2)
+
+
+@case("gpu")
+def emulated_matrix_units(target: Target) -> None:
+    traits = replace(target.traits, matrix_units="emulated ptx")
+    units = replace(target, traits=traits)
+    for g, full in ((IN_GROUPS, False), (PLAIN, True)):
+        check(units, g, Algorithm.MATRIX, np.float32, full=full, terms=2**17)  # of TF32
+    for oc in (5, 8):
+        g = POINTWISE._replace(oc=oc)
+        x, w = normal(g.n, g.h, g.w, g.ic), normal(oc, g.ic, 1, 1)
+        out = output((g.n, g.oh, g.ow, oc))
+        last = out.view((g.n, oc, g.oh, g.ow), tuple(out.strides[axis] for axis in (0, 3, 1, 2)))
+        images = given(x)
+        turned = images.view(
+            (g.n, g.ic, g.h, g.w), tuple(images.strides[axis] for axis in (0, 3, 1, 2))
+        )
+        run(conv_forward(units, last, turned, given(w), g, algorithm=Algorithm.MATRIX))
+        near(out, x @ w[:, :, 0, 0].T, terms=2**17)

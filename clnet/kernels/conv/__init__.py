@@ -8,12 +8,14 @@ compare candidates on.
 
 The algorithms: ``conv_direct`` and ``conv_planes`` (no memory beside the operands),
 ``conv_implicit`` with ``conv_implicit_weight`` (a product whose operand is gathered),
-``conv_im2col`` (columns, then a product), ``conv_winograd``, ``conv_depthwise``; ``conv_parts``
-adds up what slices of a sum gave.
+``conv_im2col`` (columns, then a product), ``conv_winograd``, ``conv_depthwise``, and
+``conv_matrix`` (on matrix units, between images whose channels are dense; :func:`computes_on_units`
+says where); ``conv_parts`` adds up what slices of a sum gave.
 """
 
 from .conv import Algorithm as Algorithm
 from .conv import choose as choose
+from .conv import computes_on_units as computes_on_units
 from .conv import conv_forward as conv_forward
 from .conv import conv_input_grad as conv_input_grad
 from .conv import conv_weight_grad as conv_weight_grad

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
-from ...values.dtypes import DType
+from ...values.dtypes import DType, float32
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from . import (
@@ -22,6 +22,8 @@ from . import (
     conv_im2col,
     conv_implicit,
     conv_implicit_weight,
+    conv_matrix,
+    conv_matrix_weight,
     conv_winograd,
 )
 from .conv_geometry import ConvGeometry, Direction
@@ -32,6 +34,7 @@ __all__ = [
     "ConvGeometry",
     "Direction",
     "choose",
+    "computes_on_units",
     "conv_forward",
     "conv_input_grad",
     "conv_weight_grad",
@@ -49,6 +52,8 @@ class Algorithm(Enum):
         IMPLICIT: a product in local-memory tiles that gathers its columns; GPU-shaped.
         WINOGRAD: transforms around a batch of products, for 3x3 with stride 1; GPU-shaped.
         DEPTHWISE: one work-item per result; for groups of few channels, needs no workspace.
+        MATRIX: a product on matrix units that gathers pixels of dense channels; of float32, which
+            it rounds to TF32, only where that was allowed.
     """
 
     IM2COL = "im2col"
@@ -56,6 +61,7 @@ class Algorithm(Enum):
     IMPLICIT = "implicit"
     WINOGRAD = "winograd"
     DEPTHWISE = "depthwise"
+    MATRIX = "matrix"
 
 
 class _Way(NamedTuple):
@@ -86,6 +92,7 @@ _WAYS = {
     Algorithm.IMPLICIT: _way_of(conv_implicit, conv_implicit_weight),
     Algorithm.WINOGRAD: _way_of(conv_winograd),
     Algorithm.DEPTHWISE: _way_of(conv_depthwise),
+    Algorithm.MATRIX: _way_of(conv_matrix, conv_matrix_weight),
 }
 
 
@@ -99,6 +106,7 @@ def conv_forward(
     *,
     algorithm: Algorithm | None = None,
     winograd: bool = True,
+    tf32: bool = False,
 ) -> list[Launch]:
     """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
@@ -111,6 +119,7 @@ def conv_forward(
         epilogue: what is made of the sums: a bias, an activation.
         algorithm: how, or None to let :func:`choose` decide.
         winograd: whether the choice may be Winograd's transforms.
+        tf32: whether float32 may be rounded to TF32 where matrix units multiply that.
 
     Returns:
         The launches, in order; none if ``y`` is empty.
@@ -120,7 +129,7 @@ def conv_forward(
     """
     if y.size == 0:
         return []
-    way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd)
+    way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd, tf32)
     return way.forward(target, y, x, weight, geometry, epilogue)
 
 
@@ -133,6 +142,7 @@ def conv_input_grad(
     *,
     algorithm: Algorithm | None = None,
     winograd: bool = True,
+    tf32: bool = False,
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``; also the transposed convolution of ``gy``.
 
@@ -140,7 +150,7 @@ def conv_input_grad(
     """
     if gx.size == 0:
         return []
-    way = _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd)
+    way = _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd, tf32)
     return way.input_grad(target, gx, gy, weight, geometry)
 
 
@@ -153,6 +163,7 @@ def conv_weight_grad(
     *,
     algorithm: Algorithm | None = None,
     winograd: bool = True,
+    tf32: bool = False,
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``.
 
@@ -160,7 +171,7 @@ def conv_weight_grad(
     """
     if gw.size == 0:
         return []
-    way = _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd)
+    way = _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd, tf32)
     return way.weight_grad(target, gw, gy, x, geometry)
 
 
@@ -171,6 +182,7 @@ def choose(
     dtype: DType,
     *,
     winograd: bool = True,
+    tf32: bool = False,
 ) -> Algorithm:
     """The algorithm a convolution takes when none is asked for; it always fits the workspace.
 
@@ -180,12 +192,31 @@ def choose(
         direction: what is computed.
         dtype: of all operands.
         winograd: whether it may be Winograd's transforms, whose rounding errors are larger.
+        tf32: as in :func:`conv_forward`.
     """
+    if computes_on_units(target, geometry, direction, dtype, tf32=tf32):
+        return Algorithm.MATRIX
     return next(
         algorithm
         for algorithm in _preferred(target, geometry, direction, dtype, winograd=winograd)
         if fits(target, geometry, direction, dtype, algorithm)
     )
+
+
+def computes_on_units(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    dtype: DType,
+    *,
+    tf32: bool = False,
+) -> bool:
+    """Whether :func:`choose` gives matrix units: of 16 bits, and of float32 that may be rounded.
+
+    The arguments are those of :func:`choose`.
+    """
+    allowed = dtype.itemsize == 2 or (dtype is float32 and tf32)
+    return allowed and conv_matrix.fits(target, geometry, direction, dtype.itemsize)
 
 
 def winograd_obstacle(
@@ -238,11 +269,12 @@ def _decide(
     dtype: DType,
     algorithm: Algorithm | None,
     winograd: bool,  # noqa: FBT001 - one of what the choice depends on
+    tf32: bool,  # noqa: FBT001 - likewise
 ) -> _Way:
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return _WAYS[Algorithm.DEPTHWISE]
     if algorithm is None:
-        algorithm = choose(target, geometry, direction, dtype, winograd=winograd)
+        algorithm = choose(target, geometry, direction, dtype, winograd=winograd, tf32=tf32)
     elif not fits(target, geometry, direction, dtype, algorithm):
         raise ArgumentError(
             f"conv_{direction.value}",

@@ -13,4 +13,19 @@ units (:func:`multiplies`), ``gemm_any`` for what is left. ``gemm_problem`` desc
 from .gemm import finishes as finishes
 from .gemm import gemm as gemm
 from .gemm import pack_for as pack_for
+from .gemm_matrix import TILES as MATRIX_TILES
+from .gemm_matrix import MatrixLoads as MatrixLoads
+from .gemm_matrix import MatrixTile as MatrixTile
 from .gemm_matrix import multiplies as multiplies
+from .gemm_matrix import small as small_matrix_tile
+
+__all__ = [
+    "MATRIX_TILES",
+    "MatrixLoads",
+    "MatrixTile",
+    "finishes",
+    "gemm",
+    "multiplies",
+    "pack_for",
+    "small_matrix_tile",
+]
