@@ -130,7 +130,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .io import load as load
     from .io import save as save
     from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
+    from .profiling import memory_snapshot as memory_snapshot
+    from .profiling import memory_stats as memory_stats
+    from .profiling import memory_summary as memory_summary
     from .profiling import profile as profile
+    from .profiling import record_memory_history as record_memory_history
     from .train.memory_plan import plan as plan
     from .user_kernel import kernel as kernel
 
@@ -156,6 +160,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "kernel": ("user_kernel", "kernel"),
     "plan": ("train.memory_plan", "plan"),
     "profile": ("profiling", "profile"),
+    **{n: ("profiling", n) for n in ("memory_snapshot", "memory_stats", "memory_summary")},
+    "record_memory_history": ("profiling", "record_memory_history"),
     "save": ("io", "save"),
     "load": ("io", "load"),
     "vmap": ("func", "vmap"),

@@ -26,6 +26,7 @@ from ..device import (
     use_as_cuda,
 )
 from ..errors import DeviceError, OutOfDeviceMemory
+from ..profiling import memory_snapshot, memory_stats, memory_summary
 from ..random import get_rng_state, manual_seed, set_rng_state
 from . import amp as amp
 
@@ -60,6 +61,9 @@ __all__ = [
     "mem_get_info",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",

@@ -2,7 +2,7 @@
 
 from .absent import AbsentDevice
 from .bound import BoundLaunches
-from .buffer_pool import BufferPool, PoolStatistics, size_class
+from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
 from .device import (
     Device,
     DeviceName,
@@ -40,6 +40,7 @@ from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
     "AbsentDevice",
+    "BlockSizes",
     "BoundLaunches",
     "BufferPool",
     "Call",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyopencl as cl
 
@@ -57,6 +57,21 @@ class PoolStatistics:
     num_device_allocations: int
 
 
+class BlockSizes(NamedTuple):
+    """The blocks of one size class.
+
+    Attributes:
+        capacity: bytes of each.
+        in_use, free: how many.
+        requested_bytes: asked for by those that use them.
+    """
+
+    capacity: int
+    in_use: int
+    free: int
+    requested_bytes: int
+
+
 class BufferPool:
     """Blocks of device memory by size class.
 
@@ -103,6 +118,8 @@ class BufferPool:
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
         self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
+        self.lines: dict[int, str] | None = None
+        self._line: Callable[[], str] | None = None
 
     def take(self, nbytes: int) -> Any:
         """A buffer of at least ``nbytes`` bytes.
@@ -129,7 +146,18 @@ class BufferPool:
             self._allocated_in_all += capacity
             if self._allocated > self._peak_allocated:
                 self._peak_allocated = self._allocated
+            if self.lines is not None and self._line is not None:
+                self.lines[buffer.int_ptr] = self._line()
             return buffer
+
+    def record_lines(self, line: Callable[[], str] | None) -> None:
+        """Keep in ``lines``, by a block's address, what ``line()`` says when it is handed out.
+
+        Args:
+            line: None: nothing is kept any longer.
+        """
+        with self.lock:
+            self._line, self.lines = line, None if line is None else {}
 
     def poison_with(self, poison: Callable[[Any, int], None] | None) -> None:
         """Have blocks filled by ``poison`` from now on; None: they are left as they are."""
@@ -180,6 +208,21 @@ class BufferPool:
                 self._allocated_in_all,
                 self._num_device_allocations,
             )
+
+    def block_sizes(self) -> list[BlockSizes]:
+        """The blocks of every size class there is, the largest first."""
+        with self.lock:
+            self._take_in()
+            used, asked = Counter[int](), Counter[int]()
+            for nbytes, count in self._held.items():
+                used[size_class(nbytes)] += count
+                asked[size_class(nbytes)] += count * nbytes
+            free = {capacity: len(buffers) for capacity, buffers in self._free.items()}
+            return [
+                BlockSizes(each, used[each], free.get(each, 0), asked[each])
+                for each in sorted({*used, *free}, reverse=True)
+                if used[each] or free.get(each)
+            ]
 
     def reset_peak(self) -> None:
         """Let the peaks start again from what is held now."""

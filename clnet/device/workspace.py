@@ -77,6 +77,10 @@ class Workspace:
             poison(storage.buffer, scratch.nbytes)
         return storage
 
+    def storages(self) -> list[Storage]:
+        """The block, if there is one."""
+        return [] if self._storage is None else [self._storage]
+
     def release(self) -> None:
         """Give the block back to the pool."""
         self._storage = None
@@ -140,6 +144,11 @@ class Arenas:
                 lent.append(block)
             self._blocks = [ref(block) for block in alive]
             return lent
+
+    def storages(self) -> list[Storage]:
+        """The blocks that plans use."""
+        with self._device.lock:
+            return self._alive()
 
     def _alive(self) -> list[Storage]:
         return [block for weak in self._blocks if (block := weak()) is not None]

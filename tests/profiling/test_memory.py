@@ -1,0 +1,75 @@
+"""Who holds memory: each block has one holder, and what grew is told by name and line."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+import clnet
+from clnet import nn, optim
+
+pytestmark = pytest.mark.device
+
+
+def held(snapshot, kind):
+    return {h.name: h.nbytes for h in snapshot.holders if h.kind == kind}
+
+
+def test_a_training_step_s_memory_has_holders():
+    model = nn.Sequential(nn.Linear(33, 7), nn.BatchNorm1d(7))
+    optimizer = optim.Adam(model.parameters())
+    model(clnet.ones(5, 33)).square().mean().backward()
+    optimizer.step()
+    found = clnet.memory_snapshot()
+    assert held(found, "parameter")["Sequential.0.weight"] == 4 * 33 * 7
+    assert held(found, "gradient")["Sequential.0.weight"] == 4 * 33 * 7
+    assert held(found, "buffer")["Sequential.1.running_mean"] == 4 * 7
+    states = [h for h in found.holders if h.name == "Adam.exp_avg"]
+    assert 4 * 33 * 7 in [h.nbytes for h in states]
+    assert all(h.kind == "optimiser state" for h in states)
+    statistics = clnet.memory_stats()
+    assert sum(h.nbytes for h in found.holders) <= statistics["allocated_bytes.all.current"]
+    assert statistics["segment.all.current"] == sum(s.in_use + s.free for s in found.sizes)
+    assert sum(s.capacity * s.in_use for s in found.sizes) == found.statistics.allocated
+    assert "Sequential.0.weight" in str(found) or "of " in str(found)
+    assert "<table>" in found._repr_html_()
+
+
+def test_blocks_are_all_accounted_for():
+    gc.collect()
+    found = clnet.memory_snapshot()
+    assert len(found.holders) == clnet.memory_stats()["allocation.all.current"]
+
+
+def test_a_plan_s_arena_and_the_workspace_are_named():
+    step = clnet.compile(lambda x: (x.exp() @ x.T).sum(0).cumsum(0))
+    step(clnet.ones(40, 40))
+    assert held(clnet.memory_snapshot(), "plan")
+
+
+def test_what_grew_is_told_with_its_line():
+    gc.collect()
+    clnet.record_memory_history()
+    try:
+        before = clnet.memory_snapshot()
+        kept = [clnet.zeros(300, 100) for _ in range(2)]
+        line = f"{__file__}:{sys._getframe().f_lineno - 1}"
+        after = clnet.memory_snapshot()
+    finally:
+        clnet.record_memory_history(False)
+    (row,) = (r for r in after.since(before).splitlines() if "(300, 100) float32" in r)
+    assert line in row
+    assert row.split()[:3] == ["+234.4", "KiB", "+2"]
+    assert clnet.device().pool.lines is None
+    less = before.since(after)
+    assert "-234.4 KiB" in less
+    del kept
+
+
+def test_a_summary_is_a_table_without_size_classes_if_asked():
+    x = clnet.ones(64, 64)
+    assert "in use    free" in clnet.memory_summary()
+    assert "in use    free" not in clnet.memory_summary(abbreviated=True)
+    assert f"memory of {x.device}" in clnet.cuda.memory_summary(x.device)
