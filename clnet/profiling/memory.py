@@ -255,10 +255,11 @@ def _of_modules(modules: list[Module]) -> Iterator[tuple[Tensor, str, str]]:
 
 def _is_optimiser(each: object) -> bool:
     """Users write optimisers of their own: what has groups of parameters and a state is one."""
-    held = getattr(each, "__dict__", None)
-    return (
-        isinstance(held, dict) and "param_groups" in held and isinstance(held.get("state"), Mapping)
-    )
+    try:
+        held = object.__getattribute__(each, "__dict__")  # runs no code of others' objects
+    except AttributeError:
+        return False
+    return "param_groups" in held and isinstance(held.get("state"), Mapping)
 
 
 def _of_optimisers(optimisers: list[Any]) -> Iterator[tuple[Tensor, str, str]]:
