@@ -20,6 +20,7 @@ from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .misfit import misfit
+from .refusal import told
 from .staging import MOST_BYTES, Staging
 from .transfer import Landing, Pinned
 from .watch import Observer, Record, Watch
@@ -100,6 +101,7 @@ class Queue:
         """
         self.run((launch,))
 
+    @told
     def run(self, launches: Sequence[Launch], made: Sequence[_Made] = ()) -> None:
         """Enqueue the kernels of an op: nothing of another thread comes between them.
 
@@ -160,6 +162,7 @@ class Queue:
             self.bound.add(bound)
         return bound
 
+    @told
     def replay(self, bound: BoundLaunches) -> None:
         """Enqueue bound launches; while someone observes, they go the observable way.
 
@@ -180,6 +183,7 @@ class Queue:
         if bound.checks:
             self.faults.expected = True
 
+    @told
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
         """Copy a dense host array into a storage; the host array may be reused on return.
 
@@ -200,6 +204,7 @@ class Queue:
         if waits:
             event.wait()
 
+    @told
     def send(self, storage: Storage, array: np.ndarray, offset_bytes: int) -> Any:
         """Copy host memory into a storage when the queue comes to it; gives the event."""
         start = time.perf_counter()
@@ -230,6 +235,7 @@ class Queue:
         )
         return array
 
+    @told
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there.
 
@@ -250,6 +256,7 @@ class Queue:
         self._tell("download", (storage,), (), array.nbytes, event, start, queue)
         self._raise(found)
 
+    @told
     def copy(
         self,
         target: Storage,
@@ -398,6 +405,7 @@ class Queue:
             base: Any = array.base
             base.release(self._queue)
 
+    @told
     def begin_download(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:
         """As :meth:`download`, not waited for; gives the event."""
         start = time.perf_counter()

@@ -396,4 +396,5 @@ def planted(driver: Driver, folder: Path) -> Iterator[Device]:
         patch("clnet.device.device.SETTINGS", settings),
     ):
         device = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
-        yield device
+        with device:
+            yield device

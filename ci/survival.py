@@ -1,0 +1,63 @@
+"""At length what tests/test_survival.py does briefly: ``python ci/survival.py kills|steps [COUNT]``.
+
+``kills``: writers of checkpoints that are killed at random moments (1,000). ``steps``: a small
+network trained so many steps (1,000,000), eager and compiled; memory and speed of the first and the
+last tenth are printed, and it fails if memory grew.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import clnet
+from tests.test_survival import Training, killed
+
+
+def steps(count: int) -> int:
+    """Train; 1 if memory grew."""
+    grew = 0
+    device = clnet.device()
+    for compiled in (False, True):
+        training = Training(device, compiled=compiled)
+        tenth, rates, memory = max(count // 10, 1), list[float](), list[tuple[int, int]]()
+        for _ in range(10):
+            start = time.perf_counter()
+            training.steps(tenth)
+            rates.append(tenth / (time.perf_counter() - start))
+            held = device.pool.statistics()
+            memory.append((held.allocated, resident_kib()))
+        way = "compiled" if compiled else "eager"
+        print(
+            f"{way}: {10 * tenth:,} steps; steps a second {rates[0]:,.0f} first, {rates[-1]:,.0f} "
+            f"last; device bytes {memory[0][0]:,}, {memory[-1][0]:,}; "
+            f"process KiB {memory[0][1]:,}, {memory[-1][1]:,}",
+            flush=True,
+        )
+        grew |= memory[-1][0] > memory[0][0] or memory[-1][1] > memory[0][1] * 1.05
+    return int(grew)
+
+
+def resident_kib() -> int:
+    """Memory of this process."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+
+def main() -> int:
+    """What the command line asks for."""
+    what, count = sys.argv[1], int((sys.argv[2:] or [0])[0])
+    if what == "steps":
+        return steps(count or 1_000_000)
+    with tempfile.TemporaryDirectory() as folder:
+        kills, partly = killed(Path(folder), count or 1000)
+    print(f"{kills:,} writers killed, {partly:,} of them while they wrote; every file was whole")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

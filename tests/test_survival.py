@@ -1,0 +1,319 @@
+"""What fails under a training step: memory, a compiler, a device, a process; and what is left.
+
+An error has clnet's words, nothing leaks, and a state that is loaded afterwards trains on with the
+bits of a run that nothing disturbed. ``python ci/survival.py`` does kills and steps at length.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import BuildError, DeviceError, OutOfDeviceMemory
+from tests.doctor.faulty import Driver, planted
+
+pytestmark = pytest.mark.device
+ROOT = Path(__file__).parents[1]
+
+
+class Training:
+    """Steps of a small network, from one state."""
+
+    def __init__(self, device, *, compiled: bool) -> None:
+        clnet.manual_seed(3)
+        self.net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).to(device)
+        self.optimizer = clnet.optim.Adam(self.net.parameters(), lr=0.1)
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((6, 5)), rng.integers(0, 3, 6)
+        self.x = clnet.tensor(x.astype(np.float32), device=device)
+        self.y = clnet.tensor(y, device=device)
+        self.start = [
+            {k: v.detach().numpy().copy() for k, v in self.net.state_dict().items()},
+            deepcopy(self.optimizer.state_dict()),
+        ]
+        self.step = clnet.compile(self.plain) if compiled else self.plain
+
+    def plain(self, x, y):
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def steps(self, count: int) -> None:
+        """Take some steps."""
+        for _ in range(count):
+            self.step(self.x, self.y).item()
+
+    def again(self) -> None:
+        """From the first state on."""
+        with self.x.device:
+            values = {k: clnet.tensor(v) for k, v in self.start[0].items()}
+        self.net.load_state_dict(values)
+        self.net.zero_grad()
+        self.optimizer.load_state_dict(self.start[1])
+
+    def losses(self) -> list[float]:
+        self.again()
+        return [self.step(self.x, self.y).item() for _ in range(3)]
+
+
+class Countdown:
+    """Fails from a call on."""
+
+    def __init__(self, real, error) -> None:
+        self.real, self.error, self.left, self.calls = real, error, None, 0
+
+    def __call__(self, *args, **given):
+        self.calls += 1
+        if self.left is not None:
+            if self.left == 0:
+                raise self.error()
+            self.left -= 1
+        return self.real(*args, **given)
+
+
+def no_room() -> OutOfDeviceMemory:
+    return OutOfDeviceMemory("out of device memory", "injected")
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_memory_that_runs_out_at_any_allocation_is_told_and_nothing_leaks(
+    device, monkeypatch, compiled
+):
+    training = Training(device, compiled=compiled)
+    expected = training.losses()
+    take = Countdown(device.pool.take, no_room)
+    monkeypatch.setattr(device.pool, "take", take)
+    training.losses()
+    held = device.pool.statistics().allocated
+    before, failed = take.calls, 0
+    training.again()
+    training.step(training.x, training.y)
+    for first in range(take.calls - before):
+        training.again()
+        take.left = first
+        try:
+            training.step(training.x, training.y).item()
+        except OutOfDeviceMemory:
+            failed += 1
+        finally:
+            take.left = None
+        assert training.losses() == expected, first
+    assert failed >= (2 if compiled else 10)
+    assert device.pool.statistics().allocated <= held
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_build_that_fails_at_any_kernel_is_told_and_the_next_call_is_right(tmp_path, compiled):
+    class Refuses(Driver):
+        """The compiler fails at each text once."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.refused: dict[str, int] = {}
+
+        def Program(self, context, *given):  # noqa: N802 - pyopencl's
+            made = super().Program(context, *given)
+            text = given[0] if isinstance(given[0], str) else ""
+            name = text.partition("__kernel")[2].partition("(")[0]
+            # With a header, without it, and once more for the log.
+            if name and self.refused.setdefault(name, 0) < 3:
+                self.refused[name] += 1
+                made.build = self._fails
+            return made
+
+        @staticmethod
+        def _fails(*args, **given):
+            raise cl.RuntimeError("injected: the compiler ended")
+
+    driver, told = Refuses(), list[str]()
+    with planted(driver, tmp_path) as device:
+        while True:
+            try:
+                training = Training(device, compiled=compiled)
+                losses = training.losses()
+                break
+            except BuildError as error:
+                told.append(str(error))
+                assert len(told) < 60, "it fails once for each kernel"
+    assert len(told) >= len(driver.refused) // 2 > 4
+    assert all("injected" in text for text in told)
+    assert losses == Training(clnet.device(), compiled=compiled).losses()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_lost_device_is_told_at_whatever_command(tmp_path, compiled):
+    class Lost(Driver):
+        left: int | None = None
+
+        def _count(self) -> None:
+            if self.left is not None:
+                if self.left == 0:
+                    raise cl.LogicError("injected: INVALID_COMMAND_QUEUE")
+                self.left -= 1
+
+        def enqueue_nd_range_kernel(self, *args):
+            self._count()
+            return super().enqueue_nd_range_kernel(*args)
+
+        def enqueue_copy(self, *args, **given):
+            self._count()
+            return cl.enqueue_copy(*args, **given)
+
+    driver = Lost()
+    with planted(driver, tmp_path) as device:
+        training = Training(device, compiled=compiled)
+        expected = training.losses()
+        for first in range(0, 30, 1 if compiled else 3):
+            driver.left = first
+            with pytest.raises(DeviceError, match="the device may be lost"):
+                training.steps(30)
+            driver.left = None
+            assert training.losses() == expected, first
+
+
+def test_a_driver_without_memory_for_a_command_is_out_of_memory(tmp_path):
+    class Full(Driver):
+        full = False
+
+        def enqueue_nd_range_kernel(self, *args):
+            if self.full:
+                raise cl.MemoryError("injected: MEM_OBJECT_ALLOCATION_FAILURE")
+            return super().enqueue_nd_range_kernel(*args)
+
+    driver = Full()
+    with planted(driver, tmp_path) as device:
+        x = clnet.zeros(5, device=device)
+        driver.full = True
+        with pytest.raises(OutOfDeviceMemory, match="no memory left for a command"):
+            x + 1
+        driver.full = False
+        assert (x + 1).tolist() == [1.0] * 5
+
+
+KILLED = """
+import os, random, signal, sys, time
+from pathlib import Path
+import numpy as np
+from clnet.io.checkpoint import load_checkpoint, save_checkpoint
+path, kills = Path(sys.argv[1], "state.safetensors"), int(sys.argv[2])
+random.seed(5)
+def state(k):
+    return {"step": k, "weights": np.full((300, 300), k, np.float32), "rates": [k / 2, (k, None)]}
+save_checkpoint(path, state(0))
+least = partly = 0
+for _ in range(kills):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        k = least
+        while True:
+            k += 1
+            save_checkpoint(path, state(k))
+            os.write(write, b".")
+    os.read(read, 1)
+    time.sleep(random.random() * 0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(read), os.close(write)
+    found = load_checkpoint(path)
+    k = found["step"]
+    assert k > least, (k, least)
+    assert (found["weights"] == k).all() and found["rates"] == [k / 2, (k, None)]
+    partly += len(list(path.parent.glob("*.partial")))
+    least = k
+print(kills, partly)
+"""
+
+
+def killed(folder: Path, count: int) -> tuple[int, int]:
+    """Kill so many writers of a checkpoint: how many that were, and how many left a part."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder), str(count)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60 + 2 * count,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    kills, partly = map(int, done.stdout.split())
+    return kills, partly
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_checkpoint_is_whole_whenever_its_writer_is_killed(tmp_path):
+    kills, partly = killed(tmp_path, 20)
+    assert kills == 20
+    assert partly > 0, "some were killed while they wrote"
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_memory_stays_flat_over_many_steps(device, compiled):
+    training = Training(device, compiled=compiled)
+    for _ in range(20):
+        training.step(training.x, training.y)
+    device.synchronize()
+    before = device.pool.statistics()
+    for _ in range(300):
+        training.step(training.x, training.y)
+    device.synchronize()
+    after = device.pool.statistics()
+    assert after.allocated <= before.allocated
+    assert after.num_device_allocations == before.num_device_allocations
+
+
+HASH = """
+import hashlib, sys
+import clnet
+from clnet import nn
+clnet.manual_seed(1)
+net = nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+                    nn.Dropout(0.3), nn.Linear(8 * 49, 5))
+optimizer = clnet.optim.Adam(net.parameters())
+x, y = clnet.randn(9, 2, 7, 7), clnet.randint(0, 5, (9,))
+def step(x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+run = clnet.compile(step) if sys.argv[1] == "compiled" else step
+for _ in range(4):
+    run(x, y)
+found = hashlib.sha256()
+for value in net.state_dict().values():
+    found.update(value.detach().numpy().tobytes())
+print(found.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled"])
+def test_processes_train_to_the_same_bits(way):
+    def run(**environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", HASH, way],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        return done.stdout
+
+    # In another process, with other hashes of Python's, and without poison.
+    assert run(PYTHONHASHSEED="1") == run(PYTHONHASHSEED="2", CLNET_POISON="0")
