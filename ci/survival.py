@@ -1,4 +1,4 @@
-"""At length what tests/test_survival.py does briefly: ``python ci/survival.py kills|steps [COUNT]``.
+"""At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT]``.
 
 ``kills``: writers of checkpoints that are killed at random moments (1,000). ``steps``: a small
 network trained so many steps (1,000,000), eager and compiled; memory and speed of the first and the

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import bench, cache, devices, doctor, plan, profile, run, train, tune
+from . import bench, cache, devices, doctor, plan, profile, report, run, train, tune
 
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     devices.add_command(commands, shared)
     doctor.add_command(commands, shared)
+    report.add_command(commands, shared)
     train.add_command(commands, shared)
     plan.add_command(commands, shared)
     bench.add_command(commands, shared)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import runpy
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +13,7 @@ from ..device import device, opened_devices
 from ..errors import ArgumentError
 from ..profiling import Profile, measured_limits, profile
 from ..values import mode
+from .script import run_script
 
 Main = Callable[[Sequence[str]], int]
 
@@ -74,28 +73,11 @@ def run(arguments: argparse.Namespace, commands: Sequence[str], main: Main) -> i
         if arguments.device is not None:
             stack.enter_context(mode.using(device=device(arguments.device)))
         if script.is_file():
-            code = _run_script(script, arguments.arguments)
+            code = run_script(script, arguments.arguments)
         else:
             code = main([program, *arguments.arguments])
     _report(observer, arguments)
     return code
-
-
-def _run_script(script: Path, arguments: Sequence[str]) -> int:
-    """Run a script as ``python script arguments`` would; its exit code."""
-    before = sys.argv, sys.path[:]
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.parent))
-    try:
-        runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as exit_:
-        if isinstance(exit_.code, str):
-            print(exit_.code, file=sys.stderr)
-            return 1
-        return exit_.code or 0
-    finally:
-        sys.argv, sys.path[:] = before
-    return 0
 
 
 def _report(observer: Profile, arguments: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ copies, order, barriers, vectors, rounding.
   them; ``draw``: their inputs; ``reference``: what ops compute, in NumPy;
 - ``trial``: what is asked of a driver beside the mathematics of ops;
 - ``examine``: all of it, in this process or in one that may die;
+- ``incident``: what a program did when it failed, for an issue (``clnet report``);
 - ``rate``: products and copies beside the peak of arithmetic;
 - ``report``: what was found, as text and JSON, and two reports side by side.
 """
