@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from ..device import device
-from ..doctor import compared, diagnose, read, shown
+from ..device import Device, device
+from ..device.guard import keep
+from ..doctor import Report, compared, diagnose, read, shown
 from ..doctor.case import Outcome
+from ..doctor.examine import examine_apart
+from ..doctor.report import mended
 from ..errors import ArgumentError, shortened
 from ..values.atomic import replacing
 
@@ -31,6 +36,11 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="begin nothing later than this (60)"
     )
+    parser.add_argument(
+        "--mend",
+        action="store_true",
+        help="if something is wrong, find what the device must be used without, and keep it",
+    )
     parser.set_defaults(run=run)
 
 
@@ -40,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError("doctor", "seconds is above 0", seconds=arguments.seconds)
     other = None if arguments.compare is None else read(Path(arguments.compare))
     start = time.perf_counter()
-    report = diagnose(device(arguments.device), seconds=arguments.seconds, tell=_told)
+    chosen = device(arguments.device)
+    report = diagnose(chosen, seconds=arguments.seconds, tell=_told)
     report.seconds = time.perf_counter() - start
     print(shown(report))
     if other is not None:
@@ -53,7 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
             raise ArgumentError(
                 "doctor", f"cannot write the report ({shortened(error)})", file=arguments.json
             ) from error
+    if arguments.mend and report.failed:
+        return _mend(chosen, report)
     return 0 if report.healthy else 1
+
+
+def _mend(chosen: Device, report: Report) -> int:
+    """Look for what to leave out; 0 if that helps."""
+
+    def ask(changes: dict[str, Any], only: Collection[str] | None) -> list[Outcome]:
+        return examine_apart(chosen.name, seconds=math.inf, only=only, changes=changes)[0]
+
+    found = mended(chosen.traits, [outcome.name for outcome in report.failed], ask)
+    if found is None:
+        print("nothing that is left out makes it right: use another device")
+        return 1
+    name, changes = found
+    keep(chosen.identity, name, changes)
+    print(f"without {name} all is right: {chosen.name} is used without from now on")
+    return 0
 
 
 def _told(outcome: Outcome) -> None:

@@ -25,6 +25,7 @@ from .buffer_pool import BufferPool
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
 from .forked import INHERITANCE
+from .guard import guarded
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
@@ -92,6 +93,7 @@ class Device:
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
+        traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
@@ -197,7 +199,11 @@ class Device:
 
     def narrow(self, simd_width: int) -> None:
         """Choose kernels as if the widest vector had so many floats: as on a narrower CPU."""
-        traits = replace(self.traits, simd_width=simd_width)
+        self.leave_out({"simd_width": simd_width})
+
+    def leave_out(self, changes: dict[str, Any]) -> None:
+        """Choose kernels by other traits, as :mod:`.guard` has them."""
+        traits = replace(self.traits, **changes)
         tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
         with self.lock:
             self.traits = traits

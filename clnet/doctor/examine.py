@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,13 +26,17 @@ _SILENCE_S = 120.0
 _MOST_DEATHS = 5
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from clnet.doctor.examine import serve; serve(sys.argv[2], int(sys.argv[3]))"
+    "from clnet.doctor.examine import serve; serve(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
 )
 
 
-def everything() -> list[Asked]:
-    """All trials and cases, in order."""
-    return [*all_trials(), *all_cases()]
+def everything(only: Collection[str] | None = None) -> list[Asked]:
+    """All trials and cases, in order.
+
+    Args:
+        only: names of those that are meant; None: all.
+    """
+    return [one for one in (*all_trials(), *all_cases()) if only is None or one.name in only]
 
 
 class _Kernels:
@@ -93,11 +97,12 @@ def examined(one: Asked, device: Device) -> Outcome:
     return outcome
 
 
-def serve(selector: str, first: int) -> None:
+def serve(selector: str, first: int, given: str) -> None:
     """Print outcomes, a line each: what the process does that :func:`examine_apart` starts."""
-    device = device_of(selector)
+    device, (only, changes) = device_of(selector), json.loads(given)
+    device.leave_out(changes)
     with device.poisoned():
-        for place, one in enumerate(everything()):
+        for place, one in enumerate(everything(only)):
             if place < first:
                 continue
             if isinstance(one, Case) and one.needs and not getattr(device.traits, one.needs):
@@ -120,6 +125,8 @@ def examine_apart(
     seconds: float,
     tell: Callable[[Outcome], None] | None = None,
     silence_s: float = _SILENCE_S,
+    only: Collection[str] | None = None,
+    changes: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
 ) -> tuple[list[Outcome], list[str]]:
     """Ask a device everything in a process of its own.
@@ -132,12 +139,15 @@ def examine_apart(
         seconds: no case is begun after so many.
         tell: called with each outcome.
         silence_s: a case that takes longer hangs.
+        only: as :func:`everything` takes it.
+        changes: traits that the device is to have.
         command: for tests: what is started instead; it is given the device and the first case.
 
     Returns:
         The outcomes, and the names of cases that were not begun.
     """
-    asked, outcomes, begun = everything(), list[Outcome](), -1
+    asked, outcomes, begun = everything(only), list[Outcome](), -1
+    given = json.dumps([None if only is None else [*only], dict(changes or {})])
     root = str(Path(__file__).parents[2])
     start, deaths, told = time.perf_counter(), 0, tell or (lambda outcome: None)
     ended = False
@@ -145,7 +155,7 @@ def examine_apart(
         if time.perf_counter() - start > seconds:
             break
         line = [*(command or (sys.executable, "-W", "ignore", "-c", _PROCESS, root))]
-        with _lines([*line, selector, str(begun + 1)]) as (process, lines):
+        with _lines([*line, selector, str(begun + 1), given]) as (process, lines):
             open_case = False
             while True:
                 left = seconds - (time.perf_counter() - start)

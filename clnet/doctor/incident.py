@@ -87,8 +87,8 @@ def incident(device: Device, diary: Diary, error: BaseException | None) -> str:
     parts += ["## Error", "", *(_error(error) if error is not None else ["none"]), ""]
     parts += ["## Last commands", "", *map(_line, diary.commands), ""]
     parts += _kernel(diary)
-    # Nobody keeps a list of plans; the collector knows them.
-    plans = [x for x in gc.get_objects() if isinstance(x, Plan)][-_MOST_PLANS:]
+    # Nobody keeps a list of plans; the collector knows them. Other objects are not to be asked.
+    plans = [x for x in gc.get_objects() if type(x) is Plan][-_MOST_PLANS:]
     for plan in plans:
         parts += ["## A plan", "", "```text", plan.explain(), "```", ""]
     return "\n".join(parts)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..device import Device
+from ..device import Device, DeviceTraits
+from ..device.guard import plainer
 from ..device.quirk import queue_latency_us, quirks
 from ..errors import ArgumentError, shortened
 from ..profiling.limits import measured_limits
@@ -28,8 +29,8 @@ _REMEDIES = {
     "double precision": "Keep to float32 on this device",
 }
 _REMEDY = (
-    "Update the driver, or choose another device (CLNET_DEVICE); attach this report to an issue "
-    "(clnet report)"
+    "Update the driver, choose another device (CLNET_DEVICE), or try clnet doctor --mend; attach "
+    "this report to an issue (clnet report)"
 )
 
 
@@ -104,6 +105,30 @@ def diagnose(
     if not report.failed:  # rates of wrong numbers say nothing
         report.rates = rates(device, measured_limits(device))
     return report
+
+
+def mended(
+    traits: DeviceTraits,
+    failed: Collection[str],
+    ask: Callable[[dict[str, Any], Collection[str] | None], Sequence[Outcome]],
+) -> tuple[str, dict[str, Any]] | None:
+    """The least that a device must be used without to be right.
+
+    Args:
+        traits: of the device.
+        failed: names of the cases that were wrong.
+        ask: gives the outcomes of some cases, or of all, with changed traits.
+
+    Returns:
+        What is left out, and the traits that say so; None: nothing helps.
+    """
+    for name, changes in plainer(traits):
+        for asked in (failed, None):  # what was wrong first, then all
+            if any(outcome.findings for outcome in ask(changes, asked)):
+                break
+        else:
+            return name, changes
+    return None
 
 
 def empty_report(device: Device) -> Report:
@@ -243,6 +268,7 @@ __all__ = [
     "contradictions",
     "diagnose",
     "empty_report",
+    "mended",
     "read",
     "remedy",
     "shown",
