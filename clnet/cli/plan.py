@@ -15,6 +15,8 @@ from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError, shortened
 from ..nn import Module
 from ..train.memory_plan import Make, plan
+from ..values import mode
+from ..values.dtypes import DType, float32, from_numpy
 
 _IMAGENET, _CIFAR = (3, 224, 224), (3, 32, 32)
 NETWORKS: dict[str, tuple[int, ...]] = {
@@ -65,11 +67,26 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
-        "network", choices=NETWORKS, metavar="NETWORK", help=f"one of {', '.join(NETWORKS)}"
+        "network",
+        type=_network,
+        metavar="NETWORK",
+        help=f"a model of ONNX, or one of {', '.join(NETWORKS)}",
     )
     parser.add_argument("--batch-size", type=int, default=16, help="examples in a batch")
     parser.add_argument("--input", metavar="CxHxW", help="of an example; None: what suits it")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="the optimiser")
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="of an axis that a model of ONNX leaves open",
+    )
+    parser.add_argument(
+        "--optimizer",
+        choices=OPTIMIZERS,
+        default=argparse.SUPPRESS,
+        help="the optimiser (default: sgd; of a model of ONNX: none, a forward pass)",
+    )
     parser.add_argument("--inference", action="store_true", help="only a forward pass")
     parser.add_argument("--device", help="a device that is here (see: clnet devices)")
     parser.add_argument("--traits", metavar="FILE", help="the JSON of one that is not")
@@ -80,18 +97,12 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures; 3 if the compiled step does not fit."""
-    shape = NETWORKS[arguments.network]
-    if arguments.input is not None:
-        if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
-            raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
-        shape = tuple(map(int, arguments.input.split("x")))
-    make: Callable[[], Module] = getattr(models, arguments.network)
-    forecast = plan(
-        make,
-        (arguments.batch_size, *shape),
-        _traits(arguments),
-        optimizer=None if arguments.inference else OPTIMIZERS[arguments.optimizer],
-    )
+    usual = "sgd" if arguments.network in NETWORKS else None
+    name = getattr(arguments, "optimizer", usual)
+    optimizer = None if arguments.inference or name is None else OPTIMIZERS[name]
+    made = _of_zoo(arguments) if arguments.network in NETWORKS else _of_file(arguments)
+    make, shape, dtype = made
+    forecast = plan(make, shape, _traits(arguments), optimizer=optimizer, input_dtype=dtype)
     if arguments.json:
         needs = {
             way: {**asdict(need), "fits": forecast.fits(way)}
@@ -102,6 +113,49 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(forecast)
     return 0 if forecast.fits() else 3
+
+
+def _network(text: str) -> str:
+    if text in NETWORKS or Path(text).suffix == ".onnx":
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no file .onnx, and none of {', '.join(NETWORKS)}"
+    )
+
+
+_Made = tuple[Callable[[], Module], tuple[int, ...], DType]
+
+
+def _of_zoo(arguments: argparse.Namespace) -> _Made:
+    """What makes a network, and the shape and dtype of a batch."""
+    shape = NETWORKS[arguments.network]
+    if arguments.input is not None:
+        if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
+            raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
+        shape = tuple(map(int, arguments.input.split("x")))
+    if arguments.size:
+        raise ArgumentError("plan", "--size is of a model of ONNX", network=arguments.network)
+    return getattr(models, arguments.network), (arguments.batch_size, *shape), float32
+
+
+def _of_file(arguments: argparse.Namespace) -> _Made:
+    """The same of a model of ONNX."""
+    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
+    from ..onnx import inputs  # noqa: PLC0415 - the same
+
+    if arguments.input is not None:
+        law = "--input is of a network; give axes that a model leaves open as --size NAME=N"
+        raise ArgumentError("plan", law, input=arguments.input)
+    sizes, batch = inputs.read_sizes(arguments.size), arguments.batch_size
+
+    def make() -> Module:
+        return inputs.FirstInput(onnx.load(arguments.network), sizes, batch)
+
+    with mode.using(abstract=True):
+        specs = onnx.load(arguments.network).input_specs
+    if not specs or specs[0].dtype is None:
+        raise ArgumentError("plan", "the model's first input is a tensor", inputs=len(specs))
+    return make, specs[0].shape(sizes, batch), from_numpy(specs[0].dtype)
 
 
 def _traits(arguments: argparse.Namespace) -> DeviceTraits:

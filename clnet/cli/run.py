@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import onnx
 from ..autograd import no_grad
+from ..compile import compile as compiled
+from ..creation import as_tensor
 from ..device import device
 from ..errors import ArgumentError, shortened
 from ..values import mode
@@ -38,17 +39,39 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="an .npz file to write")
     parser.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one a line")
     parser.add_argument("--top", type=int, default=5, metavar="N", help="scores that are printed")
+    parser.add_argument(
+        "--draw", action="store_true", help="draw what no file gives, to see what a call costs"
+    )
+    parser.add_argument(
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="with --draw: of an axis that the model leaves open",
+    )
+    parser.add_argument("--compile", action="store_true", help="as one plan, as clnet.compile does")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="calls, for a profile")
     parser.add_argument("--device", help="see: clnet devices")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, run, and write or print."""
+    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
+    from ..onnx import inputs  # noqa: PLC0415 - the same
+
     labels = _labels(arguments.labels)
+    if arguments.repeat < 1:
+        raise ArgumentError("run", "repeat is 1 or more", repeat=arguments.repeat)
     with mode.using(device=device(arguments.device)), no_grad():
         model = onnx.load(arguments.path)
         given = _inputs(arguments.inputs, model.input_names)
-        made = dict(zip(model.output_names, model.numpy(**given), strict=True))
+        if arguments.draw:
+            given = {**inputs.drawn(model, inputs.read_sizes(arguments.size)), **given}
+        plan = compiled(model) if arguments.compile else None
+        for _ in range(arguments.repeat - 1):
+            _called(model, plan, given)
+        made = _called(model, plan, given)
     if arguments.output is not None:
         _write(arguments.output, made)
         print(f"{arguments.output}: {', '.join(made)}")
@@ -57,6 +80,16 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _lines(name, value, arguments.top, labels):
             print(line)
     return 0
+
+
+def _called(model: Any, plan: Any, given: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs by name."""
+    if plan is None:
+        return dict(zip(model.output_names, model.numpy(**given), strict=True))
+    tensors = {name: as_tensor(array) for name, array in given.items()}
+    made = plan(**tensors)
+    made = made if isinstance(made, tuple) else (made,)
+    return {n: y.numpy() for n, y in zip(model.output_names, made, strict=True)}
 
 
 def _inputs(texts: list[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:

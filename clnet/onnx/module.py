@@ -30,10 +30,12 @@ class ImportedModule(Module):
         weights: its floating initialisers.
         input_names: of what a caller gives.
         optional: inputs that have an initialiser as default.
+        input_specs: what the file says of the inputs.
 
     Attributes:
         input_names: of the graph, in order.
         output_names: of the graph, in order.
+        input_specs: name, dtype and sizes of each input.
     """
 
     def __init__(
@@ -42,10 +44,12 @@ class ImportedModule(Module):
         weights: dict[str, np.ndarray],
         input_names: tuple[str, ...],
         optional: frozenset[str] = frozenset(),
+        input_specs: tuple[Any, ...] = (),
     ) -> None:
         super().__init__()
         self.input_names = input_names
         self.output_names = program.outputs
+        self.input_specs = input_specs
         self._program = program
         self._optional = optional
         self._names: dict[str, str] = {}
@@ -109,7 +113,12 @@ class ImportedModule(Module):
 def _attribute(name: str, taken: dict[str, str]) -> str:
     plain = re.sub(r"\W", "_", name) or "weight"
     plain = f"w_{plain}" if plain[0].isdigit() or plain[0] == "_" else plain
-    if hasattr(Module, plain) or plain in {"training", "input_names", "output_names"}:
+    if hasattr(Module, plain) or plain in {
+        "training",
+        "input_names",
+        "output_names",
+        "input_specs",
+    }:
         plain = f"w_{plain}"
     while plain in taken:
         plain += "_"

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import OnnxError
 from . import protos
 from .elements import Known
+from .inputs import input_specs
 from .module import ImportedModule
 from .program import Context, Missing, build, missing_text
 
@@ -74,7 +75,8 @@ def load(path: Any) -> ImportedModule:
             remedy="clnet.onnx.handler registers a function for an op",
         )
     program.constants.update(defaults)
-    return ImportedModule(program, weights, asked, frozenset(arrays))
+    specs = input_specs(graph.input, asked)
+    return ImportedModule(program, weights, asked, frozenset(arrays), specs)
 
 
 _TRAINABLE = {"float16", "float32", "float64", "bfloat16"}

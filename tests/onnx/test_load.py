@@ -297,3 +297,15 @@ def test_settings_and_statistics_are_no_parameters():
     for run in (module, clnet.compile(module)):
         y = run(clnet.tensor(x))
         np.testing.assert_allclose(y.detach().numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_between_0_and_6_a_clip_has_the_gradient_of_relu6():
+    weights = {"low": np.float32(0), "high": np.float32(6), "top": np.float32(5)}
+    nodes = [node("Clip", "x low high", "y"), node("Clip", "x low top", "z")]
+    module = load(made(nodes, [("x", [4])], ["y", "z"], weights))
+    x = clnet.tensor(np.array([-1, 0, 3, 6], np.float32), requires_grad=True)
+    y, z = module(x)
+    assert y.detach().numpy().tolist() == [0, 0, 3, 6]
+    assert z.detach().numpy().tolist() == [0, 0, 3, 5]
+    y.sum().backward()
+    assert x.grad.numpy().tolist() == [0, 0, 1, 0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import ops
 from ...errors import ShapeError
+from ...nn import functional
 from ...tensor import Tensor
 from ...values.dtypes import Kind, bool_
 from ..registry import handler
@@ -200,11 +201,27 @@ def clip_old(
 
 
 @handler("Clip", since=11)
-def clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
-    """Elements kept within bounds; the upper one holds where they are the wrong way round."""
+def clip(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    """Elements kept within bounds; the upper one holds where they are the wrong way round.
+
+    Between 0 and 6 it is what ReLU6 is exported as, by PyTorch too, and has its gradient: 0 at 0,
+    where many elements lie behind another ReLU6.
+    """
+    bounds = [_number(bound) for bound in (low, high)]
+    if bounds == [0, 6] and x.dtype.is_floating_point:
+        return functional.relu6(x)
+    if not any(isinstance(bound, Tensor) for bound in bounds):
+        return x if bounds == [None, None] else ops.clamp(x, *bounds)
     if low is not None:
-        x = ops.maximum(x, low)
-    return x if high is None else ops.minimum(x, high)
+        x = ops.maximum(x, bounds[0])
+    return x if high is None else ops.minimum(x, bounds[1])
+
+
+def _number(bound: Any) -> Any:
+    """A bound as Python's number, if the host knows it."""
+    if not isinstance(bound, np.ndarray):
+        return bound
+    return int(bound.item()) if bound.dtype.kind in "iub" else float(bound.item())
 
 
 @handler("Identity")

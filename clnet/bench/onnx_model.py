@@ -1,0 +1,153 @@
+"""A model of ONNX, compiled, beside onnxruntime: outputs compared, then timed in turns."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..autograd import no_grad
+from ..compile import compile as compiled
+from ..creation import as_tensor
+from ..device import Device, DeviceKind, device
+from ..errors import ArgumentError
+from ..values import mode
+from .timing import settle
+
+_TOLERANCE = 1e-3  # of the largest number
+Run = Callable[[], object]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the figures; 1 if outputs differ."""
+    parser = argparse.ArgumentParser(prog="clnet bench onnx", description=__doc__)
+    parser.add_argument("path", type=Path, metavar="MODEL", help="the model's file")
+    parser.add_argument("--batch-size", type=int, default=1, help="where the model leaves it open")
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="of an axis that is open"
+    )
+    parser.add_argument(
+        "--against", choices=("onnxruntime", "nothing"), default="nothing", help="what is beside"
+    )
+    parser.add_argument("--threads", type=int, help="of onnxruntime (as many as the device has)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of timing, for each")
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
+    options = parser.parse_args(argv)
+    where = device(options.device)
+    figures = measured(options, where)
+    if options.json:
+        print(json.dumps({"bench": "onnx", "device": where.identity.key, **figures}))
+    else:
+        print(f"{options.path}, batch {options.batch_size}, on {where.identity.name}")
+        for name, value in figures.items():
+            print(f"{name:28} {value:12.4g}" if isinstance(value, float) else f"{name:28} {value}")
+    return int(figures.get("difference", 0.0) > _TOLERANCE)
+
+
+def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
+    """The figures: milliseconds a call, microseconds of the host, launches, and the peer's."""
+    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
+    from ..onnx import inputs  # noqa: PLC0415 - the same
+
+    sizes = inputs.read_sizes(options.size)
+    with mode.using(device=where), no_grad():
+        model = onnx.load(options.path)
+        arrays = inputs.drawn(model, sizes, batch=options.batch_size)
+        plan = compiled(model)
+        tensors = [as_tensor(array) for array in arrays.values()]
+        outputs = _arrays(plan(*tensors))
+        theirs = None
+        found: dict[str, Any] = {}
+        if options.against == "onnxruntime":
+            theirs, wanted = _peer(options, where, arrays)
+            found["difference"] = max(map(_difference, outputs, wanted))
+            if found["difference"] > _TOLERANCE:
+                return found
+        found["launches"] = plan.plans[-1].num_launches
+
+        def ours() -> None:
+            plan(*tensors)
+            where.synchronize()
+
+        turns = _in_turns({"ours": ours, **({"theirs": theirs} if theirs else {})}, options.seconds)
+        found["clnet, ms"] = turns["ours"]
+        found["host, us a call"] = _host(lambda: plan(*tensors), where)
+        if theirs:
+            found["onnxruntime, ms"] = turns["theirs"]
+            found["clnet over onnxruntime"] = turns["theirs"] / turns["ours"]
+    return found
+
+
+def _peer(
+    options: argparse.Namespace, where: Device, arrays: dict[str, np.ndarray]
+) -> tuple[Run, list[np.ndarray]]:
+    """A call of onnxruntime on the processor, and its outputs."""
+    try:
+        onnxruntime: Any = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise ArgumentError(
+            "bench onnx",
+            "onnxruntime is not installed",
+            remedy="pip install onnxruntime, or leave --against out",
+        ) from error
+    settings = onnxruntime.SessionOptions()
+    own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
+    settings.intra_op_num_threads = options.threads or own or 1
+    session = onnxruntime.InferenceSession(
+        str(options.path), settings, providers=["CPUExecutionProvider"]
+    )
+    return lambda: session.run(None, arrays), session.run(None, arrays)
+
+
+def _arrays(made: Any) -> list[np.ndarray]:
+    return [y.numpy() for y in (made if isinstance(made, tuple) else (made,))]
+
+
+def _difference(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest, as a share of the largest number; infinite for another shape."""
+    if found.shape != wanted.shape:
+        return float("inf")
+    apart = np.abs(found.astype(np.float64) - wanted).max(initial=0.0)
+    return float(apart / max(np.abs(wanted).astype(np.float64).max(initial=0.0), 1e-12))
+
+
+def _in_turns(runs: dict[str, Run], seconds: float) -> dict[str, float]:
+    """Milliseconds a call, the median of turns that alternate."""
+    counts: dict[str, int] = {}
+    for name, run in runs.items():
+        run()
+        counts[name] = max(1, round(0.1 / max(_timed(run, 1), 1e-6)))
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + seconds * len(runs)
+    while time.perf_counter() < end or len(times["ours"]) < 3:
+        for name, run in runs.items():
+            settle()
+            run()  # wakes the threads that run it
+            times[name].append(1e3 * _timed(run, counts[name]))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _timed(run: Run, calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def _host(call: Run, where: Device) -> float:
+    """Microseconds until a call returns, while the device is idle."""
+    found: list[float] = []
+    for _ in range(50):
+        where.synchronize()
+        found.append(1e6 * _timed(call, 1))
+    where.synchronize()
+    return statistics.median(found)
