@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import statistics
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import onnx
 from ..autograd import no_grad
 from ..compile import compile as compiled
 from ..creation import as_tensor
@@ -55,13 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
     """The figures: milliseconds a call, microseconds of the host, launches, and the peer's."""
-    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
-    from ..onnx import inputs  # noqa: PLC0415 - the same
-
-    sizes = inputs.read_sizes(options.size)
+    sizes = onnx.read_sizes(options.size)
     with mode.using(device=where), no_grad():
         model = onnx.load(options.path)
-        arrays = inputs.drawn(model, sizes, batch=options.batch_size)
+        arrays = onnx.drawn(model, sizes, batch=options.batch_size)
         plan = compiled(model)
         tensors = [as_tensor(array) for array in arrays.values()]
         outputs = _arrays(plan(*tensors))
@@ -92,7 +89,7 @@ def _peer(
 ) -> tuple[Run, list[np.ndarray]]:
     """A call of onnxruntime on the processor, and its outputs."""
     try:
-        onnxruntime: Any = importlib.import_module("onnxruntime")
+        import onnxruntime  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - optional
     except ImportError as error:
         raise ArgumentError(
             "bench onnx",

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from .. import models, optim
+from .. import models, onnx, optim
 from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError, shortened
 from ..nn import Module
@@ -140,16 +140,13 @@ def _of_zoo(arguments: argparse.Namespace) -> _Made:
 
 def _of_file(arguments: argparse.Namespace) -> _Made:
     """The same of a model of ONNX."""
-    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
-    from ..onnx import inputs  # noqa: PLC0415 - the same
-
     if arguments.input is not None:
         law = "--input is of a network; give axes that a model leaves open as --size NAME=N"
         raise ArgumentError("plan", law, input=arguments.input)
-    sizes, batch = inputs.read_sizes(arguments.size), arguments.batch_size
+    sizes, batch = onnx.read_sizes(arguments.size), arguments.batch_size
 
     def make() -> Module:
-        return inputs.FirstInput(onnx.load(arguments.network), sizes, batch)
+        return onnx.FirstInput(onnx.load(arguments.network), sizes, batch)
 
     with mode.using(abstract=True):
         specs = onnx.load(arguments.network).input_specs

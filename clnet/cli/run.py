@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import onnx
 from ..autograd import no_grad
 from ..compile import compile as compiled
 from ..creation import as_tensor
@@ -57,9 +58,6 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, run, and write or print."""
-    from .. import onnx  # noqa: PLC0415 - its handlers take as long to import as the rest
-    from ..onnx import inputs  # noqa: PLC0415 - the same
-
     labels = _labels(arguments.labels)
     if arguments.repeat < 1:
         raise ArgumentError("run", "repeat is 1 or more", repeat=arguments.repeat)
@@ -67,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         model = onnx.load(arguments.path)
         given = _inputs(arguments.inputs, model.input_names)
         if arguments.draw:
-            given = {**inputs.drawn(model, inputs.read_sizes(arguments.size)), **given}
+            given = {**onnx.drawn(model, onnx.read_sizes(arguments.size)), **given}
         plan = compiled(model) if arguments.compile else None
         for _ in range(arguments.repeat - 1):
             _called(model, plan, given)

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ClnetError, OnnxError, shortened
 from ..tensor import Tensor
 from . import protos
-from .elements import Carried, Known, by_numpy, to_device, to_host
+from .elements import Carried, Known, by_number, by_numpy, to_device, to_host
 from .registry import Handler, find, twin
 
 __all__ = ["Missing", "Program", "Step", "build", "missing_text"]
@@ -105,14 +105,34 @@ class Step:
 
 @dataclass
 class Body:
-    """A graph that a node of control flow runs in the scope around it."""
+    """A graph that a node of control flow runs in the scope around it.
+
+    Attributes:
+        program: the graph.
+        none: of each output an array of no rounds, ``(0, ...)``; None of what tells no type.
+        scope: values by name.
+    """
 
     program: Program
+    none: tuple[np.ndarray | None, ...] = ()
     scope: dict[str, Any] | None = None
 
     def within(self, scope: dict[str, Any]) -> Body:
         """The body in a scope."""
-        return Body(self.program, scope)
+        return Body(self.program, self.none, scope)
+
+    def no_rounds(self, first: int) -> list[Any]:
+        """What outputs from a place on are, stacked over no rounds; sizes not told are 0.
+
+        Raises:
+            OnnxError: if one tells no type.
+        """
+        found = self.none[first:]
+        if any(array is None for array in found):
+            raise OnnxError("onnx", "outputs of a body that runs 0 times tell their types")
+        return [
+            to_device(array, (self.scope or {}).get("")) for array in found if array is not None
+        ]
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """Run it once."""
@@ -305,7 +325,16 @@ def _body(graph: Any, context: Context, known: frozenset[str]) -> Body:
     inner = context.inner()
     names = [value.name for value in graph.input], [value.name for value in graph.output]
     host = {name: Known(array) for name, array in constants.items()}
-    return Body(build(graph.node, *names, host, inner, known))
+    program = build(graph.node, *names, host, inner, known)
+    return Body(program, tuple(_no_rounds(value.type) for value in graph.output))
+
+
+def _no_rounds(kind: Any) -> np.ndarray | None:
+    """An output stacked over no rounds, of its declared type."""
+    if not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
+        return None
+    sizes = [dim.dim_value for dim in kind.tensor_type.shape.dim]
+    return np.empty((0, *sizes), by_number(kind.tensor_type.elem_type).numpy)
 
 
 def _function(node: Any, function: Any, context: Context) -> Program:

@@ -117,6 +117,6 @@ def test_sizes_of_inputs():
 
 
 def test_the_command_does_without_handlers_until_they_are_used():
-    code = "import sys, clnet.cli; print([m for m in sys.modules if m.startswith('clnet.onnx')])"
+    code = "import sys, clnet.cli; print([m for m in sys.modules if m.startswith('clnet.onnx.')])"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert made.stdout.strip() == "[]"

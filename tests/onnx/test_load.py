@@ -309,3 +309,85 @@ def test_between_0_and_6_a_clip_has_the_gradient_of_relu6():
     assert z.detach().numpy().tolist() == [0, 0, 3, 5]
     y.sum().backward()
     assert x.grad.numpy().tolist() == [0, 0, 1, 0]
+
+
+def with_body(op, inputs, outputs, body, sizes, weights=(), **settings):
+    """A model of one node of control flow; sizes are of the body's outputs."""
+    kinds = {"go": onnx.TensorProto.BOOL}
+    graph = helper.make_graph(
+        body,
+        "body",
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in settings.pop("given")],
+        [helper.make_tensor_value_info(n, kinds.get(n, FLOAT), s) for n, s in sizes],
+    )
+    found = node(op, inputs, outputs, body=graph, **settings)
+    return load(made([found], [("x", [2])], outputs.split(), weights))
+
+
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_a_loop_of_no_rounds_gives_empty_stacks(rounds):
+    given = [
+        ("i", onnx.TensorProto.INT64, []),
+        ("go_in", onnx.TensorProto.BOOL, []),
+        ("s", FLOAT, [2]),
+    ]
+    body = [node("Identity", "go_in", "go"), node("Add", "s s", "t"), node("Neg", "s", "row")]
+    sizes = [("go", []), ("t", [2]), ("row", [2])]
+    weights = {"rounds": np.int64(rounds), "first": np.array(True)}
+    module = with_body("Loop", "rounds first x", "y rows", body, sizes, weights, given=given)
+    x = np.array([1, 2], np.float32)
+    y, rows = module.numpy(x)
+    np.testing.assert_array_equal(y, x * 2**rounds)
+    wanted = -x * 2 ** np.arange(rounds, dtype=np.float32)[:, None]
+    assert (rows.dtype, rows.shape) == (np.float32, (rounds, 2))
+    np.testing.assert_array_equal(rows, wanted)
+
+
+def test_a_scan_of_no_steps_gives_empty_stacks():
+    given = [("s", FLOAT, [2]), ("row", FLOAT, [3])]
+    body = [node("Identity", "s", "t"), node("Neg", "row", "out")]
+    settings = {"num_scan_inputs": 1, "scan_output_axes": [1], "given": given}
+    weights = {"none": np.zeros((0, 3), np.float32)}
+    module = with_body(
+        "Scan", "x none", "y rows", body, [("t", [2]), ("out", [3])], weights, **settings
+    )
+    y, rows = module.numpy(np.ones(2, np.float32))
+    assert y.tolist() == [1, 1]
+    assert rows.shape == (3, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+def test_products_of_whole_numbers_wrap_around(dtype):
+    limits = np.iinfo(dtype)
+    a = RNG.integers(limits.min, limits.max, (2, 3, 17), dtype=dtype, endpoint=True)
+    b = RNG.integers(limits.min, limits.max, (17, 4), dtype=dtype, endpoint=True)
+    weights = {"a": a, "b": b, "v": b[:, 0].copy()}
+    module = load(
+        made([node("MatMul", "a b", "y"), node("MatMul", "a v", "z")], [], ["y", "z"], weights)
+    )
+    y, z = module.numpy()
+    np.testing.assert_array_equal(y, a @ b)
+    np.testing.assert_array_equal(z, a @ b[:, 0])
+    assert y.dtype == dtype
+
+
+def test_maxima_of_regions():
+    x = RNG.normal(size=(2, 3, 9, 8)).astype(np.float32)
+    rois = np.array(
+        [[0, 0, 0, 7, 8], [1, 2, 3, 5, 7], [1, 6, 6, 20, 20], [0, 30, 30, 31, 31]], np.float32
+    )
+    scale = 0.75
+    nodes = [node("MaxRoiPool", "x rois", "y", pooled_shape=[2, 3], spatial_scale=scale)]
+    found = load(made(nodes, [("x", [2, 3, 9, 8])], ["y"], {"rois": rois})).numpy(x)[0]
+    wanted = np.zeros((4, 3, 2, 3), np.float32)
+    for k, (image, *corners) in enumerate(rois):
+        x1, y1, x2, y2 = (int(np.floor(v * scale + 0.5)) for v in corners)
+        for i in range(2):
+            for j in range(3):
+                high, wide = max(y2 - y1 + 1, 1) / 2, max(x2 - x1 + 1, 1) / 3
+                rows = slice(y1 + int(np.floor(i * high)), y1 + int(np.ceil((i + 1) * high)))
+                columns = slice(x1 + int(np.floor(j * wide)), x1 + int(np.ceil((j + 1) * wide)))
+                cell = x[int(image), :, rows, columns]
+                if cell.size:
+                    wanted[k, :, i, j] = cell.max((1, 2))
+    np.testing.assert_array_equal(found, wanted)

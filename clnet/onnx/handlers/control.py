@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,20 @@ from .cast import plain
 from .text import is_text
 
 Branch = Callable[..., list[Any]]
+
+
+class Body(Protocol):
+    """A graph that runs in rounds."""
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """One round."""
+        ...
+
+    def no_rounds(self, first: int) -> list[Any]:
+        """Outputs from a place on, stacked over no rounds."""
+        ...
+
+
 _MOST_ROUNDS = 2**31
 
 
@@ -27,7 +41,7 @@ def if_(condition: Host, *, then_branch: Branch, else_branch: Branch) -> tuple[A
 
 @handler("Loop")
 def loop(
-    rounds: Host | None = None, condition: Host | None = None, *carried: Any, body: Branch
+    rounds: Host | None = None, condition: Host | None = None, *carried: Any, body: Body
 ) -> tuple[Any, ...]:
     """A graph run again and again: values carried on, and results of each round stacked."""
     limit = _MOST_ROUNDS if rounds is None else int(np.asarray(rounds).reshape(-1)[0])
@@ -42,7 +56,9 @@ def loop(
         for row, value in zip(made, scanned, strict=True):
             row.append(value)
         i += 1
-    return (*state, *(stacked(row, 0) for row in made or ()))
+    if made is None:
+        return (*state, *body.no_rounds(1 + len(state)))
+    return (*state, *(stacked(row, 0) for row in made))
 
 
 def _number(value: Any) -> Any:
@@ -67,7 +83,7 @@ def stacked(values: Sequence[Any], axis: int) -> Any:
 def scan_old(
     lengths: Host | None,
     *values: Any,
-    body: Branch,
+    body: Body,
     num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
@@ -88,7 +104,7 @@ def scan_old(
 @handler("Scan", since=9)
 def scan(
     *values: Any,
-    body: Branch,
+    body: Body,
     num_scan_inputs: int,
     scan_input_axes: Sequence[int] | None = None,
     scan_input_directions: Sequence[int] | None = None,
@@ -115,6 +131,8 @@ def scan(
         made = made or [[] for _ in scanned]
         for row, value in zip(made, scanned, strict=True):
             row.append(value)
+    if length == 0:
+        return (*state, *_along(body.no_rounds(count), scan_output_axes))
     out_axes = list(scan_output_axes or [0] * len(made))
     out_back = list(scan_output_directions or [0] * len(made))
     joined = [
@@ -122,6 +140,12 @@ def scan(
         for row, axis, back in zip(made, out_axes, out_back, strict=True)
     ]
     return (*state, *joined)
+
+
+def _along(values: list[Any], axes: Sequence[int] | None) -> list[Any]:
+    """Outputs of no steps, whose first axis goes where a node wants it."""
+    wanted = axes or [0] * len(values)
+    return [ops.movedim(plain(v), 0, a) for v, a in zip(values, wanted, strict=True)]
 
 
 def _on_device(value: Any) -> Any:

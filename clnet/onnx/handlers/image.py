@@ -266,6 +266,43 @@ def col2im(
     return y
 
 
+@handler("MaxRoiPool")
+def max_roi_pool(
+    x: Tensor, rois: Host, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """Maxima of the cells of regions ``(image, x1, y1, x2, y2)``, bounds included; 0 of no cell."""
+    height, width = (int(n) for n in pooled_shape)
+    if not len(rois):
+        return ops.new_zeros(x, (0, x.shape[1], height, width))
+    made: list[Tensor] = []
+    for image, *corners in np.asarray(rois, np.float64):
+        x1, y1, x2, y2 = (
+            math.floor(abs(v) + 0.5) * np.sign(v) for v in np.multiply(corners, spatial_scale)
+        )
+        plane = ops.select(x, 0, int(image))
+        rows, columns = _cells(y1, y2, height, x.shape[2]), _cells(x1, x2, width, x.shape[3])
+        cells = [_largest(plane, row, column) for row in rows for column in columns]
+        made.append(ops.stack(cells, -1).reshape((x.shape[1], height, width)))
+    return ops.stack(made, 0)
+
+
+def _cells(first: float, last: float, count: int, size: int) -> list[tuple[int, int]]:
+    """Where each of the cells of a region begins and ends along an axis of an image."""
+    step = max(last - first + 1, 1) / count
+    low = [math.floor(i * step) + first for i in range(count)]
+    high = [math.ceil((i + 1) * step) + first for i in range(count)]
+    return [
+        (int(np.clip(a, 0, size)), int(np.clip(b, 0, size))) for a, b in zip(low, high, strict=True)
+    ]
+
+
+def _largest(plane: Tensor, rows: tuple[int, int], columns: tuple[int, int]) -> Tensor:
+    """The maxima of a cell: ``(c,)``."""
+    if rows[0] >= rows[1] or columns[0] >= columns[1]:
+        return ops.new_zeros(plane, (plane.shape[0],))
+    return ops.amax(plane[:, slice(*rows), slice(*columns)], (1, 2))
+
+
 @handler("RoiAlign", since=10)
 def roi_align(
     x: Tensor,

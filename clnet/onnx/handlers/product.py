@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...tensor import Tensor
-from ...values.dtypes import Kind, float64
+from ...values.dtypes import Kind, float64, int64
 from ..registry import handler
 from .elementwise import aligned
 
@@ -14,10 +14,37 @@ from .elementwise import aligned
 @handler("MatMul")
 def matmul(x: Tensor, other: Tensor) -> Tensor:
     """The product of matrices, or of stacks of them."""
-    if x.dtype.kind is Kind.INTEGER:
-        # Exact up to 2^53, and the kernels of products are of floating types.
-        return ops.matmul(x.to(float64), other.to(float64)).to(x.dtype)
-    return ops.matmul(x, other)
+    return _whole(x, other) if x.dtype.kind is Kind.INTEGER else ops.matmul(x, other)
+
+
+def _whole(x: Tensor, other: Tensor) -> Any:
+    """The product of whole numbers, modulo their range, as overflow leaves it.
+
+    The kernels of products are of floating types: 16 bits of each operand at a time are multiplied
+    exactly in double precision, and those of one weight added in one product.
+    """
+    bits = 8 * x.dtype.itemsize
+    rows = -2 if other.ndim > 1 else 0
+    left, right = (_limbs(operand, -(-bits // 16)) for operand in (x, other))
+    total = 0
+    for weight in range(len(left)):
+        parts = [(left[i], right[weight - i]) for i in range(weight + 1)]
+        a, b = ops.cat([p for p, _ in parts], -1), ops.cat([p for _, p in parts], rows)
+        share = ops.matmul(a, b).to(int64) * 2 ** (16 * weight)
+        total = share + total
+    if bits == 64:
+        return total
+    half = 1 << (bits - 1)
+    return (ops.bitwise_and(total + half, 2 * half - 1) - half).to(x.dtype)
+
+
+def _limbs(x: Tensor, count: int) -> list[Tensor]:
+    """Digits of 16 bits, from the lowest on, as doubles."""
+    wide = x.to(int64)
+    return [
+        ops.bitwise_and(ops.bitwise_right_shift(wide, 16 * i), 0xFFFF).to(float64)
+        for i in range(count)
+    ]
 
 
 @handler("Gemm")
