@@ -173,7 +173,7 @@ def test_what_is_not_here_says_what_to_do():
         (lambda: clnet.cuda.graph(clnet.cuda.CUDAGraph()).__enter__(), r"clnet\.compile"),
         (lambda: clnet.overrides.TorchFunctionMode().__enter__(), "hooks"),
         (lambda: clnet.autograd.forward_ad.make_dual(1, 2), r"func\.jvp"),
-        (lambda: clnet.distributed.device_mesh.DeviceMesh(), "one process"),
+        (lambda: clnet.distributed.rpc.init_rpc("first"), "all_reduce"),
     ):
         with pytest.raises(ClnetError, match=remedy):
             refused()

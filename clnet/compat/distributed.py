@@ -1,7 +1,7 @@
 """``clnet.distributed``: exchanges between processes (:mod:`clnet.ranks`), by PyTorch's names.
 
-What PyTorch builds on them is named here, too, and refused where there is nothing of it: tensors
-that lie on several devices (``DTensor``), meshes of devices, calls in other processes.
+What PyTorch builds on them is named here, too, and refused where there is nothing of it: calls in
+other processes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..errors import DistributedError as DistError  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
-from ..ranks import differentiable
+from ..nn.parallel import tensor_parallel
+from ..optim.zero import ZeroRedundancyOptimizer
+from ..ranks import differentiable, placement
 from ..ranks.membership import *
+from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *
 from ..ranks.operations import *
 from ..ranks.work import Work as Work
 from ..ranks.world import Group as ProcessGroup  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
-
-
-class DTensor:
-    """A tensor that lies on several devices: there is none."""
 
 
 def is_torchelastic_launched() -> bool:
@@ -38,8 +37,7 @@ def _refused(name: str) -> Callable[..., Any]:
         raise DeviceError(
             f"distributed.{name}",
             "there is no group of processes for it",
-            remedy="a tensor lies on one device of one process: exchange tensors by all_reduce, "
-            "broadcast, send and recv",
+            remedy="exchange tensors by all_reduce, broadcast, send and recv",
         )
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -47,21 +45,11 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
-tensor = ModuleType("clnet.distributed.tensor", "Tensors on several devices: there are none.")
-tensor.DTensor = DTensor  # pyright: ignore[reportAttributeAccessIssue] - a module made here
-_tensor = tensor
 rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
 rpc.__dict__.update(
     {name: _refused(f"rpc.{name}") for name in ("init_rpc", "remote", "rpc_async", "rpc_sync")},
     is_available=is_torchelastic_launched,
 )
-
-
-class DeviceMesh:
-    """Devices of several processes, laid out in a grid: there is none."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refused("DeviceMesh")()
 
 
 def _submodule(name: str, **members: Any) -> ModuleType:
@@ -70,6 +58,18 @@ def _submodule(name: str, **members: Any) -> ModuleType:
     return made
 
 
-init_device_mesh = _refused("init_device_mesh")
 device_mesh = _submodule("device_mesh", DeviceMesh=DeviceMesh, init_device_mesh=init_device_mesh)
+tensor = _submodule(
+    "tensor",
+    **{name: getattr(placement, name) for name in placement.__all__ if name[0].isupper()},
+    distribute_tensor=placement.distribute_tensor,
+    DeviceMesh=DeviceMesh,
+    init_device_mesh=init_device_mesh,
+    parallel=_submodule(
+        "tensor.parallel",
+        **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
+    ),
+)
+_tensor = tensor
+optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
 nn = _submodule("nn", all_reduce=differentiable.all_reduce, functional=differentiable)

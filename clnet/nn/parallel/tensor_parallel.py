@@ -1,0 +1,250 @@
+"""Layers whose parameters lie in parts on several processes: dense, convolutions, tables.
+
+A column-parallel layer computes a part of its features (of a convolution's: filters), of which a
+row-parallel one takes a part (channels); between both nothing is exchanged (Shoeybi et al.,
+"Megatron-LM", 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ...autodiff.custom import Function
+from ...errors import ArgumentError
+from ...ops.shape import alias
+from ...ranks.differentiable import copied
+from ...ranks.mesh import DeviceMesh
+from ...ranks.placement import (
+    DTensor,
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    distribute_tensor,
+    placed_otherwise,
+)
+from ...ranks.world import Group
+from ...tensor import Tensor
+from ..conv import Conv1d, Conv2d, Conv3d
+from ..linear import Linear
+from ..module import Module, Parameter
+from ..sparse import Embedding
+
+__all__ = [
+    "ColwiseParallel",
+    "ParallelStyle",
+    "RowwiseParallel",
+    "full_state_dict",
+    "gather_batch",
+    "parallelize_module",
+]
+
+_CONVOLUTIONS = (Conv1d, Conv2d, Conv3d)
+
+
+class ParallelStyle:
+    """How :func:`parallelize_module` divides a layer.
+
+    Args:
+        input_layouts: how the ranks' inputs lie; None: as they are needed.
+        output_layouts: how their outputs shall lie; None: as they come.
+        use_local_output: taken, True: a layer gives tensors.
+    """
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Placement | None = None,
+        output_layouts: Placement | None = None,
+        use_local_output: bool = True,
+    ) -> None:
+        if not use_local_output:
+            raise ArgumentError(type(self).__name__, "use_local_output is True")
+        self.input_layouts, self.output_layouts = input_layouts, output_layouts
+
+    def divide(self, layer: Module, mesh: DeviceMesh) -> None:
+        """Give this rank its part of a layer's parameters, and the layer its exchanges."""
+        raise NotImplementedError(f"{type(self).__name__}.divide")
+
+
+class ColwiseParallel(ParallelStyle):
+    """Each rank computes a part of the features: rows of ``weight``, filters, columns of a table.
+
+    Its input is by default the same on all ranks, and its output each rank's part of the features
+    (``Shard(-1)``; a convolution's channels are axis 1).
+    """
+
+    def divide(self, layer: Module, mesh: DeviceMesh) -> None:
+        """Of ``Linear``, a convolution of one group, or ``Embedding``."""
+        axis = _feature_axis("ColwiseParallel", layer)
+        table = isinstance(layer, Embedding)
+        own = {"weight": Shard(1 if table else 0)}
+        if not table and layer.bias is not None:
+            own["bias"] = Shard(0)
+        size = layer.weight.shape[own["weight"].dim]
+        _give_parts(layer, mesh, own)
+        given, wanted = self.input_layouts or Replicate(), self.output_layouts or Shard(axis)
+        group, compute = mesh.get_group(), layer.forward
+
+        def forward(x: Tensor) -> Tensor:
+            whole = placed_otherwise(x, given, Replicate(), group)
+            y = compute(whole if table else copied(whole, group))
+            return placed_otherwise(y, Shard(axis), wanted, group, size=size)
+
+        vars(layer)["forward"] = forward
+
+
+class RowwiseParallel(ParallelStyle):
+    """Each rank computes with a part of the input's features; what they give is summed.
+
+    Its input is by default each rank's part (``Shard(-1)``, of a convolution ``Shard(1)``), its
+    output the same on all ranks. The bias is added once, behind the sum.
+    """
+
+    def divide(self, layer: Module, mesh: DeviceMesh) -> None:
+        """Of ``Linear`` or a convolution of one group."""
+        axis = _feature_axis("RowwiseParallel", layer)
+        if isinstance(layer, Embedding):
+            raise ArgumentError("RowwiseParallel", "a table is divided by ColwiseParallel")
+        parts: dict[str, Placement] = {"weight": Shard(1)}
+        if layer.bias is not None:
+            parts["bias"] = Replicate()
+        _give_parts(layer, mesh, parts)
+        given, wanted = self.input_layouts or Shard(axis), self.output_layouts or Replicate()
+        group, compute = mesh.get_group(), layer.forward
+
+        def forward(x: Tensor) -> Tensor:
+            own = vars(layer)["_parameters"]
+            bias, own["bias"] = own["bias"], None
+            try:
+                y = compute(placed_otherwise(x, given, Shard(axis), group))
+            finally:
+                own["bias"] = bias
+            y = placed_otherwise(y, Partial(), Replicate(), group)
+            if bias is not None:
+                y = y + (bias if axis < 0 else bias.reshape(-1, *(1 for _ in y.shape[2:])))
+            return placed_otherwise(y, Replicate(), wanted, group)
+
+        vars(layer)["forward"] = forward
+
+
+def _feature_axis(name: str, layer: Module) -> int:
+    """The axis of inputs and outputs that features lie along."""
+    if isinstance(layer, Linear | Embedding):
+        return -1
+    if isinstance(layer, _CONVOLUTIONS) and layer.groups == 1:
+        return 1
+    raise ArgumentError(
+        name,
+        "it divides Linear, Embedding and convolutions of one group",
+        layer=type(layer).__name__,
+    )
+
+
+def _give_parts(layer: Module, mesh: DeviceMesh, placements: Mapping[str, Placement]) -> None:
+    for name, placement in placements.items():
+        whole: Parameter = getattr(layer, name)
+        spread = distribute_tensor(whole, mesh, (placement,))
+        part = Parameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
+        layer.register_parameter(name, part)
+        vars(part).update(device_mesh=mesh, placements=spread.placements, whole=whole.shape)
+
+
+def parallelize_module(
+    module: Module,
+    device_mesh: DeviceMesh,
+    parallelize_plan: ParallelStyle | Mapping[str, ParallelStyle] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> Module:
+    """Divide layers of a module among the ranks of a mesh; all call it, before optimisers are made.
+
+    The parameters become this rank's parts of those of the first rank: tensors of their own, which
+    optimisers take as any others. Those of other layers stay: they begin alike on all ranks, by one
+    seed. Norms of all gradients are those of the parts.
+
+    Args:
+        module: the layer, or what holds it.
+        device_mesh: of one axis: ``mesh["tp"]`` of one with several.
+        parallelize_plan: how the layer is divided, or for names of layers (``"blocks.*.fc"``) how.
+        src_data_rank: 0: the parameters begin as the first rank's.
+
+    Returns:
+        The module.
+
+    Raises:
+        ArgumentError: if no layer has such a name, or one cannot be divided.
+
+    Example:
+        ``parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})``
+    """
+    name = "parallelize_module"
+    if src_data_rank != 0:
+        raise ArgumentError(name, "parameters begin as the first rank's", src_data_rank=0)
+    if parallelize_plan is None:
+        raise ArgumentError(name, "there is a plan: a style, or styles by names of layers")
+    if isinstance(parallelize_plan, ParallelStyle):
+        parallelize_plan.divide(module, device_mesh)
+        return module
+    layers = dict(module.named_modules())
+    for pattern, style in parallelize_plan.items():
+        found = [
+            n for n in layers if fnmatchcase(n, pattern) and n.count(".") == pattern.count(".")
+        ]
+        if not found:
+            raise ArgumentError(name, "a layer has the name", name=pattern, layers=sorted(layers))
+        for each in found:
+            style.divide(layers[each], device_mesh)
+    return module
+
+
+def full_state_dict(module: Module) -> dict[str, Tensor]:
+    """The state of a module before it was divided, on every rank; all ranks call it.
+
+    It is what the module's own ``load_state_dict`` takes where nothing is divided, or before it is:
+    so training goes on with any number of ranks.
+    """
+    parts = dict(module.named_parameters())
+    return {name: _whole(parts.get(name), value) for name, value in module.state_dict().items()}
+
+
+def _whole(part: Tensor | None, value: Tensor) -> Tensor:
+    mesh = None if part is None else vars(part).get("device_mesh")
+    if part is None or mesh is None:
+        return value
+    spread = DTensor(value, mesh, vars(part)["placements"], vars(part)["whole"])
+    return spread.full_tensor().detach()
+
+
+class _Times(Function):
+    """A value whose gradient is multiplied."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: int) -> Tensor:
+        """The value."""
+        ctx.factor = factor
+        return alias(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """So many times the gradient."""
+        return grad * ctx.factor, None
+
+
+def gather_batch(x: Tensor, group: Group) -> Tensor:
+    """The rows of all ranks' batches, on every rank, where data parallel layers end.
+
+    Behind them all ranks compute with the whole batch, in layers that are divided (Krizhevsky, "One
+    weird trick for parallelizing convolutional neural networks", 2014). The gradient of a rank's
+    rows is multiplied by the number of ranks, since :class:`.DistributedDataParallel` averages what
+    is a sum here.
+
+    Args:
+        x: of one shape on all ranks.
+        group: who takes part.
+    """
+    rows = x.shape[0] * group.size()
+    scaled = _Times.apply(x, group.size())
+    return placed_otherwise(scaled, Shard(0), Replicate(), group, size=rows)

@@ -1,0 +1,210 @@
+"""An optimiser whose state is divided among processes (ZeRO's first stage)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..autograd import enable_grad
+from ..errors import ArgumentError, CheckpointError, DistributedError
+from ..ops.machinery.function import host_action
+from ..ranks.many import broadcast_many
+from ..ranks.membership import group_of, root_of
+from ..ranks.message import gather_object
+from ..tensor import Tensor
+from ..values import mode
+from .optimizer import Group, Optimizer
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """Each process has the state of a part of the parameters, updates them, and sends them to all.
+
+    Behind averaged gradients (:class:`.DistributedDataParallel`) the parameters are bit for bit
+    those of an optimiser that each process has whole. A step may be compiled: the messages are
+    steps of the plan.
+
+    Args:
+        params: the same on all ranks, in one order; or groups of them.
+        optimizer_class: of the optimiser.
+        process_group: who takes part; None: all.
+        parameters_as_bucket_view, overlap_with_ddp: taken, False.
+        **defaults: the optimiser's settings.
+
+    Attributes:
+        optim: the optimiser of this rank's part; None: it has none.
+        owned: for each rank its parameters.
+
+    Raises:
+        DistributedError: if the processes are not joined, or this is not one of the group.
+        ArgumentError: if ``overlap_with_ddp`` is asked for.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        optimizer_class: Callable[..., Optimizer],
+        process_group: Any = None,
+        parameters_as_bucket_view: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+        overlap_with_ddp: bool = False,  # noqa: FBT001, FBT002
+        **defaults: Any,
+    ) -> None:
+        name = type(self).__name__
+        del parameters_as_bucket_view
+        if overlap_with_ddp:
+            raise ArgumentError(name, "overlap_with_ddp is False", overlap_with_ddp=True)
+        group = group_of(name, process_group)
+        if group is None:
+            raise DistributedError(name, "this rank is in the group")
+        self.process_group = group
+        self._whole: dict[str, Any] | None = None
+        super().__init__(params, {})
+        self.owned = _divided(_all(self), group.size())
+        mine = {id(p) for p in self.owned[group.rank()]}
+        parts = [
+            {**own, "params": [p for p in own["params"] if id(p) in mine]}
+            for own in self.param_groups
+        ]
+        self._places = [k for k, part in enumerate(parts) if part["params"]]
+        kept = [parts[k] for k in self._places]
+        self.optim = optimizer_class(kept, **defaults) if kept else None
+        settings = optimizer_class([{"params": g["params"]} for g in self.param_groups], **defaults)
+        for own, complete in zip(self.param_groups, settings.param_groups, strict=True):
+            own.update({k: v for k, v in complete.items() if k not in own})
+        self.defaults = dict(settings.defaults)
+
+    @property
+    def version(self) -> tuple[Any, ...]:
+        """That of this rank's optimiser."""
+        return (self._num_changes, None if self.optim is None else self.optim.version)
+
+    def check(self, group: Group) -> None:
+        """The optimiser of the class checks."""
+
+    def add_param_group(self, group: Group) -> None:
+        """More parameters, as long as they are not divided.
+
+        Raises:
+            ArgumentError: later.
+        """
+        if hasattr(self, "optim"):
+            raise ArgumentError(
+                type(self).__name__, "all parameters are given when it is made", groups=1
+            )
+        super().add_param_group(group)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update this rank's part, and take the others' from their ranks.
+
+        Args:
+            closure: called first, if there is one, to compute the gradients.
+
+        Returns:
+            What the closure gave.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        host_action(self._tell_settings)
+        if self.optim is not None:
+            self.optim.unless = self.unless
+            if self.skips is not None:
+                self.optim.skips = self.skips
+            self.optim.step()
+            self.optim.unless = None
+        with mode.using(grad=False, phase="update", module_path=type(self).__name__):
+            for rank, params in enumerate(self.owned):
+                if params:
+                    broadcast_many(params, self.process_group, rank)
+        return loss
+
+    def settle(self) -> None:
+        """Take back what was counted of steps that the device skipped since."""
+        if self.optim is not None:
+            self.optim.settle()
+
+    def _tell_settings(self) -> None:
+        """The settings that a scheduler changes are those of the part, too."""
+        if self.optim is None:
+            return
+        for place, part in zip(self._places, self.optim.param_groups, strict=True):
+            whole = self.param_groups[place]
+            part.update({k: v for k, v in whole.items() if k != "params"})
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Collect the state of all ranks on one, whose :meth:`state_dict` gives it; all call it.
+
+        Args:
+            to: the rank in the world.
+        """
+        group = self.process_group
+        here = group.rank() == root_of("consolidate_state_dict", group, to, None)
+        found: list[Any] | None = [None] * group.size() if here else None
+        mine = {} if self.optim is None else _by_place(self.optim, _all(self))
+        gather_object(mine, found, to, group)
+        self._whole = None
+        if found is not None:
+            self._whole = {str(k): v for part in found for k, v in sorted(part.items())}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of an optimiser that has it whole: it goes on with any number of ranks, or without.
+
+        Raises:
+            CheckpointError: before :meth:`consolidate_state_dict`, or on another rank.
+        """
+        if self._whole is None:
+            raise CheckpointError(
+                type(self).__name__,
+                "the state lies on several ranks",
+                remedy="Call consolidate_state_dict(to=0) on all ranks, then state_dict() on that",
+            )
+        groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        for group, own in zip(groups, self.param_groups, strict=True):
+            group["num_params"] = len(own["params"])
+        order = sorted(self._whole.items(), key=lambda item: int(item[0]))
+        return {"param_groups": groups, "state": dict(order)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a whole state, of which each rank takes its part.
+
+        Args:
+            state: what :meth:`state_dict` gave, or that of an optimiser of the class.
+
+        Raises:
+            CheckpointError: if it does not fit.
+        """
+        groups = self._checked_groups(state)
+        for own, settings in zip(self.param_groups, groups, strict=True):
+            own.update({k: v for k, v in settings.items() if k != "num_params"})
+        if self.optim is None:
+            return
+        place = {id(p): k for k, p in enumerate(_all(self))}
+        own_state = [state["state"][str(place[id(p)])] for p in _all(self.optim)]
+        parts: list[Group] = []
+        for k, part in zip(self._places, self.optim.param_groups, strict=True):
+            parts.append({**groups[k], "num_params": len(part["params"])})
+        mine = {str(k): entry for k, entry in enumerate(own_state)}
+        self.optim.load_state_dict({"param_groups": parts, "state": mine})
+
+
+def _divided(params: list[Tensor], ranks: int) -> list[list[Tensor]]:
+    """Each parameter to the rank that has the fewest elements so far, the largest first."""
+    parts: list[list[Tensor]] = [[] for _ in range(ranks)]
+    sizes = [0] * ranks
+    for p in sorted(params, key=lambda p: -p.numel()):
+        rank = sizes.index(min(sizes))
+        parts[rank].append(p)
+        sizes[rank] += p.numel()
+    return parts
+
+
+def _by_place(part: Optimizer, whole: list[Tensor]) -> dict[int, Any]:
+    place = {id(p): k for k, p in enumerate(whole)}
+    entries = part.state_dict()["state"].values()
+    return {place[id(p)]: entry for p, entry in zip(_all(part), entries, strict=True)}
+
+
+def _all(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
