@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import clnet
 from clnet.array import Array
 from clnet.device import device
 from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels.pointwise import pointwise_runs
 from clnet.kernels.pointwise.pointwise import pointwise
-from clnet.values.dtypes import float32
+from clnet.values.dtypes import bfloat16, float16, float32
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
 EXPRS = (
@@ -53,6 +54,27 @@ def test_runs_give_the_bits_of_any_strides(shape):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+def test_runs_of_16_bits_give_the_bits_of_any_strides(dtype):
+    """Rounding, infinities and NaN included, beside operands of float32."""
+    opened, shape = device(), (3, 2, 64)
+    values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    values[0, 0, :6] = [np.nan, np.inf, -np.inf, 65519.9, 3.4e38, 1e-7]
+    x = clnet.tensor(values).to(dtype).array
+    y = spread(clnet.tensor([0.3, -2.0]).to(dtype).array, 3)
+    z = on_device(values)
+    found = []
+    for target in (cpu_shaped(opened), gpu_shaped(opened)):
+        outputs = [clnet.zeros(shape, dtype=dtype), clnet.zeros(shape)]
+        arrays = [out.array for out in outputs]
+        launches = pointwise(target, arrays, [x, y, z], EXPRS, scalars=(0.5,), compute=float32)
+        run(launches)
+        found.append([outputs[0].view(clnet.int16).numpy(), outputs[1].numpy()])
+    assert [launch.kernel.name for launch in launches] == ["pointwise_runs"]
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_an_output_may_be_an_input():
     target, shape = gpu_shaped(device()), (3, 8)
     values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -72,7 +94,7 @@ def test_what_is_no_aligned_run_takes_the_other_kernel(case):
     offset = 1 if case == "offset" else 0
     x = room.view(shape, (13 if case == "step" else 12, 1), offset)
     if case == "dtype":
-        x = on_device(values[:3, :8].astype(np.float16))
+        x = on_device(values[:3, :8].astype(np.int32))
     y = on_device(np.ascontiguousarray(values[: shape[0], : shape[1]]))
     _, kernels = results(gpu_shaped(device()), shape, [x, y, y])
     assert kernels == ["pointwise_small"]

@@ -132,7 +132,7 @@ def _recipe(
         return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)
     if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
         kernel, last, global_size, local_size = runs_recipe(
-            exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
+            exprs, dtypes, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
         )
         steps = tuple(step[:-1] for step in steps)
         kernel.launched_in(local_size)

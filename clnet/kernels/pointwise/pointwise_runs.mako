@@ -7,18 +7,21 @@
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each output's value
 ## param    functions: tuple[str]     elementary functions that they call
-## param    inputs: tuple[bool]       whether an input moves along the inner axis
+## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
+## param    inputs: tuple[(str, bool)]  the same of each input, and whether it moves along the inner
+##                                    axis
+## param    ctypes: list[str]         all of these types
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the inner one
 ## param    operand: str              name of an output or an input
-## % for j in range(len(results)):
-## arg      y_{j}: out float, may alias
+## % for j, ctype in enumerate(outputs):
+## arg      y_{j}: out ctype, may alias
 ## % for a in range(outer):
 ## arg      y_{j}_step_{a}: int  its step along outer axis a
 ## % endfor
 ## % endfor
-## % for j in range(len(inputs)):
-## arg      x_{j}: in float, may alias
+## % for j, (ctype, moves) in enumerate(inputs):
+## arg      x_{j}: in ctype, may alias
 ## % for a in range(outer):
 ## arg      x_{j}_step_{a}: int  its step along outer axis a
 ## % endfor
@@ -34,6 +37,7 @@
 ## launch   global (items rounded up,), any local size
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="elementary" file="/lib/elementary.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="start(operand, outer)">
     ${operand} += ${operand}_offset
 % for a in range(outer):
@@ -41,9 +45,39 @@
 % endfor
         ;
 </%def>
-<%def name="pointwise_runs(statements, results, functions, inputs, scalars, outer)">
+##
+## Four neighbours of 16 bits as floats, and back; the bits of lib/stored.mako.
+<%def name="converted(ctypes)">
+% if "half" in ctypes:
+inline float4 wide_half(__global const half *from)
+{
+    const ushort4 bits = *(__global const ushort4 *)from;
+    return vload_half4(0, (const half *)&bits);
+}
+inline void store_half(const float4 x, __global half *to)
+{
+    ushort4 bits;
+    vstore_half4_rte(x, 0, (half *)&bits);
+    *(__global ushort4 *)to = bits;
+}
+% endif
+% if "bfloat16" in ctypes:
+inline float4 wide_bfloat16(__global const ushort *from)
+{
+    return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
+}
+inline void store_bfloat16(const float4 x, __global ushort *to)
+{
+    const uint4 bits = as_uint4(x);
+    const uint4 nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    *(__global ushort4 *)to = convert_ushort4(select(nearest, (uint4)(0x7fc0), isnan(x)));
+}
+% endif
+</%def>
+<%def name="pointwise_runs(statements, results, functions, outputs, inputs, scalars, outer)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, "float", 1)}
+${converted([*outputs, *(ctype for ctype, _ in inputs)])}
 __kernel void pointwise_runs(...)
 {
     const int item = get_global_id(0);
@@ -57,18 +91,20 @@ __kernel void pointwise_runs(...)
 % endfor
     const int o0 = o;
 % endif
-% for j, moves in enumerate(inputs):
+% for j, (ctype, moves) in enumerate(inputs):
     ${start("x_%d" % j, outer)}
-% if moves:
+% if not moves:
+    ${stored.load(ctype, "float", "v_%d" % j, "x_%d" % j, "0")}
+% elif ctype == "float":
     const float4 run_${j} = *(__global const float4 *)(x_${j} + i);
 % else:
-    const float v_${j} = x_${j}[0];
+    const float4 run_${j} = wide_${ctype}(x_${j} + i);
 % endif
 % endfor
     float4 ${", ".join("result_%d" % j for j in range(len(results)))};
 % for lane in range(4):
     {
-% for j, moves in enumerate(inputs):
+% for j, (ctype, moves) in enumerate(inputs):
 % if moves:
         const float v_${j} = run_${j}.s${lane};
 % endif
@@ -81,9 +117,13 @@ __kernel void pointwise_runs(...)
 % endfor
     }
 % endfor
-% for j in range(len(results)):
+% for j, ctype in enumerate(outputs):
     ${start("y_%d" % j, outer)}
+% if ctype == "float":
     *(__global float4 *)(y_${j} + i) = result_${j};
+% else:
+    store_${ctype}(result_${j}, y_${j} + i);
+% endif
 % endfor
 }
 </%def>

@@ -7,7 +7,7 @@ from math import prod
 
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
-from ...values.dtypes import DType, float32
+from ...values.dtypes import DType, bfloat16, float16, float32
 from ...values.shapes import Shape, Strides, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
@@ -17,6 +17,7 @@ _GROUP = 256
 # With fewer elements for each unit, items of one element are done sooner: more work at once.
 ELEMENTS_PER_UNIT = 512
 _INT_ELEMENTS = 2**31 - 1
+_DTYPES = (float32, float16, bfloat16)
 
 
 RUNS = Kernel("pointwise_runs", "pointwise/pointwise_runs.mako")
@@ -45,7 +46,7 @@ def runs_fit(
     return (
         in_groups(traits)
         and compute is float32
-        and all(dtype is float32 for dtype in dtypes)
+        and all(dtype in _DTYPES for dtype in dtypes)
         and sizes[-1] % _RUN == 0
         and all(step[-1] == 1 for step in moving)
         and all(outer % _RUN == 0 for step in moving for outer in step[:-1])
@@ -57,6 +58,7 @@ def runs_fit(
 
 def runs_recipe(
     exprs: tuple[Expr, ...],
+    dtypes: Sequence[DType],
     sizes: Shape,
     steps: Sequence[Strides],
     *,
@@ -67,6 +69,7 @@ def runs_recipe(
 
     Args:
         exprs: an expression for each output.
+        dtypes: of the operands, outputs first.
         sizes: the common axes, collapsed.
         steps: of each operand, outputs first.
         scalars: run-time scalars.
@@ -81,7 +84,11 @@ def runs_recipe(
     )
     params = {
         **printed._asdict(),
-        "inputs": tuple(step[-1] == 1 for step in given),
+        "outputs": tuple(dtype.stored for dtype in dtypes[: len(exprs)]),
+        "inputs": tuple(
+            (dtype.stored, step[-1] == 1)
+            for dtype, step in zip(dtypes[len(exprs) :], given, strict=True)
+        ),
         "scalars": scalars,
         "outer": len(sizes) - 1,
     }
