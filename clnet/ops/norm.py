@@ -10,6 +10,7 @@ from .. import expr as e
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels.grid import in_groups
 from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad, batch_norm_statistics
 from ..values.dtypes import from_name
@@ -62,6 +63,10 @@ class BatchNorm(Function):
         y, mean, invstd, var = outputs
         statistics = (mean, invstd, var)
         return launch_batch_norm(target, y, statistics, x, weight, bias, eps=self.eps)
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where items of a group sum together, statistics are those of 16-bit floats, too."""
+        return in_groups(target.traits)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The input, the weight and the statistics."""
@@ -147,6 +152,10 @@ class BatchNormBackward(Function):
         scale = weight[0] if weight else None
         first = gx[0] if gx else None
         return batch_norm_grad(target, first, gweight, gbias, gy, x, mean, invstd, scale)
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where items of a group sum together, statistics are those of 16-bit floats, too."""
+        return in_groups(target.traits) and inputs[0].dtype is inputs[1].dtype
 
 
 def per_channel(values: Any, ndim: int) -> Any:

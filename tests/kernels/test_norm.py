@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import clnet
+from clnet.device import device
 from clnet.errors import ArgumentError
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
-from tests.kernels.launching import normal, on_device, poisoned, run
+from clnet.ops.norm import BatchNorm, BatchNormBackward
+from clnet.values.dtypes import bfloat16, float16
+from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
 
 SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (1, 2, 1, 9), (2, 2, 70, 71)]
 LARGE = [(700, 3, 5, 5), (3000, 17), (1, 2, 20_000)]
@@ -96,3 +100,40 @@ def test_strided_arrays_are_refused(dev, target):
     x = on_device(normal(4, 4)).view((4, 4), (1, 4))
     with pytest.raises(ArgumentError, match="arrays are dense"):
         batch_norm(target, x, (x, x, x), x, None, None, eps=EPS)
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 4, 5, 8), (2, 3, 7, 3), (70, 40)], ids=str)
+def test_groups_take_16_bits_as_they_take_the_same_floats(shape, dtype):
+    """The statistics have the same bits; what is stored is rounded once."""
+    target, c = gpu_shaped(device()), shape[1]
+    x, gy, weight, bias = (
+        clnet.tensor(normal(*size, seed=seed))
+        for seed, size in enumerate((shape, shape, (c,), (c,)))
+    )
+    found = []
+    for kind in (dtype, clnet.float32):
+        x_, gy_ = x.to(dtype).to(kind), gy.to(dtype).to(kind)
+        y, gx = clnet.full_like(x_, np.nan), clnet.full_like(x_, np.nan)
+        vectors = [clnet.full((c,), np.nan) for _ in range(5)]
+        mean, invstd, var, gweight, gbias = (v.array for v in vectors)
+        affine = weight.array, bias.array
+        run(batch_norm(target, y.array, (mean, invstd, var), x_.array, *affine, eps=EPS))
+        grads = gx.array, gweight, gbias
+        run(batch_norm_grad(target, *grads, gy_.array, x_.array, mean, invstd, weight.array))
+        found.append([t.to(dtype).float().numpy() for t in (y, gx)] + [v.numpy() for v in vectors])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_only_groups_take_16_bits():
+    x = clnet.ones(2, 3, 4, dtype=bfloat16).array
+    gpu, cpu = gpu_shaped(device()), cpu_shaped(device())
+    for function, inputs in (
+        (BatchNorm(False, False, EPS), (x,)),
+        (BatchNormBackward(False, True), (x, x)),
+    ):
+        assert function.narrow_on(gpu, inputs)
+        assert not function.narrow_on(cpu, inputs)
+    wide = clnet.ones(2, 3, 4).array
+    assert not BatchNormBackward(False, True).narrow_on(gpu, (wide, x))

@@ -124,6 +124,11 @@ def check_expressions(target: Target) -> None:
         run(pointwise(target, [y, z], inputs, exprs, scalars=[0.5], compute=float32))
     near(y, a * b[:, None].astype(np.float64) + 0.5, terms=64)
     near(z, np.exp(a.astype(np.float64)), terms=64)
+    with harness.constants(runs_module, ELEMENTS_PER_UNIT=0):
+        half, row = given(a.astype(np.float16), before=4), given(b.astype(np.float16))
+        y, inputs = output(a.shape, np.float16), [half, row.view((1, 5, 1), (0, 1, 1))]
+        run(pointwise(target, [y], inputs, (Input(0) * Input(1),), compute=float32))
+    near(y, a * b[:, None].astype(np.float64), terms=64)
     ints = np.arange(-20, 21, dtype=np.int32)
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))

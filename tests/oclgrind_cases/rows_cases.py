@@ -12,7 +12,7 @@ import pytest
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.norm import norm_in_registers as runs_module
-from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from clnet.kernels.norm.norm import batch_norm, batch_norm_grad, batch_norm_statistics
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
@@ -204,6 +204,13 @@ def batch_norms(target: Target) -> None:
         check_norm(target, (70, 3), np.float32, full=True)
         for dtype in REALS:
             check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)
+    if target.traits.dedicated_local_memory:
+        for shape in ((3, 2, 4), (3, 2, 5), (7, 3)):
+            x = normal(*shape).astype(np.float16)
+            found = tuple(output((shape[1],)) for _ in range(3))
+            run(batch_norm_statistics(target, found, given(x), eps=0.1))
+            axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+            near(found[0], x.mean(axes, np.float64), terms=64)
 
 
 def check_rows(

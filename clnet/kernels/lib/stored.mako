@@ -9,6 +9,7 @@
 ## param pointer: str         C expression
 ## param at: str              C expression, the element's number
 ## param value: str           C expression of an arithmetic type
+## param ctypes: list[str]    element types of a kernel
 <%def name="load(ctype, compute, name, pointer, at)">
 % if ctype == "half":
     const ${compute} ${name} = (${compute})vload_half(${at}, ${pointer});
@@ -31,5 +32,34 @@
     }
 % else:
     ${pointer}[${at}] = (${ctype})(${value});
+% endif
+</%def>
+##
+## Functions that take four aligned neighbours of 16 bits as floats, and store them: the same bits.
+<%def name="fours(ctypes)">
+% if "half" in ctypes:
+inline float4 wide_half(__global const half *from)
+{
+    const ushort4 bits = *(__global const ushort4 *)from;
+    return vload_half4(0, (const half *)&bits);
+}
+inline void store_half(const float4 x, __global half *to)
+{
+    ushort4 bits;
+    vstore_half4_rte(x, 0, (half *)&bits);
+    *(__global ushort4 *)to = bits;
+}
+% endif
+% if "bfloat16" in ctypes:
+inline float4 wide_bfloat16(__global const ushort *from)
+{
+    return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
+}
+inline void store_bfloat16(const float4 x, __global ushort *to)
+{
+    const uint4 bits = as_uint4(x);
+    const uint4 nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    *(__global ushort4 *)to = convert_ushort4(select(nearest, (uint4)(0x7fc0), isnan(x)));
+}
 % endif
 </%def>

@@ -7,7 +7,7 @@
 ##          1.
 ## param    columns: bool                inner is 1: a vector holds neighbouring channels
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    ctype: str                   element type
+## param    ctype: str                   element type in memory; of groups also 16-bit floats
 ## param    acc: str                     element type in registers, and of statistics
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
@@ -58,6 +58,7 @@
 ## numerics two passes over each part; everything is joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="part_pass(sums, vector, lanes, columns, grad, fill)">
 % if columns:
     for (int row = from; row < end; row++) {
@@ -141,15 +142,15 @@ __kernel void norm_parts(...) {
 % endif
 }
 </%def>
-<%def name="group_sum(value, acc, reduce_items, kept_items, grad)">
+<%def name="group_sum(value, ctype, acc, reduce_items, kept_items, grad)">
     {
         ${acc} sum = 0;
         for (int i = from + lane; i < end; i += ${reduce_items}) {
             const int row = i / inner, column = i - row * inner;
             const long at = ((long)row * channels + channel) * inner + column;
-            const ${acc} v = x[at];
+            ${stored.load(ctype, acc, "v", "x", "at")}
 % if grad:
-            const ${acc} g = gy[at];
+            ${stored.load(ctype, acc, "g", "gy", "at")}
 % endif
             sum += ${value};
         }
@@ -173,15 +174,15 @@ __kernel void norm_parts_group(...) {
 % if grad:
     gy += gy_offset;
     const ${acc} centre = inside ? mean[mean_offset + channel] : 0;
-    ${group_sum("g", acc, reduce_items, kept_items, grad)}
+    ${group_sum("g", ctype, acc, reduce_items, kept_items, grad)}
     const ${acc} one = partial[kept];
     barrier(CLK_LOCAL_MEM_FENCE);
-    ${group_sum("g * (v - centre)", acc, reduce_items, kept_items, grad)}
+    ${group_sum("g * (v - centre)", ctype, acc, reduce_items, kept_items, grad)}
 % else:
-    ${group_sum("v", acc, reduce_items, kept_items, grad)}
+    ${group_sum("v", ctype, acc, reduce_items, kept_items, grad)}
     const ${acc} one = partial[kept] / max(end - from, 1);
     barrier(CLK_LOCAL_MEM_FENCE);
-    ${group_sum("(v - one) * (v - one)", acc, reduce_items, kept_items, grad)}
+    ${group_sum("(v - one) * (v - one)", ctype, acc, reduce_items, kept_items, grad)}
 % endif
     if (lane == 0 && inside) {
         first[channel * parts + part] = one;

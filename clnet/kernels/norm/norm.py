@@ -288,7 +288,7 @@ def _parts(
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
         return runs(target.traits, args)
     params: dict[str, Any] = {"columns": columns, "grad": len(inputs) > 1}
-    params |= {"ctype": x.dtype.ctype, "acc": acc.ctype}
+    params |= {"ctype": x.dtype.stored, "acc": acc.ctype}
     if in_groups(target.traits):
         group = min(_GROUP, target.traits.max_group_size)
         kept = min(32, group) if columns else 1

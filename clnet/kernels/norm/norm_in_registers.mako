@@ -7,37 +7,41 @@
 ## math     as in norm.mako
 ## layout   x and gy dense (n, channels, inner), the elements of a channel in order
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    ctype: str                   element type, and of statistics
+## param    ctype: str                   element type in memory, of C or "bfloat16"
+## param    acc: str                     element type in registers, and of statistics
 ## param    group: int                   work-items of a group, a power of two
 ## param    width: 1|4                   elements of a read; 4 divides inner and the arrays' offsets
 ## param    reads: int                   of an item
 ## arg      channels, inner: int
 ## arg      total: int                          elements of a channel
 ## arg      part_size, parts: int
-## arg      first: out ctype[channels, parts]   mean, or sum gy
-## arg      second: out ctype[channels, parts]  squares, or sum gy (x - mean)
+## arg      first: out acc[channels, parts]     mean, or sum gy
+## arg      second: out acc[channels, parts]    squares, or sum gy (x - mean)
 ## arg      x: in ctype
 ## % if grad:
 ## arg      gy: in ctype
-## arg      mean: in ctype[channels]
+## arg      mean: in acc[channels]
 ## % endif
 ## launch   global (channels * parts * group,), local (group,)
 ## numerics an item adds its reads in order, items are joined by a tree
 <%namespace name="lib" file="/lib/fold.mako"/>
-<%def name="norm_in_registers(grad, ctype, group, width, reads)">
-<% vector = ctype if width == 1 else f"{ctype}{width}" %>
+<%namespace name="stored" file="/lib/stored.mako"/>
+<%def name="norm_in_registers(grad, ctype, acc, group, width, reads)">
+<% vector = acc if width == 1 else f"{acc}{width}" %>
+<% narrow = ctype in ("half", "bfloat16") %>
 <% folded = "{0}" if width == 1 else "(({0}.s0 + {0}.s1) + ({0}.s2 + {0}.s3))" %>
-${lib.join("sum", ctype, 1)}
+${lib.join("sum", acc, 1)}
+${stored.fours([ctype] if width == 4 else [])}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void norm_in_registers(...) {
-    __local ${ctype} partial[${group}];
+    __local ${acc} partial[${group}];
     const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts,
         channel = get_group_id(0) / parts;
     const int from = part * part_size, end = min(from + part_size, total);
     x += x_offset;
 % if grad:
     gy += gy_offset;
-    const ${ctype} centre = mean[mean_offset + channel];
+    const ${acc} centre = mean[mean_offset + channel];
     ${vector} sums = 0, products = 0;
 % else:
     ${vector} sums = 0;
@@ -51,10 +55,16 @@ __kernel void norm_in_registers(...) {
         const int i = from + (${r * group} + lane) * ${width}, row = i / inner;
         const long at = ((long)row * channels + channel) * inner + (i - row * inner);
         if (i < end) {
-            v_${r} = *(__global const ${vector} *)(x + at);
-% if grad:
-            g_${r} = *(__global const ${vector} *)(gy + at);
+% for name, pointer in (("v", "x"), ("g", "gy"))[: 2 if grad else 1]:
+% if narrow and width == 4:
+            ${name}_${r} = wide_${ctype}(${pointer} + at);
+% elif narrow:
+            ${stored.load(ctype, acc, "loaded_" + name, pointer, "at")}
+            ${name}_${r} = loaded_${name};
+% else:
+            ${name}_${r} = *(__global const ${vector} *)(${pointer} + at);
 % endif
+% endfor
         }
     }
 % endfor
@@ -69,9 +79,9 @@ __kernel void norm_in_registers(...) {
     partial[lane] = ${folded.format("sums")};
     ${lib.tree("sum", "partial", group, 1)}
 % if grad:
-    const ${ctype} one = partial[0];
+    const ${acc} one = partial[0];
 % else:
-    const ${ctype} one = partial[0] / max(end - from, 1);
+    const ${acc} one = partial[0] / max(end - from, 1);
     ${vector} products = 0;
 % for r in range(reads):
     if (from + (${r * group} + lane) * ${width} < end)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...array import Array
 from ...device import DeviceTraits, Launch
-from ...values.dtypes import float32, float64
+from ...values.dtypes import bfloat16, float16, float32, float64, from_name
 from ...values.shapes import ceil_div
 from ..kernel import Constraint, Kernel, by_name, joined
 
@@ -30,7 +30,7 @@ def part_fits(traits: DeviceTraits, part_size: int, inputs: Sequence[Array]) -> 
         inputs: ``x``, or ``x``, ``gy`` and the mean.
     """
     group = min(_GROUPS[0], traits.max_group_size)
-    alike = inputs[0].dtype in (float32, float64)
+    alike = inputs[0].dtype in (float16, bfloat16, float32, float64)
     filled = inputs[0].size > 0 and part_size <= group * _KEPT
     return group in _GROUPS and alike and filled
 
@@ -55,9 +55,10 @@ def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
     # Three numbers of reads, so that there are few kernels.
     most = _KEPT // width
     reads = next(r for r in (most // 8, most // 4, most) if r >= reads)
+    acc = from_name(x.dtype.compute).ctype
     shape = by_name("group width reads", group, width, reads)
     return RUNS.launch(
-        joined(by_name("grad ctype", gy is not None, x.dtype.ctype), shape),
+        joined(by_name("grad ctype acc", gy is not None, x.dtype.stored, acc), shape),
         args,
         global_size=(args["channels"] * args["parts"] * group,),
         local_size=(group,),

@@ -10,7 +10,6 @@
 ## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
 ## param    inputs: tuple[(str, bool)]  the same of each input, and whether it moves along the inner
 ##                                    axis
-## param    ctypes: list[str]         all of these types
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the inner one
 ## param    operand: str              name of an output or an input
@@ -45,39 +44,10 @@
 % endfor
         ;
 </%def>
-##
-## Four neighbours of 16 bits as floats, and back; the bits of lib/stored.mako.
-<%def name="converted(ctypes)">
-% if "half" in ctypes:
-inline float4 wide_half(__global const half *from)
-{
-    const ushort4 bits = *(__global const ushort4 *)from;
-    return vload_half4(0, (const half *)&bits);
-}
-inline void store_half(const float4 x, __global half *to)
-{
-    ushort4 bits;
-    vstore_half4_rte(x, 0, (half *)&bits);
-    *(__global ushort4 *)to = bits;
-}
-% endif
-% if "bfloat16" in ctypes:
-inline float4 wide_bfloat16(__global const ushort *from)
-{
-    return as_float4(convert_uint4(*(__global const ushort4 *)from) << 16);
-}
-inline void store_bfloat16(const float4 x, __global ushort *to)
-{
-    const uint4 bits = as_uint4(x);
-    const uint4 nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    *(__global ushort4 *)to = convert_ushort4(select(nearest, (uint4)(0x7fc0), isnan(x)));
-}
-% endif
-</%def>
 <%def name="pointwise_runs(statements, results, functions, outputs, inputs, scalars, outer)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, "float", 1)}
-${converted([*outputs, *(ctype for ctype, _ in inputs)])}
+${stored.fours([*outputs, *(ctype for ctype, _ in inputs)])}
 __kernel void pointwise_runs(...)
 {
     const int item = get_global_id(0);
