@@ -136,6 +136,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .profiling import profile as profile
     from .profiling import record_memory_history as record_memory_history
     from .train.memory_plan import plan as plan
+    from .train.model_summary import summary as summary
     from .user_kernel import kernel as kernel
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
@@ -160,6 +161,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "kernel": ("user_kernel", "kernel"),
     "plan": ("train.memory_plan", "plan"),
     "profile": ("profiling", "profile"),
+    "summary": ("train.model_summary", "summary"),
     **{n: ("profiling", n) for n in ("memory_snapshot", "memory_stats", "memory_summary")},
     "record_memory_history": ("profiling", "record_memory_history"),
     "save": ("io", "save"),

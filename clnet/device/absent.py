@@ -5,7 +5,7 @@ What a real device would need is counted by the same pool, workspace and plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
@@ -95,6 +95,16 @@ class _AbsentQueue:
         self._name = device.name
         self.lock = device.lock
         self.workspace = Workspace(device)
+        self._count: Callable[[int], None] | None = None
+
+    @contextmanager
+    def counting(self, count: Callable[[int], None]) -> Iterator[None]:
+        """Tell ``count`` the operations of every launch while the body runs."""
+        self._count = count
+        try:
+            yield
+        finally:
+            self._count = None
 
     def launch(self, launch: Launch) -> None:
         """Lend the scratch memory that it needs."""
@@ -102,6 +112,8 @@ class _AbsentQueue:
 
     def run(self, launches: Sequence[Launch], made: Sequence[Any] = ()) -> None:
         """Give what is made its memory, and lend scratch memory."""
+        if self._count is not None:
+            self._count(sum(launch.flops for launch in launches))
         with self.lock:
             for array in made:
                 array.storage.materialize()

@@ -231,6 +231,18 @@ def _moved(model: Module | Callable[[], Module], absent: AbsentDevice) -> Iterat
             raise ArgumentError("plan", "model is a module or makes one", made=made)
         yield made
         return
+    with on_absent(model, absent):
+        yield model
+
+
+@contextmanager
+def on_absent(model: Module, absent: AbsentDevice) -> Iterator[None]:
+    """Have parameters and buffers on a device that is not here while the body runs.
+
+    Args:
+        model: whose they are.
+        absent: the device.
+    """
     tensors = [*model.parameters(), *model.buffers()]
     before = [(t, t.array, t.grad) for t in tensors]
     try:
@@ -238,7 +250,7 @@ def _moved(model: Module | Callable[[], Module], absent: AbsentDevice) -> Iterat
             t.grad = None
             t.array = Array.abstract(t.shape, t.dtype, absent)
             t.array.storage.materialize()
-        yield model
+        yield
     finally:
         for t, array, grad in before:
             t.array, t.grad = array, grad
