@@ -8,13 +8,14 @@
 ## param  count: int                 arrays of indices
 ## param  add: bool                  elements are added to what is there, else they replace it
 ## param  check: bool                an index out of range is reported
+## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## def    gather_rows, gather_row_elements
 ## arg    outer: int             batches; all share the index
 ## arg    n: int                 indices
 ## arg    inner: int             elements of a row
 ## arg    limit: int             rows of x
-## arg    x_outer: int           step in x from batch to batch
-## arg    x_row: int             step in x from row to row
+## arg    x_outer: {flat}        step in x from batch to batch
+## arg    x_row: {flat}          step in x from row to row
 ## arg    y: out ctype[outer][n][inner]
 ## arg    x: in ctype
 ## arg    index: in index_type[n]
@@ -122,7 +123,7 @@
 % endif
     const bool inside = at >= 0 && at < limit;
 </%def>
-<%def name="gather_rows(ctype, index_type, missing, wrap, check)">
+<%def name="gather_rows(ctype, index_type, missing, wrap, check, flat)">
 ${faults.define(check)}
 __kernel void gather_rows(...)
 {
@@ -131,9 +132,9 @@ __kernel void gather_rows(...)
     ${index_type} at = index[index_offset + i];
     ${checked(index_type, wrap)}
     ${faults.index(check, wrap, "i", "batch == 0")}
-    y += y_offset + (batch * n + i) * inner;
+    y += y_offset + ((${flat})batch * n + i) * inner;
     if (inside) {
-        x += x_offset + batch * x_outer + (int)at * x_row;
+        x += x_offset + batch * x_outer + (${flat})at * x_row;
         for (int column = 0; column < inner; ++column)
             y[column] = x[column];
     } else {
@@ -142,18 +143,18 @@ __kernel void gather_rows(...)
     }
 }
 </%def>
-<%def name="gather_row_elements(ctype, index_type, missing, wrap, check)">
+<%def name="gather_row_elements(ctype, index_type, missing, wrap, check, flat)">
 ${faults.define(check)}
 __kernel void gather_row_elements(...)
 {
-    const int i = get_global_id(0);
-    if (i < outer * n * inner) {
+    const ${flat} i = get_global_id(0);
+    if (i < (${flat})outer * n * inner) {
         const int column = i % inner;
         ${index_type} at = index[index_offset + i / inner % n];
         ${checked(index_type, wrap)}
-        ${faults.index(check, wrap, "i / inner", "i < n * inner && column == 0")}
+        ${faults.index(check, wrap, "i / inner", f"i < ({flat})n * inner && column == 0")}
         x += x_offset + i / inner / n * x_outer + column;
-        y[y_offset + i] = inside ? x[(int)at * x_row] : (${ctype})${missing};
+        y[y_offset + i] = inside ? x[(${flat})at * x_row] : (${ctype})${missing};
     }
 }
 </%def>

@@ -49,9 +49,12 @@ def gather_rows(
         return []
     outer, n, inner = y.shape
     types = (y.dtype.moved_as, index.dtype.ctype)
+    reach = sum((size - 1) * step for size, step in zip(x.shape, x.strides, strict=True))
+    # Work-items step past the end by less than a group before they stop.
+    flat = "int" if max(y.size, reach, x.strides[0]) < 2**31 - 2**16 else "long"
     params = by_name(
-        "ctype index_type missing wrap check",
-        *(*types, _missing(y.dtype), wrap, check is not None),
+        "ctype index_type missing wrap check flat",
+        *(*types, _missing(y.dtype), wrap, check is not None, flat),
     )
     args = by_name(
         "outer n inner limit x_outer x_row y x index",

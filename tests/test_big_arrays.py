@@ -1,0 +1,119 @@
+"""Arrays beyond 2^31 elements and 4 GiB, of which little is touched; devices with small buffers.
+
+PoCL's memory costs nothing until it is written, so these run on small machines; without poison,
+which would write it all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.device import Device
+from clnet.device.discovery import discover, select
+from clnet.errors import OutOfDeviceMemory
+from clnet.values.settings import SETTINGS
+
+pytestmark = pytest.mark.device
+BEYOND = 2**31 + 2**20  # elements
+
+
+@pytest.fixture
+def room(device, monkeypatch):
+    """Memory nobody touches is nobody's."""
+    lazy = device.traits.unified_memory and device.identity.platform.startswith("Portable")
+    if not lazy or device.traits.max_allocation_bytes < 6 * 2**30:
+        pytest.skip("the device has no such buffers, or they cost memory")
+    monkeypatch.setattr(device, "poison", None)
+    monkeypatch.setattr(device.pool, "_poison", None)
+    yield
+    device.pool.empty_cache()
+
+
+@pytest.fixture
+def many(room):
+    """More elements than an int counts."""
+    return clnet.empty(BEYOND, dtype=clnet.int8)
+
+
+def test_elements_behind_the_last_int_are_read_and_written(many):
+    view = many[:: 2**27]
+    view.fill_(3)
+    assert ((view + 4).numpy() == 7).all()
+    many[-5:] = clnet.tensor([1, 2, 3, 4, 5], dtype=clnet.int8)
+    assert (many[-5:] * 2).tolist() == [2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("columns", [2**15, 2**15 + 1], ids=["even", "odd"])
+@pytest.mark.parametrize("wide", [True, False], ids=["rows", "elements"])
+def test_rows_behind_the_last_int_are_picked(many, columns, wide, device, monkeypatch):
+    if not wide:  # as GPUs do
+        monkeypatch.setattr("clnet.kernels.index.gather._CPU_LEAST_ROW", 2**31)
+    rows = BEYOND // columns
+    table = many[: rows * columns].view(rows, columns)
+    for row, value in ((0, 1), (rows // 2, 5), (rows - 1, 7)):
+        table[row] = value
+    picked = table.index_select(0, clnet.tensor([rows - 1, 0, rows // 2, rows - 1]))
+    assert picked.sum(1).tolist() == [value * columns for value in (7, 1, 5, 7)]
+
+
+def test_floats_beyond_4_gib_are_computed_with(room):
+    x = clnet.empty(2**30 + 2**28)
+    view = x[:: 2**26]
+    view.fill_(1.5)
+    x[-3:] = 2.0
+    assert (view + x[-3]).tolist() == [3.5] * 20
+    table = x.view(5 * 2**14, 2**14)
+    last = table[-3:, :8]
+    last.fill_(2.0)
+    assert (last @ clnet.ones(8, 2)).tolist() == [[16.0, 16.0]] * 3
+    assert float(table[:: 2**12, -40:].fill_(2.0).contiguous().sum()) == 2.0 * 20 * 40
+
+
+def test_what_is_larger_than_any_buffer_is_refused_with_figures(device):
+    elements = device.traits.max_allocation_bytes // 4 + 2**20
+    law = f"one buffer may have {device.traits.max_allocation_bytes:,} bytes"
+    with pytest.raises(OutOfDeviceMemory, match=law):
+        clnet.empty(elements)
+
+
+def test_a_model_larger_than_a_buffer_trains_to_the_same_bits(tmp_path):
+    """A plan's memory is spread over several buffers where one may not be as large."""
+
+    def small(handle):
+        return replace(found(handle), max_allocation_bytes=2**16)
+
+    from clnet.device import device as module  # noqa: PLC0415 - the function hides the module
+
+    found = module.__globals__["traits_of"]
+    with patch.dict(module.__globals__, {"traits_of": small}):
+        device = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
+    assert device.traits.max_allocation_bytes == 2**16
+
+    def losses(where, *, compiled: bool) -> list[float]:
+        with where:
+            clnet.manual_seed(4)
+            layers = [layer for _ in range(6) for layer in (nn.Linear(100, 100), nn.Tanh())]
+            net = nn.Sequential(*layers)
+            optimizer = clnet.optim.SGD(net.parameters(), lr=0.1)
+            x = clnet.tensor(np.random.default_rng(1).standard_normal((120, 100)).astype("f4"))
+
+            def step(x):
+                optimizer.zero_grad()
+                loss = (net(x) ** 2).mean()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            run = clnet.compile(step) if compiled else step
+            return [run(x).item() for _ in range(3)]
+
+    for compiled in (False, True):
+        expected = losses(clnet.device(), compiled=compiled)
+        assert losses(device, compiled=compiled) == expected
+    assert device.pool.statistics().peak_allocated > 8 * 2**16
