@@ -62,6 +62,15 @@ def test_rows_behind_the_last_int_are_picked(many, columns, wide, device, monkey
     assert picked.sum(1).tolist() == [value * columns for value in (7, 1, 5, 7)]
 
 
+def test_elements_behind_the_last_int_are_gathered_and_scattered(many):
+    table = many[: BEYOND // 2**15 * 2**15].view(BEYOND // 2**15, 2**15)[:: 2**13]
+    index = clnet.full((len(table), 2), 6, dtype=clnet.int64)
+    table[:, 5:8] = 4
+    assert (clnet.gather(table, 1, index).numpy() == 4).all()
+    table.scatter_(1, index[:, :1], clnet.full((len(table), 1), 2, dtype=clnet.int8))
+    assert table[:, 5:8].tolist() == [[4, 2, 4]] * len(table)
+
+
 def test_floats_beyond_4_gib_are_computed_with(room):
     x = clnet.empty(2**30 + 2**28)
     view = x[:: 2**26]

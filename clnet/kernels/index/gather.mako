@@ -26,12 +26,12 @@
 ## def    gather_along
 ## arg    n: int                 elements of y
 ## arg    limit: int             size of the axis of x that is indexed
-## arg    x_step: int            step in x along it
+## arg    x_step: {flat}         step in x along it
 ## % for d in range(ndim):
 ## arg    size_{d}: int          the shape of y and index
 ## % endfor
 ## % for d in range(ndim):
-## arg    x_stride_{d}: int      steps in x, 0 along the axis that is indexed
+## arg    x_stride_{d}: {flat}   steps in x, 0 along the axis that is indexed
 ## % endfor
 ## % for d in range(ndim):
 ## arg    index_stride_{d}: int  steps in index
@@ -47,13 +47,13 @@
 ## arg    lines: int             lines of the index along the axis
 ## arg    n: int                 elements of a line
 ## arg    limit: int             size of the axis of y that is indexed
-## arg    y_step: int            step in y along it
+## arg    y_step: {flat}         step in y along it
 ## arg    index_step: int        step in index and x along it
 ## % for d in range(ndim):
 ## arg    size_{d}: int          the shape of the lines
 ## % endfor
 ## % for d in range(ndim):
-## arg    y_stride_{d}: int      steps in y from line to line
+## arg    y_stride_{d}: {flat}   steps in y from line to line
 ## % endfor
 ## % for d in range(ndim):
 ## arg    index_stride_{d}: int  steps in index and x from line to line
@@ -158,29 +158,29 @@ __kernel void gather_row_elements(...)
     }
 }
 </%def>
-<%def name="gather_along(ctype, index_type, ndim, missing, check)">
+<%def name="gather_along(ctype, index_type, ndim, missing, check, flat)">
 ${faults.define(check)}
 __kernel void gather_along(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
-        ${strided.locate(ndim, "i", ("x", "index"))}
+        ${strided.locate(ndim, "i", ("x", "index"), flat)}
         ${index_type} at = index[index_offset + at_index];
         ${checked(index_type, False)}
         ${faults.index(check, False, "i", "true")}
         x += x_offset + at_x;
-        y[y_offset + i] = inside ? x[(int)at * x_step] : (${ctype})${missing};
+        y[y_offset + i] = inside ? x[(${flat})at * x_step] : (${ctype})${missing};
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, add, check)">
+<%def name="scatter_lines(ctype, index_type, ndim, add, check, flat)">
 ${faults.define(check)}
 __kernel void scatter_lines(...)
 {
     /* One item owns a line of y: it writes there in order, and no other does. */
     const int line = get_global_id(0);
     if (line < lines) {
-        ${strided.locate(ndim, "line", ("y", "index"))}
+        ${strided.locate(ndim, "line", ("y", "index"), flat)}
         y += y_offset + at_y;
         x += x_offset + at_index;
         index += index_offset + at_index;
@@ -189,7 +189,7 @@ __kernel void scatter_lines(...)
             ${checked(index_type, False)}
             ${faults.index(check, False, "at_index + i * index_step", "true")}
             if (inside)
-                y[(int)at * y_step] ${"+=" if add else "="} x[i * index_step];
+                y[(${flat})at * y_step] ${"+=" if add else "="} x[i * index_step];
         }
     }
 }

@@ -49,12 +49,9 @@ def gather_rows(
         return []
     outer, n, inner = y.shape
     types = (y.dtype.moved_as, index.dtype.ctype)
-    reach = sum((size - 1) * step for size, step in zip(x.shape, x.strides, strict=True))
-    # Work-items step past the end by less than a group before they stop.
-    flat = "int" if max(y.size, reach, x.strides[0]) < 2**31 - 2**16 else "long"
     params = by_name(
         "ctype index_type missing wrap check flat",
-        *(*types, _missing(y.dtype), wrap, check is not None, flat),
+        *(*types, _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
     )
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
@@ -126,7 +123,7 @@ def gather_along(
     shape, x_strides, index_strides = _along(index, x.strides, dim)
     params = joined(
         by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
-        by_name("missing check", _missing(y.dtype), check is not None),
+        by_name("missing check flat", _missing(y.dtype), check is not None, _flat(x, index.size)),
     )
     return [
         _ALONG.launch(
@@ -205,6 +202,13 @@ def fold_indices(
     ]
 
 
+def _flat(x: Array, size: int) -> str:
+    """The type of places in an array, and of the numbers of so many elements."""
+    reach = sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))
+    # Work-items step past the end by less than a group before they stop.
+    return "int" if max(size, reach, *x.strides) < 2**31 - 2**16 else "long"
+
+
 def _missing(dtype: DType) -> str:
     bits = {"float16": "0x7e00", "bfloat16": "0x7fc0"}  # moved as whole numbers
     return bits.get(dtype.name, "NAN" if dtype.is_floating_point else "0")
@@ -270,7 +274,7 @@ def _scatter_lines(
     params = joined(
         by_name("ctype", y.dtype.ctype if add else y.dtype.moved_as),
         by_name("index_type ndim", index.dtype.ctype, len(shape)),
-        by_name("add check", add, check is not None),
+        by_name("add check flat", add, check is not None, _flat(y, index.size)),
     )
     args = joined(
         by_name("lines n limit", lines, length, y.shape[dim]),
