@@ -18,11 +18,12 @@ import numpy as np
 from ..device import Device, DeviceKind, device
 from ..nn import functional
 from ..tensor import tensor
+from ..values import dtypes
 from .peer import Peer, peer_on
 from .timing import seconds
 from .workload import check_counts, selected
 
-_AGREE = 2e-5  # of the largest element
+_AGREE = {"float32": 2e-5, "bfloat16": 2e-2}  # of the largest element
 _GPU_BATCH, _CPU_BATCH = 16, 1
 
 
@@ -34,17 +35,20 @@ class Case(NamedTuple):
         rows: queries, and as many keys.
         head: elements of each.
         causal: whether a key counts only for rows from its own number on.
+        dtype: of the operands.
     """
 
     heads: int
     rows: int
     head: int
     causal: bool = False
+    dtype: str = "float32"
 
     @property
     def name(self) -> str:
         """What it is."""
-        return f"{self.heads} x {self.rows} x {self.head}" + ", causal" * self.causal
+        more = f", {self.dtype}" * (self.dtype != "float32")
+        return f"{self.heads} x {self.rows} x {self.head}" + ", causal" * self.causal + more
 
 
 CASES = (
@@ -55,6 +59,9 @@ CASES = (
     Case(8, 1024, 128),
     Case(8, 2048, 128, causal=True),
     Case(4, 1024, 256),
+    Case(12, 1024, 64, causal=True, dtype="bfloat16"),
+    Case(8, 2048, 128, dtype="bfloat16"),
+    Case(8, 2048, 128, causal=True, dtype="bfloat16"),
 )
 
 
@@ -79,7 +86,7 @@ class Result(NamedTuple):
 
     def row(self) -> str:
         """One line of the table."""
-        line = f"{self.case.name:24}"
+        line = f"{self.case.name:34}"
         for ours, theirs, times in (
             (self.forward, self.peer_forward, 1.0),
             (self.both, self.peer_both, 3.5),
@@ -108,12 +115,16 @@ def measure(case: Case, where: Device, *, batch: int, rounds: int, peer: Peer | 
     """
     shape = (batch, case.heads, case.rows, case.head)
     rng = np.random.default_rng(0)
-    drawn = [rng.standard_normal(shape, dtype=np.float32) for _ in range(4)]
-    ours = _runs(functional, case, [tensor(x, device=where) for x in drawn])
+    made = [tensor(rng.standard_normal(shape, dtype=np.float32), device=where) for _ in range(4)]
+    operands = [x.to(getattr(dtypes, case.dtype)) for x in made]
+    drawn = [x.float().numpy() for x in operands]
+    ours = _runs(functional, case, operands)
     _check(case, drawn, ours[1]())
     theirs = None
     if peer is not None:
-        theirs = _runs(peer.torch.nn.functional, case, [peer.tensor(x) for x in drawn])
+        dtype = getattr(peer.torch, case.dtype)
+        others = [peer.tensor(x).to(dtype) for x in drawn]
+        theirs = _runs(peer.torch.nn.functional, case, others)
     repeats = max(1, min(50, int(0.05 / max(seconds(ours[1], where), 1e-6))))
     own: list[list[float]] = [[], []]
     other: list[list[float]] = [[], []]
@@ -147,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
         heads = f" {'ms':>9} {'GFLOP/s':>9}" + (f" {'torch ms':>9} {'ratio':>6}" if peer else "")
-        print(f"{f'{batch} x heads x rows x head':24}{heads}{heads}   forward; with gradients")
+        print(f"{f'{batch} x heads x rows x head':34}{heads}{heads}   forward; with gradients")
     for case in CASES:
         if case.name in names:
             found = measure(case, where, batch=batch, rounds=options.rounds, peer=peer)
@@ -178,7 +189,7 @@ def _runs(lib: Any, case: Case, operands: Sequence[Any]) -> tuple[Callable[[], A
 
 def _check(case: Case, drawn: Sequence[np.ndarray], found: Sequence[Any]) -> None:
     """Compare the first and the last head of result and gradients with float64's."""
-    got = [x.detach().numpy() for x in found]
+    got = [x.detach().float().numpy() for x in found]
     for at in ((0, 0), (-1, -1)):
         q, k, v, gy = (x[at].astype(np.float64) for x in drawn)
         s = q @ k.T / case.head**0.5
@@ -190,7 +201,7 @@ def _check(case: Case, drawn: Sequence[np.ndarray], found: Sequence[Any]) -> Non
         slope = p * (gy @ v.T - (gy * y).sum(-1, keepdims=True)) / case.head**0.5
         for one, wanted in zip(got, (y, slope @ k, slope.T @ q, p.T @ gy), strict=True):
             error = np.abs(one[at] - wanted).max() / np.abs(wanted).max()
-            if not error <= _AGREE:
+            if not error <= _AGREE[case.dtype]:
                 raise ArithmeticError(f"{case.name}: deviates from float64; got error={error:.1e}")
 
 

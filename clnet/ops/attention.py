@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.softmax import Drop, Scores, read_views
+from ..kernels.softmax import Drop, Scores, attends_on_units, read_views
 from ..kernels.softmax import attention as launch_attention
+from ..kernels.softmax import attention_delta as launch_delta
 from ..kernels.softmax import attention_grad as launch_attention_grad
-from ..values.dtypes import Kind, from_name
+from ..values.dtypes import Kind, float32, from_name
 from ..values.shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
 from .create import new_ones
@@ -72,6 +73,11 @@ class Attention(Function):
         drop = _drop(self.p, self.counter)
         return launch_attention(target, y, lse, q, k, v, one, scores=self.scores, drop=drop)
 
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where matrix units attend."""
+        plain = len(inputs) == 3 and self.counter is None
+        return plain and attends_on_units(target, inputs, self.scores.scale)
+
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The inputs and both outputs."""
         return range(len(needs)), (0, 1)
@@ -81,8 +87,12 @@ class Attention(Function):
         y, lse = saved.outputs[0].detach(), saved.outputs[1].detach()
         inputs = [saved.inputs[i] for i in range(len(needs))]
         gy = _as_read(grads[0], inputs[0], inputs[2])
-        delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
         function = AttentionBackward(self.scores, self.p, self.counter)
+        given = (gy.array, lse.array, lse.array, *(x.array for x in inputs))
+        if function.narrow_on(gy.device.target, given):
+            delta = apply(AttentionDelta(), gy, contiguous(y))
+        else:
+            delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
         found = apply(function, gy, lse, delta, *inputs)
         return (*found, *[None] * (len(needs) - 3))
 
@@ -121,6 +131,27 @@ class AttentionBackward(Function):
             target, (gq, gk, gv), gy, lse, delta, q, k, v, one,
             scores=self.scores, drop=_drop(self.p, self.counter),
         )  # fmt: skip
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where matrix units attend."""
+        gy, _, _, *moved = inputs
+        plain = len(moved) == 3 and self.counter is None
+        return plain and attends_on_units(target, (*moved, gy), self.scores.scale)
+
+
+class AttentionDelta(Function):
+    """``sum(gy y)`` of each row in float32; inputs gy and y, of 16 bits, as matrix units want."""
+
+    op_name = "scaled_dot_product_attention_backward"
+
+    def infer(self, gy: Array, y: Array) -> tuple[Array, ...]:
+        """One number a row."""
+        return (Array.abstract(y.shape[:3], float32, y.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        (delta,), (gy, y) = outputs, inputs
+        return launch_delta(target, delta, gy, y)
 
 
 @op(Face.FUNCTIONAL)

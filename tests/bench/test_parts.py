@@ -170,6 +170,11 @@ def test_bandwidth_is_not_told_of_a_wrong_result(device):
 
 
 def test_attention_is_compared_before_it_is_timed(capsys, device, monkeypatch):
+    narrow = attention.Case(2, 9, 4, causal=True, dtype="bfloat16")
+    monkeypatch.setattr(attention, "CASES", (attention.Case(2, 9, 4, causal=True), narrow))
+    options = ["--rounds", "1", "--against", "nothing", "--only", narrow.name]
+    assert main(["bench", "attention", *options]) == 0
+    assert "2 x 9 x 4, causal, bfloat16" in capsys.readouterr().out
     monkeypatch.setattr(attention, "CASES", (attention.Case(2, 9, 4, causal=True),))
     options = ["--rounds", "1", "--against", "nothing"]
     assert main(["bench", "attention", *options, "--json"]) == 0
@@ -178,7 +183,7 @@ def test_attention_is_compared_before_it_is_timed(capsys, device, monkeypatch):
     assert 0 < found["forward"] < 10
     assert main(["bench", "attention", *options]) == 0
     assert "2 x 9 x 4, causal" in capsys.readouterr().out
-    monkeypatch.setattr(attention, "_AGREE", 1e-12)
+    monkeypatch.setitem(attention._AGREE, "float32", 1e-12)
     with pytest.raises(ArithmeticError, match=r"causal: deviates from float64; got error="):
         attention.measure(attention.CASES[0], device, batch=1, rounds=1, peer=None)
 

@@ -12,6 +12,7 @@ import numpy as np
 from clnet.array import Array
 from clnet.device import Target
 from clnet.kernels.pointwise import dropout
+from clnet.kernels.softmax import attention_delta
 from clnet.kernels.softmax.attention import Drop, Scores, attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 
@@ -23,7 +24,12 @@ tiles_module = import_module("clnet.kernels.softmax.attention_tiles")
 
 grad_module = import_module("clnet.kernels.softmax.attention_tiles_grad")
 
-MODULES = (attention_module, tiles_module, grad_module)
+on_units = tuple(
+    import_module(f"clnet.kernels.softmax.attention_{name}")
+    for name in ("delta", "matrix", "matrix_grad")
+)
+
+MODULES = (attention_module, tiles_module, grad_module, *on_units)
 
 BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
@@ -139,3 +145,32 @@ def attentions_in_tiles(target: Target) -> None:
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[0], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
         check(few, *SIZES[1], np.float64, causal=False, kind=None)
+
+
+@case("gpu")
+def attentions_on_emulated_units(target: Target) -> None:
+    """Tiles of 16 rows, of which rows and keys take several and end in one."""
+    units = replace(target, traits=replace(target.traits, matrix_units="emulated ptx"))
+    for rows, keys, head, value_head, causal in ((37, 21, 16, 8, False), (18, 37, 24, 16, True)):
+        sizes = ((rows, head), (keys, head), (keys, value_head), (rows, value_head))
+        q, k, v, gy = (normal(1, 2, *size, dtype=np.float16) for size in sizes)
+        s = 0.25 * q.astype(np.float64) @ k.swapaxes(-1, -2)
+        s = np.where(np.tri(rows, keys, dtype=bool), s, -np.inf) if causal else s
+        lse = np.log(np.exp(s).sum(-1))
+        p = np.exp(s - lse[..., None])
+        y = p @ v
+        inputs = [given(x, before=8) for x in (q, k, v)]
+        y_, lse_ = output(y.shape, np.float16), output(lse.shape)
+        scores = Scores(0.25, causal)
+        run(attention(units, y_, lse_, *inputs, None, scores=scores))
+        near(y_, y, terms=16)
+        near(lse_, lse, terms=128)
+        gy_, delta_ = given(gy, before=8), output(lse.shape)
+        run(attention_delta(units, delta_, gy_, y_))
+        near(delta_, (gy * y).sum(-1), terms=2**16)  # of y in 16 bits
+        slope = 0.25 * p * (gy @ v.swapaxes(-1, -2) - (gy * y).sum(-1)[..., None])
+        grads = tuple(output(x.shape, np.float16) for x in (q, k, v))
+        run(attention_grad(units, grads, gy_, lse_, delta_, *inputs, None, scores=scores))
+        wanted = (slope @ k, slope.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ gy)
+        for got, expected in zip(grads, wanted, strict=True):
+            near(got, expected, terms=32)

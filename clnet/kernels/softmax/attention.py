@@ -12,7 +12,8 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs
-from . import attention_tiles
+from . import attention_matrix, attention_tiles
+from .attention_matrix import Sizes
 from .attention_tiles import Part
 
 _LAWS = (
@@ -23,7 +24,7 @@ _MASK_STEPS = ("mask_batch", "mask_head", "mask_row", "mask_key")
 FORWARD = Kernel("attention", "softmax/attention.mako", constraints=_LAWS)
 GRAD_Q = Kernel("attention_grad_q", "softmax/attention.mako", constraints=_LAWS)
 GRAD_KV = Kernel("attention_grad_kv", "softmax/attention.mako", constraints=_LAWS)
-_KERNELS_KV = (GRAD_KV, attention_tiles.GRAD_KV)
+_KERNELS_KV = (GRAD_KV, attention_tiles.GRAD_KV, attention_matrix.GRAD_KV)
 
 _GROUP = 64
 _TILE = 32
@@ -100,8 +101,8 @@ def attention(
     _require_dense(y, lse)
     if y.size == 0:
         return []
-    work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores, drop)
-    kernels = (FORWARD, attention_tiles.FORWARD)
+    work = _Work(target, Sizes.of(q, k, v), (q, k, v), mask, scores, drop)
+    kernels = (FORWARD, attention_tiles.FORWARD, attention_matrix.FORWARD)
     operands = {"y": y, "lse": lse, "q": q, "k": k, "v": v}
     return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
 
@@ -146,10 +147,12 @@ def attention_grad(
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
-    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores, drop)
-    parts = attention_tiles.parts_with_slopes(
-        target, q, v, causal=scores.causal, dropped=drop is not None
-    )
+    work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop)
+    parts: list[Part] = []
+    if not _on_units(q):
+        parts = attention_tiles.parts_with_slopes(
+            target, q, v, causal=scores.causal, dropped=drop is not None
+        )
     # Numbers of dropped weights count from the first head on.
     if parts and (drop is None or len(parts) == 1):
         memory = Scratch(gq.device)
@@ -158,7 +161,7 @@ def attention_grad(
         ]
     launches: list[Launch] = []
     if gq.size:
-        kernels = (GRAD_Q, attention_tiles.GRAD_Q)
+        kernels = (GRAD_Q, attention_tiles.GRAD_Q, attention_matrix.GRAD_Q)
         operands = {"gq": gq, **inputs}
         launches.append(work.launch(kernels, operands, over=work.shape.rows, products=3))
     if gk.size or gv.size:
@@ -179,7 +182,7 @@ def _by_slopes(
     arrays = {name: part.of(x) for name, x in inputs.items()}
     moved = (arrays["q"], arrays["k"], arrays["v"], arrays["gy"])
     mask = None if whole.mask is None else part.of(whole.mask)
-    shape = _Shape.of(*moved[:3])
+    shape = Sizes.of(*moved[:3])
     work = _Work(whole.target, shape, moved, mask, whole.scores, whole.drop)
     n, heads, rows, _ = gq.shape
     keys, step = gk.shape[2], attention_tiles.slope_step(rows)
@@ -220,22 +223,6 @@ def _in_groups(
     return x.view((*apart, *matrix), (*batch, *strides), x.offset + offset)
 
 
-class _Shape(NamedTuple):
-    batch: int
-    heads: int
-    sharing: int
-    rows: int
-    keys: int
-    head: int
-    value_head: int
-
-    @staticmethod
-    def of(q: Array, k: Array, v: Array) -> _Shape:
-        n, heads, rows, head = q.shape
-        sharing = heads // max(k.shape[1], 1)
-        return _Shape(n * heads, heads, sharing, rows, k.shape[2], head, v.shape[3])
-
-
 class _Work(NamedTuple):
     """What is computed, whichever kernel does it.
 
@@ -249,7 +236,7 @@ class _Work(NamedTuple):
     """
 
     target: Target
-    shape: _Shape
+    shape: Sizes
     moved: tuple[Array, ...]
     mask: Array | None
     scores: Scores
@@ -257,7 +244,7 @@ class _Work(NamedTuple):
 
     def launch(
         self,
-        kernels: tuple[Kernel, Kernel],
+        kernels: tuple[Kernel, Kernel, Kernel],
         operands: dict[str, Array],
         *,
         over: int,
@@ -268,11 +255,14 @@ class _Work(NamedTuple):
 
         Gradients of scores are stored if there is a ``block`` of rows.
         """
-        plain, in_tiles = kernels
+        plain, in_tiles, on_units = kernels
         q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
-        by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
+        if _on_units(q):
+            units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
+            return units.launch(on_units, operands, cost)
+        by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
         args: dict[str, Any] = {
             "rows": shape.rows,
             "keys": shape.keys,
@@ -365,6 +355,11 @@ class _Work(NamedTuple):
         steps = [step for x in self.moved for step in x.strides[:3]]
         steps += [0] * (12 - len(steps))
         return longs(*steps, *(() if self.mask is None else self.mask.strides))
+
+
+def _on_units(q: Array) -> bool:
+    """Of 16 bits, there are no other kernels."""
+    return q.dtype.itemsize == 2
 
 
 def _kind(mask: Array | None) -> str | None:
