@@ -14,6 +14,7 @@ from clnet.kernels import tile
 from clnet.kernels.conv import (
     conv_depthwise_strip,
     conv_depthwise_tile,
+    conv_direct,
     conv_implicit,
     conv_implicit_weight,
     conv_winograd,
@@ -69,6 +70,12 @@ SLOW_IMPLICIT = pytest.param("implicit", marks=pytest.mark.slow)
 @pytest.fixture(scope="module")
 def where():
     return device()
+
+
+@pytest.fixture(autouse=True)
+def tiles_of_large_ones(monkeypatch):
+    """Direct convolutions of few elements are cut as large ones are."""
+    monkeypatch.setattr(conv_direct, "SMALL_FLOPS", 0)
 
 
 def target_of(where, traits=None, limit=None):
@@ -313,6 +320,20 @@ def test_tiles_in_a_ring_match_reference(geometry, where, monkeypatch):
     monkeypatch.setattr(conv_implicit_weight, "TILINGS", ring(small))
     case = Reference(GEOMETRIES[geometry])
     check(run(where, target_of(where, GPU), case, Algorithm.IMPLICIT), case)
+
+
+def test_small_direct_convolutions_share_kernels(where, monkeypatch):
+    """Whatever their channels and pixels."""
+    monkeypatch.setattr(conv_direct, "SMALL_FLOPS", 2**16)
+    seen = set()
+    for n, ic, oc, height, width in ((1, 2, 3, 4, 6), (2, 3, 4, 5, 9), (1, 1, 3, 3, 17)):
+        case = Reference(ConvGeometry(n, ic, height, width, oc, 3, 3, height, width, ph=1, pw=1))
+        results, launches = launches_of(where, where.target, case, Algorithm.DIRECT)
+        seen |= {id(x.kernel) for part in launches for x in part if "direct" in x.kernel.name}
+        for launch in (launch for part in launches for launch in part):
+            where.queue.launch(launch)
+        check([result.numpy() for result in results], case)
+    assert len(seen) == 3
 
 
 def test_patches_share_a_kernel_and_loop_over_their_taps(where):

@@ -33,6 +33,10 @@ _WIDEST_TILE = 128
 _TILES_WIDE = ((12, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
 _TILES_NARROW = ((6, 2), (4, 3), (3, 4), (2, 6), (1, 8))
 _SUMS_WIDE, _SUMS_NARROW = 28, 12
+# Of so little work all sizes share the smallest tiles: compiling one for each takes as long as some
+# ten thousand launches.
+SMALL_FLOPS = 2**16
+_SMALL_TILES = ((1, 2),)
 _WIDE_SIMD = 16
 
 Shift = tuple[int, int, int]
@@ -226,7 +230,8 @@ def weight_grad(
     g, item = geometry, x.dtype.itemsize
     layout = forward_layout(g)
     planes = layout.planes
-    params = _weight_params(target, x.dtype.ctype, item, layout)
+    small = g.flops <= SMALL_FLOPS
+    params = _weight_params(target, x.dtype.ctype, item, layout, small=small)
     width = params.simd * params.vectors
     blocks = ceil_div(g.ocg, width)
     image_x, image_gy = g.ic * planes.channel, g.groups * blocks * width * g.oh * g.ow
@@ -347,7 +352,6 @@ def _launch_part(
     images_first = layout.outs * taps > planes.channel
     blocks = layout.groups * ceil_div(layout.outs, tile.rows)
     strips = ceil_div(part.height, tile.height)
-    outs = images * layout.groups * layout.outs
     # Which taps count is a matter of arguments. Known are only their numbers, and the usual steps:
     # all taps of a filter, and pixels side by side, also with a stride of 2. With arguments for
     # these, too, filters of 4x4 and 7x7 and that stride took 1.1 times as long.
@@ -379,16 +383,23 @@ def _launch_part(
             by_name("w_right", right.tap[1]),
         ),
         global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
-        flops=2 * outs * part.height * part.width * layout.ins * taps,
+        flops=_flops(layout, part, images),
         bytes=item * (images * layout.groups * layout.ins * planes.channel + weight.size)
-        + item * outs * part.height * part.width,
+        + item * images * layout.groups * layout.outs * part.height * part.width,
     )
+
+
+def _flops(layout: Layout, part: Part, images: int) -> int:
+    taps = len(part.rows) * len(part.columns)
+    return 2 * images * layout.groups * layout.outs * part.height * part.width * layout.ins * taps
 
 
 def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
     """The register tile that costs least per tap, counting what the edges waste."""
     simd, pitch = lanes_of(target, itemsize), layout.planes.pitch
     tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
+    if _flops(layout, part, images) <= SMALL_FLOPS:
+        tiles = _SMALL_TILES
 
     def cut(most_rows: int, vectors: int) -> tuple[int, Tile]:
         rows = ceil_div(layout.outs, ceil_div(layout.outs, most_rows))
@@ -415,12 +426,14 @@ def _weight_vectors(layout: Layout, simd: int) -> int:
     return 1 if layout.outs <= simd else 2
 
 
-def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) -> WeightParams:
+def _weight_params(
+    target: Target, ctype: str, itemsize: int, layout: Layout, *, small: bool
+) -> WeightParams:
     """The weight gradient's tile: as many sums as registers hold, few of them in vain."""
     simd, part = lanes_of(target, itemsize), layout.parts[0]
     vectors, kw, kh = _weight_vectors(layout, simd), len(part.columns), len(part.rows)
     sums = _SUMS_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _SUMS_NARROW
-    most = max(sums // (vectors * kw), 1)
+    most = 1 if small else max(sums // (vectors * kw), 1)
 
     def cost(tile: tuple[int, int]) -> tuple[int, int]:
         channels, rows = tile
