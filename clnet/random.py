@@ -183,7 +183,7 @@ def normal(
             raise ArgumentError("normal", "numbers need a size", mean=mean, std=std)
         x = empty(size, dtype=dtype, device=device)
         return ops.normal_(x, mean, std, generator=generator).requires_grad_(requires_grad)
-    if not isinstance(std, Tensor) and std < 0:
+    if not isinstance(std, Tensor) and not std >= 0:
         raise ArgumentError("normal", "std is 0 or more", std=std)
     if size is not None:
         law = "the shape is that of the tensors, if one is given"

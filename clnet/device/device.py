@@ -16,7 +16,7 @@ import pyopencl as cl
 
 from ..errors import ArgumentError, DeviceError
 from ..values import mode
-from ..values.arguments import integer
+from ..values.arguments import integer, shown
 from ..values.cache import shelf
 from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
@@ -333,8 +333,11 @@ class _DeviceClass(type):
         *,
         threads: int | None = None,
     ) -> Any:
-        if index is not None and isinstance(type, str):
-            type = f"{type}:{index}"  # noqa: A001
+        if index is not None:
+            if not isinstance(type, str):
+                law = "index is the number behind a name"
+                raise ArgumentError("device", law, type=shown(type), index=shown(index))
+            type = f"{type}:{integer('device', 'index', index)}"  # noqa: A001
         if isinstance(type, AbsentDevice):
             type = str(type)  # noqa: A001
         kind, _, number = type.partition(":") if isinstance(type, str) else ("", "", "")

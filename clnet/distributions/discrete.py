@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import arange
 from ..errors import ArgumentError
+from ..inspection import finfo
 from ..tensor import Tensor
 from ..values import mode
 from ..values.generator import Generator
@@ -18,8 +19,6 @@ from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
 
-_FAR_BELOW = 1e-7
-"""Probabilities are kept so far from 0 and 1 where their logits are taken."""
 _COUNTED = 15.0
 """Rates up to this one are drawn by counting, larger ones by rejection."""
 
@@ -32,6 +31,12 @@ def one_of(name: str, probs: Any, logits: Any) -> None:
     """
     if (probs is None) == (logits is None):
         raise ArgumentError(name, "it takes one of probs and logits")
+
+
+def _inside(probs: Tensor) -> Tensor:
+    """Probabilities with a logarithm: 0 and 1 by the dtype's least step inside, as PyTorch's."""
+    step = finfo(probs.dtype).eps
+    return probs.clamp(step, 1 - step)
 
 
 class Binary(Distribution):
@@ -59,7 +64,7 @@ class Binary(Distribution):
         """The one of the two that was not given."""
         given = self.__dict__
         if name == "logits" and "probs" in given:
-            found = given["probs"].clamp(_FAR_BELOW, 1 - _FAR_BELOW).logit()
+            found = _inside(given["probs"]).logit()
         elif name == "probs" and "logits" in given:
             found = given["logits"].sigmoid()
         else:
@@ -360,7 +365,7 @@ class Categorical(Distribution):
             raise ArgumentError(type(self).__name__, "probs and logits have an axis of categories")
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
-            self.logits = self.probs.clamp(min=1.2e-7).log()
+            self.logits = _inside(self.probs).log()
         elif logits is not None:
             self.logits = logits - logits.logsumexp(-1, keepdim=True)
             self.probs = self.logits.exp()

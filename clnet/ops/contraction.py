@@ -227,6 +227,8 @@ def _pairs_of_axes(
 ) -> tuple[list[int], list[int]]:
     """The axes of two tensors that meet, pair by pair, as ``dims`` of :func:`tensordot` say."""
     if isinstance(dims, int):
+        if dims < 0:
+            raise ArgumentError("tensordot", "dims is 0 or more", dims=dims)
         left, right = range(x.ndim - dims, x.ndim), range(dims)
     elif len(dims) == 2:
         left, right = ((d,) if isinstance(d, int) else tuple(d) for d in dims)

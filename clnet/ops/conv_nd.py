@@ -143,6 +143,7 @@ def conv3d(
             name, f"the filter is larger than the padded volume, {od} deep", x=x.shape,
             weight=weight.shape,
         )  # fmt: skip
+    x.device.pool.check(n * c * kd * od * h * w * x.dtype.itemsize)  # before its table is laid out
     taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
     taps = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
     images = reshape(taps, (n * od, c * kd, h, w))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..array import Array
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import float64
 from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
 from .index import select_within
@@ -93,7 +94,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         ArgumentError: if ``p`` is negative.
         ShapeError: if an operand is no matrix, or the sizes differ.
     """
-    _check_norm("cdist", p)
+    p = _exponent("cdist", p, x1)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist", "x1 is (..., m, d), x2 (..., n, d)", x1=x1.shape, x2=x2.shape)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
@@ -115,7 +116,7 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
         ArgumentError: if ``p`` is negative.
         ShapeError: if ``x`` is no matrix.
     """
-    _check_norm("pdist", p)
+    p = _exponent("pdist", p, x)
     if x.ndim != 2:
         raise ShapeError("pdist", "x is (n, d)", x=x.shape)
     first, second = (
@@ -125,9 +126,14 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     return norm(first - second, p, -1)
 
 
-def _check_norm(name: str, p: float) -> None:
-    if p < 0:
+def _exponent(name: str, p: float, x: Tensor) -> float:
+    """``p`` as the elements' arithmetic has it: beyond its range infinite, or 0."""
+    if not p >= 0:
         raise ArgumentError(name, "p is 0 or more", p=p)
+    if x.dtype is float64:
+        return p
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.float32(p))
 
 
 @op(Face.FUNCTIONAL)

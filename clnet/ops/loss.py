@@ -386,7 +386,7 @@ def smooth_l1_loss(
         ArgumentError: if ``beta`` is negative.
         ShapeError: if the shapes do not broadcast.
     """
-    if beta < 0:
+    if not beta >= 0:
         raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)

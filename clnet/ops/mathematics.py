@@ -180,8 +180,8 @@ def _logit_gradient(g, y, x):
 
 
 def _clamped_logit_gradient(g, y, x, eps):
-    inside = e.logical_and(x >= eps, x <= 1 - eps)
-    return e.where(inside, g / (x * (1 - x)), 0)
+    outside = e.logical_or(x < eps, x > 1 - eps)  # of bounds that are NaN nothing is
+    return e.where(outside, 0, g / (x * (1 - x)))
 
 
 def _clamped_logit(x, eps):

@@ -138,8 +138,10 @@ def _check_end(x: Tensor, axis: int, before: int, after: int, mode: str) -> None
             "pad", f"mode {mode!r} pads by at most the {bound}", x=x.shape, axis=axis,
             pad=(before, after),
         )  # fmt: skip
-    if size + before + after < 0:
-        raise ShapeError("pad", "an axis keeps 0 elements or more", x=x.shape, axis=axis)
+    least = 0 if mode == "circular" else 1
+    if size + before + after < least:
+        law = f"an axis keeps {least} elements or more"
+        raise ShapeError("pad", law, x=x.shape, axis=axis, pad=(before, after))
 
 
 @lru_cache(maxsize=256)

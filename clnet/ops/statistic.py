@@ -7,6 +7,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
+from ..errors import ArgumentError
 from ..kernels.reduce import Reduction
 from ..values.dtypes import DType
 from ..values.shapes import normalize_dims
@@ -51,6 +52,9 @@ def _moments(
 ) -> Moments:
     """The variance and the mean over the same axes."""
     if isinstance(dim, bool):  # PyTorch's var(x, unbiased)
+        if unbiased is not None:
+            law = "dim is an axis, several or None where unbiased has a place of its own"
+            raise ArgumentError(name, law, dim=dim, unbiased=unbiased)
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)

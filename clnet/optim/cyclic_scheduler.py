@@ -53,7 +53,7 @@ class PolynomialLR(LRScheduler):
     _carries = True
 
     def __init__(self, optimizer: Optimizer, total_iters: float = 5, power: float = 1.0) -> None:
-        if total_iters < 1:
+        if not total_iters >= 1:
             raise ArgumentError("PolynomialLR", "total_iters is 1 or more", total_iters=total_iters)
         self.total_iters = total_iters
         self.power = power
@@ -188,6 +188,11 @@ class CyclicLR(LRScheduler):
             _require_momentum("CyclicLR", groups)
         self.up = float(step_size_up)
         self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
+        if not self.up > 0 or not self.length >= self.up:
+            law = "step_size_up is above 0, step_size_down 0 or more"
+            raise ArgumentError(
+                "CyclicLR", law, step_size_up=step_size_up, step_size_down=step_size_down
+            )
         self.mode = mode
         self.gamma = gamma
         self.scale_fn = scale_fn

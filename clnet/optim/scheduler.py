@@ -191,7 +191,8 @@ class StepLR(LRScheduler):
 
     Args:
         optimizer: whose rates are set.
-        step_size: steps from one drop to the next, 1 or more.
+        step_size: steps from one drop to the next, 1 or more. Of a fraction, those of its multiples
+            count that are whole: of 1.5 a drop comes every 3 steps, as in PyTorch.
         gamma: the factor of a drop.
 
     Raises:
@@ -204,12 +205,14 @@ class StepLR(LRScheduler):
         if not step_size >= 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
         self.step_size = step_size
+        # Of p / q, the least multiple that is whole is p.
+        self._apart = math.inf if math.isinf(step_size) else step_size.as_integer_ratio()[0]
         self.gamma = gamma
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """A drop every ``step_size`` steps."""
-        return base_lr * self.gamma ** (steps // self.step_size)
+        return base_lr * self.gamma ** (steps // self._apart)
 
 
 class MultiStepLR(LRScheduler):
@@ -226,7 +229,9 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Sequence[float], gamma: float = 0.1
     ) -> None:
-        self.milestones = sorted(m for m in milestones if m % 1 == 0)  # others are never met
+        self.milestones = sorted(  # others are never met
+            m for m in milestones if m >= 0 and m % 1 == 0
+        )
         self.gamma = gamma
         super().__init__(optimizer)
 
@@ -269,7 +274,7 @@ class CosineAnnealingLR(LRScheduler):
     _carries = True
 
     def __init__(self, optimizer: Optimizer, T_max: float, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
-        if T_max < 1:
+        if not T_max >= 1:
             raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
         self.T_max = T_max
         self.eta_min = eta_min

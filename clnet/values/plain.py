@@ -133,7 +133,7 @@ def whole_or_no(value: Any) -> Any:
         return NO if isinstance(value, bool) else int(value)
     kind = getattr(value, "dtype", None)
     if kind is not None and getattr(value, "shape", None) == ():
-        whole = kind.kind in "iub" if isinstance(kind, np.dtype) else not kind.is_floating_point
+        whole = kind.kind in "iu" if isinstance(kind, np.dtype) else not kind.is_floating_point
         return int(value) if whole else NO
     return NO
 

@@ -77,7 +77,7 @@ OTHER_RESULTS = (
     ),
     (
         "elements are of any value",
-        r"\b(new_)?empty(_like|_strided)?\(|Tensor\(\d|\.new\(\d",
+        r"\b(new_)?empty(_like|_strided)?\(|Tensor\(\d|\.new\(\d|resize_(as_)?\(",
         r"elements, at",
         "m.empty(2, 3)",
     ),
@@ -260,6 +260,54 @@ OTHER_RESULTS = (
         r"(cholesky|inv|solve|lu_factor|ldl_factor)_ex\(",
         r"elements, at .* np\.float32\(nan\), not",
         "m.linalg.cholesky_ex(square, check_errors=False)",
+    ),
+    (
+        "eigenvalues come in no order",
+        r"eig(vals)?\(",
+        r"np\.complex\d+\(",
+        "m.linalg.eig(image)",
+    ),
+    (
+        "a value of a distribution keeps its fraction, whatever the dtype of the parameters",
+        r"distributions\..*m\.tensor\(\d\)",
+        r"elements, at",
+        "m.distributions.Gamma(p, m.tensor(1)).log_prob(u)",
+    ),
+    (
+        "the variance over no axes is that over all, and so is its gradient",
+        r"(var|std)\w*\(.*\(\)",
+        r"elements, at",
+        "m.std(x, ())",
+    ),
+    (
+        "polynomials of degrees above 100,000 are NaN",
+        r"polynomial_\w+\(.*(2 \*\* \d\d|10 \*\* 9|1e)",
+        r"\(nan\), not",
+        "m.special.chebyshev_polynomial_t(x, 2 ** 31)",
+    ),
+    (
+        "a derivative that does not depend on an operand has no history: no gradient, not zeros",
+        r"func\.jacfwd",
+        r"gradients flow in PyTorch alone",
+        "m.func.jacfwd(lambda a, b: a * b, argnums=1)(1.5, v)",
+    ),
+    (
+        "operands are counted from the end, too",
+        r"func\.jacfwd\(.*argnums=-",
+        r"elements, at",
+        "m.func.jacfwd(lambda a, b: a * b, argnums=-1)(v, v)",
+    ),
+    (
+        "the exponent of a norm that is less than the least of the dtype is 0",
+        r"norm\(.*1e-320",
+        r"elements, at",
+        "m.norm(x, 1e-320, 1)",
+    ),
+    (
+        "NumPy's booleans are booleans, in promotion, too",
+        r"result_type\(.*np\.bool_",
+        r"8, not 4",
+        "m.result_type(i, np.bool_(True)).itemsize",
     ),
     (
         "random numbers are others than PyTorch's",

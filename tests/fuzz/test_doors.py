@@ -1,0 +1,86 @@
+"""Arguments that once passed a door where PyTorch's does not let them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.optim.lr_scheduler import MultiStepLR, StepLR
+
+from .evaluate import REFUSED, clnet_outcome
+
+pytestmark = pytest.mark.device
+
+REFUSALS = """
+run(nn.LSTM(4, 5, np.bool_(True)), t)
+x.sum(np.array(True))
+run(nn.ReplicationPad3d(-2), volume)
+run(nn.ReflectionPad1d((-4, 0)), x)
+m.tensordot(x, t, dims=-1)
+m.device(type=0, index=places)
+m.device('cpu', places)
+m.cdist(x, y, float('nan'))
+m.pdist(x, float('nan'))
+F.smooth_l1_loss(x, y, beta=float('nan'))
+m.normal(x, float('nan'))
+x.var(True, False)
+F.conv3d(volume, kernel[:, :, None], padding=2 ** 31)
+rates(schedule.PolynomialLR(o, float('nan'), 2.0))
+rates(schedule.CosineAnnealingLR(o, float('nan')))
+rates(schedule.CyclicLR(o, 0.1, 1.0, 0, cycle_momentum=False))
+rates(schedule.CyclicLR(o, 0.1, 1.0, float('nan'), cycle_momentum=False))
+rates(schedule.CyclicLR(o, 0.1, 1.0, 2, -1, cycle_momentum=False))
+"""
+
+
+@pytest.mark.parametrize("text", REFUSALS.strip().split("\n"))
+@pytest.mark.filterwarnings("ignore")
+def test_the_door_refuses(text):
+    found = clnet_outcome(text, grad=False)[0]
+    assert found.kind == REFUSED, found
+
+
+@pytest.mark.parametrize(
+    ("step_size", "drops"), [(1.5, [0, 0, 1, 1, 1, 2]), (2.0, [0, 1, 1, 2, 2, 3]), (1e400, [0] * 6)]
+)
+def test_a_rate_drops_at_whole_multiples_of_the_step_size(step_size, drops):
+    weight = clnet.nn.Parameter(clnet.zeros(1))
+    optimiser = clnet.optim.SGD([weight], lr=1.0)
+    schedule, found = StepLR(optimiser, step_size, gamma=0.5), []
+    for _ in drops:
+        optimiser.step()
+        schedule.step()
+        found.append(optimiser.param_groups[0]["lr"])
+    assert found == [0.5**n for n in drops]
+
+
+def test_milestones_before_the_start_are_never_met():
+    weight = clnet.nn.Parameter(clnet.zeros(1))
+    optimiser = clnet.optim.SGD([weight], lr=1.0)
+    MultiStepLR(optimiser, [-1, 5], gamma=0.5)
+    assert optimiser.param_groups[0]["lr"] == 1.0
+
+
+def test_bounds_that_are_nan_hold_nothing():
+    x = clnet.tensor([0.25, 0.5], requires_grad=True)
+    clnet.logit(x, float("nan")).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [16 / 3, 4], rtol=1e-6)
+
+
+def test_exponents_of_distances_beyond_the_range_of_floats():
+    x, y = clnet.tensor([[0.0, 3.0]]), clnet.tensor([[4.0, 3.0], [2.0, 2.0]])
+    assert clnet.cdist(x, y, 1e300).tolist() == [[4, 2]]
+    assert clnet.cdist(x, y, 1e-320).tolist() == [[1, 2]]
+    assert clnet.pdist(y, 1e300).tolist() == [2]
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.float64])
+def test_logits_of_certain_events_lie_a_step_inside(dtype):
+    step = clnet.finfo(dtype).eps
+    probs = clnet.tensor([0.0, 1.0], dtype=dtype)
+    far = np.log1p(-step) - np.log(step)
+    logits = clnet.distributions.Bernoulli(probs).logits
+    np.testing.assert_allclose(logits.numpy(), [-far, far], rtol=1e-5)
+    found = clnet.distributions.Categorical(probs).logits
+    np.testing.assert_allclose(found.numpy()[0], np.log(step), rtol=1e-6)
