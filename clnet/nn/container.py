@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, TypeVar
 
-from ..errors import BoundsError
+from ..errors import BoundsError, DtypeError
 from ..values.arguments import named
 from .module import Module, indented
 
@@ -128,7 +128,9 @@ class Sequential(_Numbered):
 
     def forward(self, x: Any) -> Any:
         """What the last gives for what the one before gave ... for ``x``."""
-        for module in self._modules.values():
+        for name, module in self._modules.items():
+            if module is None:
+                raise DtypeError("Sequential", "all that is applied are modules", **{name: None})
             x = module(x)
         return x
 

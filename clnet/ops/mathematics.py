@@ -5,6 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -180,8 +181,8 @@ def _logit_gradient(g, y, x):
 
 
 def _clamped_logit_gradient(g, y, x, eps):
-    outside = e.logical_or(x < eps, x > 1 - eps)  # of bounds that are NaN nothing is
-    return e.where(outside, 0, g / (x * (1 - x)))
+    inside = e.logical_and(x >= eps, x <= 1 - eps)
+    return e.where(inside, g / (x * (1 - x)), 0)
 
 
 def _clamped_logit(x, eps):
@@ -201,7 +202,7 @@ def logit(x: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> 
     Returns:
         The same shape; NaN outside [0, 1] without ``eps``.
     """
-    if eps is None:
+    if eps is None or isnan(eps):
         return evaluate(
             "logit", _logit, [x], result=Result.floating, gradient=_logit_gradient, out=out
         )

@@ -203,7 +203,7 @@ def uniform_(
     """Overwrite with uniform numbers in ``[low, high)``; returns the tensor.
 
     Raises:
-        ArgumentError: if ``low > high``.
+        ArgumentError: if ``low > high``, or the range goes beyond the dtype's.
         DtypeError: if the tensor is not floating.
     """
     if not (isfinite(low) and isfinite(high) and low <= high):
@@ -213,6 +213,11 @@ def uniform_(
         uniform_(view_as_real(x), low, high, generator=generator)
         return x
     require_floating("uniform_", x.array)
+    most = float(ml_dtypes.finfo(x.dtype.numpy).max)
+    if high - low > most or max(abs(low), abs(high)) > most:
+        raise ArgumentError(
+            "uniform_", f"{x.dtype!r} holds both bounds and their distance", low=low, high=high
+        )
     return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
 
 

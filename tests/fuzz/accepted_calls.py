@@ -29,7 +29,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "no axes are shifted to the middle",
-        r"fftshift\(.*(dim=(\(\)|\[\])|m.tensor\()",
+        r"fftshift\(.*((dim=|, )(\(\)|\[\])|m.tensor\()",
         r"`shifts` required",
         "m.fft.fftshift(x, dim=())",
     ),
@@ -185,7 +185,8 @@ ACCEPTED_CALLS = (
         r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
         r"should be (a number|of type)|must all be instances of Number|"
         r"not supported between instances of 'Tensor'|truth value of an array|"
-        r"takes 1 positional argument|len\(\) of unsized object",
+        r"takes 1 positional argument|len\(\) of unsized object|unsupported operand type|"
+        r"unhashable type|Cannot access data pointer",
         "x.clamp(max=np.array(2))",
     ),
     (
@@ -450,6 +451,12 @@ ACCEPTED_CALLS = (
         r"randint(_like)?\(.*low=|random_\(.*(low|high)=",
         r"invalid combination",
         "m.randint_like(j, low=3)",
+    ),
+    (
+        "a cycle of next to no steps is one",
+        r"CyclicLR\(.*1e-320",
+        r"cannot convert float infinity",
+        "rates(schedule.CyclicLR(o, 0.1, 1.0, 1e-320, cycle_momentum=False))",
     ),
     (
         "a convolution to no channels gives no elements",

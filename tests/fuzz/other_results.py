@@ -11,7 +11,7 @@ OTHER_RESULTS = (
     ),
     (
         "ctc_loss has its own gradient; PyTorch's is right where the classes' numbers sum to 1",
-        r"(ctc_loss|CTCLoss).*log_softmax\(sequence, (m\.tensor\()?[01-]",
+        r"(ctc_loss|CTCLoss).*log_softmax\(sequence, (m\.tensor\(|np\.\w+\()?([01-]|None)",
         r"elements, at",
         "F.ctc_loss(F.log_softmax(sequence, m.tensor(1)), labels, lengths, label_lengths)",
     ),
@@ -278,6 +278,12 @@ OTHER_RESULTS = (
         r"(var|std)\w*\(.*\(\)",
         r"elements, at",
         "m.std(x, ())",
+    ),
+    (
+        "a base rate is a number: it does not change with the rate of its group",
+        r"CyclicLR\(o, m\.tensor",
+        r"",
+        "rates(schedule.CyclicLR(o, m.tensor(0.5), 1.0, 3, cycle_momentum=False))",
     ),
     (
         "polynomials of degrees above 100,000 are NaN",

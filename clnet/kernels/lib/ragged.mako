@@ -6,7 +6,7 @@
 ## param stream: bool                vectors go past the caches; all are whole, and a line each
 <%namespace name="prelude" file="prelude.mako"/>
 ##
-## Vectors of the registers' type go through a cast, not vload and vstore: see lib/vector.mako.
+## Vectors go through a cast, not vload and vstore: see lib/vector.mako.
 <%def name="load(ctype, acc, lanes)">
 inline ${acc}${lanes} load_ragged(__global const ${ctype} *p, const int count, const ${acc} fill)
 {
@@ -15,7 +15,10 @@ inline ${acc}${lanes} load_ragged(__global const ${ctype} *p, const int count, c
 % if ctype == acc:
         return *(__global const unaligned *)p;
 % else:
-        return convert_${acc}${lanes}(vload${lanes}(0, p));
+    {
+        typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) stored;
+        return convert_${acc}${lanes}(*(__global const stored *)p);
+    }
 % endif
     ${acc} each[${lanes}];
     for (int k = 0; k < ${lanes}; k++)
@@ -37,7 +40,8 @@ inline void store_ragged(__global ${ctype} *p, const int count, const ${acc}${la
 % if ctype == acc:
         *(__global unaligned *)p = v;
 % else:
-        vstore${lanes}(convert_${ctype}${lanes}(v), 0, p);
+        typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) stored;
+        *(__global stored *)p = convert_${ctype}${lanes}(v);
 % endif
         return;
     }

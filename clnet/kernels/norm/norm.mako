@@ -129,9 +129,8 @@ __kernel void norm_parts(...) {
     const ${vector if columns else acc} other = ${fold("products")} - rest * rest * (end - from);
 % endif
 % if columns:
-    ${acc} ones[${lanes}], others[${lanes}];
-    vstore${lanes}(one, 0, ones);
-    vstore${lanes}(other, 0, others);
+    /* No vstore: see lib/vector.mako. */
+    const ${acc} *ones = (const ${acc} *)&one, *others = (const ${acc} *)&other;
     for (int k = 0; k < min(count, ${lanes}); k++) {
         first[(channel + k) * parts + part] = ones[k];
         second[(channel + k) * parts + part] = others[k];

@@ -55,7 +55,8 @@
 ${vectors.types(acc, lanes)}
 #define LOAD(p) (*(__global const vector *)(p))
 % else:
-#define LOAD(p) convert_${acc}${lanes}(vload${lanes}(0, p))
+typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) vector;
+#define LOAD(p) convert_${acc}${lanes}(*(__global const vector *)(p))
 % endif
 </%def>
 <%def name="kept_start(index, kept_rank)">
@@ -97,10 +98,8 @@ __kernel void arg_reduce_rows(...) {
                 tops = wins ? v : tops;
                 places = wins ? here : places;
             }
-            ${acc} top[${lanes}];
-            ${place} base[${lanes}];
-            vstore${lanes}(tops, 0, top);
-            vstore${lanes}(places, 0, base);
+            const ${acc} *top = (const ${acc} *)&tops; /* no vstore: see lib/vector.mako */
+            const ${place} *base = (const ${place} *)&places;
             best = top[0];
             at = base[0];
             for (int k = 1; k < ${lanes}; k++)
@@ -150,10 +149,8 @@ __kernel void arg_reduce_columns(...) {
     if (count == ${lanes}) {
         __global const ${ctype} *p = x + start + from * step;
         ${column_search(ctype, acc, place, lanes)}
-        ${acc} values[${lanes}];
-        ${place} places[${lanes}];
-        vstore${lanes}(best, 0, values);
-        vstore${lanes}(at, 0, places);
+        const ${acc} *values = (const ${acc} *)&best;
+        const ${place} *places = (const ${place} *)&at;
         for (int k = 0; k < ${lanes}; k++) {
             out[to + k * parts] = values[k];
             where[to + k * parts] = places[k];

@@ -64,16 +64,17 @@
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
     n = str(width) if width > 1 else ""
-    value = f"vload{n}(0, p)" if n else "p[0]"
+    value = "*(__global const unaligned *)p"
+    whole = acc == "int" and ctype in ("float", "int", "uint")  # what comparing gives
+    convert = (lambda mask: f"({mask})") if whole or not n else f"convert_{acc}{n}({{}})".format
 %>
 inline ${acc}${n} load${width}(__global const ${ctype} *p)
 {
-% if load == "nonzero":
-    return ${f"convert_{acc}{n}({value} != ({ctype}{n})0) & 1" if n else f"{value} != 0"};
-% else:
     typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
-    const ${acc}${n} v =
-        ${"*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}({value})"};
+% if load == "nonzero":
+    return ${convert(f"{value} != ({ctype}{n})0")} & 1;
+% else:
+    const ${acc}${n} v = ${value if ctype == acc else f"convert_{acc}{n}({value})"};
     return ${"v * v" if load == "square" else "v"};
 % endif
 }
@@ -192,8 +193,7 @@ __kernel void reduce_columns(...) {
     }
     for (int i = 0; i < vectors; i++) {
 % if lanes > 1:
-        ${acc} each[${lanes}];
-        vstore${lanes}(sums[i], 0, each);
+        const ${acc} *each = (const ${acc} *)&sums[i]; /* no vstore: see lib/vector.mako */
         for (int k = 0; k < ${lanes}; k++)
             out[out_at + (i * ${lanes} + k) * kept_out${last}] = each[k]${divide};
 % else:
