@@ -2,9 +2,10 @@
 ##
 ## `vload`, `vstore`, `fma` and even `min` are library functions, and a runtime whose library was
 ## built for another processor than it runs on calls them one by one instead of inlining them (PoCL:
-## 10 times slower; a vstore16 of its library for AVX-512, which it takes for a Zen 4, in code for the
-## Zen 3 that its LLVM knows, ends or stops the compiler). Functions of the program's own are inlined, and their vector parameters also
-## tell PoCL's compiler to keep vectors of 64 bytes whole, which it halves otherwise.
+## 10 times slower). A vstore16 of its library for AVX-512, which it takes for a Zen 4, in code for
+## the Zen 3 that its LLVM knows, ends or stops the compiler. Functions of the program's own are
+## inlined, and their vector parameters also tell PoCL's compiler to keep vectors of 64 bytes whole,
+## which it halves otherwise.
 ##
 ## param ctype: str           element type
 ## param width: int           lanes, a power of two
