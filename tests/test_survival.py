@@ -230,7 +230,9 @@ for _ in range(kills):
     k = found["step"]
     assert k > least, (k, least)
     assert (found["weights"] == k).all() and found["rates"] == [k / 2, (k, None)]
-    partly += len(list(path.parent.glob("*.partial")))
+    for part in path.parent.glob("*.partial"):  # one at most: of this writer
+        part.unlink()
+        partly += 1
     least = k
 print(kills, partly)
 """
