@@ -20,7 +20,7 @@ from . import protos
 from .elements import Carried, Known, by_number, by_numpy, to_device, to_host
 from .registry import Handler, find, twin
 
-__all__ = ["Missing", "Program", "Step", "build", "missing_text"]
+__all__ = ["Missing", "Program", "Step", "build", "bury", "missing_text", "read_by_bodies"]
 
 # What handlers raise over operands that no valid model has: None where a value is needed ...
 _BROKEN = (
@@ -262,7 +262,7 @@ def build(
             steps.append(_step(node, context, everything))
     program = Program(inputs, outputs, steps, constants)
     program.fold()
-    _bury(program)
+    bury(program)
     return program
 
 
@@ -404,7 +404,7 @@ def _reads(node: Any) -> Iterator[str]:
                 yield from (value.name for value in graph.output)
 
 
-def _bury(program: Program) -> None:
+def bury(program: Program) -> None:
     """Note for each step the values that die with it; bodies keep what lies around."""
     last: dict[str, int] = {}
     for i, step in enumerate(program.steps):
@@ -420,6 +420,12 @@ def _bury(program: Program) -> None:
             dying.setdefault(i, []).append(name)
     for i, step in enumerate(program.steps):
         step.dead = tuple(dying.get(i, ()))
+
+
+def read_by_bodies(program: Program) -> list[str]:
+    """Names that bodies of its steps read, once for each."""
+    bodies = (v for s in program.steps for v in s.attributes.values() if isinstance(v, Body))
+    return [name for body in bodies for name in _free(body.program)]
 
 
 def _free(program: Program) -> set[str]:

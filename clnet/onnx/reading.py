@@ -11,6 +11,7 @@ from .elements import Known
 from .inputs import input_specs
 from .module import ImportedModule
 from .program import Context, Missing, build, missing_text
+from .rewriting import recognise
 
 __all__ = ["load"]
 
@@ -74,6 +75,7 @@ def load(path: Any) -> ImportedModule:
             f"clnet does not compute all of it: {missing_text(missing)}",
             remedy="clnet.onnx.handler registers a function for an op",
         )
+    recognise(program)
     program.constants.update(defaults)
     specs = input_specs(graph.input, asked)
     return ImportedModule(program, weights, asked, frozenset(arrays), specs)

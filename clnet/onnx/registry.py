@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 
-__all__ = ["CONTEXT", "Handler", "Host", "find", "handler", "on_host", "twin"]
+__all__ = ["CONTEXT", "Handler", "Host", "described", "find", "handler", "on_host", "twin"]
 
 Host: TypeAlias = np.ndarray
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ def handler(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
         raise ArgumentError("onnx.handler", "an op has a name", names=names)
 
     def register(function: F) -> F:
-        made = _described(function, since)
+        made = described(function, since)
         for name in names:
             others = [h for h in _HANDLERS.get((domain, name), []) if h.since != since]
             _HANDLERS[domain, name] = sorted([*others, made], key=lambda h: h.since)
@@ -104,7 +104,8 @@ def twin(domain: str, name: str) -> Callable[..., Any] | None:
     return _TWINS.get((domain, name))
 
 
-def _described(function: Callable[..., Any], since: int) -> Handler:
+def described(function: Callable[..., Any], since: int) -> Handler:
+    """A handler from a function's signature."""
     kinds: list[str] = []
     needed: list[int] = []
     rest: str | None = None

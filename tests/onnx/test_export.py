@@ -270,3 +270,15 @@ def test_a_function_that_is_another_at_other_sizes():
 def test_arguments_that_do_not_fit(settings, message):
     with pytest.raises(ArgumentError, match=message):
         clnet.onnx.export(nn.Linear(3, 2), drawn(4, 3), **settings)
+
+
+def test_what_is_read_again_needs_as_many_launches():
+    layers, x = nn.Sequential(nn.Linear(64, 32), nn.GELU(), nn.Linear(32, 3)).eval(), drawn(4, 64)
+    again = clnet.onnx.load(clnet.onnx.export(layers, x))
+    launches: list[int] = []
+    with clnet.no_grad():
+        for module in (layers, again):
+            compiled = clnet.compile(module)
+            compiled(x)
+            launches.append(compiled.plans[-1].num_launches)
+    assert launches[0] == launches[1]

@@ -29,7 +29,7 @@ def aligned(x: Tensor, other: Tensor, *, broadcast: int, axis: int | None) -> Te
     return other.reshape(other.shape + (1,) * behind)
 
 
-def _binary(name: str, compute: Binary) -> None:
+def _binary(name: str, compute: Binary) -> Binary:
     def old(x: Tensor, other: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
         return compute(x, aligned(x, other, broadcast=broadcast, axis=axis))
 
@@ -47,7 +47,7 @@ def _binary(name: str, compute: Binary) -> None:
         return old(x, other, broadcast=broadcast, axis=axis)
 
     handler(name)(with_inputs)
-    handler(name, since=7)(new)
+    return handler(name, since=7)(new)
 
 
 def quotient(x: Tensor, other: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def equal(x: Any, other: Any) -> Any:
     return np.equal(x, other).astype(np.bool_) if is_text(x) else ops.eq(x, other)
 
 
-for _name, _compute in {
+_COMPUTED: dict[str, Binary] = {
     "Add": ops.add,
     "Sub": ops.sub,
     "Mul": ops.mul,
@@ -78,8 +78,9 @@ for _name, _compute in {
     "BitwiseAnd": ops.bitwise_and,
     "BitwiseOr": ops.bitwise_or,
     "BitwiseXor": ops.bitwise_xor,
-}.items():
-    _binary(_name, _compute)
+}
+# The handlers of newer opsets, for those who look for them in a model.
+BINARY = {name: _binary(name, compute) for name, compute in _COMPUTED.items()}
 
 
 def _unary(name: str, compute: Callable[[Tensor], Tensor]) -> None:

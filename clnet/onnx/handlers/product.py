@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...nn import functional
 from ...tensor import Tensor
 from ...values.dtypes import Kind, float64, int64
 from ..registry import handler
@@ -61,6 +62,10 @@ def gemm(
 ) -> Tensor:
     """``alpha a b + beta c``."""
     a = ops.transpose(a, 0, 1) if transA else a
+    # What PyTorch's dense layers are exported as, here a product with its bias in one launch.
+    dense = transB and alpha == beta == 1 and a.dtype.is_floating_point
+    if dense and (c is None or tuple(c.shape) == tuple(b.shape[:1])):
+        return functional.linear(a, b, c)
     b = ops.transpose(b, 0, 1) if transB else b
     if c is not None and alpha == 1 and beta == 1 and c.ndim <= 1 and a.dtype.is_floating_point:
         return ops.addmm(c, a, b) if c.ndim else ops.add(ops.matmul(a, b), c)
