@@ -57,8 +57,8 @@ def shortened(error: BaseException) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
-class ShapeError(ClnetError, ValueError):
-    """Shapes that do not fit an op."""
+class ShapeError(ClnetError, ValueError, RuntimeError):
+    """Shapes that do not fit an op; a ``RuntimeError`` as PyTorch's."""
 
 
 class NoAxisError(ShapeError, TypeError):
@@ -100,7 +100,7 @@ class DeviceError(ClnetError, RuntimeError):
     """A device that is absent, unusable, or not the one the other arguments are on."""
 
 
-class OutOfDeviceMemory(ClnetError, MemoryError):
+class OutOfDeviceMemory(ClnetError, MemoryError, RuntimeError):
     """The device, or the limit the user set on it, has no room left."""
 
 

@@ -401,3 +401,19 @@ def test_a_hook_of_a_leaf_may_wait_for_a_thread_that_computes():
     p.register_post_accumulate_grad_hook(hook)
     (p * 2).sum().backward()
     assert found == [[3.0, 3.0]]
+
+
+def test_a_graph_is_read_by_its_nodes():
+    x = clnet.ones(2, requires_grad=True)
+    y = (x * 2 + clnet.ones(2)).sum()
+    assert y.grad_fn.name() == "SumBackward0"
+    assert repr(y.grad_fn).startswith("<SumBackward0 object at ")
+    ((add, output),) = y.grad_fn.next_functions
+    assert (add.name(), output) == ("AddBackward0", 0)
+    (mul, _), rest = add.next_functions
+    assert rest == (None, 0)
+    leaf = mul.next_functions[0][0]
+    assert leaf.variable is x
+    assert leaf.name().endswith("AccumulateGrad")
+    assert leaf.next_functions == ()
+    assert {leaf} == {mul.next_functions[0][0]}

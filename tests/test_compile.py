@@ -489,3 +489,10 @@ def test_a_dropped_plan_gives_its_memory_back():
     assert double.plans[0].held_bytes > 0
     del double
     assert clnet.memory_allocated() == before
+
+
+def test_a_compiled_module_gives_the_module_as_pytorchs_does():
+    module = clnet.nn.Linear(2, 2)
+    assert clnet.compile(module)._orig_mod is module
+    with pytest.raises(AttributeError, match="_orig_mod"):
+        clnet.compile(lambda x: x)._orig_mod  # noqa: B018 - asked for

@@ -21,6 +21,7 @@ from ..ops.shape import alias
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
+from .graph_face import NodeFace
 from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks, LeafHooks
 
@@ -40,7 +41,7 @@ class SavedTensors(NamedTuple):
     input_specs: tuple[tuple[tuple[int, ...], Any], ...]
 
 
-class Node:
+class Node(NodeFace):
     """One application of an op on the tape.
 
     A node points to the nodes of its inputs, never to a tensor it made: tensors and nodes form no

@@ -311,9 +311,10 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def step(self) -> None:
         """The next step begins."""
-        if self._schedule(self.step_num) is ProfilerAction.RECORD_AND_SAVE:
-            self._end()
+        ends = self._schedule(self.step_num) is ProfilerAction.RECORD_AND_SAVE
         self.step_num += 1
+        if ends:
+            self._end()
         self._begin()
 
     def __enter__(self) -> profile:

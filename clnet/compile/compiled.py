@@ -152,6 +152,8 @@ class Compiled:
         if name.startswith("__") or name == "_function":
             raise AttributeError(name)
         function = self._function
+        if name == "_orig_mod" and function is self._module:  # PyTorch's name of what is inside
+            return function
         found = getattr(function, name)
         if function is not self._module or not callable(found) or isinstance(found, type):
             return found

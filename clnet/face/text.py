@@ -145,8 +145,7 @@ def suffix_of(x: Tensor, *, device: bool) -> str:
     if not plain or (x.numel() == 0 and x.dtype is not default_float()):
         text += f", dtype={x.dtype!r}"
     if x.node is not None:
-        name = "".join(word.capitalize() for word in x.node.function.name.split("_"))
-        return text + f", grad_fn=<{name}Backward>"
+        return text + f", grad_fn=<{x.node.name()}>"
     return text + ", requires_grad=True" if x.requires_grad else text
 
 

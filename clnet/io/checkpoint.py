@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CheckpointError, shortened
+from ..values.containers import ByPosition
 from .state import RESERVED_NAME, load_state, save_state
 
 Value: TypeAlias = (
@@ -108,7 +109,7 @@ def _flatten(value: Value, where: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return [_flatten(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
     if type(value) is tuple:
         return {_TUPLE: [_flatten(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]}
-    if type(value) is dict:
+    if isinstance(value, dict) and type(value) in (dict, ByPosition):
         for key in value:
             if type(key) is not str:
                 raise _UnstorableError(f"a key of {where or 'the state'} is no text: {key!r}")

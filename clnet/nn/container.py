@@ -151,7 +151,7 @@ class ModuleList(_Numbered):
 
     def __repr__(self) -> str:
         if not self._modules:
-            return "ModuleList()"
+            return f"{type(self).__name__}()"
         lines: list[str] = []
         start = 0
         for text, group in groupby(map(repr, self)):
@@ -159,7 +159,7 @@ class ModuleList(_Numbered):
             label = f"({start}): " if count == 1 else f"({start}-{start + count - 1}): {count} x "
             lines.append(label + text)
             start += count
-        return indented("ModuleList", lines)
+        return indented(type(self).__name__, lines)
 
 
 class ModuleDict(Module):

@@ -454,11 +454,15 @@ class Module(ModuleState):
         return ""
 
     def __repr__(self) -> str:
-        settings = self.extra_repr()
+        settings, name = self.extra_repr(), self._get_name()
         if not self._modules:
-            return f"{type(self).__name__}({settings})"
+            return f"{name}({settings})"
         lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
-        return indented(type(self).__name__, [settings, *lines] if settings else lines)
+        return indented(name, [settings, *lines] if settings else lines)
+
+    def _get_name(self) -> str:
+        """What it is called in texts; PyTorch gives parametrized modules a class of their own."""
+        return f"{'Parametrized' * ('parametrizations' in self._modules)}{type(self).__name__}"
 
     def _clnet_named(
         self,

@@ -27,7 +27,14 @@ from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm
 from .weight_norm import weight_norm as weight_norm
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 _EPS = 1e-6  # PyTorch's
 # Where PyTorch has the functions of this module.
@@ -59,14 +66,46 @@ def clip_grad_norm_(
         ArgumentError: if it is not finite, and that is asked for.
     """
     grads = _gradients(parameters)
-    if not grads:
+    total = _total("clip_grad_norm_", grads, norm_type, finite=error_if_nonfinite)
+    if grads:
+        _clip(grads, max_norm, total)
+    return total
+
+
+@no_grad()
+@checked
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """The norm ``()`` of tensors taken as one vector; arguments as :func:`clip_grad_norm_`'s."""
+    return _total("get_total_norm", _listed(tensors), norm_type, finite=error_if_nonfinite)
+
+
+@no_grad()
+@checked
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor
+) -> None:
+    """Scale all gradients in place as :func:`clip_grad_norm_` does, by a norm that is known."""
+    grads = _gradients(parameters)
+    if grads:
+        _clip(grads, max_norm, total_norm)
+
+
+def _total(name: str, tensors: list[Tensor], norm_type: float, *, finite: bool) -> Tensor:
+    if not tensors:
         return zeros(())
-    total = norm_of_all(grads, norm_type)
-    if error_if_nonfinite and not abs(float(total)) < inf:
-        raise ArgumentError("clip_grad_norm_", "the norm is finite", norm=float(total))
+    total = norm_of_all(tensors, norm_type)
+    if finite and not abs(float(total)) < inf:
+        raise ArgumentError(name, "the norm is finite", norm=float(total))
+    return total
+
+
+def _clip(grads: list[Tensor], max_norm: float, total: Tensor) -> None:
     factor = ops.clamp(max_norm / (total + _EPS), max=1.0)
     update_many(_scaled, [[grad] for grad in grads], shared=[factor])
-    return total
 
 
 @no_grad()

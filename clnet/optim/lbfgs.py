@@ -131,7 +131,8 @@ class LBFGS(DeclaredOptimizer):
         """As every optimiser's; the first parameter's state is what is kept of all together."""
         state = super().state_dict()
         pairs = [tuple(pair) for pair in self._progress.pairs]
-        return {**state, "state": {**state["state"], "0": {**vars(self._progress), "pairs": pairs}}}
+        state["state"]["0"] = {**vars(self._progress), "pairs": pairs}
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
@@ -160,7 +161,7 @@ class LBFGS(DeclaredOptimizer):
             _Pair(_own(step, device), _own(change, device), product)
             for step, change, product in entry["pairs"]
         )
-        group.update({k: v for k, v in settings.items() if k != "num_params"})
+        group.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
         self._progress = _Progress(**entry)
 
 

@@ -23,6 +23,7 @@ from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked_class, require_tensors
+from ..values.containers import ByPosition
 from ..values.declared import declare
 from .written import Hook, StepHandle, around, load_state, numbers, state_of
 
@@ -93,6 +94,15 @@ def _withheld(body: Body, operands: int) -> Body:
 
 def _put_back(x: Any, before: Any, unless: Any) -> tuple[Any, ...]:
     return (e.where(unless > 0, before, x),)
+
+
+def _entry(states: Mapping[Any, Any], i: int, *, pytorchs: bool) -> Mapping[str, Any] | None:
+    """What a state holds of a parameter; PyTorch's has nothing before the first step."""
+    found = states.get(str(i), states.get(i))
+    if not pytorchs:
+        return found
+    found = {k: v for k, v in (found or {}).items() if v is not None}
+    return {"step": int(bool(found)), **found}  # SGD counts no steps
 
 
 class _Alike(NamedTuple):
@@ -377,29 +387,39 @@ class Optimizer:
                 self._num_steps[id(p)] -= back
 
     def state_dict(self) -> dict[str, Any]:
-        """Settings of the groups; step count and state tensors of the parameters by position."""
+        """Settings of the groups; step count and state tensors of the parameters by position.
+
+        Groups name their parameters by position, as PyTorch's do.
+        """
         self.settle()
         if self.written:
             return state_of(self)
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        first = 0
         for group, own in zip(groups, self.param_groups, strict=True):
             group["num_params"] = len(own["params"])
+            group["params"] = list(range(first, first + len(own["params"])))
+            first += len(own["params"])
         return {
             "param_groups": groups,
-            "state": {
-                str(i): {
-                    "step": self._num_steps[id(p)],
-                    **{name: t.detach() for name, t in self.state[p].items()},
-                }
+            "state": ByPosition(
+                (
+                    str(i),
+                    {
+                        "step": self._num_steps[id(p)],
+                        **{name: t.detach() for name, t in self.state[p].items()},
+                    },
+                )
                 for i, p in enumerate(self._params())
-            },
+            ),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
 
         Args:
-            state: such a state; its tensors may be NumPy arrays.
+            state: such a state, whose tensors may be NumPy arrays, or that of PyTorch's optimiser
+                of the same name.
 
         Raises:
             CheckpointError: if groups, parameters, state or shapes do not fit.
@@ -411,7 +431,7 @@ class Optimizer:
         self.settle()
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
-            group.update({k: v for k, v in settings.items() if k != "num_params"})
+            group.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
         cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
             for p, entry in zip(self._params(), saved, strict=True):
@@ -420,7 +440,10 @@ class Optimizer:
                 fresh = {name: HostScalar(0.0) for name in self._cells[id(p)]}
                 self._cells[id(p)] = cells.setdefault(key, fresh)
                 for name, own in self.state[p].items():
-                    value = entry[name]
+                    value = entry.get(name)
+                    if value is None:  # PyTorch keeps nothing of a parameter without a step
+                        own.zero_()
+                        continue
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
         self._num_changes += 1
@@ -487,8 +510,9 @@ class Optimizer:
             raise CheckpointError(name, "not an optimiser's state", keys=sorted(state))
         groups = state["param_groups"]
         sizes = [len(group["params"]) for group in self.param_groups]
-        theirs = [group.get("num_params") for group in groups]
-        if theirs != sizes or len(state["state"]) != sum(sizes):
+        theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]
+        whole = all("num_params" in group for group in groups)  # else it is PyTorch's
+        if theirs != sizes or (whole and len(state["state"]) != sum(sizes)):
             raise CheckpointError(
                 name, "the state has other groups or parameters", state=theirs, optimiser=sizes
             )
@@ -506,10 +530,13 @@ class Optimizer:
     def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
         """The groups and the parameters' entries of a state that fits."""
         name, order, groups = type(self).__name__, self._params(), self._checked_groups(state)
-        saved = [state["state"].get(str(i)) for i in range(len(order))]
+        pytorchs = any("num_params" not in group for group in groups)
+        saved = [_entry(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
             shapes = {key: own.shape for key, own in self.state[p].items()}
             found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k != "step"}
+            if pytorchs:  # without what it has not begun, with what follows from the step here
+                found = {k: found.get(k, shape) for k, shape in shapes.items()}
             if entry is None or "step" not in entry or found != shapes:
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes

@@ -81,6 +81,21 @@ def test_clipped_values_and_norms_that_are_not_finite():
     assert nn.utils.clip_grad_norm_([clnet.ones(2)], 1.0).item() == 0
 
 
+def test_a_norm_is_taken_once_and_clipped_by_later():
+    p, q = with_gradients(clnet, HOSTS)
+    grads = [x.grad.clone() for x in (p, q)]
+    norm = nn.utils.get_total_norm(grads, 2.0)
+    nn.utils.clip_grads_with_norm_([p, q], 0.5, norm)
+    others = with_gradients(clnet, HOSTS)
+    expected = nn.utils.clip_grad_norm_(others, 0.5)
+    assert norm.item() == expected.item()
+    for x, y in zip((p, q), others, strict=True):
+        np.testing.assert_array_equal(x.grad.numpy(), y.grad.numpy())
+    assert nn.utils.get_total_norm([]).item() == 0
+    with pytest.raises(ArgumentError, match="get_total_norm: the norm is finite"):
+        nn.utils.get_total_norm([clnet.tensor([np.inf])], error_if_nonfinite=True)
+
+
 def test_a_vector_of_all_parameters_and_back():
     net, other = nn.Linear(3, 2), nn.Linear(3, 2)
     vector = nn.utils.parameters_to_vector(net.parameters())

@@ -315,3 +315,12 @@ def test_norms_of_what_is_not_there_are_refused():
         norms.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
     with pytest.raises(ArgumentError, match="it is a parameter or buffer"):
         norms.weight_norm(nn.Linear(2, 2), "nothing")
+
+
+def test_a_parametrized_module_says_that_it_is_one():
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    text = repr(layer)
+    assert text.startswith("ParametrizedLinear(\n")
+    assert "(weight): ParametrizationList(" in text
+    nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    assert repr(layer) == "Linear(in_features=2, out_features=2, bias=True)"

@@ -256,6 +256,41 @@ def test_restored_state_continues_bit_for_bit(name, options):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "NAdam", "Adafactor"])
+def test_a_state_of_pytorchs_optimiser_is_continued(name):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    options = {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {"lr": 0.1}
+    theirs = [torch.tensor(x, requires_grad=True) for x in (*starts(), np.ones(2, np.float32))]
+    reference = getattr(torch.optim, name)(theirs, **options)
+    optimizer = None
+    params = []
+    for i in range(4):
+        for p, g in zip(theirs, gradients(i), strict=False):  # the third has no gradient
+            p.grad = torch.tensor(g)
+        if i == 2:
+            params = [clnet.tensor(p.detach().numpy(), requires_grad=True) for p in theirs]
+            optimizer = make(name, params, {**options, "lr": 7.0})
+            optimizer.load_state_dict(reference.state_dict())
+        reference.step()
+        for p, g in zip(params, gradients(i), strict=False):
+            p.grad = clnet.tensor(g)
+        if optimizer is not None:
+            optimizer.step()
+    for p, q in zip(params, theirs, strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_names_parameters_by_position():
+    optimizer = clnet.optim.Adam([{"params": [p]} for p in parameters()])
+    state = optimizer.state_dict()
+    assert [group["params"] for group in state["param_groups"]] == [[0], [1]]
+    assert state["state"][1] is state["state"]["1"]
+    assert 1 in state["state"]
+    assert state["state"].get(2) is None
+    with pytest.raises(KeyError):
+        state["state"][2]
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_changed_learning_rate_counts_without_a_new_trace(compiled):
     params = parameters()
