@@ -387,3 +387,24 @@ def test_gradients_beside_corners_are_those_of_the_formulas():
         getattr(clnet, name)(x).real.sum().backward()
         wanted = 1 - np.tanh([0, 0.5]) ** 2 if slope is None else slope
         same(x.grad.numpy(), np.array(wanted, np.complex64))
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (3, 4)], ids=str)
+def test_the_pseudo_inverse_of_complex_matrices(shape):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    host = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    found = []
+    for library in (torch, clnet):
+        x = library.tensor(host, requires_grad=True)
+        y = library.linalg.pinv(x)
+        (y.real.square() + y.imag).sum().backward()
+        found.append((y.detach().numpy(), x.grad.numpy()))
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-10)
+    np.testing.assert_allclose(found[1][0], np.linalg.pinv(host), atol=1e-10)
+    square = host.reshape(-1, *shape[-2:])[0]
+    square = square @ square.conj().T
+    square[-1] = square[:, -1] = 0  # of a lower rank
+    y = clnet.linalg.pinv(clnet.tensor(square), hermitian=True)
+    np.testing.assert_allclose(y.numpy(), np.linalg.pinv(square, hermitian=True), atol=1e-8)

@@ -6,6 +6,7 @@ tensor's memory until the other library lets go. Of other devices it is a copy.
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from contextlib import ExitStack
 from typing import Any
@@ -61,8 +62,9 @@ def to_dlpack(
     Args:
         self: off the tape.
         stream: None: host memory has no streams.
-        max_version: of DLPack that is understood; before 1.0 nothing can be read-only, so that it
-            is a copy.
+        max_version: of DLPack that is understood; before 1.0 nothing can say that it is read-only,
+            so that it is a copy, unless ``copy=False`` asks for the memory itself: who writes into
+            it changes the tensor unseen.
         dl_device: None, or that of host memory.
         copy: True: a copy in any case; False: none.
 
@@ -76,16 +78,27 @@ def to_dlpack(
     if max_version is not None and not isinstance(max_version, tuple):
         raise ExchangeError("__dlpack__", "max_version is a pair of numbers", got=max_version)
     old = max_version is None or max_version[0] < 1
+    wanted = copy if copy is False else copy or old or None
+    host = host_view("__dlpack__", self, copy=wanted)
     if old and copy is False:
-        law = "memory that may be written to is a copy"
-        hint = "Ask for version 1.0, which knows what is read-only"
-        raise ExchangeError("__dlpack__", law, max_version=max_version, remedy=hint)
-    host = host_view("__dlpack__", self, copy=copy or old or None if copy is not False else False)
+        host = _open(host)
     try:
         return host.__dlpack__() if old else host.__dlpack__(max_version=max_version)
     except BufferError as error:
         law = f"DLPack has such numbers: {error}"
         raise ExchangeError("__dlpack__", law, dtype=self.dtype, remedy="Convert it") from None
+
+
+def _open(view: np.ndarray) -> np.ndarray:
+    """A view of the same memory that is not marked read-only; it keeps the other."""
+    if view.flags.writeable or not view.size:
+        return view
+    steps = zip(view.shape, view.strides, strict=True)  # none is below 0
+    extent = sum((n - 1) * step for n, step in steps) + view.itemsize
+    memory = (ctypes.c_char * extent).from_address(view.ctypes.data)
+    memory.kept = view  # pyright: ignore[reportAttributeAccessIssue] - ctypes lets arrays have any
+    flat: Any = np.frombuffer(memory, view.dtype, extent // view.itemsize)  # pyright: ignore
+    return np.lib.stride_tricks.as_strided(flat, view.shape, view.strides)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:

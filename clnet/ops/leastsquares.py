@@ -11,6 +11,7 @@ from ..values.dtypes import int64
 from ..values.plain import shown
 from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
+from .complex_parts import complex_of, imag, real
 from .factor import solve
 from .machinery.derived import derived
 from .machinery.function import Face, op
@@ -19,7 +20,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, reshape, unsqueeze
+from .shape import cat, narrow, reshape, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm
@@ -128,9 +129,9 @@ def pinv(
     """The pseudo-inverse (Moore's and Penrose's) of matrices.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         rcond: PyTorch's old name of ``rtol``.
-        hermitian: take the matrices for symmetric.
+        hermitian: take the matrices for symmetric, or for equal to their conjugate transpose.
         atol: singular values not above ``max(atol, rtol * the largest)`` are taken for 0; a number
             or a tensor of the shape of the batch.
         rtol: the same; without both ``max(m, n)`` times the dtype's ``eps``.
@@ -142,6 +143,8 @@ def pinv(
         ArgumentError: if ``rcond`` is given and a tolerance, too.
         ShapeError: if there is no matrix.
     """
+    if x.dtype.is_complex:
+        return _complex_pinv(x, rcond, atol, rtol, hermitian=hermitian)
     (require_square if hermitian else require_matrix)("pinv", x)
     _require_one("pinv", rcond, atol, rtol)
     plain = x.detach()
@@ -156,6 +159,17 @@ def pinv(
         inverse = where(values > _tolerance(values, x.shape[-2:], atol, relative), 1 / values, 0.0)
     y = matmul(right * unsqueeze(inverse, -2), turned(left))
     return derived("pinv", _pinv_rule, (x,), (y,))
+
+
+def _complex_pinv(x: Tensor, rcond: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Tensor:
+    """By the real matrix of twice the sizes, whose singular values are those of ``x``, twice."""
+    if rcond is None and rtol is None and atol is None:
+        rtol = max(x.shape[-2:]) * x.dtype.eps
+    (re, im), n = (real(x), imag(x)), x.shape[-1]
+    whole = cat([cat([re, -im], -1), cat([im, re], -1)], -2)
+    y = pinv(whole, rcond, hermitian, atol=atol, rtol=rtol)
+    first = narrow(y, -1, 0, x.shape[-2])
+    return complex_of(narrow(first, -2, 0, n), narrow(first, -2, n, n))
 
 
 @op(_BOTH)

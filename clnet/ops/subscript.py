@@ -31,6 +31,7 @@ from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart
 from .masked import nonzero
+from .rearrange import flip
 from .shape import Slice, contiguous, expand, overwrite, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
     Args:
         x: any shape.
-        key: one of these, or a tuple of them. Steps are positive. Index tensors (int64 or int32;
-            lists and NumPy arrays become ones) broadcast together; negative indices count from
-            the end; one out of range gives NaN (0 for integers), and an error at the next
-            synchronisation. A mask (bool) of several axes
+        key: one of these, or a tuple of them. Steps below 0 go backwards, in a copy, where PyTorch
+            refuses them. Index tensors (int64 or int32; lists and NumPy arrays become ones)
+            broadcast together; negative indices count from the end; one out of range gives NaN (0
+            for integers), and an error at the next synchronisation. A mask (bool) of several axes
             stands for the coordinates of its true elements; to count them the host waits once.
             The axes of the indices take the place of the first one if they are neighbours, else
             the front.
@@ -125,11 +126,13 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     Args:
         x: any shape; a leaf that requires a gradient only under ``clnet.no_grad()``. On the tape it
             becomes what :func:`index_put` would give.
-        key: as :func:`getitem` takes it; indices out of range write nothing and are reported at
+        key: as :func:`getitem` takes it, but for steps below 0 beside index tensors; indices out
+            of range write nothing and are reported at
             the next synchronisation. For one value and a single mask the host does not wait.
         value: a number or a tensor that broadcasts to ``x[key]``.
 
     Raises:
+        ArgumentError: if steps below 0 and index tensors come together.
         DtypeError: if ``value`` is neither a tensor nor made of numbers.
         ShapeError: if ``value`` does not broadcast.
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
@@ -142,6 +145,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             law = "what is assigned is a tensor, or numbers"
             raise DtypeError("__setitem__", law, value=shown(value)) from None
         value = type(x.detach())(Array.from_numpy(host, x.device))
+    key, value = _forward(x, key, value)
     mask = _only_mask(x, key)
     if mask is not None and value.numel() == 1:
         value = reshape(to_dtype(value, x.dtype), ())
@@ -268,12 +272,43 @@ def _located(x: Tensor, key: Any) -> Located:
     return Located(view, order, first, last, reshape(index, (prod(shape),)), shape, check)
 
 
+def _forward(x: Tensor, key: Any, value: Tensor) -> tuple[Any, Tensor]:
+    """A key whose slices go forward, and a value turned around where they went backwards."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not any(isinstance(part, slice) and _is_backward(part) for part in parts):
+        return key, value
+    taken, axes, backwards = [], 0, []
+    whole = _expanded(x, parts)
+    sizes = iter(x.shape)
+    for part in whole:
+        size = 0 if part is None else next(sizes)
+        if not isinstance(part, int | slice | None):
+            law = "steps below 0 do not come beside index tensors"
+            raise ArgumentError("__setitem__", law, remedy="Turn the index around: index.flip(0)")
+        if isinstance(part, slice) and _is_backward(part):
+            backwards.append(axes)
+            start, step, length = _range(part, size)
+            last = start + (length - 1) * step
+            part = slice(last, start + 1, -step) if length else slice(0, 0)
+        axes += not isinstance(part, int)
+        taken.append(part)
+    value = _without_leading_ones(value, axes)
+    missing = axes - value.ndim  # axes that are broadcast are turned around already
+    turned = [d - missing for d in backwards if d >= missing and value.shape[d - missing] > 1]
+    return tuple(taken), flip(value, turned) if turned else value
+
+
+def _is_backward(part: slice) -> bool:
+    return part.step is not None and part.step < 0
+
+
 def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     """The view that all but the index tensors take, and these with the axes of it they index."""
     starts: list[int] = []
     steps: list[int] = []
     sizes: list[int] = []
     shape: list[int] = []
+    backwards: list[int] = []
     indexed: list[tuple[int, Tensor]] = []
     own = x.array.shape
     for part in _expanded(x, key if isinstance(key, tuple) else (key,)):
@@ -282,6 +317,9 @@ def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
             continue
         if isinstance(part, int | slice):
             start, step, length = _range(part, own[len(sizes)])
+            if step < 0:
+                backwards.append(len(shape))
+                start, step = start + (length - 1) * step, -step
             shape += [length] if isinstance(part, slice) else []
             starts.append(start if length else 0)
             steps.append(step)
@@ -295,7 +333,8 @@ def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
         sizes += axes
     whole = tuple(sizes) == own and set(steps) <= {1}
     view = x if whole else apply(Slice(tuple(starts), tuple(steps), tuple(sizes)), x)
-    return reshape(view, tuple(shape)), indexed
+    view = reshape(view, tuple(shape))
+    return flip(view, backwards) if backwards else view, indexed
 
 
 def _indices(part: Tensor, rest: Shape) -> tuple[list[Tensor], Shape]:
@@ -373,12 +412,11 @@ def _range(part: int | slice, size: int) -> tuple[int, int, int]:
         if not -size <= part < size:
             raise BoundsError("index", "it lies inside its axis", index=part, size=size)
         return part % size, 1, 1
-    step = 1 if part.step is None else part.step
-    if step < 1:
-        raise ArgumentError("index", "the step of a slice is positive", step=step)
+    if part.step is not None and part.step == 0:
+        raise ArgumentError("index", "the step of a slice is not 0", step=part.step)
     try:
         start, stop, step = part.indices(size)
     except TypeError:
         law = "bounds of a slice are whole numbers or None"
         raise DtypeError("index", law, start=shown(part.start), stop=shown(part.stop)) from None
-    return start, step, max(0, -(-(stop - start) // step))
+    return start, step, len(range(start, stop, step))

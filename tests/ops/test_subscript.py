@@ -212,3 +212,39 @@ def test_one_value_goes_to_a_mask_without_a_wait():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4))
+
+
+BACKWARDS = {
+    "all": np.s_[::-1],
+    "by two": np.s_[:, ::-2],
+    "with an int": np.s_[1, 2:0:-1, ::-1],
+    "from beyond": np.s_[:, 5:0:-1],
+    "none": np.s_[:, 0:2:-1],
+    "a new axis": np.s_[None, ::-1, 0],
+    "dots": np.s_[..., ::-3],
+}
+
+
+@pytest.mark.parametrize("key", BACKWARDS.values(), ids=list(BACKWARDS))
+def test_steps_below_0_go_backwards(key):
+    host = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    x = clnet.tensor(host, requires_grad=True)
+    np.testing.assert_array_equal(x[key].detach().numpy(), host[key])
+    weight = np.arange(host[key].size, dtype=np.float32).reshape(host[key].shape)
+    (x[key] * clnet.tensor(weight)).sum().backward()
+    expected = np.zeros_like(host)
+    expected[key] = weight
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    for value in (7.0, weight, weight[..., :1]):
+        y, written = clnet.tensor(host), host.copy()
+        y[key], written[key] = clnet.tensor(value), value
+        np.testing.assert_array_equal(y.numpy(), written)
+
+
+def test_steps_below_0_beside_indices():
+    x = clnet.arange(6).reshape(2, 3)
+    assert x[[1, 0], ::-1].tolist() == [[5, 4, 3], [2, 1, 0]]
+    with pytest.raises(ArgumentError, match="do not come beside index tensors"):
+        x[[1, 0], ::-1] = 1
+    with pytest.raises(ArgumentError, match="step of a slice is not 0"):
+        x[::0]
