@@ -22,6 +22,10 @@ from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] 
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import prune as prune
+from .fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
+from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from .fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
+from .fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm

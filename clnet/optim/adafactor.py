@@ -50,6 +50,7 @@ class Adafactor(DeclaredOptimizer):
     _: KW_ONLY
     maximize: bool = False
     rates = ("lr", "weight_decay")
+    takes_complex = False
 
     def check(self, group: Group) -> None:
         """Check a group's settings, as all optimisers do, and those of its own."""

@@ -30,6 +30,7 @@ class Lamb(DeclaredOptimizer):
     eps: float = 1e-6
     weight_decay: float = 0.0
     rates = ("lr", "eps", "weight_decay")
+    takes_complex = False
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""
@@ -87,6 +88,7 @@ class LARS(DeclaredOptimizer):
     trust_coefficient: float = 1e-3
     eps: float = 1e-8
     rates = ("lr", "momentum", "weight_decay", "trust_coefficient", "eps")
+    takes_complex = False
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The momentum."""

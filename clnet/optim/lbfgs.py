@@ -85,6 +85,7 @@ class LBFGS(DeclaredOptimizer):
     history_size: int = 100
     line_search_fn: str | None = None
     rates = ("lr", "tolerance_grad", "tolerance_change")
+    takes_complex = False
 
     def _assign(self, values: dict[str, Any]) -> None:
         self._progress = _Progress()

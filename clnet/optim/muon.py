@@ -53,6 +53,7 @@ class Muon(DeclaredOptimizer):
     ns_steps: int = 5
     adjust_lr_fn: str | None = None
     rates = ("lr", "weight_decay", "momentum", "eps", "ns_steps")
+    takes_complex = False
 
     def check(self, group: Group) -> None:
         """Check a group's settings, as all optimisers do, and those of its own."""

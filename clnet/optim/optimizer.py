@@ -14,9 +14,9 @@ from .. import expr as e
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, DtypeError
 from ..nn.parameter import is_lazy
-from ..ops import zeros_like
+from ..ops import view_as_real, zeros_like
 from ..ops.machinery.function import host_action
 from ..ops.machinery.update import Body
 from ..ops.multi_tensor import update_many
@@ -127,6 +127,8 @@ class Optimizer:
 
     Attributes:
         rates: names of the settings that are 0 or more.
+        takes_complex: whether parameters may be complex: the parts of a number are then updated as
+            two parameters.
         param_groups: dicts of ``"params"`` and settings.
         state: for each parameter what is kept of it by name; declared tensors are there from the
             start.
@@ -139,6 +141,7 @@ class Optimizer:
     """
 
     rates: ClassVar[tuple[str, ...]] = ()
+    takes_complex: ClassVar[bool] = True
     _named_numbers: ClassVar[tuple[str, ...]] = ()
     _stepping = False
 
@@ -284,6 +287,7 @@ class Optimizer:
 
         Raises:
             ArgumentError: if it has none, or one that is here already, or a setting is no good.
+            DtypeError: if one is complex, and this optimiser takes none.
         """
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
@@ -301,6 +305,10 @@ class Optimizer:
                 shapes=[p.shape for p in params if not p.is_leaf],
                 remedy="Give what the tensor was made of, or its detach()",
             )
+        if not self.takes_complex and any(p.dtype.is_complex for p in params):
+            law = "parameters are real"
+            hint = "Keep view_as_real(p) as the parameter"
+            raise DtypeError(type(self).__name__, law, remedy=hint)
         complete = {**self.defaults, **group, "params": params}
         if not self.written:  # a program's own settings may be called alike and mean others
             self.check(complete)
@@ -352,6 +360,8 @@ class Optimizer:
         for group, p in updated:
             cells = self._cells[id(p)]
             operands = (p, *self._state_of(p, group), p.grad)
+            if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
+                operands = [view_as_real(x.detach()) for x in operands]
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         host_action(lambda: self._advance(updated))
         with mode.using(grad=False, phase="update", module_path=type(self).__name__, autocast=None):

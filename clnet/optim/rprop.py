@@ -43,7 +43,8 @@ class Rprop(DeclaredOptimizer):
         added = self.param_groups[-1]
         with no_grad():
             for p in added["params"]:
-                self.state[p]["step_size"].fill_(float(added["lr"]))
+                size = complex(added["lr"], added["lr"]) if p.dtype.is_complex else added["lr"]
+                self.state[p]["step_size"].fill_(size)
 
     def check(self, group: Group) -> None:
         """The rate is 0 or more, the factors lie on both sides of 1."""

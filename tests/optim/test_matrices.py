@@ -1,4 +1,4 @@
-"""Adafactor and Muon, which take matrices otherwise than vectors."""
+"""Adafactor and Muon, which take matrices otherwise than vectors; complex parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -90,3 +90,34 @@ def test_muon_takes_matrices_alone():
     for options in ({"lr": -1}, {"adjust_lr_fn": "other"}, {"ns_steps": 100}):
         with pytest.raises(ArgumentError, match="Muon"):
             clnet.optim.Muon([matrix], **options)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Rprop"])
+def test_the_parts_of_complex_parameters_are_parameters(name, compiled):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    rng = np.random.default_rng(5)
+    start, *grads = rng.standard_normal((4, 3, 2)) + 1j * rng.standard_normal((4, 3, 2))
+    found = []
+    for library in (torch, clnet):
+        p = library.tensor(start, requires_grad=True)
+        options = {"momentum": 0.9} if name == "SGD" else {}
+        optimizer = getattr(library.optim, name)([p], lr=0.1, **options)
+
+        def step(g, p=p, optimizer=optimizer):
+            p.grad = g
+            optimizer.step()
+
+        run = clnet.compile(step) if compiled and library is clnet else step
+        for g in grads:
+            run(library.tensor(g))
+        found.append(p.detach().numpy())
+    assert np.abs(found[0] - start).min() > 1e-2
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Muon", "LBFGS", "Lamb", "LARS"])
+def test_where_norms_are_taken_parameters_are_real(name):
+    p = clnet.tensor(np.ones((2, 2), np.complex64), requires_grad=True)
+    with pytest.raises(DtypeError, match=f"{name}: parameters are real"):
+        getattr(clnet.optim, name)([p])
