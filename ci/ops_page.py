@@ -58,6 +58,7 @@ KINDS = {
     "all": set(ALL),
     "floating": {d for d in ALL if d.kind is Kind.FLOATING},
     "floating, complex": {d for d in ALL if d.differentiable},
+    "float32, float64, complex": {d for d in ALL if d.differentiable and d.real.itemsize >= 4},
     "complex": {d for d in ALL if d.is_complex},
     "real": {d for d in ALL if not d.is_complex},
     "real but bool": {d for d in ALL if d.kind not in (Kind.BOOL, Kind.COMPLEX)},

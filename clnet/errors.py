@@ -31,7 +31,7 @@ class ClnetError(Exception):
         super().__init__(self._text())
 
     def __str__(self) -> str:
-        text = super().__str__()
+        text = self._text()  # not Exception's, which an OSError's arguments change
         return text if self.module is None else f"{text} (in {self.module})"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -142,6 +142,10 @@ class WorkerError(ClnetError, RuntimeError):
 
 class CheckpointError(ClnetError, ValueError, RuntimeError):
     """A checkpoint or a state that does not fit, or a damaged file."""
+
+
+class MissingFileError(CheckpointError, FileNotFoundError):
+    """A checkpoint that is not there; a ``FileNotFoundError`` as PyTorch's."""
 
 
 class NonFiniteError(ClnetError, ArithmeticError):

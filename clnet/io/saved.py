@@ -28,7 +28,7 @@ from .. import ops
 from ..array import Array
 from ..device import Device, current_device
 from ..device import device as open_device
-from ..errors import ArgumentError, CheckpointError, shortened
+from ..errors import ArgumentError, CheckpointError, MissingFileError, shortened
 from ..nn import Module, Parameter, functional
 from ..tensor import Tensor
 from ..values.arguments import shown
@@ -128,8 +128,9 @@ def load(
         What was saved; of a safetensors file of others, its tensors by name.
 
     Raises:
-        CheckpointError: if the file is missing, damaged, of another format, or holds what is
-            neither tensor nor plain container.
+        MissingFileError: if there is none: a CheckpointError, and a FileNotFoundError.
+        CheckpointError: if the file is damaged, of another format, or holds what is neither tensor
+            nor plain container.
         DtypeError: if clnet or the device has no dtype for a tensor's.
     """
     del mmap, encoding
@@ -138,6 +139,8 @@ def load(
     theirs = map_location is None or callable(map_location) or isinstance(map_location, Mapping)
     device = current_device() if theirs else open_device(map_location)  # pyright: ignore[reportArgumentType] - checked there
     if isinstance(f, str | os.PathLike):
+        if not Path(f).exists():
+            raise MissingFileError(str(f), "there is no such file", folder=Path(f).parent)
         return _read(Path(f), device, modules=weights_only is False)
     with tempfile.TemporaryDirectory() as folder:  # safetensors and zips are read by position
         path = Path(folder, "file")

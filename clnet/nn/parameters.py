@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
+from typing import Any, TypeVar
 
 from .. import ops
 from ..autograd import no_grad
@@ -26,6 +27,7 @@ from .fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
 from .fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from .fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
 from .fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
+from .module import Module
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm
@@ -37,9 +39,11 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "skip_init",
     "vector_to_parameters",
 ]
 
+M = TypeVar("M", bound=Module)
 _EPS = 1e-6  # PyTorch's
 # Where PyTorch has the functions of this module.
 clip_grad = convert_parameters = sys.modules[__name__]
@@ -147,6 +151,19 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for p in listed:
         p.copy_(ops.reshape(vec.detach().narrow(0, start, p.numel()), p.shape))
         start += p.numel()
+
+
+def skip_init(module_cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
+    """A module whose parameters are left as memory has them.
+
+    Args:
+        module_cls: its class, which takes ``device``.
+        *args: the class's.
+        **kwargs: the class's; ``device`` is where the parameters lie, else on the current one.
+    """
+    where = kwargs.pop("device", None)
+    made = module_cls(*args, device="meta", **kwargs)
+    return made.to_empty(device=zeros(0).device if where is None else where)
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

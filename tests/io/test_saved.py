@@ -368,7 +368,7 @@ def test_other_files_are_told(tmp_path):
         clnet.load(zipped({"x/data.pkl": tensor_pickle()}))
     with pytest.raises(CheckpointError, match="a pickle, but none of"):
         clnet.load(io.BytesIO(pickle.dumps(1, 2) * 3))
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="there is no such file"):
         clnet.load(tmp_path / "none")
     with pytest.raises(CheckpointError, match="not a whole safetensors file"):
         clnet.load(io.BytesIO(b"nothing of the kind"))
@@ -417,3 +417,9 @@ def test_arguments_are_checked(tmp_path):
     save_state(tmp_path / "y", {}, metadata={"clnet.saved": '{"$tensor": ["none", 0]}'})
     with pytest.raises(CheckpointError, match="tree is damaged"):
         clnet.load(tmp_path / "y")
+
+
+def test_a_file_that_is_not_there_is_pythons_error_too(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no such file") as found:
+        clnet.load(tmp_path / "nothing.pt")
+    assert isinstance(found.value, CheckpointError)

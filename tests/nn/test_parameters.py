@@ -175,3 +175,12 @@ def test_lists_are_cut_extended_and_shown():
     held.by_name = nn.ParameterDict({"a": clnet.ones(2)})
     assert "(a): Parameter containing: [clnet.float32 of size 2]" in repr(held.by_name)
     assert "ParameterDict" in repr(held)
+
+
+def test_a_module_is_made_without_first_values():
+    layer = nn.utils.skip_init(nn.Linear, 3, 2, bias=False)
+    assert layer.weight.shape == (2, 3)
+    assert layer.weight.device is clnet.device()
+    assert not layer.weight.is_meta
+    nn.init.ones_(layer.weight)
+    assert layer(clnet.ones(3)).tolist() == [3.0, 3.0]
