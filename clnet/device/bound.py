@@ -48,6 +48,9 @@ class BoundLaunches:
             self._bind(launch, faults.args_of(launch), kernel)
 
     def _bind(self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel) -> None:
+        wrong = misfit(launch, (), ())  # its sizes, which a replay enqueues as they are
+        if wrong is not None:
+            raise wrong
         handle, number = kernel.new_handle(), len(self.enqueues)
         values = values_of(args, kernel.signature.pointers)
         for index, (arg, value) in enumerate(zip(args, values, strict=True)):
@@ -57,7 +60,7 @@ class BoundLaunches:
             except (OverflowError, RuntimeError, TypeError, ValueError) as error:
                 raise misfit(launch, kernel.signature.types, values) or error from error
             if isinstance(arg, HostScalar):
-                self._cells.append([arg, value, handle, index, scalar])
+                self._cells.append([arg, value, handle, index, scalar, launch])
             elif isinstance(arg, Storage):
                 self._pointers.setdefault(arg, []).append((number, index))
         self.enqueues.append((handle, launch.global_size, launch.local_size))
@@ -72,10 +75,18 @@ class BoundLaunches:
                 self._args[number][index] = buffer
 
     def refresh(self) -> None:
-        """Set the scalars whose cells hold another number than before."""
+        """Set the scalars whose cells hold another number than before.
+
+        Raises:
+            ArgumentError: if it is none that the kernel's parameter holds.
+        """
         for entry in self._cells:
-            cell, before, handle, index, scalar = entry
+            cell, before, handle, index, scalar, launch = entry
             value = cell.value
             if value is not before:
-                handle.set_arg(index, scalar(value))
+                try:
+                    handle.set_arg(index, scalar(value))
+                except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+                    types = (*(None,) * index, scalar)  # those before it stay as they are
+                    raise misfit(launch, types, (*types[:index], value)) or error from error
                 entry[1] = value

@@ -11,7 +11,7 @@ import pytest
 import clnet
 from clnet import nn, ops
 from clnet.array import Array
-from clnet.device import Record, Scratch, Storage
+from clnet.device import HostScalar, Record, Scratch, Storage
 from clnet.device.workspace import Workspace
 from clnet.errors import ArgumentError, OutOfDeviceMemory
 from clnet.kernels.moving import fill
@@ -287,6 +287,26 @@ def test_what_opencl_cannot_take_is_told_by_name(device):
         with pytest.raises(ArgumentError, match="fill_: sizes are whole numbers, 0 or more"):
             device.queue.run((launch,))
     device.queue.run((_fill(np.int64(3)),))  # NumPy's whole numbers are as good as Python's
+    device.queue.finish()
+
+
+def test_what_a_plan_reads_anew_is_told_by_name(device):
+    sound = _fill()
+    place = max(k for k, arg in enumerate(sound.args) if isinstance(arg, int))
+    cell = HostScalar(1)
+    sound.args = (*sound.args[:place], cell, *sound.args[place + 1 :])
+    bound = device.queue.bind((sound,))
+    device.queue.replay(bound)
+    for value in (2**70, "a", None):
+        cell.value = value
+        with pytest.raises(ArgumentError, match=rf"fill_: its kernel's parameter {place} is a"):
+            device.queue.replay(bound)
+    cell.value = 2
+    device.queue.replay(bound)
+    launch = _fill()
+    launch.global_size = (2**70,)
+    with pytest.raises(ArgumentError, match="fill_: sizes are whole numbers, 0 or more"):
+        device.queue.bind((launch,))
     device.queue.finish()
 
 

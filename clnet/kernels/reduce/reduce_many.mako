@@ -25,7 +25,10 @@
 <%def name="reduce_many(kind, load, ctype, lanes, group, segments)">
 <%
     n = str(lanes) if lanes > 1 else ""
-    value = {"square": "({0}) * ({0})", "magnitude": "fabs({0})"}[load]
+    # No fabs: it is a library function, see lib/vector.mako. Of -0 it is 0, too.
+    value = {
+        "square": "({0}) * ({0})", "magnitude": "(({0}) > 0 ? ({0}) : 0 - ({0}))"
+    }[load]
 %>
 ${lib.fold(kind, ctype, lanes)}
 ${vectors.types(ctype, lanes) if lanes > 1 else ""}
