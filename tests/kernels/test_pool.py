@@ -255,6 +255,17 @@ def test_gradient_of_means_in_strips(window, size, out, include_pad, divisor, pa
     np.testing.assert_array_equal(results[0], results[1])
 
 
+def test_gradients_of_means_share_a_kernel():
+    """Whether padding counts, and what is divided by, are arguments."""
+    gx, gy = poisoned((1, 2, 9, 17)), on_device(np.ones((1, 2, 5, 9), np.float32))
+    window = Window(3, 3, 2, 2, 1, 1)
+    launches = [
+        avg_pool_gradient(cpu_shaped(device()), gx, gy, window=window, include_pad=pad, divisor=n)
+        for pad, n in ((True, 0), (False, 0), (True, 5), (False, 7))
+    ]
+    assert len({id(each.kernel) for (each,) in launches}) == 1
+
+
 @both_shapes
 @pytest.mark.parametrize(
     ("shape", "out"),

@@ -8,8 +8,8 @@
 ##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
-## param  include_pad: bool          padding counts in the mean
-## param  divisor: int               what was divided by instead, or 0
+## param  include_pad: bool          padding counts in the mean (_strips has it as an argument)
+## param  divisor: int               what was divided by instead, or 0 (of _strips an argument)
 ## param  kh, kw, sh, sw, ph, pw: int  height and width of the window, steps from window to window,
 ##                                  padding above and before
 ## param  lanes: int                 elements of a vector
@@ -36,6 +36,8 @@
 ## arg    planes_each: int          planes of an item
 ## arg    strip, out_h, out_w: int  steps of a strip
 ## arg    height, width: int
+## arg    include_pad: int
+## arg    divisor: int
 ## arg    gx: out ctype
 ## arg    gy: in ctype
 ##
@@ -66,7 +68,7 @@ __kernel void avg_pool_gradient(...)
 }
 </%def>
 <%def name="avg_pool_gradient_strips(
-    ctype, include_pad, divisor, kh, kw, sh, sw, ph, pw, lanes, room, stream)">
+    ctype, kh, kw, sh, sw, ph, pw, lanes, room, stream)">
 <% down, across = (kh - 1) // sh + 1, (kw - 1) // sw + 1 %>
 ${vectors.types(ctype, lanes)}
 ${vectors.zip(ctype, lanes)}
@@ -84,8 +86,8 @@ __kernel void avg_pool_gradient_strips(...)
     for (int i = wide; i < wide * (strip + ${down}) + ${pw}; ++i)
         memory[i] = 0;
     for (int ox = 0; ox < windows; ++ox) {
-        ${counted("x", "ox", include_pad, divisor, kw, sw, pw, "width")}
-        shares[ox] = 1 / (${ctype})count_x;
+        ${counted("x", "ox", kw, sw, pw, "width")}
+        shares[ox] = divisor ? 1 : 1 / (${ctype})count_x;
     }
     const int first = get_global_id(0) * planes_each, last = min(first + planes_each, planes);
     for (int plane = first; plane < last; ++plane)
@@ -97,9 +99,8 @@ __kernel void avg_pool_gradient_strips(...)
                     gy + gy_offset + (plane * out_h + oy) * (long)out_w;
                 __local ${ctype} *const to = grads + r * wide;
                 if (oy >= 0 && oy < out_h) {
-                    ${counted("y", "oy", include_pad, False, kh, sh, ph, "height")}
-                    const ${ctype} share =
-                        ${f"({ctype})1 / {divisor}" if divisor else f"1 / ({ctype})count_y"};
+                    ${counted("y", "oy", kh, sh, ph, "height")}
+                    const ${ctype} share = 1 / (${ctype})(divisor ? divisor : count_y);
                     if (windows >= ${lanes})
                         for (int at = 0; at < windows; at += ${lanes}) {
                             const int i = min(at, windows - ${lanes});
@@ -135,16 +136,11 @@ __kernel void avg_pool_gradient_strips(...)
 }
 </%def>
 ##
-## How many elements a window counts along an axis; 1 where all are divided by the same.
-<%def name="counted(axis, o, include_pad, divisor, k, s, p, size)">
-% if divisor:
-        const int count_${axis} = 1;
-% else:
-        const int begin_${axis} = ${o} * ${s} - ${p};
-        const int count_${axis} = min(begin_${axis} + ${k},
-            ${size}${f" + {p}" if include_pad else ""})
-            - ${f"begin_{axis}" if include_pad else f"max(begin_{axis}, 0)"};
-% endif
+## How many elements a window counts along an axis.
+<%def name="counted(axis, o, k, s, p, size)">
+        const int begin_${axis} = ${o} * ${s} - ${p}, pad_${axis} = include_pad ? ${p} : 0;
+        const int count_${axis} =
+            min(begin_${axis} + ${k}, ${size} + pad_${axis}) - max(begin_${axis}, -pad_${axis});
 </%def>
 ##
 ## A row, vectors of steps at a time. It begins with what lies before the plane: there the row

@@ -35,10 +35,7 @@ def avg_pool_gradient(
         "flops": gy.size * (window.kh * window.kw + 1),
         "bytes": gx.nbytes + gy.nbytes,
     }
-    params = joined(
-        by_name("ctype include_pad divisor", gx.dtype.ctype, include_pad, divisor),
-        window.params(dilated=False),
-    )
+    params = joined(by_name("ctype", gx.dtype.ctype), window.params(dilated=False))
     arrays = by_name("gx gy", gx, gy)
     strip, room = _strip(target, gx, window)
     if strip:
@@ -51,16 +48,20 @@ def avg_pool_gradient(
                 joined(
                     by_name("planes planes_each strip", planes, each, strip),
                     by_name("out_h out_w height width", *gy.shape[-2:], *gx.shape[-2:]),
+                    by_name("include_pad divisor", int(include_pad), divisor),
                     arrays,
                 ),
                 global_size=(ceil_div(planes, each),),
                 **cost,
             )
         ]
-    params = joined(params, by_name("real", real_type(gx)))
+    how = by_name("real include_pad divisor", real_type(gx), include_pad, divisor)
     return [
         _GRADIENT.launch(
-            params, joined(plane_sizes(gx, gy, gx), arrays), **items(target, gx.size), **cost
+            joined(params, how),
+            joined(plane_sizes(gx, gy, gx), arrays),
+            **items(target, gx.size),
+            **cost,
         )
     ]
 
