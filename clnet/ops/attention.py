@@ -30,7 +30,7 @@ from .machinery.function import (
     require_floating,
     require_same_dtype,
 )
-from .matmul import matmul
+from .matmul import matmul, rounds_to_tf32
 from .random import Counter, Dropout, dropout
 from .rearrange import tril
 from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
@@ -71,7 +71,9 @@ class Attention(Function):
         one = mask[0] if mask else None
         y, lse = outputs
         drop = _drop(self.p, self.counter)
-        return launch_attention(target, y, lse, q, k, v, one, scores=self.scores, drop=drop)
+        return launch_attention(
+            target, y, lse, q, k, v, one, scores=self.scores, drop=drop, tf32=rounds_to_tf32()
+        )
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
@@ -129,7 +131,7 @@ class AttentionBackward(Function):
         gq, gk, gv = outputs
         return launch_attention_grad(
             target, (gq, gk, gv), gy, lse, delta, q, k, v, one,
-            scores=self.scores, drop=_drop(self.p, self.counter),
+            scores=self.scores, drop=_drop(self.p, self.counter), tf32=rounds_to_tf32(),
         )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:

@@ -14,12 +14,13 @@ from clnet.errors import ArgumentError
 from clnet.kernels.softmax import Scores, attends_on_units, attention_delta, attention_matrix
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.nn import functional as F
+from clnet.values import mode
 from tests.kernels.launching import gpu_shaped, normal, run
 from tests.kernels.test_attention import expected
 
 pytestmark = pytest.mark.device
 
-ROUNDING = {clnet.float16: 2e-3, clnet.bfloat16: 1.2e-2}
+ROUNDING = {clnet.float16: 2e-3, clnet.bfloat16: 1.2e-2, clnet.float32: 2e-3}
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ def summed(grad: np.ndarray, heads: int) -> np.ndarray:
 CASES = [
     (clnet.bfloat16, 4, 2, 37, 29, 16, 8, False),
     (clnet.float16, 1, 1, 21, 45, 40, 16, True),
+    (clnet.float32, 2, 1, 21, 29, 20, 12, True),
 ]
 
 
@@ -72,30 +74,34 @@ def test_emulated_units_attend(given, target):
     y, lse, delta, gq, gk, gv = expected(q, *repeated, gy, keep, 0.3)
     inputs = [between(x, dtype) for x in (q, k, v)]
     gy_ = between(gy, dtype)
-    assert attends_on_units(target, (*inputs, gy_), 0.3)
+    assert attends_on_units(target, (*inputs, gy_), 0.3, tf32=True)
     made = [clnet.full(x.shape, np.nan, dtype=dtype) for x in (y, q, k, v)]
     lse_, delta_ = (clnet.full(lse.shape, np.nan) for _ in range(2))
-    scores = Scores(0.3, causal)
-    run(attention(target, made[0].array, lse_.array, *inputs, None, scores=scores))
-    run(attention_delta(target, delta_.array, gy_, made[0].array))
+    ways = {"scores": Scores(0.3, causal), "tf32": True}
+    run(attention(target, made[0].array, lse_.array, *inputs, None, **ways))
+    if dtype is clnet.float32:
+        delta_ = clnet.tensor(delta.astype(np.float32))
+    else:
+        run(attention_delta(target, delta_.array, gy_, made[0].array))
     grads = (made[1].array, made[2].array, made[3].array)
-    run(attention_grad(target, grads, gy_, lse_.array, delta_.array, *inputs, None, scores=scores))
-    np.testing.assert_allclose(lse_.numpy(), lse, atol=5e-6)
+    run(attention_grad(target, grads, gy_, lse_.array, delta_.array, *inputs, None, **ways))
+    np.testing.assert_allclose(lse_.numpy(), lse, atol=5e-3 if dtype is clnet.float32 else 5e-6)
     wanted = (y, gq, summed(gk, shared), summed(gv, shared))
     for got, right in zip((*made, delta_), (*wanted, delta), strict=True):
         assert np.abs(got.double().numpy() - right).max() < ROUNDING[dtype] * np.abs(right).max()
 
 
 def test_only_what_units_attend_to_goes_there(target):
-    def asked(*shapes, dtype=clnet.bfloat16, scale=1.0, offset=0, on=target):
+    def asked(*shapes, dtype=clnet.bfloat16, scale=1.0, offset=0, on=target, tf32=False):
         arrays = [Array.abstract(shape, dtype, device()) for shape in shapes]
         moved = [x.view(x.shape, x.strides, offset) for x in arrays]
-        return attends_on_units(on, tuple(moved), scale)
+        return attends_on_units(on, tuple(moved), scale, tf32=tf32)
 
     whole = (2, 3, 5, 16)
     assert asked(whole, whole, whole)
     assert asked(whole, (2, 1, 7, 16), (2, 1, 7, 40), dtype=clnet.float16)
     assert not asked(whole, whole, whole, dtype=clnet.float32)
+    assert asked(whole, whole, (2, 3, 5, 12), dtype=clnet.float32, tf32=True)
     assert not asked(whole, whole, whole, scale=-1.0)  # the largest score is the least product
     assert not asked(whole, whole, whole, offset=4)  # not a whole run
     assert not asked(whole, whole, (2, 3, 5, 12))
@@ -110,19 +116,20 @@ def test_only_what_units_attend_to_goes_there(target):
 
 def test_tiles_suit_local_memory(target):
     """The first on large cards; on those with little something smaller, or nothing."""
-    unit = matrix_units("ptx")["bfloat16"]
 
-    def found(kernel, head, nbytes):
+    def found(kernel, dtype, head, nbytes):
+        unit = matrix_units("ptx")[dtype.stored]
         traits = replace(target.traits, local_memory_bytes=nbytes, max_group_size=1024)
-        q = Array.abstract((1, 1, 5, head), clnet.bfloat16, device())
+        q = Array.abstract((1, 1, 5, head), dtype, device())
         return attention_matrix.tile_for(replace(target, traits=traits), kernel, unit, q, q)
 
-    for kernel, by_size in attention_matrix.TILES.items():
+    for (kernel, itemsize), by_size in attention_matrix.TILES.items():
+        dtype = clnet.bfloat16 if itemsize == 2 else clnet.float32
         for head, tiles in by_size.items():
-            assert found(kernel, head, 232_000) == tiles[0]
+            assert found(kernel, dtype, head, 232_000) == tiles[0]
             assert all(t.others % t.chunk == t.chunk % 16 == 0 for t in tiles)
-            assert found(kernel, head, 8192) is None
-        assert found(kernel, 64, 49152) == by_size[64][1]
+            assert found(kernel, dtype, head, 8192) is None
+        assert found(kernel, dtype, 64, 49_152 if itemsize == 2 else 54_000) == by_size[64][1]
 
 
 def test_heads_that_fit_nowhere_are_refused(target):
@@ -156,6 +163,12 @@ def test_the_op_uses_them(target, monkeypatch):
     for got, right in zip((y, *(x.grad for x in leaves)), (wanted[0], *wanted[3:]), strict=True):
         found = got.detach().double().numpy()
         assert np.abs(found - right).max() < ROUNDING[dtype] * np.abs(right).max()
+    names.clear()
+    tf32 = [x.detach().float().requires_grad_() for x in leaves]
+    with mode.using():
+        clnet.set_float32_matmul_precision("high")
+        F.scaled_dot_product_attention(*tf32).backward(gy.float())
+    assert {"attention_matrix", *grads} <= {*names}
     names.clear()
     masked = F.scaled_dot_product_attention(q, k, v, clnet.zeros(5, 5, dtype=dtype))
     assert "attention_matrix" not in names

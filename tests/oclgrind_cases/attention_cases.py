@@ -151,26 +151,34 @@ def attentions_in_tiles(target: Target) -> None:
 def attentions_on_emulated_units(target: Target) -> None:
     """Tiles of 16 rows, of which rows and keys take several and end in one."""
     units = replace(target, traits=replace(target.traits, matrix_units="emulated ptx"))
-    for rows, keys, head, value_head, causal in ((37, 21, 16, 8, False), (18, 37, 24, 16, True)):
+    for dtype, rows, keys, head, value_head, causal in (
+        (np.float16, 37, 21, 16, 8, False),
+        (np.float16, 18, 37, 24, 16, True),
+        (np.float32, 18, 21, 20, 12, False),
+    ):
         sizes = ((rows, head), (keys, head), (keys, value_head), (rows, value_head))
-        q, k, v, gy = (normal(1, 2, *size, dtype=np.float16) for size in sizes)
+        q, k, v, gy = (normal(1, 2, *size, dtype=dtype) for size in sizes)
         s = 0.25 * q.astype(np.float64) @ k.swapaxes(-1, -2)
         s = np.where(np.tri(rows, keys, dtype=bool), s, -np.inf) if causal else s
         lse = np.log(np.exp(s).sum(-1))
         p = np.exp(s - lse[..., None])
         y = p @ v
+        terms = 16 if dtype == np.float16 else 2**16  # of TF32
         inputs = [given(x, before=8) for x in (q, k, v)]
-        y_, lse_ = output(y.shape, np.float16), output(lse.shape)
-        scores = Scores(0.25, causal)
-        run(attention(units, y_, lse_, *inputs, None, scores=scores))
-        near(y_, y, terms=16)
-        near(lse_, lse, terms=128)
-        gy_, delta_ = given(gy, before=8), output(lse.shape)
-        run(attention_delta(units, delta_, gy_, y_))
-        near(delta_, (gy * y).sum(-1), terms=2**16)  # of y in 16 bits
-        slope = 0.25 * p * (gy @ v.swapaxes(-1, -2) - (gy * y).sum(-1)[..., None])
-        grads = tuple(output(x.shape, np.float16) for x in (q, k, v))
-        run(attention_grad(units, grads, gy_, lse_, delta_, *inputs, None, scores=scores))
+        y_, lse_ = output(y.shape, dtype), output(lse.shape)
+        ways: dict[str, Any] = {"scores": Scores(0.25, causal), "tf32": True}
+        run(attention(units, y_, lse_, *inputs, None, **ways))
+        near(y_, y, terms=terms)
+        near(lse_, lse, terms=max(128, terms))
+        gy_, delta = given(gy, before=8), (gy * y).sum(-1)
+        delta_ = given(delta.astype(np.float32))
+        if dtype == np.float16:
+            delta_ = output(lse.shape)
+            run(attention_delta(units, delta_, gy_, y_))
+            near(delta_, delta, terms=2**16)  # of y in 16 bits
+        slope = 0.25 * p * (gy @ v.swapaxes(-1, -2) - delta[..., None])
+        grads = tuple(output(x.shape, dtype) for x in (q, k, v))
+        run(attention_grad(units, grads, gy_, lse_, delta_, *inputs, None, **ways))
         wanted = (slope @ k, slope.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ gy)
         for got, expected in zip(grads, wanted, strict=True):
-            near(got, expected, terms=32)
+            near(got, expected, terms=2 * terms)

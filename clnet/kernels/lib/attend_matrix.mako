@@ -2,14 +2,15 @@
 ##
 ## Every 32 items, a patch, own 16 * tile.rows rows of one operand; tiles of the others come into
 ## local memory by PTX's asynchronous copies. What an item holds of operands and sums is the layout
-## of mma.sync, see lib/matrix.mako; of 16 bits, sums rounded in pairs are an operand's registers.
+## of mma.sync, see lib/matrix.mako; sums, those of 16 bits rounded in pairs, are an operand's
+## registers, in TF32 with the terms in another order than theirs, which the other operand follows.
 ## Rows lie in local memory one after another, `pitch` elements apart, so that rows of a matrix of
 ## 8 by 8 begin in different banks.
 ##
 ## Emulated, operands' registers go through local memory, `a_held` and `b_held`, and what a row's
 ## four items tell each other through `quads`.
 ##
-## param ctype: 'half'|'bfloat16'   element type
+## param ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
 ## param unit: MatrixUnit     see device/matrix_units.py
 ## param tile: AttendTile     shapes, see attention_matrix.py
 ## param name: str            of what is declared, or of the tile in local memory
@@ -17,8 +18,7 @@
 ## param sums: str            name of the sums, of row block {i} and columns {j}
 ## param held: str            name of operands' registers, of step {s}, row block {i} and {r}; or ""
 ## param rows: int            blocks of 16 own rows
-## param columns: int         blocks of 8 columns of the sums
-## param steps: int           of 16 terms
+## param columns: int         blocks of 8 columns of the sums, or of the terms
 ## param pitch: int           elements from row to row in local memory
 ## param how: 'fmax'|'+'      what four items' numbers are put together with
 ## param source: str          C expression, where row 0 lies
@@ -30,13 +30,15 @@
 ## param to: str              C expression, place in the tile
 ## param factor: str          C expression that results are multiplied by, of {i} and {h}
 ## param most: int            most operands of a product, in blocks
+## param run: int             elements of 16 bytes
 <%namespace name="units" file="/lib/matrix.mako"/>
 ##
 ## Outside of kernels.
 <%def name="functions(ctype, unit, tile)">
 #pragma OPENCL FP_CONTRACT ON
 #define LOG2E 1.4426950408889634f
-${units.functions(ctype, "ushort", unit, tile.stages)}
+typedef ${"float" if ctype == "float" else "ushort"} element;
+${units.functions(ctype, "float" if ctype == "float" else "ushort", unit, tile.stages)}
 inline void copy_word(__local float *to, __global const float *from, const bool valid)
 {
 % if not unit.emulated:
@@ -56,6 +58,7 @@ inline float two_to(const float x)
     return exp2(x);
 % endif
 }
+% if ctype != "float":
 ## Two numbers in 16 bits each, the first below.
 inline uint in_word(const float low, const float high)
 {
@@ -73,6 +76,7 @@ inline uint in_word(const float low, const float high)
     return nearest(low) | nearest(high) << 16;
 % endif
 }
+% endif
 % if not unit.emulated:
 % for name, call in (("quad_fmax", "fmax(x, y)"), ("quad_sum", "x + y")):
 inline float ${name}(float x)
@@ -93,11 +97,11 @@ inline float ${name}(float x)
     const int self = get_local_id(0), lane = self % 32, patch = self / 32;
     const long image = batch / heads, h = batch % heads, key_head = h / sharing;
     const float factor = scale * LOG2E;
-    __global const ushort *q_from = (__global const ushort *)q + q_offset + image * strides.s0
+    __global const element *q_from = (__global const element *)q + q_offset + image * strides.s0
         + h * strides.s1;
-    __global const ushort *k_from = (__global const ushort *)k + k_offset + image * strides.s3
+    __global const element *k_from = (__global const element *)k + k_offset + image * strides.s3
         + key_head * strides.s4;
-    __global const ushort *v_from = (__global const ushort *)v + v_offset + image * strides.s6
+    __global const element *v_from = (__global const element *)v + v_offset + image * strides.s6
         + key_head * strides.s7;
     lse += lse_offset + (long)batch * rows;
 </%def>
@@ -112,17 +116,17 @@ inline float ${name}(float x)
 </%def>
 ##
 ## A tile of rows begins to come in; what lacks is 0.
-<%def name="fetch(tile, name, source, step, begin, limit, count, size, pitch)">
+<%def name="fetch(run, tile, name, source, step, begin, limit, count, size, pitch)">
 <%
-    runs = (size + 15) // 16 * 2
+    runs = (size + 15) // 16 * 16 // run
     total, jump = count * runs, tile.items // runs
     inside = f" && e < {size}" if size % 16 else ""
 %>
 % if tile.items % runs == 0 and count % jump == 0:
     {
-        const int r = self / ${runs}, e = self % ${runs} * 8, rest = ${limit} - (${begin}) - r;
-        __global const ushort *from = ${source} + (long)(${begin} + r) * ${step} + e;
-        __local ushort *const to = ${name} + r * ${pitch} + e;
+        const int r = self / ${runs}, e = self % ${runs} * ${run}, rest = ${limit} - (${begin}) - r;
+        __global const element *from = ${source} + (long)(${begin} + r) * ${step} + e;
+        __local element *const to = ${name} + r * ${pitch} + e;
 % for u in range(count // jump):
         copy_run(to + ${u * jump * pitch}, from, ${u * jump} < rest${inside});
         from += ${jump} * ${step};
@@ -130,7 +134,7 @@ inline float ${name}(float x)
     }
 % else:
     for (int i = self; i < ${total}; i += ${tile.items}) {
-        const int r = i / ${runs}, e = i % ${runs} * 8;
+        const int r = i / ${runs}, e = i % ${runs} * ${run};
         copy_run(${name} + r * ${pitch} + e, ${source} + (long)(${begin} + r) * ${step} + e,
             ${begin} + r < ${limit}${inside});
     }
@@ -142,9 +146,19 @@ inline float ${name}(float x)
 % endfor
 </%def>
 ##
-## Sums, rounded, as the registers of the own rows for `steps` of 16 terms.
-<%def name="rounded(sums, held, rows, steps)">
-% for s in range(steps):
+## Sums, rounded, as the registers of the own rows for `columns` blocks of terms.
+<%def name="operand(ctype, sums, held, rows, columns)">
+% if ctype == "float":
+% for s in range(columns):
+% for i in range(rows):
+    const uint ${", ".join(
+        "{} = rounded({}[{}])".format(
+            held.format(s=s, i=i, r=r), sums.format(i=i, j=s), r % 2 * 2 + r // 2)
+        for r in range(4))};
+% endfor
+% endfor
+% else:
+% for s in range(columns // 2):
 % for i in range(rows):
     const uint ${", ".join(
         "{} = in_word({}[{}], {}[{}])".format(
@@ -152,6 +166,7 @@ inline float ${name}(float x)
             sums.format(i=i, j=2 * s + r // 2), r % 2 * 2 + 1) for r in range(4))};
 % endfor
 % endfor
+% endif
 </%def>
 ##
 ## Each number is put together with those of the three other items of its row.
@@ -177,15 +192,19 @@ inline float ${name}(float x)
 ##
 ## Rows of the item, dense, two elements at a time.
 <%def name="release(ctype, to, sums, begin, limit, rows, size, factor)">
+<% two = "float2" if ctype == "float" else "uint" %>
 % for i in range(rows):
 % for h in range(2):
     {
         const int row = ${begin} + patch * ${16 * rows} + ${16 * i + 8 * h} + lane / 4;
         const float share = ${factor.format(i=i, h=h)};
         if (row < ${limit}) {
-            __global uint *const words = (__global uint *)(${to} + (long)row * ${size});
-% for j in range(size // 8):
-            words[${4 * j} + lane % 4] = in_word(
+            __global ${two} *const words = (__global ${two} *)(${to} + (long)row * ${size});
+% for j in range((size + 7) // 8):
+% if size < 8 * j + 8:
+            if (lane % 4 * 2 < ${size - 8 * j})
+% endif
+            words[${4 * j} + lane % 4] = ${"(float2)" if ctype == "float" else "in_word"}(
                 ${sums.format(i=i, j=j)}[${2 * h}] * share,
                 ${sums.format(i=i, j=j)}[${2 * h + 1}] * share);
 % endfor

@@ -75,6 +75,7 @@ def attention(
     *,
     scores: Scores,
     drop: Drop | None = None,
+    tf32: bool = False,
 ) -> list[Launch]:
     """``y = softmax(scale q k^T + mask) v`` for each of a batch of heads.
 
@@ -90,6 +91,7 @@ def attention(
             which of them count; or None.
         scores: the other settings.
         drop: which weights are dropped, in tiles only; None: none.
+        tf32: whether float32 may be rounded to TF32.
 
     Returns:
         One launch, none if there are no outputs.
@@ -101,7 +103,7 @@ def attention(
     _require_dense(y, lse)
     if y.size == 0:
         return []
-    work = _Work(target, Sizes.of(q, k, v), (q, k, v), mask, scores, drop)
+    work = _Work(target, Sizes.of(q, k, v), (q, k, v), mask, scores, drop, tf32)
     kernels = (FORWARD, attention_tiles.FORWARD, attention_matrix.FORWARD)
     operands = {"y": y, "lse": lse, "q": q, "k": k, "v": v}
     return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
@@ -120,6 +122,7 @@ def attention_grad(
     *,
     scores: Scores,
     drop: Drop | None = None,
+    tf32: bool = False,
 ) -> list[Launch]:
     """The gradients to queries, keys and values; the scores are computed again.
 
@@ -135,6 +138,7 @@ def attention_grad(
         mask: the same.
         scores: the same.
         drop: the same.
+        tf32: the same.
 
     Returns:
         A launch for the queries' gradient and one for the keys' and values'; or, where memory for
@@ -147,9 +151,9 @@ def attention_grad(
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
-    work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop)
+    work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop, tf32)
     parts: list[Part] = []
-    if not _on_units(q):
+    if not work.on_units:
         parts = attention_tiles.parts_with_slopes(
             target, q, v, causal=scores.causal, dropped=drop is not None
         )
@@ -233,6 +237,7 @@ class _Work(NamedTuple):
         mask: the mask or None.
         scores: the other settings.
         drop: which weights are dropped, or None.
+        tf32: whether float32 may be rounded to TF32.
     """
 
     target: Target
@@ -241,6 +246,17 @@ class _Work(NamedTuple):
     mask: Array | None
     scores: Scores
     drop: Drop | None
+    tf32: bool = False
+
+    @property
+    def on_units(self) -> bool:
+        """Whether matrix units compute it: of 16 bits, there are no other kernels."""
+        if self.moved[0].dtype.itemsize == 2:
+            return True
+        plain = self.tf32 and self.mask is None and self.drop is None
+        return plain and attention_matrix.attends_on_units(
+            self.target, self.moved, self.scores.scale, tf32=True
+        )
 
     def launch(
         self,
@@ -259,7 +275,7 @@ class _Work(NamedTuple):
         q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
-        if _on_units(q):
+        if self.on_units:
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
         by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
@@ -355,11 +371,6 @@ class _Work(NamedTuple):
         steps = [step for x in self.moved for step in x.strides[:3]]
         steps += [0] * (12 - len(steps))
         return longs(*steps, *(() if self.mask is None else self.mask.strides))
-
-
-def _on_units(q: Array) -> bool:
-    """Of 16 bits, there are no other kernels."""
-    return q.dtype.itemsize == 2
 
 
 def _kind(mask: Array | None) -> str | None:

@@ -1,4 +1,4 @@
-## kernel attention_matrix: attention.mako's forward kernel on matrix units, of 16-bit numbers
+## kernel attention_matrix: attention.mako's forward kernel on matrix units
 ##
 ## A group owns rows of q, 16 * tile.rows for every 32 items; keys and values come into a ring in
 ## local memory. Scores stay in registers, where those of a tile of keys, exponentiated and rounded,
@@ -6,14 +6,15 @@
 ##
 ## math     as in attention.mako, exponentials to the base 2
 ## layout   rows of q, k and v begin at whole runs of 16 bytes and are dense; y and lse are dense
-## param    ctype: 'half'|'bfloat16'   element type
+## param    ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
 ## param    unit: MatrixUnit           of the way "ptx", see device/matrix_units.py
 ## param    tile: AttendTile           shapes, see attention_matrix.py
-## param    head: int                  elements of a row of q and k, a multiple of 8
-## param    value_head: int            elements of a row of v, a multiple of 8
+## param    head: int                  elements of a row of q and k, a multiple of runs of 16 bytes
+## param    value_head: int            elements of a row of v, a multiple of runs of 16 bytes
 ## param    causal: bool               a key counts for its own row and later ones only
 ## param    rows: int                  blocks of 16 own rows
-## param    steps: int                 of 16 elements of a row
+## param    steps: int                 of 32 bytes of a row
+## param    run: int                   elements of 16 bytes
 ## param    pitch, value_pitch: int    elements from row to row in local memory
 ## param    query: str                 name of the own rows' registers, of {s}, {i} and {r}
 ## arg      rows, keys, heads: int
@@ -32,10 +33,12 @@
 <%namespace name="units" file="/lib/attend_products.mako"/>
 <%def name="attention_matrix(ctype, unit, tile, head, value_head, causal)">
 <%
-    pitch, value_pitch = tile.pitch(head), tile.pitch(value_head)
+    run = 4 if ctype == "float" else 8
+    pitch, value_pitch = tile.pitch(head, run), tile.pitch(value_head, run)
     own, rows, columns = tile.own, tile.rows, tile.others // 8
-    steps, value_columns = (head + 15) // 16, (value_head + 15) // 16 * 2
+    steps, value_columns = -(-head // (2 * run)), (value_head + 15) // 16 * 2
     k_size, v_size = tile.others * pitch, tile.others * value_pitch
+    terms = tile.others // (2 * run)
     score, sum, weight = "s_{i}_{j}", "y_{i}_{j}", "p_{s}_{i}_{r}"
     query = "q_{s}_{i}_{r}" if tile.kept else ""
     places = tile.places
@@ -44,9 +47,9 @@ ${lib.functions(ctype, unit, tile)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void attention_matrix(...)
 {
-    __local ushort q_tile[${own * pitch}] __attribute__((aligned(16)));
-    __local ushort k_tile[${tile.stages * k_size}] __attribute__((aligned(16)));
-    __local ushort v_tile[${tile.stages * v_size}] __attribute__((aligned(16)));
+    __local element q_tile[${own * pitch}] __attribute__((aligned(16)));
+    __local element k_tile[${tile.stages * k_size}] __attribute__((aligned(16)));
+    __local element v_tile[${tile.stages * v_size}] __attribute__((aligned(16)));
     ${lib.exchange(unit, tile, max(columns, value_columns))}
     const int batch = get_group_id(1);
     ${lib.begin(tile)}
@@ -58,17 +61,17 @@ __kernel void attention_matrix(...)
     const int row0 = get_group_id(0) * ${own}, limit = keys;
 % endif
     const int own_first = row0 + patch * ${16 * rows};
-    ${lib.fetch(tile, "q_tile", "q_from", "strides.s2", "row0", "rows", own, head, pitch)}
+    ${lib.fetch(run, tile, "q_tile", "q_from", "strides.s2", "row0", "rows", own, head, pitch)}
     for (int slot = 0; slot < ${tile.stages - 1}; slot++) {
         const int first = slot * ${tile.others};
-        ${fetched(tile, head, value_head, pitch, value_pitch)}
+        ${fetched(run, tile, head, value_head, pitch, value_pitch)}
     }
     ${lib.cleared(sum, rows, value_columns)}
     float ${", ".join(f"top_{i}_{half} = -INFINITY, total_{i}_{half} = 0" for i, half in places)};
 % if tile.kept:
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    ${own_rows(unit, rows, steps, pitch, query)}
+    ${own_rows(ctype, unit, run, rows, steps, pitch, query)}
 % endif
     int slot = ${tile.stages - 1}, next = 0;
     for (int begin = 0; begin < limit; begin += ${tile.others}) {
@@ -76,17 +79,17 @@ __kernel void attention_matrix(...)
         barrier(CLK_LOCAL_MEM_FENCE);
         {
             const int first = begin + ${(tile.stages - 1) * tile.others};
-            ${fetched(tile, head, value_head, pitch, value_pitch)}
+            ${fetched(run, tile, head, value_head, pitch, value_pitch)}
         }
-        __local const ushort *const k_now = k_tile + next * ${k_size};
-        __local const ushort *const v_now = v_tile + next * ${v_size};
+        __local const element *const k_now = k_tile + next * ${k_size};
+        __local const element *const v_now = v_tile + next * ${v_size};
 % if causal and not unit.emulated:
         if (begin < own_first + ${16 * rows}) {
 % else:
         {
 % endif
         ${lib.cleared(score, rows, columns)}
-        ${units.products(unit, score, rows, columns, steps, query, "q_tile", pitch,
+        ${units.products(ctype, unit, score, rows, columns, steps, query, "q_tile", pitch,
             "k_now", pitch, "0", False)}
         if (begin + ${tile.others} > ${"min(keys, own_first + 1)" if causal else "keys"}) {
 % for i, half in places:
@@ -135,8 +138,8 @@ __kernel void attention_matrix(...)
 % endfor
         }
 % endfor
-        ${lib.rounded(score, weight, rows, columns // 2)}
-        ${units.products(unit, sum, rows, value_columns, columns // 2, weight, "", 0,
+        ${lib.operand(ctype, score, weight, rows, columns)}
+        ${units.products(ctype, unit, sum, rows, value_columns, terms, weight, "", 0,
             "v_now", value_pitch, "0", True)}
         }
         slot = next;
@@ -150,7 +153,7 @@ __kernel void attention_matrix(...)
                 : top_${i}_${half} * scale + log(total_${i}_${half});
 % endfor
     }
-    __global ushort *const to = (__global ushort *)y + y_offset
+    __global element *const to = (__global element *)y + y_offset
         + (long)batch * rows * ${value_head};
     ${lib.release(ctype, "to", sum, "row0", "rows", rows, value_head,
         "total_{i}_{h} == 0 ? 0 : 1 / total_{i}_{h}")}
@@ -158,28 +161,28 @@ __kernel void attention_matrix(...)
 </%def>
 ##
 ## Keys and values from number `first` on begin to come into `slot`.
-<%def name="fetched(tile, head, value_head, pitch, value_pitch)">
-    ${lib.fetch(tile, f"k_tile + slot * {tile.others * pitch}", "k_from", "strides.s5", "first",
-        "keys", tile.others, head, pitch)}
-    ${lib.fetch(tile, f"v_tile + slot * {tile.others * value_pitch}", "v_from", "strides.s8",
+<%def name="fetched(run, tile, head, value_head, pitch, value_pitch)">
+    ${lib.fetch(run, tile, f"k_tile + slot * {tile.others * pitch}", "k_from", "strides.s5",
+        "first", "keys", tile.others, head, pitch)}
+    ${lib.fetch(run, tile, f"v_tile + slot * {tile.others * value_pitch}", "v_from", "strides.s8",
         "first", "keys", tile.others, value_head, value_pitch)}
     copies_end();
 </%def>
 ##
 ## Own rows, in registers for good.
-<%def name="own_rows(unit, rows, steps, pitch, query)">
-<% lie = "(patch * %d + ({0} & 15)) * %d + ({0} >> 4) * 8" % (16 * rows, pitch) %>
+<%def name="own_rows(ctype, unit, run, rows, steps, pitch, query)">
+<% lie = "(patch * %d + ({0} & 15)) * %d + ({0} >> 4) * %d" % (16 * rows, pitch, run) %>
 % for s in range(steps):
 % for i in range(rows):
     uint ${", ".join(query.format(s=s, i=i, r=r) for r in range(4))};
 % if not unit.emulated:
-    ${units.matrices("(uint)(size_t)(q_tile + %s)" % lie.format("lane"),
-        2 * (16 * i * pitch + 16 * s), False,
+    ${units.matrices(ctype, "(uint)(size_t)(q_tile + %s)" % lie.format("lane"),
+        16 // run * (16 * i * pitch + 2 * run * s), False,
         [query.format(s=s, i=i, r=r) for r in range(4)])}
 % else:
 % for r in range(4):
     ${query.format(s=s, i=i, r=r)}
-        = ${units.emulated("q_tile", lie, 16 * i * pitch + 16 * s, r, False)};
+        = ${units.emulated(ctype, "q_tile", lie, 16 * i * pitch + 2 * run * s, r, False)};
 % endfor
 % endif
 % endfor

@@ -1,4 +1,4 @@
-"""Attention and its gradients on matrix units, of 16-bit numbers."""
+"""Attention and its gradients on matrix units, of 16 bits, and of float32 rounded to TF32."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...values.shapes import ceil_div, round_up
 from ..kernel import Kernel, longs
 from .attention_matrix_grad import GRAD_KV, GRAD_Q, LAWS
 
-RUN = 8
+RUN_BYTES = 16
 FORWARD = Kernel("attention_matrix", "softmax/attention_matrix.mako", constraints=LAWS)
 
 
@@ -49,25 +49,43 @@ class AttendTile(NamedTuple):
         """An item's rows: of each block one in the first half and one in the second."""
         return [(i, half) for i in range(self.rows) for half in range(2)]
 
-    def pitch(self, head: int) -> int:
-        """Elements from row to row in local memory, which begin in different banks."""
-        return round_up(head, 16) + RUN
+    def pitch(self, head: int, run: int) -> int:
+        """Elements from row to row in local memory, which begin in different banks.
+
+        Args:
+            head: elements of a row.
+            run: of 16 bytes.
+        """
+        return round_up(head, 16) + run
 
 
-# By kernel, and heads up to a size, in the order in which they are tried; the first was the fastest
-# on an H200 (docs/notes/attention.md), the last are for little local memory.
+# By kernel, bytes of an element, and heads up to a size, in the order in which they are tried; the
+# first was the fastest on an H200 (docs/notes/attention.md), the last are for little local memory.
+_LESS = AttendTile(1, 4, 16, 2, 16)
 TILES = {
-    FORWARD: {
+    (FORWARD, 2): {
         64: (AttendTile(2, 4, 64, 2, 64, kept=True), AttendTile(1, 4, 32, 2, 32)),
         128: (AttendTile(2, 4, 32, 2, 32), AttendTile(1, 4, 32, 2, 32)),
     },
-    GRAD_Q: {
+    (GRAD_Q, 2): {
         64: (AttendTile(2, 4, 64, 2, 64), AttendTile(1, 4, 32, 2, 32)),
-        128: (AttendTile(2, 4, 32, 2, 32), AttendTile(1, 4, 16, 2, 16)),
+        128: (AttendTile(2, 4, 32, 2, 32), _LESS),
     },
-    GRAD_KV: {
+    (GRAD_KV, 2): {
         64: (AttendTile(2, 4, 64, 2, 32), AttendTile(1, 4, 32, 2, 32)),
-        128: (AttendTile(1, 8, 64, 2, 64), AttendTile(1, 4, 16, 2, 16)),
+        128: (AttendTile(1, 8, 64, 2, 64), _LESS),
+    },
+    (FORWARD, 4): {
+        64: (AttendTile(2, 4, 64, 2, 64), _LESS),
+        128: (AttendTile(2, 4, 32, 2, 32), _LESS),
+    },
+    (GRAD_Q, 4): {
+        64: (AttendTile(2, 4, 32, 2, 32), _LESS),
+        128: (AttendTile(2, 4, 16, 2, 16), _LESS),
+    },
+    (GRAD_KV, 4): {
+        64: (AttendTile(2, 4, 32, 2, 32), _LESS),
+        128: (AttendTile(1, 8, 16, 2, 16), _LESS),
     },
 }
 SMALL = AttendTile(1, 2, 16, 2, 16)
@@ -101,45 +119,52 @@ class Sizes(NamedTuple):
         return Sizes(n * heads, heads, sharing, rows, k.shape[2], head, v.shape[3])
 
 
-def attends_on_units(target: Target, operands: tuple[Array, ...], scale: float) -> bool:
+def attends_on_units(
+    target: Target, operands: tuple[Array, ...], scale: float, *, tf32: bool = False
+) -> bool:
     """Whether attention without mask and dropout is computed on the device's matrix units.
 
     Args:
         target: what the device is like.
         operands: q, k, v, and for gradients gy, ``(n, heads, rows, head)``, as they lie.
         scale: of the products; the running maximum wants it above 0.
+        tf32: whether float32 may be rounded to TF32.
     """
     q, _, v = operands[:3]
-    unit = _unit(target, q)
-    alike = all(x.dtype is q.dtype and _in_runs(x) for x in operands)
-    if unit is None or not alike or not scale > 0:
+    unit = matrix_units(target.traits.matrix_units).get(q.dtype.stored)
+    # Of other units sums lie in other items than an operand does.
+    if unit is None or unit.way != "ptx" or (unit.rounds and not tf32) or not scale > 0:
         return False
-    return all(tile_for(target, kernel, unit, q, v) is not None for kernel in TILES)
+    if not all(x.dtype is q.dtype and _in_runs(x) for x in operands):
+        return False
+    return all(
+        tile_for(target, kernel, unit, q, v) is not None for kernel in (FORWARD, GRAD_Q, GRAD_KV)
+    )
 
 
 def tile_for(
     target: Target, kernel: Kernel, unit: MatrixUnit, q: Array, v: Array
 ) -> AttendTile | None:
     """How a kernel cuts up its work on the device; None: heads are too large for it."""
-    head, value_head = q.shape[-1], v.shape[-1]
-    for size, tiles in TILES[kernel].items():
+    head, value_head, itemsize = q.shape[-1], v.shape[-1], q.dtype.itemsize
+    for size, tiles in TILES[kernel, itemsize].items():
         if max(head, value_head) <= size and min(head, value_head) > 0:
             for tile in (SMALL,) if unit.emulated else tiles:
-                fits = (
-                    local_bytes(kernel, tile, head, value_head) <= target.traits.static_local_bytes
-                )
+                needed = local_bytes(kernel, tile, (head, value_head), itemsize)
+                fits = needed <= target.traits.static_local_bytes
                 if fits and tile.items <= target.traits.max_group_size:
                     return tile
     return None
 
 
-def local_bytes(kernel: Kernel, tile: AttendTile, head: int, value_head: int) -> int:
-    """Local memory of a group."""
-    both = tile.pitch(head) + tile.pitch(value_head)
+def local_bytes(kernel: Kernel, tile: AttendTile, heads: tuple[int, int], itemsize: int) -> int:
+    """Local memory of a group, of elements of so many bytes."""
+    pitch, value_pitch = (tile.pitch(size, RUN_BYTES // itemsize) for size in heads)
+    both = pitch + value_pitch
     ring = tile.stages * tile.others * both
-    own = tile.own * (tile.pitch(head) if kernel is FORWARD else both)
+    own = tile.own * (pitch if kernel is FORWARD else both)
     known = 8 * tile.stages * tile.others if kernel is GRAD_KV else 0
-    return 2 * (own + ring) + known
+    return itemsize * (own + ring) + known
 
 
 class Work(NamedTuple):
@@ -161,7 +186,7 @@ class Work(NamedTuple):
         """The launch of a kernel.
 
         Args:
-            kernel: of :data:`TILES`.
+            kernel: one of three.
             operands: its arrays by name.
             cost: its operations and bytes.
         """
@@ -200,14 +225,10 @@ class Work(NamedTuple):
         )
 
 
-def _unit(target: Target, x: Array) -> MatrixUnit | None:
-    unit = matrix_units(target.traits.matrix_units).get(x.dtype.stored)
-    return unit if unit is not None and unit.way == "ptx" and not unit.rounds else None
-
-
 def _in_runs(x: Array) -> bool:
     """Whether all rows are dense runs of 16 bytes and begin at one."""
     # An axis of one element has any stride.
     steps = [step for n, step in zip(x.shape[:-1], x.strides[:-1], strict=True) if n > 1]
-    whole = all(number % RUN == 0 for number in (x.shape[-1], x.offset, *steps))
+    run = RUN_BYTES // x.dtype.itemsize
+    whole = all(number % run == 0 for number in (x.shape[-1], x.offset, *steps))
     return whole and (x.shape[-1] == 1 or x.strides[-1] == 1)

@@ -1,4 +1,4 @@
-## kernel attention_matrix_grad: attention.mako's gradients on matrix units, of 16-bit numbers
+## kernel attention_matrix_grad: attention.mako's gradients on matrix units
 ##
 ## A group owns rows of one operand, 16 * tile.rows for every 32 items; the others come into a ring
 ## in local memory. Scores are computed again; they and their gradients stay in registers, where,
@@ -8,11 +8,11 @@
 ## math     as in attention.mako, exponentials to the base 2
 ## layout   rows of q, k, v and gy begin at whole runs of 16 bytes and are dense; all others are
 ##          dense, those of k and v with as many heads as these have
-## param    ctype: 'half'|'bfloat16'   element type
+## param    ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
 ## param    unit: MatrixUnit           of the way "ptx", see device/matrix_units.py
 ## param    tile: AttendTile           shapes, see attention_matrix.py
-## param    head: int                  elements of a row of q and k, a multiple of 8
-## param    value_head: int            elements of a row of v, a multiple of 8
+## param    head: int                  elements of a row of q and k, a multiple of runs of 16 bytes
+## param    value_head: int            elements of a row of v, a multiple of runs of 16 bytes
 ## param    causal: bool               a key counts for its own row and later ones only
 ## def      attention_matrix_grad_q, attention_matrix_grad_kv
 ## arg      rows, keys, heads: int
@@ -38,23 +38,26 @@
 <%namespace name="units" file="/lib/attend_products.mako"/>
 <%def name="attention_matrix_grad_q(ctype, unit, tile, head, value_head, causal)">
 <%
-    pitch, value_pitch = tile.pitch(head), tile.pitch(value_head)
+    run = 4 if ctype == "float" else 8
+    pitch, value_pitch = tile.pitch(head, run), tile.pitch(value_head, run)
     own, rows, columns = tile.own, tile.rows, tile.chunk // 8
-    steps, value_steps = (head + 15) // 16, (value_head + 15) // 16
+    steps, value_steps = -(-head // (2 * run)), -(-value_head // (2 * run))
+    blocks, value_blocks = (head + 15) // 16 * 2, (value_head + 15) // 16 * 2
+    terms = tile.chunk // (2 * run)
     places = tile.places
 %>
 ${lib.functions(ctype, unit, tile)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void attention_matrix_grad_q(...)
 {
-    __local ushort q_tile[${own * pitch}] __attribute__((aligned(16)));
-    __local ushort gy_tile[${own * value_pitch}] __attribute__((aligned(16)));
-    __local ushort k_tile[${tile.stages * tile.others * pitch}] __attribute__((aligned(16)));
-    __local ushort v_tile[${tile.stages * tile.others * value_pitch}] __attribute__((aligned(16)));
-    ${lib.exchange(unit, tile, max(columns, 2 * steps))}
+    __local element q_tile[${own * pitch}] __attribute__((aligned(16)));
+    __local element gy_tile[${own * value_pitch}] __attribute__((aligned(16)));
+    __local element k_tile[${tile.stages * tile.others * pitch}] __attribute__((aligned(16)));
+    __local element v_tile[${tile.stages * tile.others * value_pitch}] __attribute__((aligned(16)));
+    ${lib.exchange(unit, tile, max(columns, blocks))}
     const int batch = get_group_id(1);
     ${lib.begin(tile)}
-    __global const ushort *const gy_from = (__global const ushort *)gy + gy_offset
+    __global const element *const gy_from = (__global const element *)gy + gy_offset
         + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
 % if causal:
@@ -65,14 +68,14 @@ __kernel void attention_matrix_grad_q(...)
     const int row0 = get_group_id(0) * ${own}, limit = keys;
 % endif
     const int own_first = row0 + patch * ${16 * rows};
-    ${lib.fetch(tile, "q_tile", "q_from", "strides.s2", "row0", "rows", own, head, pitch)}
-    ${lib.fetch(tile, "gy_tile", "gy_from", "strides.sb", "row0", "rows", own, value_head,
+    ${lib.fetch(run, tile, "q_tile", "q_from", "strides.s2", "row0", "rows", own, head, pitch)}
+    ${lib.fetch(run, tile, "gy_tile", "gy_from", "strides.sb", "row0", "rows", own, value_head,
         value_pitch)}
     for (int slot = 0; slot < ${tile.stages - 1}; slot++) {
         const int first = slot * ${tile.others};
-        ${fetched_keys(tile, head, value_head)}
+        ${fetched_keys(ctype, tile, head, value_head)}
     }
-    ${lib.cleared("g_{i}_{j}", rows, 2 * steps)}
+    ${lib.cleared("g_{i}_{j}", rows, blocks)}
 % for i, half in places:
     const int self_${i}_${half} = own_first + ${16 * i + 8 * half} + lane / 4;
     const float base_${i}_${half} = self_${i}_${half} < rows ? lse[self_${i}_${half}] * LOG2E : 0;
@@ -84,10 +87,10 @@ __kernel void attention_matrix_grad_q(...)
         barrier(CLK_LOCAL_MEM_FENCE);
         {
             const int first = begin + ${(tile.stages - 1) * tile.others};
-            ${fetched_keys(tile, head, value_head)}
+            ${fetched_keys(ctype, tile, head, value_head)}
         }
-        __local const ushort *const k_now = k_tile + next * ${tile.others * pitch};
-        __local const ushort *const v_now = v_tile + next * ${tile.others * value_pitch};
+        __local const element *const k_now = k_tile + next * ${tile.others * pitch};
+        __local const element *const v_now = v_tile + next * ${tile.others * value_pitch};
         #pragma unroll 1
         for (int part = 0; part < ${tile.others}; part += ${tile.chunk}) {
 % if causal and not unit.emulated:
@@ -95,10 +98,10 @@ __kernel void attention_matrix_grad_q(...)
                 break;
 % endif
             ${lib.cleared("s_{i}_{j}", rows, columns)}
-            ${units.products(unit, "s_{i}_{j}", rows, columns, steps, "", "q_tile", pitch, "k_now",
-                pitch, "part", False)}
+            ${units.products(ctype, unit, "s_{i}_{j}", rows, columns, steps, "", "q_tile", pitch,
+                "k_now", pitch, "part", False)}
             ${lib.cleared("d_{i}_{j}", rows, columns)}
-            ${units.products(unit, "d_{i}_{j}", rows, columns, value_steps, "", "gy_tile",
+            ${units.products(ctype, unit, "d_{i}_{j}", rows, columns, value_steps, "", "gy_tile",
                 value_pitch, "v_now", value_pitch, "part", False)}
             if (begin + part + ${tile.chunk} > ${
                 "min(keys, own_first + 1)" if causal else "keys"}) {
@@ -123,59 +126,63 @@ __kernel void attention_matrix_grad_q(...)
 % endfor
 % endfor
 % endfor
-            ${lib.rounded("d_{i}_{j}", "w_{s}_{i}_{r}", rows, columns // 2)}
-            ${units.products(unit, "g_{i}_{j}", rows, 2 * steps, columns // 2, "w_{s}_{i}_{r}", "",
-                0, "k_now", pitch, "part", True)}
+            ${lib.operand(ctype, "d_{i}_{j}", "w_{s}_{i}_{r}", rows, columns)}
+            ${units.products(ctype, unit, "g_{i}_{j}", rows, blocks, terms, "w_{s}_{i}_{r}", "", 0,
+                "k_now", pitch, "part", True)}
         }
         slot = next;
         next = next + 1 == ${tile.stages} ? 0 : next + 1;
     }
-    __global ushort *const to = (__global ushort *)gq + gq_offset + (long)batch * rows * ${head};
+    __global element *const to = (__global element *)gq + gq_offset + (long)batch * rows * ${head};
     ${lib.release(ctype, "to", "g_{i}_{j}", "row0", "rows", rows, head, "scale")}
 }
 </%def>
 <%def name="attention_matrix_grad_kv(ctype, unit, tile, head, value_head, causal)">
 <%
-    pitch, value_pitch = tile.pitch(head), tile.pitch(value_head)
+    run = 4 if ctype == "float" else 8
+    pitch, value_pitch = tile.pitch(head, run), tile.pitch(value_head, run)
     own, rows, columns = tile.own, tile.rows, tile.chunk // 8
-    steps, value_steps = (head + 15) // 16, (value_head + 15) // 16
+    steps, value_steps = -(-head // (2 * run)), -(-value_head // (2 * run))
+    blocks, value_blocks = (head + 15) // 16 * 2, (value_head + 15) // 16 * 2
+    terms = tile.chunk // (2 * run)
     places = tile.places
 %>
 ${lib.functions(ctype, unit, tile)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void attention_matrix_grad_kv(...)
 {
-    __local ushort k_tile[${own * pitch}] __attribute__((aligned(16)));
-    __local ushort v_tile[${own * value_pitch}] __attribute__((aligned(16)));
-    __local ushort q_tile[${tile.stages * tile.others * pitch}] __attribute__((aligned(16)));
-    __local ushort gy_tile[${tile.stages * tile.others * value_pitch}] __attribute__((aligned(16)));
+    __local element k_tile[${own * pitch}] __attribute__((aligned(16)));
+    __local element v_tile[${own * value_pitch}] __attribute__((aligned(16)));
+    __local element q_tile[${tile.stages * tile.others * pitch}] __attribute__((aligned(16)));
+    __local element gy_tile[${tile.stages * tile.others * value_pitch}]
+        __attribute__((aligned(16)));
     __local float lse_tile[${tile.stages * tile.others}] __attribute__((aligned(16)));
     __local float delta_tile[${tile.stages * tile.others}] __attribute__((aligned(16)));
-    ${lib.exchange(unit, tile, max(columns, 2 * steps, 2 * value_steps))}
+    ${lib.exchange(unit, tile, max(columns, blocks, value_blocks))}
     ## One after the other the heads of q that share these keys.
     const int batch = get_group_id(1) * sharing;
     ${lib.begin(tile)}
-    __global const ushort *gy_from = (__global const ushort *)gy + gy_offset + image * strides.s9
+    __global const element *gy_from = (__global const element *)gy + gy_offset + image * strides.s9
         + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
     const int key0 = get_group_id(0) * ${own}, own_first = key0 + patch * ${16 * rows};
     const int start = ${f"key0 / {tile.others} * {tile.others}" if causal else "0"};
-    ${lib.fetch(tile, "k_tile", "k_from", "strides.s5", "key0", "keys", own, head, pitch)}
-    ${lib.fetch(tile, "v_tile", "v_from", "strides.s8", "key0", "keys", own, value_head,
+    ${lib.fetch(run, tile, "k_tile", "k_from", "strides.s5", "key0", "keys", own, head, pitch)}
+    ${lib.fetch(run, tile, "v_tile", "v_from", "strides.s8", "key0", "keys", own, value_head,
         value_pitch)}
     int first = start, turn = 0;
     for (int slot = 0; slot < ${tile.stages - 1}; slot++) {
-        ${fetched_rows(tile, head, value_head)}
+        ${fetched_rows(ctype, tile, head, value_head)}
     }
-    ${lib.cleared("gk_{i}_{j}", rows, 2 * steps)}
-    ${lib.cleared("gv_{i}_{j}", rows, 2 * value_steps)}
+    ${lib.cleared("gk_{i}_{j}", rows, blocks)}
+    ${lib.cleared("gv_{i}_{j}", rows, value_blocks)}
     int slot = ${tile.stages - 1}, next = 0;
     for (int count = sharing, begin = start; begin < rows && count > 0;) {
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${fetched_rows(tile, head, value_head)}
-        __local const ushort *const q_now = q_tile + next * ${tile.others * pitch};
-        __local const ushort *const gy_now = gy_tile + next * ${tile.others * value_pitch};
+        ${fetched_rows(ctype, tile, head, value_head)}
+        __local const element *const q_now = q_tile + next * ${tile.others * pitch};
+        __local const element *const gy_now = gy_tile + next * ${tile.others * value_pitch};
         #pragma unroll 1
         for (int part = 0; part < ${tile.others}; part += ${tile.chunk}) {
 % if causal and not unit.emulated:
@@ -185,8 +192,8 @@ __kernel void attention_matrix_grad_kv(...)
             const int known = next * ${tile.others} + part + lane % 4 * 2;
             __local const float *const base = lse_tile + known, *const less = delta_tile + known;
             ${lib.cleared("s_{i}_{j}", rows, columns)}
-            ${units.products(unit, "s_{i}_{j}", rows, columns, steps, "", "k_tile", pitch, "q_now",
-                pitch, "part", False)}
+            ${units.products(ctype, unit, "s_{i}_{j}", rows, columns, steps, "", "k_tile", pitch,
+                "q_now", pitch, "part", False)}
 % for j in range(columns):
             {
                 const float2 low = *(__local const float2 *)(base + ${8 * j}) * LOG2E;
@@ -213,11 +220,11 @@ __kernel void attention_matrix_grad_kv(...)
 % endfor
             }
 % endif
-            ${lib.rounded("s_{i}_{j}", "w_{s}_{i}_{r}", rows, columns // 2)}
-            ${units.products(unit, "gv_{i}_{j}", rows, 2 * value_steps, columns // 2,
+            ${lib.operand(ctype, "s_{i}_{j}", "w_{s}_{i}_{r}", rows, columns)}
+            ${units.products(ctype, unit, "gv_{i}_{j}", rows, value_blocks, terms,
                 "w_{s}_{i}_{r}", "", 0, "gy_now", value_pitch, "part", True)}
             ${lib.cleared("d_{i}_{j}", rows, columns)}
-            ${units.products(unit, "d_{i}_{j}", rows, columns, value_steps, "", "v_tile",
+            ${units.products(ctype, unit, "d_{i}_{j}", rows, columns, value_steps, "", "v_tile",
                 value_pitch, "gy_now", value_pitch, "part", False)}
 % for j in range(columns):
             {
@@ -229,8 +236,8 @@ __kernel void attention_matrix_grad_kv(...)
 % endfor
             }
 % endfor
-            ${lib.rounded("d_{i}_{j}", "x_{s}_{i}_{r}", rows, columns // 2)}
-            ${units.products(unit, "gk_{i}_{j}", rows, 2 * steps, columns // 2, "x_{s}_{i}_{r}", "",
+            ${lib.operand(ctype, "d_{i}_{j}", "x_{s}_{i}_{r}", rows, columns)}
+            ${units.products(ctype, unit, "gk_{i}_{j}", rows, blocks, terms, "x_{s}_{i}_{r}", "",
                 0, "q_now", pitch, "part", True)}
         }
         slot = next;
@@ -242,31 +249,37 @@ __kernel void attention_matrix_grad_kv(...)
         }
     }
     const long place = get_group_id(1) * (long)keys;
-    __global ushort *const to_k = (__global ushort *)gk + gk_offset + place * ${head};
-    __global ushort *const to_v = (__global ushort *)gv + gv_offset + place * ${value_head};
+    __global element *const to_k = (__global element *)gk + gk_offset + place * ${head};
+    __global element *const to_v = (__global element *)gv + gv_offset + place * ${value_head};
     ${lib.release(ctype, "to_k", "gk_{i}_{j}", "key0", "keys", rows, head, "scale")}
     ${lib.release(ctype, "to_v", "gv_{i}_{j}", "key0", "keys", rows, value_head, "1")}
 }
 </%def>
 ##
 ## Keys and values from number `first` on begin to come into `slot`.
-<%def name="fetched_keys(tile, head, value_head)">
-<% pitch, value_pitch = tile.pitch(head), tile.pitch(value_head) %>
-    ${lib.fetch(tile, f"k_tile + slot * {tile.others * pitch}", "k_from", "strides.s5", "first",
-        "keys", tile.others, head, pitch)}
-    ${lib.fetch(tile, f"v_tile + slot * {tile.others * value_pitch}", "v_from", "strides.s8",
+<%def name="fetched_keys(ctype, tile, head, value_head)">
+<%
+    run = 4 if ctype == "float" else 8
+    pitch, value_pitch = tile.pitch(head, run), tile.pitch(value_head, run)
+%>
+    ${lib.fetch(run, tile, f"k_tile + slot * {tile.others * pitch}", "k_from", "strides.s5",
+        "first", "keys", tile.others, head, pitch)}
+    ${lib.fetch(run, tile, f"v_tile + slot * {tile.others * value_pitch}", "v_from", "strides.s8",
         "first", "keys", tile.others, value_head, value_pitch)}
     copies_end();
 </%def>
 ##
 ## Rows of q and gy from number `first` on begin to come into `slot`, with what is known of them;
 ## behind the last those of the next head.
-<%def name="fetched_rows(tile, head, value_head)">
-<% pitch, value_pitch = tile.pitch(head), tile.pitch(value_head) %>
+<%def name="fetched_rows(ctype, tile, head, value_head)">
+<%
+    run = 4 if ctype == "float" else 8
+    pitch, value_pitch = tile.pitch(head, run), tile.pitch(value_head, run)
+%>
     if (turn < sharing) {
-        ${lib.fetch(tile, f"q_tile + slot * {tile.others * pitch}", "q_from", "strides.s2", "first",
-            "rows", tile.others, head, pitch)}
-        ${lib.fetch(tile, f"gy_tile + slot * {tile.others * value_pitch}", "gy_from",
+        ${lib.fetch(run, tile, f"q_tile + slot * {tile.others * pitch}", "q_from", "strides.s2",
+            "first", "rows", tile.others, head, pitch)}
+        ${lib.fetch(run, tile, f"gy_tile + slot * {tile.others * value_pitch}", "gy_from",
             "strides.sb", "first", "rows", tile.others, value_head, value_pitch)}
         for (int i = self; i < ${tile.others}; i += ${tile.items}) {
             copy_word(lse_tile + slot * ${tile.others} + i, lse + first + i, first + i < rows);
