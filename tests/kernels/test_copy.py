@@ -13,7 +13,7 @@ from clnet.device import HostScalar, device
 from clnet.kernels import streaming
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.moving.copy import arange, copy, fill
-from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, gpu_shaped, on_device, poisoned, run
 
 copy_module = import_module("clnet.kernels.moving.copy")
 repeat_module = import_module("clnet.kernels.moving.repeat")
@@ -51,6 +51,26 @@ def test_copy_of_a_permuted_array_is_numpys(shape, axes, shaped):
     expected = values.transpose(axes)
     y = poisoned(expected.shape)
     run(copy(shaped(device()), y, permuted(on_device(values), axes)))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "pairs"),
+    [
+        ((3, 70, 66), (0, 2, 1), True),
+        ((2, 6, 8, 9), (0, 2, 3, 1), True),
+        ((2, 7, 10), (0, 2, 1), False),
+        ((2, 10, 7), (0, 2, 1), False),
+    ],
+    ids=str,
+)
+def test_16_bits_are_turned_over_in_pairs(shape, axes, pairs):
+    values = RNG.normal(size=shape).astype(np.float16)
+    expected = values.transpose(axes)
+    y = on_device(np.full(expected.shape, np.nan, np.float16))
+    launches = copy(gpu_shaped(device()), y, permuted(on_device(values), axes))
+    assert (launches[0].kernel.name == "copy_pairs") == pairs
+    run(launches)
     np.testing.assert_array_equal(y.numpy(), expected)
 
 

@@ -25,6 +25,7 @@ from clnet.kernels.index.gather import (
 )
 from clnet.kernels.index.order import sort_lines
 from clnet.kernels.index.sort import sort
+from clnet.kernels.moving import copy_pairs
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
 from clnet.kernels.moving.repeat import repeat
@@ -41,6 +42,7 @@ from .harness import (
     normal,
     output,
     run,
+    transposed,
 )
 
 check_module = import_module("clnet.kernels.reduce.check")
@@ -52,6 +54,7 @@ sort_module = import_module("clnet.kernels.index.sort")
 MODULES = (
     check_module,
     copy_module,
+    copy_pairs,
     gather,
     order_module,
     place_module,
@@ -71,6 +74,12 @@ def copies(target: Target) -> None:
             y = output(shape, dtype)
             run(copy(target, y, stored.view(shape, strides)))
             near(y, x.transpose(order).astype(dtype))
+    grouped = replace(target, traits=replace(target.traits, max_group_size=256))
+    for shape in ((2, 6, 70), (1, 66, 4), (5, 6)):
+        x = normal(*shape).astype(np.float16)
+        y = output((*shape[:-2], *shape[:-3:-1]), np.float16)
+        run(copy(grouped, y, transposed(given(x, before=2))))
+        near(y, x.swapaxes(-1, -2))
     x, wide = normal(5, 40), np.zeros((5, 43), np.float32)
     y = given(wide)
     run(copy(target, y.view((5, 40), (43, 1), 2), given(x)))

@@ -165,7 +165,11 @@ def _filters(
     """Launches, and ``(groups * rows, taps, channels)``, dense, zeros beyond the filters."""
     shape = (g.groups, g.ocg, g.icg, g.kh, g.kw)
     rows, given = (shape[axis] for axis in axes)
-    channels = round_up(given, _RUN_BYTES // weight.dtype.itemsize)
+    run = _RUN_BYTES // weight.dtype.itemsize
+    channels = round_up(given, run)
+    if axes == _FORWARD and g.taps == 1 and channels == given and weight.offset % run == 0:
+        packed = (g.groups * rows, 1, given)
+        return [], weight.view(packed, contiguous_strides(packed))
     made = Array.scratch(memory, (g.groups * rows, g.taps, channels), weight.dtype)
     row = g.taps * channels
     strides = [rows * row, row, row, g.kw * channels, channels]

@@ -13,6 +13,7 @@ from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, streams
+from .copy_pairs import in_pairs, turned_pairs
 from .place import place
 from .repeat import repeat, repeats
 
@@ -196,6 +197,10 @@ def _transposed(
         ),
     )
     count = y.size // (rows * columns)
+    steps = [s[d] for s in (y_strides, x_strides) for d in others]
+    even = (rows, columns, y_strides[axis], x_strides[last], *steps)
+    if in_pairs(target.traits, y, x, even):
+        return turned_pairs(y, x, args, ndim, rows, columns, count)
     if in_groups(target.traits):
         blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
         params = joined(params, by_name("tile group_rows", _GPU_TILE, _GPU_ROWS))
