@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from ..device import Device, device
 from ..kernels.conv import Algorithm, ConvGeometry, Direction, choose, fits
-from ..values.dtypes import float32
 from . import conv_blocked
 from .bound_launches import placed, replaying
-from .conv_layers import GROUPS, Layer
+from .conv_layers import GROUPS, PRECISIONS, Layer
 from .peer import Peer, peer_on
 from .timing import seconds
 from .workload import check_counts, selected
@@ -120,14 +119,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(heads + (f" {'torch ms':>9} {'GFLOP/s':>8} {'ratio':>6}" if peer else ""))
     results: list[Result] = []
     for name, geometry in layers.items():
-        layer = Layer(geometry, where)
+        layer = Layer(geometry, where, options.precision)
+        dtype = PRECISIONS[options.precision]
         for direction in Direction:
-            algorithm = (
-                choose(where.target, geometry, direction, float32)
-                if options.algorithm is None
-                else Algorithm(options.algorithm)
-            )
-            if fits(where.target, geometry, direction, float32, algorithm):
+            if options.precision != "float32":
+                algorithm = Algorithm.MATRIX
+            elif options.algorithm is None:
+                algorithm = choose(where.target, geometry, direction, dtype)
+            else:
+                algorithm = Algorithm(options.algorithm)
+            if fits(where.target, geometry, direction, dtype, algorithm):
                 result = measure(name, layer, direction, algorithm, options.rounds, peer)
                 results.append(result)
                 print(result.json(where) if options.json else result.row(), flush=True)
@@ -147,6 +148,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, metavar="N", help="images, instead of a layer's own")
     ways = [a.value for a in Algorithm]
     parser.add_argument("--algorithm", choices=ways, help="instead of the one chosen")
+    precision = "all but float32: on matrix units, channels last on both sides"
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help=precision)
     parser.add_argument("--json", action="store_true", help="one JSON line for each result")
     parser.add_argument(
         "--layout", choices=("plain", "blocked"), default="plain", help="of activations"

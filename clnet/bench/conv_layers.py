@@ -16,6 +16,7 @@ from ..kernels.conv import (
     conv_input_grad,
     conv_weight_grad,
 )
+from ..values.dtypes import bfloat16, float16, float32
 from ..values.lazy import lazy
 from ..values.shapes import window_size
 from .peer import Peer
@@ -64,16 +65,23 @@ GROUPS = {"networks": LAYERS, "resnet-50": RESNET_50}
 """What ``--layers`` names: layers of several networks, and those of ResNet-50's four stages."""
 
 
+PRECISIONS = {"float32": float32, "tf32": float32, "float16": float16, "bfloat16": bfloat16}
+"""What layers are computed in. All but ``float32`` take matrix units and dense channels."""
+_DEVIATIONS = {"float32": 1e-6}
+_ROUNDED = 1e-4
+
+
 class Layer:
     """A convolution with random operands: its launches, its checks and PyTorch's side.
 
     Args:
         geometry: the sizes.
         where: the device.
+        precision: one of :data:`PRECISIONS`.
     """
 
-    def __init__(self, geometry: ConvGeometry, where: Device) -> None:
-        self.geometry, self.where = geometry, where
+    def __init__(self, geometry: ConvGeometry, where: Device, precision: str = "float32") -> None:
+        self.geometry, self.where, self.precision = geometry, where, precision
         g = geometry
         rng = np.random.default_rng(0)
         shapes = ((g.n, g.ic, g.h, g.w), (g.oc, g.icg, g.kh, g.kw), (g.n, g.oc, g.oh, g.ow))
@@ -82,18 +90,32 @@ class Layer:
     def launches(self, direction: Direction, algorithm: Algorithm) -> tuple[Array, list[Launch]]:
         """The poisoned output of a direction, and what computes it."""
         target, g = self.where.target, self.geometry
-        x, weight, gy = (Array.from_numpy(v, self.where) for v in (self.x, self.weight, self.gy))
+        x, gy = self._images(self.x), self._images(self.gy)
+        weight = self._array(self.weight)
         like = {
             Direction.FORWARD: self.gy,
             Direction.INPUT_GRAD: self.x,
             Direction.WEIGHT_GRAD: self.weight,
         }[direction]
-        out = Array.from_numpy(np.full_like(like, np.nan), self.where)
+        nothing = np.full_like(like, np.nan)
+        weights = direction is Direction.WEIGHT_GRAD
+        out = self._array(nothing) if weights else self._images(nothing)
         if direction is Direction.FORWARD:
             return out, conv_forward(target, out, x, weight, g, algorithm=algorithm)
         if direction is Direction.INPUT_GRAD:
             return out, conv_input_grad(target, out, gy, weight, g, algorithm=algorithm)
         return out, conv_weight_grad(target, out, gy, x, g, algorithm=algorithm)
+
+    def _array(self, values: np.ndarray) -> Array:
+        return Array.from_numpy(values.astype(PRECISIONS[self.precision].numpy), self.where)
+
+    def _images(self, values: np.ndarray) -> Array:
+        """As they lie in this precision."""
+        if self.precision == "float32":
+            return self._array(values)
+        last = self._array(np.ascontiguousarray(values.transpose(0, 2, 3, 1)))
+        order = (0, 3, 1, 2)
+        return last.view(values.shape, tuple(last.strides[axis] for axis in order))
 
     def check(self, direction: Direction, out: np.ndarray) -> None:
         """Compare ``out`` with float64.
@@ -111,7 +133,7 @@ class Layer:
         }[direction]
         got = float(np.vdot(out.astype(np.float64), other.astype(np.float64)))
         scale = float(np.linalg.norm(out) * np.linalg.norm(other))
-        if not abs(got - self._form) <= 1e-6 * scale:
+        if not abs(got - self._form) <= _DEVIATIONS.get(self.precision, _ROUNDED) * scale:
             raise ArithmeticError(
                 f"{direction.value}: deviates from float64; got {got}, expected {self._form}"
             )
@@ -138,9 +160,13 @@ class Layer:
         """PyTorch's side of a direction."""
         g = self.geometry
         torch = peer.torch
-        order = torch.channels_last if channels_last else torch.contiguous_format
+        last = channels_last or self.precision != "float32"
+        order = torch.channels_last if last else torch.contiguous_format
+        torch.backends.cudnn.allow_tf32 = self.precision == "tf32"
+        kind = getattr(torch, PRECISIONS[self.precision].name)
         x, weight, gy = (
-            peer.tensor(v).contiguous(memory_format=order) for v in (self.x, self.weight, self.gy)
+            peer.tensor(v).to(kind).contiguous(memory_format=order)
+            for v in (self.x, self.weight, self.gy)
         )
         window = ([g.sh, g.sw], [g.ph, g.pw], [g.dh, g.dw])
         if direction is Direction.FORWARD:
