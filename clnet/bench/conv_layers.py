@@ -131,7 +131,8 @@ class Layer:
             Direction.INPUT_GRAD: self.x,
             Direction.WEIGHT_GRAD: self.weight,
         }[direction]
-        got = float(np.vdot(out.astype(np.float64), other.astype(np.float64)))
+        out = out.astype(np.float64)  # norms of 16 bits would overflow
+        got = float(np.vdot(out, other.astype(np.float64)))
         scale = float(np.linalg.norm(out) * np.linalg.norm(other))
         if not abs(got - self._form) <= _DEVIATIONS.get(self.precision, _ROUNDED) * scale:
             raise ArithmeticError(

@@ -8,10 +8,14 @@ import re
 import pytest
 
 from clnet.bench import attention, bandwidth, beside_tinygrad, conv, gemm, profiler, start, step
+from clnet.bench.conv_layers import GROUPS
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
+from clnet.device import Target, device
 from clnet.errors import ArgumentError
+from clnet.kernels.conv import ConvGeometry
+from tests.kernels.test_gemm_matrix import units_of
 
 pytestmark = pytest.mark.device
 
@@ -127,6 +131,17 @@ def test_conv_takes_a_network_and_a_batch(capsys):
         assert row["gflops"] == pytest.approx(4 * 49 * 512 * 2048 / row["seconds"] / 1e9)
     with pytest.raises(ArgumentError, match=r"--batch is 1 or more; got --batch=0"):
         conv.main(["--batch", "0"])
+
+
+def test_conv_on_matrix_units(capsys, monkeypatch):
+    here = device()
+    monkeypatch.setattr(here, "target", Target(units_of(here.traits), here.target.workspace_limit))
+    tiny = {"3x3 16-16 @8": ConvGeometry(1, 16, 8, 8, 16, 3, 3, 8, 8, ph=1, pw=1)}
+    monkeypatch.setitem(GROUPS, "resnet-50", tiny)
+    options = ["--layers", "resnet-50", "--rounds", "1", "--against", "nothing", "--json"]
+    assert main(["bench", "conv", *options, "--precision", "float16"]) == 0
+    rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [row["algorithm"] for row in rows] == ["matrix"] * 3
 
 
 @pytest.mark.parametrize("layout", ["plain", "blocked"])
