@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -51,6 +50,9 @@ _SHAPES = {
     2: "(n, c, h, w) or (c, h, w)",
     3: "(n, c, d, h, w) or (c, d, h, w)",
 }
+
+_LARGEST = 3.4028234663852886e38
+"""The largest float; exponents of norms beyond it are as good as infinite."""
 
 
 class WindowMax(Function):
@@ -298,7 +300,7 @@ def lp_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
-    if math.isinf(norm_type):
+    if abs(norm_type) > _LARGEST:
         largest = max_pool1d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool1d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
@@ -325,7 +327,7 @@ def lp_pool2d(
     Returns:
         ``(n, c, oh, ow)``.
     """
-    if math.isinf(norm_type):
+    if abs(norm_type) > _LARGEST:
         largest = max_pool2d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool2d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
@@ -341,7 +343,7 @@ def lp_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
-    if math.isinf(norm_type):
+    if abs(norm_type) > _LARGEST:
         largest = max_pool3d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool3d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)

@@ -87,3 +87,9 @@ def test_logits_of_certain_events_lie_a_step_inside(dtype):
     np.testing.assert_allclose(logits.numpy(), [-far, far], rtol=1e-5)
     found = clnet.distributions.Categorical(probs).logits
     np.testing.assert_allclose(found.numpy()[0], np.log(step), rtol=1e-6)
+
+
+def test_exponents_of_pooled_norms_beyond_the_range_of_floats():
+    x = clnet.tensor([[[1.0, -3.0, 0.5, 0.25]]])
+    assert clnet.nn.functional.lp_pool1d(x, 1e300, 2).tolist() == [[[3, 0.5]]]
+    assert clnet.nn.functional.lp_pool1d(x, -1e39, 2).tolist() == [[[1, 0.25]]]
