@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..errors import DistributedError as DistError  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
-from ..nn.parallel import tensor_parallel
+from ..nn.parallel import pipeline, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
 from ..ranks.membership import *
@@ -71,5 +71,8 @@ tensor = _submodule(
     ),
 )
 _tensor = tensor
+pipelining = _submodule(
+    "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
+)
 optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
 nn = _submodule("nn", all_reduce=differentiable.all_reduce, functional=differentiable)

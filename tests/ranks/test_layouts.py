@@ -19,11 +19,18 @@ def test_what_is_divided_computes_what_the_whole_does():
     assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
 
 
+def test_stages_compute_what_the_whole_does():
+    """Both schedules, eager and compiled, in the same bits; losses of one process."""
+    first, second = passed(2, "stages")
+    assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
+
+
 def test_they_have_pytorchs_names():
     for module, name in (
         ("distributed.tensor", "DTensor"),
         ("distributed.tensor", "Shard"),
         ("distributed.tensor.parallel", "parallelize_module"),
+        ("distributed.pipelining", "Schedule1F1B"),
         ("distributed.optim", "ZeroRedundancyOptimizer"),
         ("distributed.device_mesh", "init_device_mesh"),
     ):
