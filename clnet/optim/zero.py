@@ -13,6 +13,7 @@ from ..ranks.membership import group_of, root_of
 from ..ranks.message import gather_object
 from ..tensor import Tensor
 from ..values import mode
+from ..values.containers import ByPosition
 from .optimizer import Group, Optimizer
 
 __all__ = ["ZeroRedundancyOptimizer"]
@@ -161,10 +162,13 @@ class ZeroRedundancyOptimizer(Optimizer):
                 remedy="Call consolidate_state_dict(to=0) on all ranks, then state_dict() on that",
             )
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        first = 0
         for group, own in zip(groups, self.param_groups, strict=True):
             group["num_params"] = len(own["params"])
+            group["params"] = list(range(first, first + len(own["params"])))
+            first += len(own["params"])
         order = sorted(self._whole.items(), key=lambda item: int(item[0]))
-        return {"param_groups": groups, "state": dict(order)}
+        return {"param_groups": groups, "state": ByPosition(order)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a whole state, of which each rank takes its part.
@@ -177,14 +181,15 @@ class ZeroRedundancyOptimizer(Optimizer):
         """
         groups = self._checked_groups(state)
         for own, settings in zip(self.param_groups, groups, strict=True):
-            own.update({k: v for k, v in settings.items() if k != "num_params"})
+            own.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
         if self.optim is None:
             return
         place = {id(p): k for k, p in enumerate(_all(self))}
         own_state = [state["state"][str(place[id(p)])] for p in _all(self.optim)]
         parts: list[Group] = []
         for k, part in zip(self._places, self.optim.param_groups, strict=True):
-            parts.append({**groups[k], "num_params": len(part["params"])})
+            given = {name: v for name, v in groups[k].items() if name != "params"}
+            parts.append({**given, "num_params": len(part["params"])})
         mine = {str(k): entry for k, entry in enumerate(own_state)}
         self.optim.load_state_dict({"param_groups": parts, "state": mine})
 
