@@ -128,3 +128,19 @@ def test_every_floating_dtype_is_looked_at(dtype):
     x = clnet.tensor([0.0, 1.0]).to(dtype)
     with clnet.autograd.detect_anomaly(forward=True), pytest.raises(DataDomainError, match="div"):
         x / x
+
+
+def test_forward_is_looked_at_where_gradients_are_not():
+    x = clnet.tensor([-1.0])
+    looking = clnet.autograd.detect_anomaly(check_nan=False, forward=True)
+    with looking, pytest.raises(DataDomainError, match="log"):
+        x.log()
+
+
+def test_what_an_op_overwrites_is_looked_at():
+    x = clnet.tensor([-1.0, float("nan"), 1.0])
+    with clnet.autograd.detect_anomaly(forward=True):
+        x.log_()  # there was one before
+        with pytest.raises(DataDomainError, match="log"):
+            clnet.tensor([-1.0]).log_()
+        clnet.ones(3).add_(x)  # it was given

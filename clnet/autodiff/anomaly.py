@@ -39,7 +39,7 @@ class Anomaly:
     """What looks at ops.
 
     Args:
-        check_nan: whether gradients are looked at; else only lines are kept.
+        check_nan: whether gradients are looked at; else lines are kept, and ``forward`` holds.
         forward: whether a NaN that an op makes in forward is an error at once.
     """
 
@@ -48,21 +48,44 @@ class Anomaly:
         self._forward = forward
         self._first: _Met | None = None
 
-    def look(self, function: Any, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    def look_before(self, function: Any, inputs: tuple[Array, ...]) -> tuple[int, ...]:
+        """Places of the operands that hold no NaN, of an op that overwrites one; else ()."""
+        if not function.mutates or not (self.check_nan or self._forward):
+            return ()
+        return tuple(k for k, x in enumerate(inputs) if not _has_nan(x))
+
+    def look(
+        self,
+        function: Any,
+        inputs: tuple[Array, ...],
+        outputs: tuple[Array, ...],
+        clean: tuple[int, ...],
+    ) -> None:
         """Look at what an op made.
+
+        Args:
+            function: the op.
+            inputs: its arrays.
+            outputs: what it made.
+            clean: what :meth:`look_before` said.
 
         Raises:
             DataDomainError: if it made a NaN of operands without one, and that is asked for.
         """
         now = mode.current()
         wanted = self._forward and now.phase == "forward"
-        if not self.check_nan or not inputs or (self._first is not None and not wanted):
+        if not (self.check_nan or wanted) or not inputs:
             return
-        place = next((k for k, y in enumerate(outputs) if _has_nan(y)), None)
+        if self._first is not None and not wanted:
+            return
+        made_of = (*outputs, *(inputs[k] for k in function.mutates if k in clean))
+        place = next((k for k, y in enumerate(made_of) if _has_nan(y)), None)
         if place is None:
             return
-        kept = [x for k, x in enumerate(inputs) if k not in function.mutates]
-        made = not any(map(_has_nan, kept))
+        if function.mutates:
+            made = all(k in clean for k in range(len(inputs)) if k not in function.mutates)
+        else:
+            made = not any(map(_has_nan, inputs))
         line = users_line()
         if self._first is None:
             self._first = _Met(function.name, made, now.module_path, now.phase, line)
@@ -71,7 +94,7 @@ class Anomaly:
                 function.name,
                 "it makes a NaN of operands without one",
                 output=place,
-                shape=outputs[place].shape,
+                shape=made_of[place].shape,
                 line=line or "unknown",
             )
             error.module = now.module_path or None
@@ -136,7 +159,7 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
     in place of 4.6 eager and of 0.4 compiled.
 
     Args:
-        check_nan: False: no gradient is looked at; errors of ``backward`` have no line of forward.
+        check_nan: False: no gradient is looked at.
         forward: a NaN that an op makes in forward of operands without one is an error at once, a
             :class:`~clnet.errors.DataDomainError`; PyTorch has no such thing.
 

@@ -59,6 +59,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read, run, and write or print."""
     labels = _labels(arguments.labels)
+    if arguments.top < 1:
+        raise ArgumentError("run", "top is 1 or more", top=arguments.top)
     if arguments.repeat < 1:
         raise ArgumentError("run", "repeat is 1 or more", repeat=arguments.repeat)
     with mode.using(device=device(arguments.device)), no_grad():

@@ -127,7 +127,11 @@ class ZeroRedundancyOptimizer(Optimizer):
             self.optim.settle()
 
     def _tell_settings(self) -> None:
-        """The settings that a scheduler changes are those of the part, too."""
+        """The settings that a scheduler changes are those of the part, too.
+
+        What was collected before this step is not the state any more.
+        """
+        self._whole = None
         if self.optim is None:
             return
         for place, part in zip(self._places, self.optim.param_groups, strict=True):
@@ -153,7 +157,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         """Of an optimiser that has it whole: it goes on with any number of ranks, or without.
 
         Raises:
-            CheckpointError: before :meth:`consolidate_state_dict`, or on another rank.
+            CheckpointError: before :meth:`consolidate_state_dict`, after a further step, or on
+                another rank.
         """
         if self._whole is None:
             raise CheckpointError(
@@ -179,7 +184,17 @@ class ZeroRedundancyOptimizer(Optimizer):
         Raises:
             CheckpointError: if it does not fit.
         """
-        groups = self._checked_groups(state)
+        groups = [  # whose parameters are told by number
+            {k: v for k, v in group.items() if k != "params"}
+            for group in self._checked_groups(state)
+        ]
+        wanted = [str(k) for k in range(len(_all(self)))]
+        if missing := [k for k in wanted if k not in state["state"]]:
+            raise CheckpointError(
+                type(self).__name__,
+                "the state has an entry of each parameter, by its number as a text",
+                missing=missing,
+            )
         for own, settings in zip(self.param_groups, groups, strict=True):
             own.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
         if self.optim is None:

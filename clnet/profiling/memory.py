@@ -25,8 +25,9 @@ from ..device import (
     users_line,
 )
 from ..device import device as open_device
-from ..errors import ClnetError
+from ..errors import ArgumentError, ClnetError
 from ..nn import Module, Parameter
+from ..nn.parameter import UninitializedTensorMixin
 from ..tensor import Tensor
 
 _ROWS = 12
@@ -80,7 +81,14 @@ class MemorySnapshot:
 
         Args:
             earlier: a snapshot of the same device.
+
+        Raises:
+            ArgumentError: if it is of another.
         """
+        if not isinstance(earlier, MemorySnapshot) or earlier.device != self.device:
+            given = getattr(earlier, "device", type(earlier).__name__)
+            law = "the other is a snapshot of the same device"
+            raise ArgumentError("MemorySnapshot.since", law, device=self.device, given=given)
         now, then = _sums(self.holders), _sums(earlier.holders)
         rows = [
             _Row(
@@ -216,9 +224,11 @@ def _found(device: Device) -> tuple[dict[int, tuple[str, str]], list[Storage]]:
             if each.device is device and each.arena is None and each.buffer is not None:
                 storages.append(each)
         elif issubclass(kind, Tensor):
-            tensors.append(each)
+            if _is_made(each):
+                tensors.append(each)
         elif issubclass(kind, Module):
-            modules.append(each)
+            if "_modules" in vars(each):  # else its making was interrupted
+                modules.append(each)
         elif _is_optimiser(each):
             optimisers.append(each)
     names: dict[int, tuple[str, str]] = {}
@@ -246,11 +256,20 @@ def _of_modules(modules: list[Module]) -> Iterator[tuple[Tensor, str, str]]:
             continue
         owner = type(root).__name__
         for path, parameter in root.named_parameters():
+            if not _is_made(parameter):
+                continue
             yield parameter, "parameter", f"{owner}.{path}"
             if parameter.grad is not None:
                 yield parameter.grad, "gradient", f"{owner}.{path}"
         for path, buffer in root.named_buffers():
+            if not _is_made(buffer):
+                continue
             yield buffer, "buffer", f"{owner}.{path}"
+
+
+def _is_made(tensor: Tensor) -> bool:
+    """Not of a lazy layer, which has no shape yet, nor just now in the making in a thread."""
+    return hasattr(tensor, "_requires_grad") and not isinstance(tensor, UninitializedTensorMixin)
 
 
 def _is_optimiser(each: object) -> bool:

@@ -41,6 +41,8 @@ class DeviceMesh:
             raise ArgumentError(
                 "DeviceMesh", "each axis has a name", names=mesh_dim_names, axes=self.mesh.ndim
             )
+        if self.mesh_dim_names and len(set(self.mesh_dim_names)) < self.mesh.ndim:
+            raise ArgumentError("DeviceMesh", "names of axes differ", names=mesh_dim_names)
         self._groups: list[Group | None] = []
         for axis in range(self.mesh.ndim):
             lines = np.moveaxis(self.mesh, axis, -1).reshape(-1, self.mesh.shape[axis])
@@ -123,12 +125,13 @@ def init_device_mesh(
         DistributedError: if the processes are not joined, or are others.
     """
     size = get_world_size()
-    if int(np.prod(mesh_shape)) != size:
+    sizes = (mesh_shape,) if isinstance(mesh_shape, int) else tuple(mesh_shape)
+    if int(np.prod(sizes)) != size or min(sizes, default=1) < 1:
         raise DistributedError(
             "init_device_mesh",
             "the axes' sizes multiply to the number of ranks",
-            mesh_shape=tuple(mesh_shape),
+            mesh_shape=sizes,
             ranks=size,
         )
-    grid = np.arange(size).reshape(tuple(mesh_shape))
+    grid = np.arange(size).reshape(sizes)
     return DeviceMesh(device_type, grid, mesh_dim_names=mesh_dim_names)

@@ -15,7 +15,7 @@ from .hosted import checked_tensor, read_only, writable
 from .membership import group_of, mpi_name, root_of
 from .post import Asked, Message
 from .work import Work
-from .world import Group
+from .world import NUMBERS, Group
 
 __all__ = [
     "P2POp",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # What comes has a number, by which the receiver asks for it: so it needs to know no order.
-_LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("number", "i8")])
+_LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("nbytes", "i8"), ("number", "i8")])
 
 
 def isend(
@@ -47,13 +47,17 @@ def isend(
         tensor: dense.
         dst: the rank in the world; ``group_dst`` is the rank in the group.
         group: None: all.
-        tag: a number that the receiver asks for.
+        tag: a number that the receiver asks for, below 16,384.
 
     Returns:
         A handle; None outside the group.
+
+    Raises:
+        ArgumentError: if the tag is another.
     """
     members = group_of("send", group)
     x = checked_tensor("send", tensor)
+    _check_tag("send", tag)
     if members is None:
         return None
     place = _other("send", members, dst, group_dst)
@@ -61,7 +65,8 @@ def isend(
     number = members.numbered()
 
     def message() -> Message:
-        label = np.array([(x.dtype.name.encode(), x.numel(), number)], _LABEL).view(np.uint8)
+        told = (x.dtype.name.encode(), x.numel(), x.array.nbytes, number)
+        label = np.array([told], _LABEL).view(np.uint8)
         announced = members.direct.Isend(label, place, 2 * tag)
         if x.numel():
             with read_only(x) as (host,):
@@ -91,6 +96,7 @@ def irecv(
     """
     members = group_of("recv", group)
     x = checked_tensor("recv", tensor)
+    _check_tag("recv", tag)
     if members is None:
         return None
     anyone = src is None and group_src is None
@@ -103,6 +109,10 @@ def irecv(
         sender, number = status.source, int(label["number"][0])
         sent = (label["dtype"][0].decode(), int(label["size"][0]))
         if sent != (x.dtype.name, x.numel()):
+            # It is taken all the same: the sender waits, and its number comes again one day.
+            lost = np.empty(int(label["nbytes"][0]), np.uint8)
+            if lost.size:
+                yield Asked(members.direct.Irecv(lost, sender, 2 * number + 1), received=True)
             raise DistributedError(
                 "recv",
                 "the tensor has the dtype and size of what is sent",
@@ -117,6 +127,11 @@ def irecv(
         return members.ranks[sender]
 
     return members.post.begin("recv", message())
+
+
+def _check_tag(name: str, tag: object) -> None:
+    if not isinstance(tag, int) or not 0 <= tag < NUMBERS:
+        raise ArgumentError(name, f"tag is a whole number from 0 to {NUMBERS - 1:,}", tag=tag)
 
 
 def _other(name: str, members: Group, rank: int | None, place: int | None) -> int:

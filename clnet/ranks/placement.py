@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..autodiff.tape import no_grad
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from .differentiable import gathered, own_part, parted, summed
 from .mesh import DeviceMesh
@@ -55,9 +55,17 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """The whole is the sum of what the ranks have."""
+    """The whole is the sum of what the ranks have, or with ``"avg"`` their mean.
+
+    Raises:
+        ArgumentError: if they are joined otherwise.
+    """
 
     reduce_op: str = "sum"
+
+    def __post_init__(self) -> None:
+        if self.reduce_op not in ("sum", "avg"):
+            raise ArgumentError("Partial", 'reduce_op is "sum" or "avg"', reduce_op=self.reduce_op)
 
 
 def placed_otherwise(
@@ -77,9 +85,13 @@ def placed_otherwise(
 
     Raises:
         ArgumentError: if a whole is to become parts of a sum.
+        ShapeError: if there is no such axis.
     """
+    for placement in (source, target):
+        if isinstance(placement, Shard):
+            _axis(placement, x)
     if isinstance(source, Shard) and isinstance(target, Shard):
-        same = source.dim % x.ndim == target.dim % x.ndim
+        same = _axis(source, x) == _axis(target, x)
     else:
         same = source == target
     if same:
@@ -88,10 +100,23 @@ def placed_otherwise(
         raise ArgumentError("redistribute", "it becomes Replicate or Shard", placement=target)
     if isinstance(source, Partial):
         x = summed(x, group)
+        if source.reduce_op == "avg":
+            x = x / group.size()
     elif isinstance(source, Shard):
-        dim = source.dim % x.ndim
+        dim = _axis(source, x)
         x = gathered(x, dim, x.shape[dim] * group.size() if size is None else size, group)
-    return parted(x, target.dim % x.ndim, group) if isinstance(target, Shard) else x
+    return parted(x, _axis(target, x), group) if isinstance(target, Shard) else x
+
+
+def _axis(placement: Shard, x: Tensor) -> int:
+    """The axis that a tensor is divided along, counted from the first.
+
+    Raises:
+        ShapeError: if it has no such axis.
+    """
+    if not -x.ndim <= placement.dim < x.ndim:
+        raise ShapeError("Shard", "the tensor has the axis", dim=placement.dim, shape=x.shape)
+    return placement.dim % x.ndim
 
 
 class DTensor:
@@ -157,7 +182,7 @@ class DTensor:
         placement = _one("DTensor.from_local", device_mesh, placements)
         whole = list(local_tensor.shape)
         if shape is None and isinstance(placement, Shard):
-            whole[placement.dim] *= device_mesh.size()
+            whole[_axis(placement, local_tensor)] *= device_mesh.size()
         return cls(local_tensor, device_mesh, (placement,), whole if shape is None else shape)
 
     def to_local(self) -> Tensor:
@@ -176,20 +201,19 @@ class DTensor:
         """The tensor as it lies otherwise; all ranks call it.
 
         Args:
-            device_mesh: None, or its own.
+            device_mesh: None, or one of the same ranks' group.
             placements: how it shall lie.
 
         Raises:
             ArgumentError: if it cannot.
         """
-        if device_mesh not in (None, self.device_mesh):
+        own = self.device_mesh.get_group()
+        if device_mesh is not None and device_mesh.get_group() is not own:
             raise ArgumentError("DTensor.redistribute", "it stays on its mesh", mesh=device_mesh)
         target = _one("DTensor.redistribute", self.device_mesh, placements)
         (source,) = self.placements
         size = self.shape[source.dim] if isinstance(source, Shard) else None
-        local = placed_otherwise(
-            self._local, source, target, self.device_mesh.get_group(), size=size
-        )
+        local = placed_otherwise(self._local, source, target, own, size=size)
         return DTensor(local, self.device_mesh, (target,), self.shape)
 
 
@@ -221,12 +245,14 @@ def distribute_tensor(
     placement = _one("distribute_tensor", device_mesh, placements)
     if isinstance(placement, Partial):
         raise ArgumentError("distribute_tensor", "it is Replicate or Shard", placement=placement)
+    if isinstance(placement, Shard):
+        _axis(placement, tensor)
     group = device_mesh.get_group()
     with no_grad():
         whole = tensor.detach().contiguous().clone()
         broadcast(whole, group=group, group_src=0)
         if isinstance(placement, Shard):
-            dim = placement.dim % whole.ndim
+            dim = _axis(placement, whole)
             whole, placement = own_part(whole, dim, group).contiguous().clone(), Shard(dim)
     whole.requires_grad_(tensor.requires_grad)
     return DTensor(whole, device_mesh, (placement,), tensor.shape)

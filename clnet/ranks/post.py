@@ -63,9 +63,9 @@ class _UnderWay:
 
     def go_on(self) -> bool:
         """Whether something has happened; at the end it tells the handle."""
-        if self.asked is not None and not self.asked.done():
-            return False
         try:
+            if self.asked is not None and not self.asked.done():
+                return False
             self.asked = next(self.message)
         except StopIteration as end:
             self.work.settle(end.value)

@@ -49,10 +49,12 @@ class Exchange:
         """Wait for it."""
         work, self._work = self._work, None
         visits, self._visits = self._visits, []
-        if work is not None:
-            work.wait()
-        for visit in visits:
-            visit.end()
+        try:
+            if work is not None:
+                work.wait()
+        finally:
+            for visit in visits:
+                visit.end()
 
     def settle(self) -> None:
         """Wait for what was begun before: it may need the device's lock."""

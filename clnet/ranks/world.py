@@ -25,7 +25,7 @@ from ..errors import DeviceError, DistributedError
 from .post import EAGER_SECONDS, PAUSE_SECONDS, Post, no_answer
 from .work import Runner
 
-__all__ = ["Group", "World", "load_mpi"]
+__all__ = ["NUMBERS", "Group", "World", "load_mpi"]
 
 _HEADER = np.dtype(
     [
@@ -38,7 +38,7 @@ _HEADER = np.dtype(
     ]
 )
 # MPI promises tags below 32768; an odd one for each of so many messages at a time.
-_NUMBERS = 2**14
+NUMBERS = 2**14
 _LEAVING = b"(ended)"
 _DEFAULT_SECONDS = 1800.0
 # So long mpirun needs to pass on what a rank has written: after an abort it may not.
@@ -123,6 +123,18 @@ class Group:
         self.lost: list[Any] = []
         self._numbers = count()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
+        """Itself: copies of layers exchange with the same ranks."""
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise DistributedError(
+            "pickle",
+            "a group of processes is no data",
+            group=self,
+            remedy="Save a state_dict, or full_state_dict of what is divided among ranks",
+        )
+
     def __repr__(self) -> str:
         return f"<ProcessGroup of ranks {list(self.ranks)}>"
 
@@ -136,7 +148,7 @@ class Group:
 
     def numbered(self) -> int:
         """A number for the next message."""
-        return next(self._numbers) % _NUMBERS
+        return next(self._numbers) % NUMBERS
 
     def meet(self, job: Callable[[], Any], *, begin: bool = False) -> Any:
         """Do a collective exchange after those that were begun before, or begin it.

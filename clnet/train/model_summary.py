@@ -219,6 +219,8 @@ def _first(output: Any) -> Tensor:
     if isinstance(output, Tensor):
         return output
     inside: Any = output.values() if isinstance(output, dict) else output
+    if isinstance(inside, str | bytes):  # of which each element is one again
+        return zeros(0)
     try:
         return next(t for t in map(_first, inside) if t.ndim or t.numel())
     except (StopIteration, TypeError):

@@ -76,6 +76,7 @@ def test_what_no_file_gives_is_drawn(path, pair, capsys):
     assert main(["run", str(pair), "--draw", "--size", "length=5"]) == 0
     assert "float32 (2, 5, 4)" in capsys.readouterr().out
     assert main(["run", str(path), "--draw", "--repeat", "0"]) == 1
+    assert main(["run", str(path), "--draw", "--top", "0"]) == 1
 
 
 @pytest.mark.device

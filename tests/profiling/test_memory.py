@@ -9,6 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn, optim
+from clnet.errors import ArgumentError
 
 pytestmark = pytest.mark.device
 
@@ -73,3 +74,22 @@ def test_a_summary_is_a_table_without_size_classes_if_asked():
     assert "in use    free" in clnet.memory_summary()
     assert "in use    free" not in clnet.memory_summary(abbreviated=True)
     assert f"memory of {x.device}" in clnet.cuda.memory_summary(x.device)
+
+
+def test_what_is_not_made_yet_is_passed_over():
+    class Interrupted(nn.Module):
+        def __init__(self):
+            kept.append(self)
+            raise RuntimeError
+
+    kept = [nn.LazyLinear(3), clnet.Tensor.__new__(clnet.Tensor)]
+    with pytest.raises(RuntimeError):
+        Interrupted()
+    assert clnet.memory_snapshot().holders
+    kept.clear()
+
+
+def test_snapshots_of_two_devices_are_not_compared():
+    found = clnet.memory_snapshot()
+    with pytest.raises(ArgumentError, match="of the same device"):
+        found.since(clnet.memory_snapshot(clnet.device().split(2)[0]))

@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import distributed as dist
-from clnet.errors import DistributedError, DtypeError, ShapeError, TraceError
+from clnet.errors import ArgumentError, DistributedError, DtypeError, ShapeError, TraceError
 
 
 def main() -> None:
@@ -151,6 +151,14 @@ def sent(rank: int, size: int) -> None:
     elif rank == 1:
         with pytest.raises(DistributedError, match=r"sent=\('float32', 3\)"):
             dist.recv(clnet.zeros(2), 0)
+    if rank == 0:  # so many that it waits until they are taken
+        dist.send(clnet.ones(300_000), 1)
+    elif rank == 1:
+        with pytest.raises(DistributedError, match=r"sent=\('float32', 300000\)"):
+            dist.recv(clnet.zeros(2), 0)
+    for tag in (-1, 2**31, "a"):
+        with pytest.raises(ArgumentError, match="tag is a whole number"):
+            dist.send(clnet.ones(1), dst=after, tag=tag)  # pyright: ignore[reportArgumentType]
     with pytest.raises(DistributedError, match="not to itself"):
         dist.send(clnet.ones(1), dst=rank)
     out_of_order(rank)

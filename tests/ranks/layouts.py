@@ -5,6 +5,7 @@ Run by ``mpirun`` with 2 ranks or more; prints the bits of losses.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ import clnet
 from clnet import distributed as dist
 from clnet import nn, optim
 from clnet.compile.passes import KEEPING_BITS
-from clnet.errors import ArgumentError, CheckpointError, DistributedError
+from clnet.errors import ArgumentError, CheckpointError, DistributedError, ShapeError
 from clnet.models import GPT, resnet20
 from clnet.nn.parallel.tensor_parallel import (
     ColwiseParallel,
@@ -41,6 +42,7 @@ def main() -> None:
     meshes(mesh)
     tensors(mesh)
     found = [dense(mesh), convolutions(mesh), residual(mesh), language(mesh), hybrid(mesh)]
+    copied_and_alone(mesh)
     divided_state(mesh)
     refused(mesh)
     same_everywhere(repr(found))
@@ -87,6 +89,16 @@ def tensors(mesh: dist.DeviceMesh) -> None:
         spread.redistribute(placements=[Partial()])
     with pytest.raises(ArgumentError, match="a mesh of one axis has one placement"):
         distribute_tensor(whole, mesh, [Replicate(), Replicate()])
+    mean = DTensor.from_local(whole + rank, mesh, [Partial("avg")]).full_tensor()
+    assert mean.tolist() == (whole + (size - 1) / 2).tolist()
+    with pytest.raises(ArgumentError, match='reduce_op is "sum" or "avg"'):
+        Partial("max")
+    for x, dim in ((whole, 5), (whole[0, 0], 0)):
+        with pytest.raises(ShapeError, match="the tensor has the axis"):
+            distribute_tensor(x, mesh, [Shard(dim)])
+    grid = dist.init_device_mesh("cpu", (1, size), mesh_dim_names=("dp", "tp"))
+    spread = distribute_tensor(whole, grid["tp"], [Shard(0)])
+    assert spread.redistribute(grid["tp"], [Replicate()]).to_local().tolist() == whole.tolist()
 
 
 def losses(
@@ -280,9 +292,15 @@ def divided_state(mesh: dist.DeviceMesh) -> None:
             mine = state["state"][name]
             assert mine["step"] == entry["step"] == 6
             assert mine["exp_avg"].tolist() == entry["exp_avg"].tolist()
+    losses(made[1][0], lambda: made[1][0](x).square().mean(), optimizer=kept, number=1)
+    with pytest.raises(CheckpointError, match="consolidate_state_dict"):
+        kept.state_dict()  # it would be that of before the step
     # Whole state goes on in parts.
     model, adam = made[2]
     again = ZeroRedundancyOptimizer(model.parameters(), optim.AdamW, lr=1.0)
+    few = {**whole, "state": {f"{k}!": v for k, v in whole["state"].items()}}
+    with pytest.raises(CheckpointError, match="an entry of each parameter"):
+        again.load_state_dict(few)
     again.load_state_dict(whole)
     for m, o in ((model, again), made[0]):
         losses(m, lambda m=m: m(x).square().mean(), optimizer=o, number=1)
@@ -290,7 +308,35 @@ def divided_state(mesh: dist.DeviceMesh) -> None:
     assert ends[0] == ends[1]
 
 
+def copied_and_alone(mesh: dist.DeviceMesh) -> None:
+    """A deep copy computes with its own parameters; an image needs no batch."""
+    x = drawn(4, 5, 5)
+    for style in (
+        ColwiseParallel(output_layouts=Replicate()),
+        RowwiseParallel(input_layouts=Replicate()),
+    ):
+        clnet.manual_seed(1)
+        layer = nn.Conv2d(4, 6, 3)
+        whole = layer(x)
+        parallelize_module(layer, mesh, style)
+        assert clnet.allclose(layer(x), whole, atol=1e-5)
+        twin = copy.deepcopy(layer)
+        for p in twin.parameters():
+            p.detach().zero_()
+        assert (twin(x) == 0).all()
+        assert clnet.allclose(layer(x), whole, atol=1e-5)
+        with pytest.raises(ArgumentError, match="a layer is divided once"):
+            parallelize_module(layer, mesh, style)
+
+
 def refused(mesh: dist.DeviceMesh) -> None:
+    table = nn.Embedding(3, 4, max_norm=1.0)
+    with pytest.raises(ArgumentError, match="without max_norm"):
+        parallelize_module(table, mesh, ColwiseParallel())
+    with pytest.raises(ArgumentError, match="a layout is"):
+        ColwiseParallel(output_layouts=0)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ArgumentError, match="names of axes differ"):
+        dist.init_device_mesh("cpu", (1, mesh.size()), mesh_dim_names=("a", "a"))
     with pytest.raises(ArgumentError, match="it divides Linear, Embedding"):
         parallelize_module(nn.LayerNorm(3), mesh, ColwiseParallel())
     with pytest.raises(ArgumentError, match="a layer has the name"):

@@ -74,3 +74,11 @@ def test_what_is_wrong_is_told():
     with pytest.raises(ShapeError):
         model.summary((5, 2))
     assert model(clnet.ones(5, 3)).shape == (5, 4)
+
+
+def test_a_layer_that_returns_texts():
+    class Named(nn.Linear):
+        def forward(self, x):
+            return {"kind": "dense", "made": super().forward(x)}
+
+    assert clnet.summary(Named(3, 4), (5, 3)).layers[0].calls == 1

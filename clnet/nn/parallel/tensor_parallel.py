@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from ...autodiff.custom import Function
@@ -62,6 +63,10 @@ class ParallelStyle:
     ) -> None:
         if not use_local_output:
             raise ArgumentError(type(self).__name__, "use_local_output is True")
+        for layout in (input_layouts, output_layouts):
+            if not isinstance(layout, Placement | None):
+                law = "a layout is Replicate(), Shard(dim), Partial() or None"
+                raise ArgumentError(type(self).__name__, law, given=layout)
         self.input_layouts, self.output_layouts = input_layouts, output_layouts
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
@@ -73,7 +78,7 @@ class ColwiseParallel(ParallelStyle):
     """Each rank computes a part of the features: rows of ``weight``, filters, columns of a table.
 
     Its input is by default the same on all ranks, and its output each rank's part of the features
-    (``Shard(-1)``; a convolution's channels are axis 1).
+    (``Shard(-1)``; a convolution's channels are axis 1, of one example without a batch axis 0).
     """
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
@@ -85,21 +90,34 @@ class ColwiseParallel(ParallelStyle):
             own["bias"] = Shard(0)
         size = layer.weight.shape[own["weight"].dim]
         _give_parts(layer, mesh, own)
-        given, wanted = self.input_layouts or Replicate(), self.output_layouts or Shard(axis)
-        group, compute = mesh.get_group(), layer.forward
+        own_part = Shard(axis)
+        given, wanted = self.input_layouts or Replicate(), self.output_layouts or own_part
+        group = mesh.get_group()
+        vars(layer)["forward"] = partial(_columns, layer, given, own_part, wanted, size, group)
 
-        def forward(x: Tensor) -> Tensor:
-            whole = placed_otherwise(x, given, Replicate(), group)
-            y = compute(whole if table else copied(whole, group))
-            return placed_otherwise(y, Shard(axis), wanted, group, size=size)
 
-        vars(layer)["forward"] = forward
+# Not closures: a deep copy of a layer computes with its own parameters.
+
+
+def _columns(
+    layer: Module,
+    given: Placement,
+    made: Shard,
+    wanted: Placement,
+    size: int,
+    group: Group,
+    x: Tensor,
+) -> Tensor:
+    """What a layer gives of which each rank has a part of the features."""
+    whole = placed_otherwise(x, given, Replicate(), group)
+    y = type(layer).forward(layer, whole if isinstance(layer, Embedding) else copied(whole, group))
+    return placed_otherwise(y, made, wanted, group, size=size)
 
 
 class RowwiseParallel(ParallelStyle):
     """Each rank computes with a part of the input's features; what they give is summed.
 
-    Its input is by default each rank's part (``Shard(-1)``, of a convolution ``Shard(1)``), its
+    Its input is by default each rank's part (``Shard(-1)``, of a convolution its channels'), its
     output the same on all ranks. The bias is added once, behind the sum.
     """
 
@@ -112,30 +130,41 @@ class RowwiseParallel(ParallelStyle):
         if layer.bias is not None:
             parts["bias"] = Replicate()
         _give_parts(layer, mesh, parts)
-        given, wanted = self.input_layouts or Shard(axis), self.output_layouts or Replicate()
-        group, compute = mesh.get_group(), layer.forward
+        taken = Shard(axis)
+        given, wanted = self.input_layouts or taken, self.output_layouts or Replicate()
+        vars(layer)["forward"] = partial(_rows, layer, given, taken, wanted, mesh.get_group())
 
-        def forward(x: Tensor) -> Tensor:
-            own = vars(layer)["_parameters"]
-            bias, own["bias"] = own["bias"], None
-            try:
-                y = compute(placed_otherwise(x, given, Shard(axis), group))
-            finally:
-                own["bias"] = bias
-            y = placed_otherwise(y, Partial(), Replicate(), group)
-            if bias is not None:
-                y = y + (bias if axis < 0 else bias.reshape(-1, *(1 for _ in y.shape[2:])))
-            return placed_otherwise(y, Replicate(), wanted, group)
 
-        vars(layer)["forward"] = forward
+def _rows(
+    layer: Module, given: Placement, taken: Shard, wanted: Placement, group: Group, x: Tensor
+) -> Tensor:
+    """What a layer gives to which each rank gives a part of the input's features."""
+    own = vars(layer)["_parameters"]
+    bias, own["bias"] = own["bias"], None
+    try:
+        y = type(layer).forward(layer, placed_otherwise(x, given, taken, group))
+    finally:
+        own["bias"] = bias
+    y = placed_otherwise(y, Partial(), Replicate(), group)
+    if bias is not None:
+        y = y + bias.reshape(-1, *(1 for _ in range(-1 - taken.dim)))
+    return placed_otherwise(y, Replicate(), wanted, group)
 
 
 def _feature_axis(name: str, layer: Module) -> int:
-    """The axis of inputs and outputs that features lie along."""
+    """The axis of inputs and outputs that features lie along, counted from the last.
+
+    Raises:
+        ArgumentError: if the layer cannot be divided, or is already.
+    """
+    if "forward" in vars(layer):
+        raise ArgumentError(name, "a layer is divided once", layer=layer)
+    if isinstance(layer, Embedding) and layer.max_norm is not None:
+        raise ArgumentError(name, "a table without max_norm is divided", max_norm=layer.max_norm)
     if isinstance(layer, Linear | Embedding):
         return -1
     if isinstance(layer, _CONVOLUTIONS) and layer.groups == 1:
-        return 1
+        return 1 - layer.weight.ndim
     raise ArgumentError(
         name,
         "it divides Linear, Embedding and convolutions of one group",
@@ -188,6 +217,8 @@ def parallelize_module(
     if isinstance(parallelize_plan, ParallelStyle):
         parallelize_plan.divide(module, device_mesh)
         return module
+    if not isinstance(parallelize_plan, Mapping):
+        raise ArgumentError(name, "the plan is a style, or styles by names", plan=parallelize_plan)
     layers = dict(module.named_modules())
     for pattern, style in parallelize_plan.items():
         found = [

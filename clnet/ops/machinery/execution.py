@@ -39,6 +39,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     elif now.abstract:
         _written(function, inputs)
     else:
+        anomaly = now.anomaly
+        clean = () if anomaly is None else anomaly.look_before(function, inputs)
         launches = launches_of(function, device.target, outputs, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
@@ -51,8 +53,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         else:  # views, most often
             for output in outputs:
                 output.storage.materialize()
-        if now.anomaly is not None:
-            now.anomaly.look(function, inputs, outputs)
+        if anomaly is not None:
+            anomaly.look(function, inputs, outputs, clean)
     return outputs
 
 
