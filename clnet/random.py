@@ -167,7 +167,8 @@ def normal(
         std: their standard deviation, 0 or more; a tensor gives each element its own.
         size: the shape; None if the mean or the deviation is a tensor, whose shape it is.
         generator: where they come from; None: the default one.
-        dtype: floating; None: the default. Like the device, that of the tensor if one is given.
+        dtype: floating; None: the default, or that of the tensors. With tensors it is not given, nor
+            is the device.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
@@ -188,6 +189,9 @@ def normal(
     if size is not None:
         law = "the shape is that of the tensors, if one is given"
         raise ArgumentError("normal", law, size=tuple(size))
+    if dtype is not None or device is not None:
+        law = "dtype and device are those of the tensors, if one is given"
+        raise ArgumentError("normal", law, dtype=dtype, device=device)
     if isinstance(std, Tensor):
         require_elements(std, of_value("normal", "std", "it is 0 or more"), Bad.BELOW, 0)
     given = [t.detach() for t in (mean, std) if isinstance(t, Tensor)]

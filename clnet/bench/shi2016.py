@@ -241,6 +241,8 @@ def _earlier(results: Path) -> list[Fields]:
         found = [asdict(contest.Outcome(**json.loads(line))) for line in lines if line.strip()]
         for fields in found:
             report([fields])  # every figure is there, and of its type
+            if not isinstance(fields["peer"], str | None):
+                raise TypeError("a peer's name is text")
     except Exception as error:  # what is wrong with a line shows in many ways
         raise ClnetError(
             str(results),

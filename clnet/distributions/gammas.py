@@ -102,6 +102,8 @@ class Gamma(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
+        if self.rate.dtype.differentiable:  # as PyTorch has it; whole numbers would cut fractions
+            value = value.to(self.rate.dtype)
         a = self.concentration
         return ops.xlogy(a, self.rate) + ops.xlogy(a - 1, value) - self.rate * value - a.lgamma()
 

@@ -191,8 +191,9 @@ def batch_norm(
         ``x``'s shape.
 
     Raises:
-        ArgumentError: if running statistics are missing, or a channel has one element in training.
-        DtypeError: if ``x`` is not floating.
+        ArgumentError: if running statistics, or one of them, are missing, or a channel has one
+            element in training.
+        DtypeError: if ``x`` or an operand is not floating.
         ShapeError: if ``x`` has no channels, or an operand has another number of them.
     """
     require_floating("batch_norm", x.array)
@@ -208,6 +209,14 @@ def batch_norm(
         if operand is not None and operand.shape != (x.shape[1],):
             got: dict[str, Any] = {"x": x.shape, name: operand.shape}
             raise ShapeError("batch_norm", f"{name} has one element a channel", **got)
+        if operand is not None:
+            require_floating("batch_norm", operand.array)
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError(
+            "batch_norm",
+            "running_mean and running_var are both given, or neither is",
+            missing="running_mean" if running_mean is None else "running_var",
+        )
     affine = [to_dtype(a, from_name(x.dtype.compute)) for a in (weight, bias) if a is not None]
     if not training:
         if running_mean is None or running_var is None:

@@ -29,6 +29,11 @@ class Generator:
     offset: int = 0
     device: Any = None
 
+    def __post_init__(self) -> None:
+        device = self.device
+        if not (device is None or isinstance(device, str | int) or hasattr(device, "type")):
+            raise ArgumentError("Generator", "device is a device, or names one", device=device)
+
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``.
 

@@ -61,7 +61,7 @@ ACCEPTED_CALLS = (
         "normal has a mean of 0 where none is given",
         r"normal\(std=",
         r"received an invalid combination",
-        "m.normal(std=p, device='cpu', requires_grad=True)",
+        "m.normal(std=p, requires_grad=True)",
     ),
     (
         "arange takes a step without a beginning",

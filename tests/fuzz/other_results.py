@@ -16,6 +16,12 @@ OTHER_RESULTS = (
         "F.ctc_loss(F.log_softmax(sequence, m.tensor(1)), labels, lengths, label_lengths)",
     ),
     (
+        "an output that is the operand is written once that was read",
+        r"histc\(.*out=x\.detach\(\)",
+        r"elements, at",
+        "m.histc(x, 4, -1, 1, out=x.detach())",
+    ),
+    (
         "numbers in lists have the default dtype; NumPy's float64 are Python's, too",
         r"\[.*np\.float64\(",
         r"float32, not float64",
@@ -101,7 +107,7 @@ OTHER_RESULTS = (
     ),
     (
         "an empty batch has the shape that any other has",
-        r"pixel_unshuffle.*:0\]",
+        r"(?i:pixel_?unshuffle).*:0\]",
         r"shape",
         "F.pixel_unshuffle(image[:0], 2)",
     ),

@@ -34,6 +34,10 @@ rates(schedule.CosineAnnealingLR(o, float('nan')))
 rates(schedule.CyclicLR(o, 0.1, 1.0, 0, cycle_momentum=False))
 rates(schedule.CyclicLR(o, 0.1, 1.0, float('nan'), cycle_momentum=False))
 rates(schedule.CyclicLR(o, 0.1, 1.0, 2, -1, cycle_momentum=False))
+F.batch_norm(image, m.ones(3), None, training=True)
+F.batch_norm(image, index, index, training=True)
+m.Generator(device=(10 ** 5, 10 ** 5))
+m.normal(x, 1.0, device=10 ** 9)
 """
 
 
