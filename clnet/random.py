@@ -167,8 +167,7 @@ def normal(
         std: their standard deviation, 0 or more; a tensor gives each element its own.
         size: the shape; None if the mean or the deviation is a tensor, whose shape it is.
         generator: where they come from; None: the default one.
-        dtype: floating; None: the default, or that of the tensors. With tensors it is not given, nor
-            is the device.
+        dtype: floating; None: the default. With tensors neither it nor the device is given.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
