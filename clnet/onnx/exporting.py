@@ -23,7 +23,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from ..values.arguments import shown
 from . import protos
-from .dynamic_axes import dynamic_sizes
+from .dynamic_axes import DynamicInputs, dynamic_sizes
 from .sizes import Dynamic, Size
 from .step_writer import StepWriter, place
 from .writing import Graph, number
@@ -53,7 +53,7 @@ def export(
     It is called once with abstract tensors, and what it computes is written op by op and checked
     by ``onnx.checker``. Nothing runs. Parameters and buffers are initialisers under the names of
     ``state_dict``; plain arguments are part of the model. Where axes are dynamic it is called at
-    two and three times their sizes, too, to see which sizes follow from them.
+    two and three times their sizes and at odd ones, too, to see which sizes follow from them.
 
     Args:
         model: a module, a function of tensors, or either compiled.
@@ -99,7 +99,7 @@ def export(
     for name in (*call.names, *(output_names or ())):
         graph.name(name)
     with _evaluating(function):
-        recorded = [call.traced(dynamic.shapes(p)) for p in dynamic.dynamic.points]
+        recorded = _traced(call, dynamic)
     writer = StepWriter(graph, dynamic.dynamic, _states(function, recorded[0]))
     proto = _written(writer, recorded, call.names, output_names, dynamic.dynamic)
     _save(proto, f, external=external_data)
@@ -136,6 +136,11 @@ class _Call:
         every = [*enumerate(self._args), *self._kwargs.items()]
         every = [(k, as_tensor(v) if isinstance(v, np.ndarray) else v) for k, v in every]
         self._every = dict(every)
+        inside = [k for k, v in every if not isinstance(v, Tensor) and _holds(v)]
+        if inside:
+            law = "tensors are arguments of their own: those in containers would be constants"
+            hint = "Export a function that takes each tensor and makes the container"
+            raise ArgumentError("onnx.export", law, arguments=inside, remedy=hint)
         self.owners = [k for k, v in every if isinstance(v, Tensor)]
         self.shapes = [self._every[k].shape for k in self.owners]
         usual = _parameters(function)
@@ -177,6 +182,26 @@ class _Call:
         held = [*getattr(self._function, "parameters", list)()]
         tensors = [*(self._every[k] for k in self.owners), *held]
         return tensors[0].device if tensors else current_device()
+
+
+def _traced(call: _Call, dynamic: DynamicInputs) -> list[Recorded]:
+    """What the function does at all sizes; at odd ones only if it takes them."""
+    found = [call.traced(dynamic.shapes(p)) for p in dynamic.dynamic.points]
+    if dynamic.dynamic.first:
+        try:
+            found.append(call.traced(dynamic.shapes(dynamic.dynamic.odd)))
+        except OnnxError:  # nor does the function itself: it wants multiples
+            return found
+    return found
+
+
+def _holds(value: Any) -> bool:
+    """Whether a tensor lies in a container of Python's."""
+    if isinstance(value, Mapping):
+        return any(map(_holds, value.values()))
+    if isinstance(value, list | tuple | set):
+        return any(map(_holds, value))
+    return isinstance(value, Tensor | np.ndarray)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[int, str]:

@@ -34,7 +34,7 @@ def attention(
     n = query.ndim
     lead = query.shape[:-2]
     heads = n in (3, 4) and keys.shape[:-2] == lead and value.shape[:-2] == lead
-    fits = mask is None or (mask.ndim <= n and mask.dtype is query.dtype)
+    fits = mask is None or (mask.dtype is query.dtype and _spreads(mask, query, keys))
     if heads and fits and axis in (-1, n - 1) and query.dtype.is_floating_point:
         turned = ops.transpose(keys, -1, -2)
         return functional.scaled_dot_product_attention(
@@ -43,6 +43,13 @@ def attention(
     scores = ops.matmul(query if scale == 1 else query * scale, keys)
     scores = scores if mask is None else ops.add(scores, mask)
     return ops.matmul(ops.softmax(scores, axis), value)
+
+
+def _spreads(mask: Tensor, query: Tensor, keys: Tensor) -> bool:
+    """Whether a mask is repeated to the scores' shape, and not these to its."""
+    scores = (*query.shape[:-1], keys.shape[-1])
+    sizes = zip(reversed(mask.shape), reversed(scores), strict=False)
+    return mask.ndim <= len(scores) and all(n in (1, of) for n, of in sizes)
 
 
 _ATTENTION = described(attention, 1)

@@ -1,13 +1,14 @@
 """Sizes that follow from dynamic ones: polynomials, found from traces at several sizes.
 
 A traced function knows numbers alone. It is traced at each dynamic size once and doubled, in all
-combinations; what a size is at those is a polynomial of degree 1 in each of them.
+combinations; what a size is at those is a polynomial of degree 1 in each of them. Whether it is
+that at sizes which nothing divides, too, is seen at odd ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -23,14 +24,16 @@ class Size:
 
     Attributes:
         terms: the factor of each product; the empty one is the constant.
+        odd: what it is at odd sizes, if that is something else; a model cannot compute it then.
     """
 
     terms: dict[tuple[str, ...], Fraction]
+    odd: int | None = None
 
     @property
     def number(self) -> int | None:
         """It, if no dynamic size is in it."""
-        return int(self.terms.get((), 0)) if not self.symbols else None
+        return None if self.symbols or self.odd is not None else int(self.terms.get((), 0))
 
     @property
     def symbols(self) -> set[str]:
@@ -40,16 +43,22 @@ class Size:
     @property
     def symbol(self) -> str | None:
         """The dynamic size that it is, if it is one."""
-        if len(self.terms) != 1:
+        if len(self.terms) != 1 or self.odd is not None:
             return None
         ((product, factor),) = self.terms.items()
         return product[0] if len(product) == 1 and factor == 1 else None
 
     def at(self, sizes: dict[str, int]) -> Fraction:
-        """Its value."""
+        """The polynomial's value."""
         return sum(
             (factor * prod(sizes[n] for n in product) for product, factor in self.terms.items()),
             Fraction(0),
+        )
+
+    def computed(self, sizes: dict[str, int]) -> int:
+        """The value as a model computes it: the quotients of products are whole."""
+        return sum(
+            int(factor * prod(sizes[n] for n in product)) for product, factor in self.terms.items()
         )
 
 
@@ -85,6 +94,11 @@ class Dynamic:
         return [*corners, beyond] if self.first else corners
 
     @property
+    def odd(self) -> dict[str, int]:
+        """Odd sizes, of which what holds at multiples need not hold."""
+        return {n: 2 * v + 1 for n, v in self.first.items()}
+
+    @property
     def _subsets(self) -> list[tuple[str, ...]]:
         names = sorted(self.first)
         return [s for k in range(len(names) + 1) for s in combinations(names, k)]
@@ -92,9 +106,27 @@ class Dynamic:
     def size(self, values: Sequence[int]) -> Size:
         """The polynomial of what a size is at all points.
 
+        Args:
+            values: at each of :attr:`points`, and perhaps at :attr:`odd`.
+
         Raises:
             OnnxError: if it is none.
         """
+        points = self.points
+        values, odd = values[: len(points)], values[len(points) :]
+        found = self._polynomial(values)
+        if any(found.at(p) != v for p, v in zip(points, values, strict=True)):
+            raise OnnxError(
+                "onnx.export",
+                "a size inside the model is no polynomial of its dynamic sizes",
+                sizes=list(values),
+                at=points,
+                remedy="Let fewer axes be dynamic",
+            )
+        exact = all(found.computed(self.odd) == v for v in odd)
+        return found if exact else replace(found, odd=odd[0])
+
+    def _polynomial(self, values: Sequence[int]) -> Size:
         if len({*values}) == 1:
             return Size({(): Fraction(values[0])})
         subsets = self._subsets
@@ -112,13 +144,4 @@ class Dynamic:
             share = sum((-1) ** (len(s) - len(subset)) * rises[s] for s in above)
             if share:
                 terms[subset] = Fraction(share, prod(self.first[n] for n in subset))
-        found = Size(terms)
-        if any(found.at(p) != v for p, v in zip(self.points, values, strict=True)):
-            raise OnnxError(
-                "onnx.export",
-                "a size inside the model is no polynomial of its dynamic sizes",
-                sizes=list(values),
-                at=self.points,
-                remedy="Let fewer axes be dynamic",
-            )
-        return found
+        return Size(terms)

@@ -95,8 +95,10 @@ class StepWriter:
         Raises:
             OnnxError: if the steps differ in more than sizes.
         """
-        if len({len(steps) for steps in traces}) > 1:
-            raise self._different("it does other ops")
+        lengths = [len(steps) for steps in traces]
+        other = next((i for i, n in enumerate(lengths) if n != lengths[0]), None)
+        if other is not None:
+            raise self._different("it does other ops", other)
         alive = {array.storage for array in results}
         kept: list[int] = []
         for position in range(len(traces[0]) - 1, -1, -1):
@@ -168,22 +170,22 @@ class StepWriter:
         """The ops at several sizes differ in sizes alone."""
         first = steps[0].function
         varies = _ASIDE | (entry.varies if entry is not None else set())
-        for other in steps[1:]:
+        for i, other in enumerate(steps[1:], 1):
             function = other.function
             same = (type(function), function.name) == (type(first), first.name)
             if not same or len(other.inputs) != len(steps[0].inputs):
-                raise self._different(f"{first.name} is {function.name} there")
+                raise self._different(f"{first.name} is {function.name} there", i)
             if function == first:
                 continue
             for name in type(first).__match_args__:
                 if name not in varies and getattr(first, name) != getattr(function, name):
-                    raise self._different(f"{first.name} has another {name}")
+                    raise self._different(f"{first.name} has another {name}", i)
 
-    def _different(self, how: str) -> OnnxError:
+    def _different(self, how: str, at: int) -> OnnxError:
         return OnnxError(
             "onnx.export",
             f"at other sizes of its dynamic axes the function is another: {how}",
-            sizes=self._dynamic.points[-1],
+            sizes=[*self._dynamic.points, self._dynamic.odd][at],
             remedy="Let fewer axes be dynamic",
         )
 

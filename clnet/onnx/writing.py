@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OnnxError
 from ..values.dtypes import DType
 from . import protos
 from .elements import by_numpy
@@ -87,8 +88,24 @@ class Graph:
         """A constant vector of int64."""
         return self.constant(np.array(values, np.int64).reshape(-1))
 
-    def shape(self, sizes: Sequence[Size]) -> str:
-        """A vector of sizes: a constant, or computed of the inputs' shapes."""
+    def shape(self, sizes: Sequence[Size], *, counted: bool = False) -> str:
+        """A vector of sizes: a constant, or computed of the inputs' shapes.
+
+        Args:
+            sizes: its elements.
+            counted: whether what runs the model counts elements, and so finds a wrong size.
+
+        Raises:
+            OnnxError: if a size is the polynomial at some sizes alone, and nobody would notice.
+        """
+        other = next((size for size in sizes if size.odd is not None), None)
+        if other is not None and not counted:
+            raise OnnxError(
+                "onnx.export",
+                "a size inside the model is another at odd sizes of its dynamic axes",
+                computed={" * ".join(k) or "1": str(v) for k, v in other.terms.items()},
+                remedy="Let fewer axes be dynamic",
+            )
         numbers = [size.number for size in sizes]
         known = [n for n in numbers if n is not None]
         if len(known) == len(sizes):
@@ -146,7 +163,7 @@ class Graph:
                 rest += 1
         empty = any(size.number == 0 for size in (*sizes, *before))
         plain = rest <= 1 and not empty
-        shape = self.integers(wanted) if plain else self.shape(sizes)
+        shape = self.integers(wanted) if plain else self.shape(sizes, counted=True)
         made = self.add("Reshape", name, shape, allowzero=None if plain else 1)
         self._reshaped[made] = (name, tuple(size.number or 0 for size in before))
         return made

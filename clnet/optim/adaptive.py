@@ -44,8 +44,10 @@ class Adagrad(DeclaredOptimizer):
         super().add_param_group(group)
         added = self.param_groups[-1]
         with no_grad():
+            first = float(added["initial_accumulator_value"])
             for p in added["params"]:
-                self.state[p]["sum"].fill_(float(added["initial_accumulator_value"]))
+                both = complex(first, first) if p.dtype.is_complex else first
+                self.state[p]["sum"].fill_(both)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The sum of squares."""

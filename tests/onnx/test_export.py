@@ -215,6 +215,43 @@ def test_polynomials_of_sizes():
         sizes.size([p["n"] ** 2 for p in sizes.points])
 
 
+def test_sizes_that_are_others_at_odd_ones():
+    with pytest.raises(OnnxError, match="another at odd sizes"):
+        clnet.onnx.export(
+            lambda x: x[: (x.shape[0] + 1) // 2], drawn(4, 3), dynamic_axes={"x": [0]}
+        )
+    pool = nn.MaxPool2d(2, ceil_mode=True)
+    with pytest.raises(OnnxError, match="nor at some sizes alone"):
+        clnet.onnx.export(pool, drawn(1, 1, 4, 4), input_names=["x"], dynamic_axes={"x": [2, 3]})
+    with pytest.raises(OnnxError, match=r"it does other ops.*'x_axis_0': 9"):
+        clnet.onnx.export(
+            lambda x: x if x.shape[0] % 2 == 0 else x + 1, drawn(4, 3), dynamic_axes={"x": [0]}
+        )
+    same_everywhere(
+        lambda x: F.pixel_unshuffle(x, 2),  # which takes no odd sizes
+        drawn(1, 2, 4, 4),
+        more=[(drawn(1, 2, 8, 6),)],
+        dynamic_axes={"x": {2: "h", 3: "w"}},
+    )
+    layers = nn.Sequential(nn.Conv2d(1, 2, 3, 2, 1), nn.MaxPool2d(2), nn.Flatten(2))
+    odd = [(drawn(2, 1, 13, 11),)]
+    axes = {"x": {0: "n", 2: "h", 3: "w"}}
+    same_everywhere(layers, drawn(1, 1, 8, 8), more=odd, input_names=["x"], dynamic_axes=axes)
+
+
+def test_functions_where_their_parts_overflow_or_round():
+    x = clnet.tensor([-1e30, -200.0, -120.0, -99.0, -1.0, 1e-6, 0.0, 50.0])
+    same_everywhere(lambda x: (clnet.expm1(x), F.selu(x)), x)
+    a = clnet.tensor([1.0, 1.0, -1.0, 1.0, 0.3, 1e8, -7.0, 0.0])
+    b = clnet.tensor([0.1, float("inf"), float("inf"), 0.0, -0.1, 0.3, 2.0, 3.0])
+    same_everywhere(lambda a, b: (a // b, a % b), a, b)
+
+
+def test_products_of_whole_numbers():
+    x = clnet.tensor([[2, -3, 5], [7, 1, 2]], dtype=clnet.int32)
+    same_everywhere(lambda x: (x.prod(), x.prod(1), (x > 1).prod(0)), x)
+
+
 def test_what_is_compiled_is_exported_as_it_is():
     layer = nn.Linear(3, 2)
     function = clnet.compile(lambda x: layer(x).relu())
@@ -270,6 +307,15 @@ def test_a_function_that_is_another_at_other_sizes():
 def test_arguments_that_do_not_fit(settings, message):
     with pytest.raises(ArgumentError, match=message):
         clnet.onnx.export(nn.Linear(3, 2), drawn(4, 3), **settings)
+
+
+def test_tensors_in_containers_are_no_constants_unnoticed():
+    with pytest.raises(ArgumentError, match=r"would be constants; got arguments=\[0, 'more'\]"):
+        clnet.onnx.export(
+            lambda xs, more: clnet.cat(xs) + more["x"],
+            ([drawn(2, 3), drawn(2, 3)],),
+            kwargs={"more": {"x": drawn(4, 3)}},
+        )
 
 
 def test_what_is_read_again_needs_as_many_launches():

@@ -104,8 +104,9 @@ def test_a_divisor_that_is_computed_is_none_of_the_scale():
         ([(5, 4), (6, 4), (6, 3)], (5, 6)),
         ([(2, 5, 4), (6, 4), (6, 3)], (6,)),
         ([(2, 5, 4), (2, 6, 4), (2, 6, 3)], (1, 2, 5, 6)),
+        ([(1, 1, 4), (1, 6, 4), (1, 6, 3)], (2, 5, 6)),
     ],
-    ids=["matrices", "one for all", "a mask of more axes"],
+    ids=["matrices", "one for all", "a mask of more axes", "a mask that repeats scores"],
 )
 def test_other_shapes_are_computed_step_by_step(shapes, mask):
     q, k, v = (drawn(*shape) for shape in shapes)

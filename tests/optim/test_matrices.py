@@ -92,8 +92,11 @@ def test_muon_takes_matrices_alone():
             clnet.optim.Muon([matrix], **options)
 
 
+_SETTINGS = {"SGD": {"momentum": 0.9}, "Adagrad": {"initial_accumulator_value": 0.5}}
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("name", ["SGD", "AdamW", "Rprop"])
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Rprop", "Adagrad"])
 def test_the_parts_of_complex_parameters_are_parameters(name, compiled):
     torch = pytest.importorskip("torch", reason="the torch extra is not installed")
     rng = np.random.default_rng(5)
@@ -101,7 +104,7 @@ def test_the_parts_of_complex_parameters_are_parameters(name, compiled):
     found = []
     for library in (torch, clnet):
         p = library.tensor(start, requires_grad=True)
-        options = {"momentum": 0.9} if name == "SGD" else {}
+        options = _SETTINGS.get(name, {})
         optimizer = getattr(library.optim, name)([p], lr=0.1, **options)
 
         def step(g, p=p, optimizer=optimizer):

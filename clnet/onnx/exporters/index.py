@@ -19,12 +19,13 @@ _REDUCED = {
     Reduction.SUM: "ReduceSum",
     Reduction.MEAN: "ReduceMean",
     Reduction.SUM_SQUARES: "ReduceSumSquare",
+    Reduction.PROD: "ReduceProd",
     Reduction.MAX: "ReduceMax",
     Reduction.MIN: "ReduceMin",
     Reduction.ANY: "ReduceMax",
     Reduction.ALL: "ReduceMin",
 }
-_ADDED = (Reduction.SUM, Reduction.MEAN, Reduction.SUM_SQUARES)
+_ADDED = (Reduction.SUM, Reduction.MEAN, Reduction.SUM_SQUARES, Reduction.PROD)
 
 
 def _index(given: Given, place: int = 1) -> str:
@@ -89,11 +90,9 @@ def fold_indices(given: Given) -> str:
 
 
 @exporter(Reduce)
-def reduce(given: Given) -> str | None:
-    """Sums, means and extremes over axes; None: products, as the op itself says."""
+def reduce(given: Given) -> str:
+    """Sums, products, means and extremes over axes."""
     of, graph = given.function, given.graph
-    if of.kind not in _REDUCED:
-        return None
     (name,), x, y = given.names, given.step.inputs[0], given.step.outputs[0]
     dtype = y.dtype
     if of.kind in (Reduction.ANY, Reduction.ALL):

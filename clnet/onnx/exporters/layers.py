@@ -138,7 +138,8 @@ def _pads(given: Given, reach: tuple[int, int], *, counted: bool) -> tuple[int, 
             pads.add(before[i] if same else more)
         if len(pads) > 1 or (counted and pads != {before[i]}):
             raise NotExported(
-                given.function.name, "windows that reach over the end are not counted"
+                given.function.name,
+                "windows that reach over the end are not counted, nor at some sizes alone",
             )
         behind.append(pads.pop())
     return (*before, *behind)

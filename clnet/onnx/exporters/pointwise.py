@@ -215,10 +215,12 @@ class _Writer:
         return self._add("Pow", self._number(2), x)
 
     def _expm1(self, x: str) -> str:
-        """``2 sinh(x / 2) exp(x / 2)``, which is exact near 0."""
+        """``2 sinh(x / 2) exp(x / 2)``, exact near 0; far below the first overflows."""
         half = self._add("Mul", x, self._number(0.5))
         both = self._add("Mul", self._add("Sinh", half), self._add("Exp", half))
-        return self._add("Mul", both, self._number(2))
+        near = self._add("Mul", both, self._number(2))
+        far = self._add("Less", x, self._number(-100))
+        return self._add("Where", far, self._number(-1), near)
 
     def _log1p(self, x: str) -> str:
         """``2 atanh(x / (x + 2))`` near 0, where that is exact."""
@@ -273,13 +275,26 @@ class _Writer:
     def _remainder(self, a: str, b: str) -> str:
         if not self._compute.is_floating_point:
             return self._add("Mod", a, b)
-        quotient = self._add("Floor", self._add("Div", a, b))
-        return self._add("Sub", a, self._add("Mul", quotient, b))
+        rest = self._fmod(a, b)  # a - floor(a / b) * b has few digits, and none beside infinity
+        return self._add("Where", self._turned(rest, b), self._add("Add", rest, b), rest)
+
+    def _turned(self, rest: str, b: str) -> str:
+        """Whether a rest has another sign than its divisor."""
+        zero = self._number(0)
+        other = self._add("Xor", *(self._add("Less", v, zero) for v in (b, rest)))
+        return self._add("And", self._ne(rest, zero), other)
 
     def _floor_divide(self, a: str, b: str) -> str:
-        if self._compute.is_floating_point:
-            return self._add("Floor", self._add("Div", a, b))
-        return self._add("Div", self._add("Sub", a, self._add("Mod", a, b)), b)
+        if not self._compute.is_floating_point:
+            return self._add("Div", self._add("Sub", a, self._add("Mod", a, b)), b)
+        # floor(a / b) is one too large where a / b rounds up to a whole number, as 1 / 0.1 does.
+        rest = self._fmod(a, b)
+        quotient = self._add("Div", self._add("Sub", a, rest), b)
+        lower = self._add("Sub", quotient, self._number(1))
+        quotient = self._add("Where", self._turned(rest, b), lower, quotient)
+        half = self._add("Add", quotient, self._number(0.5))  # quotient is whole but for rounding
+        by_zero = self._add("Equal", b, self._number(0))
+        return self._add("Where", by_zero, self._add("Div", a, b), self._add("Floor", half))
 
     def _trunc_divide(self, a: str, b: str) -> str:
         return self._trunc(self._add("Div", a, b))
