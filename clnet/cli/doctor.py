@@ -49,6 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.seconds > 0:
         raise ArgumentError("doctor", "seconds is above 0", seconds=arguments.seconds)
     other = None if arguments.compare is None else read(Path(arguments.compare))
+    if arguments.json is not None and not Path(arguments.json).absolute().parent.is_dir():
+        raise ArgumentError(
+            "doctor", "cannot write the report: there is no such folder", json=arguments.json
+        )
     start = time.perf_counter()
     chosen = device(arguments.device)
     report = diagnose(chosen, seconds=arguments.seconds, tell=_told)

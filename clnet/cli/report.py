@@ -38,6 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = device(arguments.device)
     if arguments.program is not None and not Path(arguments.program).is_file():
         raise ArgumentError("report", "there is no such script", script=arguments.program)
+    if not Path(arguments.file).absolute().parent.is_dir():  # told before the script runs
+        raise ArgumentError(
+            "report", "cannot write it: there is no such folder", file=arguments.file
+        )
     error: BaseException | None = None
     code = 0
     with mode.using(device=chosen), keeping_a_diary() as diary:

@@ -139,8 +139,10 @@ def _write(path: Path, made: dict[str, Any]) -> None:
         own = value.dtype.kind in "biufc"
         arrays[name] = value if own else value.astype(np.float32)
     try:
-        with path.open("wb") as file:
-            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType] - names are arrays'
+        with zipfile.ZipFile(path, "w") as file:  # np.savez takes no array called "file"
+            for name, array in arrays.items():
+                with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as error:
         raise ArgumentError("run", "the file can be written", file=path) from error
 

@@ -96,7 +96,7 @@ class Compiled:
         }
         self.__dict__.update(fields)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function on these arguments.
 
         Args:

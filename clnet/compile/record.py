@@ -76,6 +76,8 @@ def record(
             result = function(
                 *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
             )
+            for end in tracer.ends:
+                end()
             found: list[Tensor] = []
             template = _flatten(result, found)
             results = [_on_tape(t, placeholders) for t in found]

@@ -81,6 +81,7 @@ class Tracer:
         watched: objects whose ``version`` the trace depends on, by ``id``.
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
         grads_after: leaves whose gradient was written, by ``id``.
+        ends: called when the function has returned, to record what it left to be done.
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -89,6 +90,7 @@ class Tracer:
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
+        self.ends: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
         self._raised: list[Storage] = []
 

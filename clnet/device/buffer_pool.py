@@ -161,7 +161,13 @@ class BufferPool:
 
     def poison_with(self, poison: Callable[[Any, int], None] | None) -> None:
         """Have blocks filled by ``poison`` from now on; None: they are left as they are."""
-        self._poison = poison
+        with self.lock:
+            self._poison = poison
+            if poison is not None:  # those that are free, too
+                self._take_in(leave=True)
+                for capacity, buffers in self._free.items():
+                    for buffer in buffers:
+                        poison(buffer, capacity)
 
     def check(self, nbytes: int) -> None:
         """Refuse what there can be no room for, however much is freed.

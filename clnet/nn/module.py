@@ -60,7 +60,7 @@ class Module(ModuleState):
         """What the module computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__}.forward")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward``, with the module's name in the path that profiles and errors show."""
         now = mode.current()
         if now.tracer is not None:

@@ -58,7 +58,7 @@ class ImportedModule(Module):
             self._names[attribute] = name
             self.register_parameter(attribute, Parameter(as_tensor(array)))
 
-    def forward(self, *args: Any, **named: Any) -> Any:
+    def forward(self, /, *args: Any, **named: Any) -> Any:
         """The outputs of a call.
 
         Args:
@@ -104,7 +104,7 @@ class ImportedModule(Module):
         made = self._program.run([], given, device)
         return dict(zip(self.output_names, made, strict=True))
 
-    def numpy(self, *args: Any, **named: Any) -> list[Any]:
+    def numpy(self, /, *args: Any, **named: Any) -> list[Any]:
         """The outputs as NumPy arrays in the model's own types; arguments as those of a call."""
         made = self.run(self._given(args, named))
         return [to_host(value) for value in made.values()]

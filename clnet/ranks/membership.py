@@ -143,6 +143,8 @@ def group_of(op_name: str, given: Any) -> Group | None:
         return None
     if not isinstance(given, Group):
         raise ArgumentError(op_name, "group is what new_group gave", type=type(given).__name__)
+    if given.left:
+        raise DistributedError(op_name, "this rank has not left the group", group=given)
     return given
 
 

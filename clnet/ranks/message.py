@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -217,9 +218,14 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = No
     if members is None:
         return
     _check_places("all_gather_object", members, object_list)
-    object_list[:] = members.meet(
-        lambda: _after("all_gather_object", members, lambda: members.comm.allgather(obj))
+    mine = pickle.dumps(obj)
+    found = members.meet(
+        lambda: _after("all_gather_object", members, lambda: members.comm.allgather(mine))
     )
+    object_list[:] = map(pickle.loads, found)
+
+
+# Objects become bytes before ranks agree: of what has no pickle no other rank waits for.
 
 
 def _after(name: str, members: Group, job: Callable[[], Any], root: int = -1) -> Any:
@@ -250,11 +256,12 @@ def gather_object(
     root = root_of(name, members, dst, group_dst, first=True)
     if members.rank() == root:
         _check_places(name, members, object_gather_list)
+    mine = pickle.dumps(obj)
     found = members.meet(
-        lambda: _after(name, members, lambda: members.comm.gather(obj, root), root)
+        lambda: _after(name, members, lambda: members.comm.gather(mine, root), root)
     )
     if object_gather_list is not None and found is not None:
-        object_gather_list[:] = found
+        object_gather_list[:] = map(pickle.loads, found)
 
 
 def broadcast_object_list(
@@ -271,13 +278,13 @@ def broadcast_object_list(
     if members is None:
         return
     root = root_of(name, members, src, group_src, first=True)
-    given = object_list if members.rank() == root else None
+    given = pickle.dumps(object_list) if members.rank() == root else None
 
     def job() -> Any:
         members.agree(name, root=root, size=len(object_list))
         return members.comm.bcast(given, root)
 
-    object_list[:] = members.meet(job)
+    object_list[:] = pickle.loads(members.meet(job))
 
 
 def scatter_object_list(
@@ -296,8 +303,10 @@ def scatter_object_list(
     given = scatter_object_input_list if members.rank() == root else None
     if members.rank() == root:
         _check_places(name, members, given)
+    rows = None if given is None or members.rank() != root else [*map(pickle.dumps, given)]
     if not scatter_object_output_list:
         raise ArgumentError(name, "the output list has a place")
-    scatter_object_output_list[0] = members.meet(
-        lambda: _after(name, members, lambda: members.comm.scatter(given, root), root)
+    found = members.meet(
+        lambda: _after(name, members, lambda: members.comm.scatter(rows, root), root)
     )
+    scatter_object_output_list[0] = pickle.loads(found)

@@ -1,7 +1,8 @@
 """Exchanges within a function that is compiled: steps of its plan, in their place at every replay.
 
 A step begins where the tensors have been computed: it has them brought to the host, and a thread
-exchanges them while the device goes on with what comes behind. Another waits. All ranks trace the
+exchanges them while the device goes on with what comes behind. Another waits, at the end of the
+function if nobody waits before. All ranks trace the
 same function, so that their exchanges come in one order.
 """
 
@@ -114,18 +115,26 @@ class RecordedWork(Work):
         del timeout
         if self.is_completed():
             return True
-        tracer = mode.current().tracer
-        if tracer is None:
+        if mode.current().tracer is None:
             raise TraceError(
                 "wait",
                 "an exchange begun in a function that is compiled is waited for there",
                 remedy="Call wait() in the function",
             )
+        self._record()
+        self.settle()
+        return True
+
+    def end(self) -> None:
+        """At the end of the function: what it returns has been exchanged, if nobody waited."""
+        if not self.is_completed():
+            self._record()
+
+    def _record(self) -> None:
+        tracer: Any = mode.current().tracer
         tracer.record(self._step, self._inputs, ())
         if self._behind is not None:
             self._behind()
-        self.settle()
-        return True
 
 
 def record_exchange(
@@ -159,6 +168,7 @@ def record_exchange(
     tracer.record(ExchangeStep(exchange, call, True, mutates), inputs, ())
     work = RecordedWork(ExchangeStep(exchange, call, False, mutates), inputs, behind)
     if async_op:
+        tracer.ends.append(work.end)
         return work
     work.wait()
     return None

@@ -110,6 +110,7 @@ class Group:
         post: moves messages on.
         busy: the collective exchange that all have agreed on and are in, and since when.
         lost: memory of an exchange that was given up: MPI may still use it.
+        left: whether this rank has left it.
     """
 
     def __init__(self, comm: Any, ranks: Sequence[int], seconds: float) -> None:
@@ -121,6 +122,7 @@ class Group:
         self.post = Post("clnet-messages", seconds)
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
+        self.left = False
         self._numbers = count()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Group:
@@ -241,6 +243,7 @@ class Group:
         Returns:
             Whether all have left, so that MPI needs nothing of the group any more.
         """
+        self.left = True
         self.post.close()
         self.runner.close()
         if self.lost or self.post.lost:
@@ -353,6 +356,8 @@ class World:
             sys.excepthook, self._hook = self._hook, None
         self._ended.set()
         groups, self.groups = self.groups, []
+        for each in groups:
+            each.left = True
         if group.leave(call):
             for each in (*groups, group):
                 each.post.close()

@@ -143,3 +143,13 @@ def test_nothing_is_poisoned_unless_asked(device, monkeypatch):
     assert not Settings.read({}).poison
     assert not Settings.read({"CLNET_POISON": "0"}).poison
     assert Settings.read({"CLNET_POISON": "1"}).poison
+
+
+def test_blocks_that_are_free_are_poisoned_when_it_begins(device, monkeypatch):
+    monkeypatch.setattr(device, "poison", None)
+    monkeypatch.setattr(device.pool, "_poison", None)
+    first = clnet.ones(6, 70)
+    del first
+    device.pool.statistics()  # takes it in
+    with device.poisoned():
+        assert clnet.empty(6, 70).isnan().all()

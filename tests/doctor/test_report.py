@@ -223,6 +223,7 @@ def test_the_command_writes_and_compares(monkeypatch, tmp_path, capsys, healthy)
     monkeypatch.setattr("clnet.cli.doctor.diagnose", lambda device, **given: ill)
     assert main(["doctor"]) == 1
     assert main(["doctor", "--json", str(tmp_path / "none" / "report.json")]) == 1
+    assert "there is no such folder" in capsys.readouterr().err
     assert main(["doctor", "--seconds", "0"]) == 1
     assert "--seconds is above 0" in capsys.readouterr().err
     assert run_doctor.__doc__

@@ -121,3 +121,16 @@ def test_the_command_does_without_handlers_until_they_are_used():
     code = "import sys, clnet.cli; print([m for m in sys.modules if m.startswith('clnet.onnx.')])"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert made.stdout.strip() == "[]"
+
+
+@pytest.mark.device
+def test_inputs_and_outputs_have_any_name(tmp_path, capsys):
+    file, example, out = tmp_path / "named.onnx", tmp_path / "x.npy", tmp_path / "y.npz"
+    x = np.ones((2, 3), np.float32)
+    np.save(example, x)
+    names = {"input_names": ["self"], "output_names": ["file"]}
+    layer = clnet.nn.ReLU()
+    clnet.onnx.export(layer, (clnet.tensor(x),), str(file), **names)
+    for how in ([], ["--compile"]):
+        assert main(["run", str(file), str(example), "--output", str(out), *how]) == 0
+        assert (np.load(out)["file"] == x).all()

@@ -199,6 +199,12 @@ def objects(rank: int, size: int) -> None:
     place = [None]
     dist.scatter_object_list(place, list(range(size)) if rank == 0 else None, src=0)
     assert place == [rank]
+    # One rank sees that it cannot; the others hear of it, and none waits for ever.
+    if rank == 0:
+        with pytest.raises(AttributeError, match="pickle"):
+            dist.all_gather_object(found, lambda: None)
+    with pytest.raises(DistributedError, match="rank_0=barrier, rank_1=all_gather_object"):
+        dist.barrier() if rank == 0 else dist.all_gather_object(found, 1)
 
 
 def groups(rank: int, size: int) -> None:
@@ -227,6 +233,8 @@ def left_groups() -> None:
     dist.destroy_process_group(group)
     assert not group.comm
     assert not group.direct
+    with pytest.raises(DistributedError, match="has not left the group"):
+        dist.barrier(group)
     dist.barrier()
 
 
@@ -272,6 +280,10 @@ def in_a_plan(rank: int, size: int) -> None:
     summed = clnet.compile(lambda x: dist.all_reduce(x + 1))
     with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\].*rank_1=.*\[3\]"):
         summed(clnet.zeros(2 if rank == 0 else 3))
+    # What nobody waits for is there when the function ends.
+    forgotten = clnet.compile(lambda x: (y := x * 2, dist.all_reduce(y, async_op=True))[0])
+    for _ in range(2):
+        assert forgotten(clnet.full((2,), float(rank))).tolist() == [2.0 * total] * 2
     left = []
     clnet.compile(lambda x: left.append(dist.all_reduce(x + 1, async_op=True)))(clnet.ones(1))
     with pytest.raises(TraceError, match=r"waited for there"):

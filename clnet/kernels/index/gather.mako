@@ -185,11 +185,12 @@ __kernel void scatter_lines(...)
         x += x_offset + at_index;
         index += index_offset + at_index;
         for (int i = 0; i < n; ++i) {
-            ${index_type} at = index[i * index_step];
+            const ${flat} own = (${flat})i * index_step;
+            ${index_type} at = index[own];
             ${checked(index_type, False)}
-            ${faults.index(check, False, "at_index + i * index_step", "true")}
+            ${faults.index(check, False, "at_index + own", "true")}
             if (inside)
-                y[(${flat})at * y_step] ${"+=" if add else "="} x[i * index_step];
+                y[(${flat})at * y_step] ${"+=" if add else "="} x[own];
         }
     }
 }
