@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..device import Device, device
-from ..device.guard import keep
+from ..device.guard import keep, left_out
 from ..doctor import Report, compared, diagnose, read, shown
 from ..doctor.case import Outcome
 from ..doctor.examine import examine_apart
@@ -84,6 +84,9 @@ def _mend(chosen: Device, report: Report) -> int:
         print("nothing that is left out makes it right: use another device")
         return 1
     name, changes = found
+    before, already = left_out(chosen.identity)  # the device was opened without that
+    if already:
+        name, changes = f"{before} and {name}", {**already, **changes}
     keep(chosen.identity, name, changes)
     print(f"without {name} all is right: {chosen.name} is used without from now on")
     return 0

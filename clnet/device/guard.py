@@ -69,6 +69,17 @@ def keep(identity: DeviceIdentity, name: str, changes: Changes) -> None:
     _shelf(identity).write(_KEY, json.dumps([name, changes]).encode())
 
 
+def left_out(identity: DeviceIdentity) -> tuple[str, Changes]:
+    """What :func:`keep` was told: what is left out, and the traits that say so; "" and {}: nothing.
+
+    Args:
+        identity: the device's.
+    """
+    kept = _shelf(identity).read(_KEY)
+    name, changes = ("", {}) if kept is None else json.loads(kept)
+    return name, changes
+
+
 def guarded(traits: DeviceTraits, identity: DeviceIdentity, selector: str) -> DeviceTraits:
     """Traits without what was found to be wrong.
 
@@ -77,14 +88,13 @@ def guarded(traits: DeviceTraits, identity: DeviceIdentity, selector: str) -> De
         identity: the device's.
         selector: its name, for the warning.
     """
-    kept = _shelf(identity).read(_KEY)
-    name, changes = ("", {}) if kept is None else json.loads(kept)
+    name, changes = left_out(identity)
     if not changes:
         return traits
     warnings.warn(
         f"device {selector!r}: clnet doctor found that its driver is wrong about {name}; kernels "
-        "that need them are not used. Behind another driver they are; clnet doctor --mend asks "
-        "again",
+        "that need them are not used. Behind another driver, or with another CLNET_CACHE_DIR, they "
+        "are",
         RuntimeWarning,
         stacklevel=3,
     )

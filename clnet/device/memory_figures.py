@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import ArgumentError
+from ..values.arguments import integer
 from .device import Device, current_device
 from .device import device as open_device
 
@@ -71,8 +73,15 @@ def set_memory_limit(nbytes: int | None, device: Any = None) -> None:
     Args:
         nbytes: the limit; what is held already stays.
         device: as :func:`clnet.device` takes it; None: the current one.
+
+    Raises:
+        ArgumentError: if it is negative.
+        DtypeError: if it is no whole number.
     """
-    _device(device).pool.limit = nbytes
+    limit = None if nbytes is None else integer("set_memory_limit", "nbytes", nbytes)
+    if limit is not None and limit < 0:
+        raise ArgumentError("set_memory_limit", "nbytes is 0 or more", nbytes=limit)
+    _device(device).pool.limit = limit
 
 
 def synchronize(device: Any = None) -> None:

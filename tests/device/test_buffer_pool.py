@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import clnet
 from clnet.device import BufferPool, Storage, size_class
-from clnet.errors import OutOfDeviceMemory
+from clnet.errors import ArgumentError, DtypeError, OutOfDeviceMemory
 
 pytestmark = pytest.mark.device
 
@@ -241,6 +241,11 @@ def test_the_users_limit_holds(device):
     finally:
         clnet.set_memory_limit(before)
     assert clnet.zeros(2**20).shape == (2**20,)
+    with pytest.raises(ArgumentError, match="nbytes is 0 or more"):
+        clnet.set_memory_limit(-1)
+    with pytest.raises(DtypeError, match="nbytes is a whole number"):
+        clnet.set_memory_limit("8G")
+    assert device.pool.limit == before
 
 
 @pytest.mark.parametrize(

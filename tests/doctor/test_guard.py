@@ -12,7 +12,7 @@ import clnet
 from clnet.cli import main
 from clnet.device import Device
 from clnet.device.discovery import discover, select
-from clnet.device.guard import guarded, keep, plainer
+from clnet.device.guard import guarded, keep, left_out, plainer
 from clnet.doctor.case import Finding, Outcome
 from clnet.doctor.examine import everything, examine
 from clnet.doctor.report import empty_report, mended
@@ -122,3 +122,11 @@ def test_the_command_mends(device, settings, monkeypatch, capsys):
         assert "is used without from now on" in capsys.readouterr().out
         with pytest.warns(RuntimeWarning, match="is wrong about"):
             guarded(device.traits, device.identity, "pocl:0")
+        # What was found before is left out still.
+        keep(device.identity, "images", {"images": 0})
+        assert main(["doctor", "--mend"]) == 0
+        assert "without images and " in capsys.readouterr().out
+        name, changes = left_out(device.identity)
+        assert name.startswith("images and ")
+        assert changes["images"] == 0
+        assert len(changes) > 1
