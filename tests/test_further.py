@@ -130,6 +130,10 @@ def test_numbers_are_drawn_in_place():
     assert abs(x.cauchy_(1.0, 2.0).median().item() - 1) < 0.3
     with pytest.raises(ArgumentError, match="p lies between 0 and 1"):
         x.geometric_(1.5)
+    with pytest.raises(ArgumentError, match="log_normal_: std is above 0"):
+        x.log_normal_(0.0, 0.0)
+    with pytest.raises(ArgumentError, match="renorm: maxnorm is 0 or more"):
+        clnet.renorm(clnet.ones(2, 2), 2, 0, -1)
 
 
 def test_a_module_is_as_before_after_a_functional_call():

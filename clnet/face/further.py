@@ -365,6 +365,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ShapeError("renorm", "the input has two axes or more", input=input.shape)
     if not p > 0:
         raise ArgumentError("renorm", "p is above 0", p=p)
+    if not maxnorm >= 0:
+        raise ArgumentError("renorm", "maxnorm is 0 or more", maxnorm=maxnorm)
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)
@@ -485,6 +487,8 @@ def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
     """Overwrite with numbers whose logarithm is normal, of that mean and deviation."""
+    if not std > 0:
+        raise ArgumentError("log_normal_", "std is above 0", std=std)
     drawn = ops.normal_(ops.empty_like(self.detach()), generator=generator)
     return self.copy_(ops.exp(drawn * std + mean))
 

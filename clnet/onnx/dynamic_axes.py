@@ -83,8 +83,16 @@ def _by_argument(names: Sequence[str], owners: Sequence[int | str], said: Any) -
     if not said:
         return {}
     if isinstance(said, Mapping):
+        unknown = sorted(str(k) for k, v in said.items() if v and k not in {*names, *owners})
+        if unknown:
+            law = "dynamic_shapes name tensors among the arguments"
+            raise ArgumentError("onnx.export", law, unknown=unknown, names=list(names))
         return {n: said.get(n, said.get(o)) for n, o in zip(names, owners, strict=True)}
-    given = list(said)
+    places = [o for o in owners if isinstance(o, int)]
+    given = list(said) if isinstance(said, list | tuple) else None
+    if given is None or any(given[max(places, default=-1) + 1 :]):
+        law = "dynamic_shapes are for each argument its names by axis, in order or by name"
+        raise ArgumentError("onnx.export", law, dynamic_shapes=shown(said), tensors=len(owners))
     return {
         n: given[o]
         for n, o in zip(names, owners, strict=True)

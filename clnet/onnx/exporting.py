@@ -87,12 +87,20 @@ def export(
     """
     onnx = protos.library()
     opset = _USUAL if opset_version is None else opset_version
-    if not _OPSETS[0] <= opset <= min(_OPSETS[1], onnx.defs.onnx_opset_version()):
+    if not isinstance(opset, int) or not _OPSETS[0] <= opset <= min(
+        _OPSETS[1], onnx.defs.onnx_opset_version()
+    ):
         raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=opset_version)
     function = model.__wrapped__ if type(model) is Compiled else model
     if not callable(function):
         raise ArgumentError("onnx.export", "model is a module or a function", model=shown(model))
+    for label, names in (("input_names", input_names), ("output_names", output_names)):
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+            raise ArgumentError("onnx.export", "names are a list of texts", **{label: shown(names)})
     call = _Call(function, args, kwargs, input_names)
+    if not isinstance(dynamic_axes or {}, Mapping):
+        law = "dynamic_axes are axes by the names of inputs"
+        raise ArgumentError("onnx.export", law, dynamic_axes=shown(dynamic_axes))
     _known(dynamic_axes or {}, (*call.names, *(output_names or ())))
     dynamic = dynamic_sizes(call.names, call.shapes, call.owners, dynamic_axes, dynamic_shapes)
     graph = Graph(opset, dynamic.sources)

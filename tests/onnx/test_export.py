@@ -294,6 +294,12 @@ def test_a_function_that_is_another_at_other_sizes():
     ("settings", "message"),
     [
         ({"opset_version": 9}, "opset_version is 18 to 26"),
+        ({"opset_version": "20"}, "opset_version is 18 to 26"),
+        ({"input_names": "x"}, "names are a list of texts"),
+        ({"output_names": [3]}, "names are a list of texts"),
+        ({"dynamic_axes": ["x"]}, "axes by the names of inputs"),
+        ({"dynamic_shapes": {"y": {0: "n"}}}, "dynamic_shapes name tensors"),
+        ({"dynamic_shapes": ({0: "n"}, {0: "n"})}, "for each argument its names by axis"),
         ({"input_names": ["a", "b"]}, "a name of its own"),
         ({"output_names": ["a", "b"]}, "each result has a name"),
         ({"dynamic_axes": {"x": {4: "n"}}}, "a dynamic axis is one of its input"),
