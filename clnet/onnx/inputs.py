@@ -120,8 +120,14 @@ def drawn(
         seed: of the numbers.
 
     Raises:
-        ArgumentError: if a size is open, or an input is no tensor of numbers.
+        ArgumentError: if a size is open or of no axis, or an input is no tensor of numbers.
     """
+    named = [(s.name, axis, n) for s in model.input_specs for axis, n in enumerate(s.sizes or ())]
+    known = {n for _, _, n in named if isinstance(n, str)} | {f"{s}:{axis}" for s, axis, _ in named}
+    if not {*sizes} <= known:
+        unknown = sorted({*sizes} - known)
+        law = "a size is that of an axis of an input"
+        raise ArgumentError("onnx", law, unknown=unknown, sizes=sorted(known))
     rng = np.random.default_rng(seed)
     made: dict[str, np.ndarray] = {}
     for spec in model.input_specs:

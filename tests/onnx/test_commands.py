@@ -59,6 +59,7 @@ def test_a_model_is_planned(path, capsys):
         (["{path}", "--input", "3x4"], "--input is of a network"),
         (["{path}", "--size", "3"], "--size is given as NAME=N"),
         (["{pair}"], "Give --size length=N"),
+        (["{pair}", "--size", "length=2", "--size", "lenght=3"], "unknown=['lenght']"),
     ],
 )
 def test_plans_that_make_no_sense(options, complaint, path, pair, capsys):
