@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..device import Check
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, BoundsError, ShapeError
 from ..values.dtypes import bool_, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
@@ -141,6 +141,8 @@ def _require_fit(name: str, x: Tensor, axis: int, index: Tensor, src: Tensor) ->
             src=src.shape,
             dim=axis,
         )
+    if index.numel() and 0 in x.shape[axis : axis + 1]:
+        raise BoundsError(name, "an index lies in [0, size)", x=x.shape, dim=axis)
 
 
 @op()

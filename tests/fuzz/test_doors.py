@@ -38,6 +38,8 @@ F.batch_norm(image, m.ones(3), None, training=True)
 F.batch_norm(image, index, index, training=True)
 m.Generator(device=(10 ** 5, 10 ** 5))
 m.normal(x, 1.0, device=10 ** 9)
+x[..., :0].scatter_reduce(1, places // 2, y, 'amax')
+x[..., :0].scatter_add(1, places // 2, y)
 """
 
 
