@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -146,43 +146,84 @@ def examine_apart(
     Returns:
         The outcomes, and the names of cases that were not begun.
     """
-    asked, outcomes, begun = everything(only), list[Outcome](), -1
+    asked, told = everything(only), tell or (lambda outcome: None)
     given = json.dumps([None if only is None else [*only], dict(changes or {})])
     root = str(Path(__file__).parents[2])
-    start, deaths, told = time.perf_counter(), 0, tell or (lambda outcome: None)
-    ended = False
-    while not ended and begun + 1 < len(asked) and deaths < _MOST_DEATHS:
-        if time.perf_counter() - start > seconds:
-            break
-        line = [*(command or (sys.executable, "-W", "ignore", "-c", _PROCESS, root))]
-        with _lines([*line, selector, str(begun + 1), given]) as (process, lines):
-            open_case = False
-            while True:
-                left = seconds - (time.perf_counter() - start)
-                if not open_case and left <= 0:
-                    return outcomes, [one.name for one in asked[begun + 1 :]]
-                try:
-                    text = lines.get(timeout=silence_s)
-                except Empty:
-                    text = None
-                values = _read(text)
-                if "begin" in values:
-                    begun, open_case = values["begin"], True
-                elif "name" in values:
-                    outcomes.append(outcome_of(values))
-                    open_case = False
-                    told(outcomes[-1])
-                elif "end" in values:
-                    ended = True
-                    break
-                elif not text:  # silence, or the process has ended
-                    deaths += 1
-                    begun = begun if open_case else begun + 1
-                    hung = text is None
-                    outcomes.append(_dead(asked[begun], process, hung=hung, silence_s=silence_s))
-                    told(outcomes[-1])
-                    break
-    return outcomes, [] if ended else [one.name for one in asked[begun + 1 :]]
+    line = [*(command or (sys.executable, "-W", "ignore", "-c", _PROCESS, root)), selector]
+    hearing = _Hearing(asked, told, time.perf_counter() + seconds, silence_s)
+    while hearing.goes_on:
+        with _lines([*line, str(hearing.begun + 1), given]) as (process, lines):
+            while hearing.hears(process, lines):
+                pass
+    return hearing.outcomes, [one.name for one in hearing.left]
+
+
+@dataclass
+class _Hearing:
+    """What processes that ask one behind the other have said so far.
+
+    Attributes:
+        asked: the cases, in order.
+        told: called with each outcome.
+        until: when no case is begun any longer, as ``time.perf_counter`` has it.
+        silence_s: a case that takes longer hangs.
+        begun: the last case that was begun.
+        is_open: whether it is being asked just now.
+        over: whether nothing is to be asked any longer.
+    """
+
+    asked: Sequence[Asked]
+    told: Callable[[Outcome], None]
+    until: float
+    silence_s: float
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    begun: int = -1
+    is_open: bool = False
+    over: bool = False
+    deaths: int = 0
+    ended: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a process is to be started for what is left."""
+        late = time.perf_counter() > self.until
+        return not (self.over or late) and self.begun + 1 < len(self.asked)
+
+    @property
+    def left(self) -> Sequence[Asked]:
+        """What was not begun."""
+        return () if self.ended else self.asked[self.begun + 1 :]
+
+    def hears(self, process: subprocess.Popen[str], lines: SimpleQueue[str]) -> bool:
+        """Take in a line; whether there may be another of this process."""
+        if not self.is_open and time.perf_counter() >= self.until:
+            self.over = True
+            return False
+        try:
+            text = lines.get(timeout=self.silence_s)
+        except Empty:
+            text = None
+        values = _read(text)
+        if "begin" in values:
+            self.begun, self.is_open = values["begin"], True
+        elif "name" in values:
+            self.is_open = False
+            self._tell(outcome_of(values))
+        elif "end" in values:
+            self.over = self.ended = True
+        elif not text:  # silence, or the process has ended
+            self.begun = min(self.begun + (not self.is_open), len(self.asked) - 1)
+            self.is_open = False
+            self.deaths += 1
+            self.over = self.deaths == _MOST_DEATHS
+            one, hung = self.asked[self.begun], text is None
+            self._tell(_dead(one, process, hung=hung, silence_s=self.silence_s))
+            return False
+        return not self.over
+
+    def _tell(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        self.told(outcome)
 
 
 def _read(text: str | None) -> dict[str, Any]:

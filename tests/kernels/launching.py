@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,3 +83,16 @@ def run(launches: list[Launch]) -> None:
     """Enqueue them in order."""
     for launch in launches:
         device().queue.launch(launch)
+
+
+def names_launched(opened: Device, patch: pytest.MonkeyPatch) -> list[str]:
+    """The names of kernels that ops launch on the device from now on, until the test ends."""
+    names: list[str] = []
+    run = opened.queue.run
+
+    def watched(launches: Sequence[Launch], *made: Any) -> None:
+        names.extend(launch.kernel.name for launch in launches)
+        run(launches, *made)
+
+    patch.setattr(opened.queue, "run", watched)
+    return names

@@ -15,7 +15,7 @@ from clnet.kernels.softmax import Scores, attends_on_units, attention_delta, att
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.nn import functional as F
 from clnet.values import mode
-from tests.kernels.launching import gpu_shaped, normal, run
+from tests.kernels.launching import gpu_shaped, names_launched, normal, run
 from tests.kernels.test_attention import expected
 
 pytestmark = pytest.mark.device
@@ -141,15 +141,8 @@ def test_heads_that_fit_nowhere_are_refused(target):
 
 def test_the_op_uses_them(target, monkeypatch):
     """Of 16 bits without conversions, gradients, too; with a mask by the other kernels."""
-    here, names = clnet.device(), []
-    monkeypatch.setattr(here, "target", target)
-    enqueue = here.queue.run
-
-    def watched(launches, *made):
-        names.extend(launch.kernel.name for launch in launches)
-        enqueue(launches, *made)
-
-    monkeypatch.setattr(here.queue, "run", watched)
+    monkeypatch.setattr(clnet.device(), "target", target)
+    names = names_launched(clnet.device(), monkeypatch)
     dtype = clnet.bfloat16
     host = [drawn(dtype, 2, 2, 5, size, seed=i) for i, size in enumerate((16, 16, 8, 8))]
     q, k, v, gy = (clnet.tensor(x).to(dtype) for x in host)

@@ -23,6 +23,7 @@ from clnet.kernels.conv.conv_matrix import fits
 from clnet.kernels.epilogue import Epilogue
 from clnet.nn import functional as F
 from clnet.values import mode
+from tests.kernels.launching import names_launched
 from tests.kernels.test_gemm_matrix import units_of, values
 
 ROUNDING = {clnet.float16: 1e-3, clnet.bfloat16: 8e-3, clnet.float32: 1e-5}
@@ -161,15 +162,8 @@ def test_what_is_chosen(target):
 
 def test_layers_use_them(target, monkeypatch):
     """Of 16 bits without conversions, of float32 where it may be rounded; gradients, too."""
-    here, names = clnet.device(), []
-    monkeypatch.setattr(here, "target", target)
-    run = here.queue.run
-
-    def watched(launches, *made):
-        names.extend(launch.kernel.name for launch in launches)
-        run(launches, *made)
-
-    monkeypatch.setattr(here.queue, "run", watched)
+    monkeypatch.setattr(clnet.device(), "target", target)
+    names = names_launched(clnet.device(), monkeypatch)
     g = ConvGeometry(2, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
     x = drawn((2, 16, 9, 7), clnet.float16).requires_grad_()
     weight = drawn((24, 16, 3, 3), clnet.float16, seed=1).requires_grad_()

@@ -15,6 +15,7 @@ from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_matrix, multiplies
 from clnet.nn import functional as F
 from clnet.values import mode
+from tests.kernels.launching import names_launched
 
 ROUNDING = {clnet.float16: 1e-3, clnet.bfloat16: 8e-3, clnet.float32: 1e-5}
 
@@ -188,15 +189,8 @@ def test_only_what_units_multiply_goes_there(target):
 
 def test_layers_use_them(target, monkeypatch):
     """Of 16 bits without conversions, of float32 where it may be rounded; gradients, too."""
-    here, names = clnet.device(), []
-    monkeypatch.setattr(here, "target", target)
-    run = here.queue.run
-
-    def watched(launches, *made):
-        names.extend(launch.kernel.name for launch in launches)
-        run(launches, *made)
-
-    monkeypatch.setattr(here.queue, "run", watched)
+    monkeypatch.setattr(clnet.device(), "target", target)
+    names = names_launched(clnet.device(), monkeypatch)
     x, weight = drawn(clnet.bfloat16, 8, 16), drawn(clnet.bfloat16, 24, 16, seed=1)
     weight.requires_grad_()
     y = F.linear(x, weight)
