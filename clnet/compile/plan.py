@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, size_class
@@ -10,7 +11,7 @@ from ..errors import ArgumentError
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
 from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
-from .replay import Replay
+from .replay import Gate, Replay
 from .trace import Trace
 from .tracer import Action, Tracer
 
@@ -57,6 +58,11 @@ class Plan:
             for a in trace.arguments
         ]
         self._changed = changed
+
+    @property
+    def lock(self) -> Any:
+        """What is held from :meth:`valid` to the end of :meth:`run`."""
+        return self.device.lock
 
     @property
     def changed_arguments(self) -> list[tuple[int, Array]]:
@@ -122,13 +128,24 @@ class Plan:
             exchange.before()
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
-        """Replay on new arguments, under the device's lock: plans share arenas.
+        """Replay on new arguments, under :attr:`lock`: plans share arenas.
 
         Args:
             arguments: arrays of the shapes and dtypes that were traced, dense.
 
         Returns:
             The results, in memory of their own.
+        """
+        try:
+            next(self.stages(arguments))()
+        except StopIteration as end:
+            return end.value
+
+    def stages(self, arguments: Sequence[Array]) -> Generator[Gate, None, list[Array]]:
+        """What :meth:`run` does, for a plan that meets others: it stands at every gate.
+
+        Yields:
+            The gates.
         """
         versions = [s.version for s in self._sources]
         if versions != self._seen:
@@ -142,7 +159,7 @@ class Plan:
         made = {storage: self._made_anew(storage) for storage in self._trace.returned}
         try:
             self._poison()
-            self._replay.run()
+            yield from self._replay.stages()
         finally:  # an exception half-way leaves some of them changed
             for storage in self._mutated:
                 storage.version += 1

@@ -61,7 +61,8 @@ class Device:
         poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
         lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
             for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
-            arenas and the staging memory. A thread holds that of one device at a time, and takes no
+            arenas and the staging memory. A thread holds that of one device at a time (a replay on
+            several holds all of them, taken in one order, and waits for copies), and takes no
             other lock under it but those of caches and builds, under which this one is not taken.
         inherited: whether it is the parent's of a process that was forked: it refuses everything.
 
