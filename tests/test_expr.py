@@ -119,8 +119,7 @@ def _source(exprs, ctype, *, width, num_scalars):
         scalars=[f"s{k}" for k in range(num_scalars)],
     )
     lines = [f"const {vector} {n} = LOAD({n}s);" for n in "xyz"]
-    lines += [f"const {mask} {n} = FLAG({n}s);" for n in "pq"]
-    lines += printed.statements
+    lines += [*(f"const {mask} {n} = FLAG({n}s);" for n in "pq"), *printed.statements]
     for k, (expr, result) in enumerate(zip(exprs, printed.results, strict=True)):
         lines.append(f"{'PUT' if expr.boolean else 'STORE'}({result}, {k});")
     scalars = "".join(f", const {ctype} s{k}" for k in range(num_scalars))
@@ -245,7 +244,6 @@ def test_integer_primitives_agree_with_numpy(queue, ctype, width):
 def test_tables_know_every_primitive():
     known = {*FLOATING, *INTEGER, *SINGLE}
     assert set(MEANING) == set(RULES) == known == set(E.PRIMITIVES)
-    assert len(E.PRIMITIVES) > 30
     for name, primitive in E.PRIMITIVES.items():
         assert len(RULES[name]) == len(primitive.takes), name
 
