@@ -315,20 +315,8 @@ def test_narrow_integers_wrap_at_every_operation(queue):
     np.testing.assert_array_equal(wrapped, [False, False])
 
 
-LITERALS = [
-    0.1,
-    1 / 3,
-    1e-45,
-    1e-40,
-    3.4028235e38,
-    16777217,
-    2**31,
-    math.pi,
-    -0.0,
-    1e39,
-    5e-324,
-    2**53 + 1,
-]
+LITERALS = [0.1, 1 / 3, 1e-45, 1e-40, 3.4028235e38, 16777217, 2**31, math.pi, -0.0, 1e39]
+LITERALS += [5e-324, 2**53 + 1]
 
 
 @pytest.mark.parametrize("ctype", ["float", "double"])
