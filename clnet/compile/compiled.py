@@ -15,6 +15,7 @@ from ..array import Array
 from ..device import Device, current_device
 from ..errors import ArgumentError, DtypeError, TraceError
 from ..ops import contiguous
+from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import is_sequence, shown
@@ -255,12 +256,15 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[AnyPlan, _Finish]:
-        with paused_collector():
-            recorded = record(self._function, args, kwargs, device)
-            for value in args:
-                if hasattr(value, "named_parameters"):  # of a method that is decorated
-                    recorded.tracer.watch(value)
-            plan = self._planned(recorded.trace, recorded.tracer)
+        try:
+            with paused_collector():
+                recorded = record(self._function, args, kwargs, device)
+                for value in args:
+                    if hasattr(value, "named_parameters"):  # of a method that is decorated
+                        recorded.tracer.watch(value)
+                plan = self._planned(recorded.trace, recorded.tracer)
+        except LeftOut:  # each time less is left that could be
+            return self._trace(args, kwargs, device)
         self.num_traces += 1
         if recorded.backward is None:
             return plan, lambda arrays, _: recorded.rebuild(map(Tensor, arrays))
@@ -284,8 +288,11 @@ class Compiled:
             return Plan(trace, tracer)
 
     def _planned_backward(self, trace: Trace) -> AnyPlan:
-        with paused_collector():
-            return self._planned(trace, Tracer())
+        try:
+            with paused_collector():
+                return self._planned(trace, Tracer())
+        except LeftOut:
+            return self._planned_backward(trace)
 
 
 class _Done(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
+from ..ops.machinery.first_use import look
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
 from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
@@ -23,6 +24,10 @@ class Plan:
         trace: what to run, rewritten; each replay makes its results in memory that is the caller's.
         tracer: what the plan depends on, and which gradients it leaves.
 
+    Raises:
+        LeftOut: if a kernel is wrong that is new to the driver; the device is used without it from
+            now on, and a function traced anew can be planned.
+
     Attributes:
         memory: where every value lies.
         prepared: its different kernels, and what building them took.
@@ -37,8 +42,14 @@ class Plan:
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
         self.entries = lower(trace, device.target)
+        setup = [lowered(step, device.target) for step in trace.setup]
+        if device.first_uses is not None:
+            for entry in (*setup, *self.entries):
+                if isinstance(entry, Lowered):
+                    step = entry.step
+                    look(step.function, step.outputs, step.inputs, entry.launches)
         self.memory = plan_memory(trace, self.entries, device.target)
-        self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        self._setup = [launch for entry in setup for launch in entry.launches]
         of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
         self.prepared = device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)

@@ -24,6 +24,7 @@ from .ahead import Ahead
 from .buffer_pool import BufferPool
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
+from .first_use import first_uses
 from .forked import INHERITANCE
 from .guard import guarded
 from .probe import probe
@@ -64,6 +65,7 @@ class Device:
             arenas and the staging memory. A thread holds that of one device at a time (a replay on
             several holds all of them, taken in one order, and waits for copies), and takes no
             other lock under it but those of caches and builds, under which this one is not taken.
+        first_uses: which of the driver's kernels were compared with plainer ones; None: none is.
         inherited: whether it is the parent's of a process that was forked: it refuses everything.
 
     Raises:
@@ -96,6 +98,7 @@ class Device:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
+        self.first_uses = first_uses(self.identity)
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
@@ -204,11 +207,15 @@ class Device:
 
     def leave_out(self, changes: dict[str, Any]) -> None:
         """Choose kernels by other traits, as :mod:`.guard` has them."""
+        target = self.target_without(changes)
+        with self.lock:
+            self.traits, self.target = target.traits, target
+
+    def target_without(self, changes: dict[str, Any]) -> Target:
+        """What kernels would be chosen by, were its traits others."""
         traits = replace(self.traits, **changes)
         tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
-        with self.lock:
-            self.traits = traits
-            self.target = Target(traits, self.target.workspace_limit, tunings)
+        return Target(traits, self.target.workspace_limit, tunings)
 
     def synchronize(self) -> None:
         """Wait until all that was asked of the device is done.
