@@ -1,8 +1,8 @@
 """At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT]``.
 
-``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a small
-network trained so many steps (1,000,000), eager and compiled; memory and speed of the first and the
-last tenth are printed, and it fails if memory grew.
+``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a
+small network trained so many steps (1,000,000), eager and compiled; memory and speed of the first
+and the last tenth are printed, and it fails if memory grew.
 """
 
 from __future__ import annotations
