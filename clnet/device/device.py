@@ -24,7 +24,7 @@ from .ahead import Ahead
 from .buffer_pool import BufferPool
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
-from .first_use import first_uses
+from .first_use import FirstUses, first_uses
 from .forked import INHERITANCE
 from .guard import guarded
 from .probe import probe
@@ -73,6 +73,7 @@ class Device:
     """
 
     poison: Callable[[Any, int], None] | None = None
+    first_uses: FirstUses | None = None
     inherited = False
 
     def __init__(self, found: Found, threads: int | None, part: int | None = None) -> None:

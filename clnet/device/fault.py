@@ -119,6 +119,10 @@ class Faults:
                 self._numbers[site] = len(self._sites)
             return self._numbers[site]
 
+    def untold(self) -> Faults:
+        """Others of the same queue, whose findings nobody hears of."""
+        return Faults(self._create, self._zero, told=False)
+
     def clear(self) -> None:
         """Have the cell say that nothing was found."""
         self._zero(self.cell.buffer, CELL.itemsize)

@@ -455,18 +455,6 @@ class Queue:
                 self.faults.clear()
             raise error
 
-    @contextmanager
-    def trying(self) -> Iterator[None]:
-        """Have what kernels find wrong with their data be told to nobody while the body runs.
-
-        The lock is the caller's to hold: another thread's kernels would not be heard either.
-        """
-        faults, self.faults = self.faults, Faults(self.create, self._zero, told=False)
-        try:
-            yield
-        finally:
-            self.faults = faults
-
     def wait(self) -> None:
         """Wait until all that was enqueued is done; what kernels found is told later.
 

@@ -10,13 +10,14 @@ device; where they differ, the least is left out that makes them agree (:mod:`cl
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ...array import Array
-from ...device import Device, KernelSource, Launch, Storage, Target
+from ...device import Device, KernelSource, Launch, Queue, Storage, Target
 from ...device.guard import keep, left_out, plainer
 from ...errors import ClnetError
 from ...values import mode
@@ -55,7 +56,7 @@ def look(function: Function, outputs: Arrays, inputs: Arrays, launches: Sequence
     new = uses.new(launch.kernel for launch in launches)
     if not new:
         return
-    with device.lock, device.queue.trying():
+    with device.lock, _trying(device.queue):
         found = _Comparison(device, function, outputs, inputs).wrong(launches)
     if found is None:
         uses.compared += 1
@@ -65,6 +66,16 @@ def look(function: Function, outputs: Arrays, inputs: Arrays, launches: Sequence
         _leave_out(device, function, new, *found[0])
         raise LeftOut
     uses.agreed(new)
+
+
+@contextmanager
+def _trying(queue: Queue) -> Iterator[None]:
+    """Have what kernels find wrong with drawn data be told to nobody; under the device's lock."""
+    faults, queue.faults = queue.faults, queue.faults.untold()
+    try:
+        yield
+    finally:
+        queue.faults = faults
 
 
 class _Comparison:
