@@ -22,8 +22,8 @@
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    step: int                columns of x from pixel to pixel of a tile
-## param    unrolled: None|tuple     rows and columns of a filter whose taps are written out: they lie
-##                                   side by side, and there is one phase
+## param    unrolled: None|tuple     rows and columns of a filter whose taps are written out: they
+##                                   lie side by side, and there is one phase
 ## param    columns: int             of a filter
 ## param    together: int            pixels in one turn of the inner loop
 ## param    at: int                  how many pixels one lies from g and a
