@@ -5,6 +5,7 @@
 #   ci/install-opencl.sh oclgrind      Oclgrind, system-wide (needs root)
 #   ci/install-opencl.sh pocl-pip      PoCL into the environment of the python3 on the PATH
 #   ci/install-opencl.sh intel         Intel's CPU runtime, likewise (800 MB)
+#   ci/install-opencl.sh rusticl       Mesa's rusticl, system-wide (needs root)
 #   ci/install-opencl.sh all           all of these
 set -euo pipefail
 
@@ -25,12 +26,13 @@ for implementation in "$@"; do
     case $implementation in
     pocl-debian) apt_install pocl-opencl-icd ocl-icd-libopencl1 clinfo ;;
     oclgrind) apt_install oclgrind ;;
+    rusticl) apt_install mesa-opencl-icd ocl-icd-libopencl1 ;;
     pocl-pip) pip_install pocl-binary-distribution ;;
     # intel-opencl-rt needs libimf and libsvml, but does not name the package that holds them.
     intel) pip_install intel-opencl-rt intel-cmplr-lib-rt ;;
-    all) "$0" pocl-debian oclgrind pocl-pip intel ;;
+    all) "$0" pocl-debian oclgrind pocl-pip intel rusticl ;;
     *)
-        echo "usage: ci/install-opencl.sh pocl-debian|oclgrind|pocl-pip|intel|all ..." >&2
+        echo "usage: ci/install-opencl.sh pocl-debian|oclgrind|pocl-pip|intel|rusticl|all ..." >&2
         exit 2
         ;;
     esac

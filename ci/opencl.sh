@@ -5,6 +5,7 @@
 #   ci/opencl.sh pocl-debian  COMMAND...   PoCL from Debian or Ubuntu
 #   ci/opencl.sh intel        COMMAND...   Intel's CPU runtime from pip (intel-opencl-rt)
 #   ci/opencl.sh oclgrind     COMMAND...   Oclgrind, the checking simulator; obeys its OCLGRIND_*
+#   ci/opencl.sh rusticl      COMMAND...   Mesa's rusticl, which computes on the CPU by llvmpipe
 #   ci/opencl.sh two-devices  COMMAND...   PoCL from pip as two devices, for what needs two
 #
 # ci/install-opencl.sh installs them. Intel's is looked for in $INTEL_OPENCL_PREFIX, else in the
@@ -22,7 +23,7 @@ fail() {
     exit 2
 }
 
-usage="usage: ci/opencl.sh pocl-pip|pocl-debian|intel|oclgrind|two-devices COMMAND..."
+usage="usage: ci/opencl.sh pocl-pip|pocl-debian|intel|oclgrind|rusticl|two-devices COMMAND..."
 [[ $# -ge 2 ]] || fail "$usage"
 implementation=$1
 shift
@@ -77,6 +78,14 @@ oclgrind)
         fail "no oclgrind; install it: ci/install-opencl.sh oclgrind"
     # oclgrind preloads its own libOpenCL, which knows one platform: the simulator.
     set -- oclgrind "$@"
+    ;;
+rusticl)
+    loader=$(system_library libOpenCL.so.1)
+    [[ -n $(system_library libRusticlOpenCL.so.1) && -n $loader ]] ||
+        fail "no rusticl; install it: ci/install-opencl.sh rusticl"
+    # Mesa shows the devices that it is told to; without a GPU that is llvmpipe.
+    export RUSTICL_ENABLE=${RUSTICL_ENABLE:-llvmpipe}
+    export OCL_ICD_VENDORS=$icd/rusticl LD_PRELOAD=$loader
     ;;
 *)
     fail "unknown implementation '$implementation'; $usage"

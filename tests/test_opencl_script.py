@@ -36,6 +36,7 @@ def opencl_sh(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("pocl-debian", "PoCL", "Portable Computing Language", 1),
         ("intel", "OpenCL 3.", "Intel(R) OpenCL", 1),
         ("oclgrind", "Oclgrind", "Oclgrind", 1),
+        ("rusticl", "OpenCL 3.0", "rusticl", 1),
     ],
 )
 def test_only_the_chosen_implementation_is_seen(
@@ -64,7 +65,7 @@ def test_an_inner_choice_replaces_an_outer_one():
 def test_wrong_usage_says_what_is_possible(arguments: tuple[str, ...]):
     run = opencl_sh(*arguments)
     assert run.returncode == 2
-    assert "pocl-pip|pocl-debian|intel|oclgrind|two-devices" in run.stderr
+    assert "pocl-pip|pocl-debian|intel|oclgrind|rusticl|two-devices" in run.stderr
 
 
 def test_absent_implementation_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):

@@ -62,6 +62,7 @@ def quirks(selector: str) -> Numbers:
         "largest group compiled": _compiled_group,
         "largest allocation made": _allocation,
         "event resolution found ns": _resolution,
+        "round trip us": _round_trip,
     }
     if found["sub-groups stated"]:
         tried["sub-group size"] = _sub_group
@@ -141,17 +142,15 @@ def _sub_group(context: Any, queue: Any, handle: Any) -> int:
     return int(y[0])
 
 
-def queue_latency_us(selector: str) -> float:
+def _round_trip(context: Any, queue: Any, handle: Any) -> float:
     """Microseconds from enqueueing an empty kernel until the host knows that it ran; the median."""
-    handle = select(selector.partition("[")[0], discover()).handle
-    context = cl.Context([handle])
-    queue = cl.CommandQueue(context, handle)
+    plain = cl.CommandQueue(context, handle)  # one that takes no times
     kernel = _kernel(context, _EMPTY)
     memory = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * _ITEMS)
     times: list[float] = []
     for _ in range(_EVENTS):
         start = time.perf_counter()
-        kernel(queue, (_ITEMS,), (_ITEMS,), memory)
-        queue.finish()
+        kernel(plain, (_ITEMS,), (_ITEMS,), memory)
+        plain.finish()
         times.append(time.perf_counter() - start)
     return round(1e6 * float(np.median(times)), 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..device import Device, DeviceTraits
 from ..device.guard import plainer
-from ..device.quirk import queue_latency_us, quirks
+from ..device.quirk import quirks
 from ..errors import ArgumentError, shortened
 from ..profiling.limits import measured_limits
 from .case import Finding, Outcome
@@ -99,7 +99,7 @@ def diagnose(
         The report.
     """
     report = empty_report(device)
-    report.quirks = {**quirks(device.name), "round trip us": queue_latency_us(device.name)}
+    report.quirks = quirks(device.name)
     report.complaints = contradictions(report.quirks)
     report.outcomes, report.not_asked = examine_apart(device.name, seconds=seconds, tell=tell)
     if not report.failed:  # rates of wrong numbers say nothing

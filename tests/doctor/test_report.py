@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from clnet import ops
@@ -210,6 +212,16 @@ def test_quirks_are_found(device):
     assert 0 < found["largest group compiled"] <= found["largest group stated"]
     assert "refused" not in found.values()
     assert contradictions(found) == []
+
+
+def test_a_driver_that_compiles_nothing_is_told(device):
+    def refuses(*given):
+        raise cl.RuntimeError("injected: the compiler ended")
+
+    with patch("clnet.device.quirk._kernel", refuses):
+        found = report.quirks(device.name)
+    assert found["round trip us"] == found["largest group compiled"] == "refused"
+    assert "round trip us: the driver refused it" in contradictions(found)
 
 
 def test_the_command_writes_and_compares(monkeypatch, tmp_path, capsys, healthy):
