@@ -11,7 +11,6 @@ from .derivative import (
 from .functions import (
     acos,
     acosh,
-    as_stored,
     asin,
     asinh,
     atan,
@@ -118,7 +117,6 @@ __all__ = [
     "as_boolean",
     "as_expr",
     "as_number",
-    "as_stored",
     "asin",
     "asinh",
     "atan",

@@ -6,7 +6,7 @@ Products (:mod:`.gemm_tiled`) and convolutions (:mod:`.conv_implicit`) share the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
@@ -31,6 +31,16 @@ _LAST_ROUND = 0.3
 # stages or other groups of the unit cover it.
 _LATENCY_FLOPS = 270_000
 _MOST_SLICES = 512
+# Registers of a unit, and those of an item beside its sums and two sets of fragments: what NVIDIA's
+# compiler makes of the template.
+_REGISTERS, _OTHER_REGISTERS, _MOST_REGISTERS = 65536, 72, 255
+# A unit's parts that patches are spread over: fewer patches than parts leave some without work.
+_PARTS = 4
+# How much slower a unit is per group where it has but few of those it could work on at a time, and
+# what a wave of groups costs however few they are, since units take as many as they have room for:
+# measured on an H200 (docs/notes/products-gpu.md).
+_ALONE = 0.2
+_LEAST_WAVE = 0.45
 
 
 class Loads(NamedTuple):
@@ -136,6 +146,13 @@ class Tile(NamedTuple):
     def ring(self) -> bool:
         """Whether copies go to local memory without passing variables of the kernel's."""
         return self.copy != "registers"
+
+    @property
+    def resident(self) -> int:
+        """Groups that a unit of 65,536 registers works on at a time, as far as these decide."""
+        fragments = (1 + self.ahead) * (self.item_m + self.item_n)
+        registers = self.item_m * self.item_n + fragments + _OTHER_REGISTERS
+        return max(_REGISTERS // (min(registers, _MOST_REGISTERS) * self.items), 1)
 
     @property
     def regular(self) -> bool:
@@ -251,8 +268,45 @@ def _time(tile: Tile, speed: float, steps: int, each: float) -> float:
     return rounds / together * (steps + _FIXED_STEPS / tile.tile_k) * step
 
 
+def time_in_waves(tile: Tile, speed: float, steps: int, each: float) -> float:
+    """The same as :func:`_time`, of groups that a unit works on in waves.
+
+    A unit takes as many groups as it has registers for, and new ones where old ones end. What is
+    left for a last wave is not spread evenly: units that are ready first take all they have room
+    for, so that it takes longer than its share, the less the more waves were before it; a whole
+    wave for tiles of which a unit works on one at a time.
+
+    Args:
+        tile: the tile.
+        speed: of full waves, 1 for the fastest tile.
+        steps: tiles of k that a group multiplies.
+        each: groups for each unit, on average.
+    """
+    resident, patches = tile.resident, tile.items // PATCH
+    one = 2 * tile.tile_m * tile.tile_n * (steps * tile.tile_k + _FIXED_STEPS) / speed
+
+    def wave(groups: int) -> float:
+        alone = 1 + _ALONE * max(1 - groups / resident, 0)
+        return round_up(groups * patches, _PARTS) / patches * one * alone
+
+    full, left = int(each // resident), each % resident
+    if left == 0:
+        return full * wave(resident)
+    last = wave(ceil(left))
+    if full and resident > 1:
+        spread = _LEAST_WAVE / full  # groups come apart from wave to wave
+        uneven = wave(resident) * (left / resident + (1 - left / resident) * spread)
+        last = max(last, uneven) if full == 1 else uneven
+    return full * wave(resident) + last
+
+
 def choose(
-    traits: DeviceTraits, tiles: Iterable[tuple[Tile, float]], work: Work, *, shortest: int
+    traits: DeviceTraits,
+    tiles: Iterable[tuple[Tile, float]],
+    work: Work,
+    *,
+    shortest: int,
+    time: Callable[[Tile, float, int, float], float] = _time,
 ) -> Choice | None:
     """The tile and the slices that should take the least time; a function of sizes and traits.
 
@@ -265,17 +319,23 @@ def choose(
         tiles: each with its speed, 1 for the fastest on products that fill the device.
         work: the products.
         shortest: steps of k that a slice has at least.
+        time: of a unit, of a tile, its speed, its steps and groups for each unit.
 
     Returns:
         The choice, or None if the device can run none of the tiles.
     """
     # Of equals the first: min keeps it.
-    timed = timed_choices(traits, tiles, work, shortest=shortest)
+    timed = timed_choices(traits, tiles, work, shortest=shortest, time=time)
     return min(timed, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def timed_choices(
-    traits: DeviceTraits, tiles: Iterable[tuple[Tile, float]], work: Work, *, shortest: int
+    traits: DeviceTraits,
+    tiles: Iterable[tuple[Tile, float]],
+    work: Work,
+    *,
+    shortest: int,
+    time: Callable[[Tile, float, int, float], float] = _time,
 ) -> Iterator[tuple[float, Choice]]:
     """What :func:`choose` chooses from: every tile a device can run, in every number of slices.
 
@@ -284,6 +344,7 @@ def timed_choices(
         tiles: each with its speed.
         work: the products.
         shortest: steps of k that a slice has at least.
+        time: as there.
 
     Yields:
         The estimated time and the choice.
@@ -294,15 +355,18 @@ def timed_choices(
         groups = ceil_div(work.m, tile.tile_m) * ceil_div(work.n, tile.tile_n) * work.batch
         most = max(1, min(work.most_slices, _MOST_SLICES, work.k // shortest))
         full = ceil_div(4 * traits.compute_units, max(groups, 1))
-        for slices in sorted({min(most, s) for s in (1, 2, 3, 4, 6, 8, full // 2, full) if s > 0}):
+        tried = [1, 2, 3, 4, 6, 8, full // 2, full]
+        if time is time_in_waves:
+            tried += [n * traits.compute_units // max(groups, 1) for n in range(1, 5)]
+        for slices in sorted({min(most, s) for s in tried if s > 0}):
             choice = sliced(tile, work.k, slices)
             length = choice.slice_k // tile.tile_k
             parts = choice.slices
-            time = _time(tile, speed, length, groups * parts / traits.compute_units)
+            taken = time(tile, speed, length, groups * parts / traits.compute_units)
             if parts > 1:
                 moved = (parts + 1) * work.m * work.n * work.batch * work.item_bytes
-                time += _LAUNCH_FLOPS + _FLOPS_PER_BYTE * moved / traits.compute_units
-            yield time, choice
+                taken += _LAUNCH_FLOPS + _FLOPS_PER_BYTE * moved / traits.compute_units
+            yield taken, choice
 
 
 def sliced(tile: Tile, k: int, slices: int) -> Choice:

@@ -55,6 +55,33 @@ def test_copy_of_a_permuted_array_is_numpys(shape, axes, shaped):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "begin", "last", "width"),
+    [(np.float32, 0, 12, 4), (np.float32, 4, 12, 4), (np.float32, 2, 12, 1), (np.float32, 0, 6, 1),
+     (np.int64, 0, 6, 2), (np.uint8, 0, 32, 16)],
+)  # fmt: skip
+def test_rows_of_whole_vectors_are_moved_as_such_on_gpus(dtype, begin, last, width):
+    values = RNG.integers(0, 100, (begin + 2 * 5 * 3 * last)).astype(dtype)
+    x = on_device(values).view((2, 3, 5, last), (15 * last, last, 3 * last, 1), begin)
+    y = poisoned((2, 3, 5, last), dtype)
+    launches = copy(gpu_shaped(device()), y, x)
+    assert launches[0].kernel.params["width"] == width
+    run(launches)
+    expected = values[begin:].reshape(2, 5, 3, last).swapaxes(1, 2)
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_dense_memory_is_filled_by_vectors_on_gpus():
+    for begin, width in ((4, 4), (3, 1)):
+        values = np.arange(60, dtype=np.float32)
+        whole = on_device(values)
+        launches = fill(gpu_shaped(device()), whole.view((2, 4, 5), (20, 5, 1), begin), 7.5)
+        assert launches[0].kernel.params["width"] == width
+        run(launches)
+        values[begin : begin + 40] = 7.5
+        np.testing.assert_array_equal(whole.numpy(), values)
+
+
+@pytest.mark.parametrize(
     ("shape", "axes", "pairs"),
     [
         ((3, 70, 66), (0, 2, 1), True),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
+from clnet.device import device
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
@@ -45,6 +46,36 @@ def test_softmax_and_its_gradient(dev, target, shape, dim):
     run(softmax_grad(target, gx, on_device(upstream), y, dim=dim))
     slope = expected * (upstream - (upstream * expected).sum(axis=dim, keepdims=True))
     np.testing.assert_allclose(gx.numpy(), slope, atol=40 * EPS, rtol=0)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_short_lines_stay_with_the_few_items_that_share_them_on_gpus(log):
+    """Of 49 elements each of eight items keeps seven; a line of infinities is not a number."""
+    values, upstream = 3 * normal(2100, 49), normal(2100, 49, seed=1)
+    values[0, 3], values[1, 48] = np.nan, -np.inf
+    values[2] = -np.inf
+    opened = gpu_shaped(device())
+    target = replace(opened, traits=replace(opened.traits, compute_units=2))
+    y, gx = poisoned(values.shape), poisoned(values.shape)
+    launches = (log_softmax if log else softmax)(target, y, on_device(values), dim=1)
+    launches += (log_softmax_grad if log else softmax_grad)(
+        target, gx, on_device(upstream), y, dim=1
+    )
+    assert [(x.kernel.params["reduce_items"], x.kernel.params["held"]) for x in launches] == [
+        (8, 7),
+        (8, 7),
+    ]
+    run(launches)
+    assert np.isnan(y.numpy()[[0, 2]]).all()
+    assert y.numpy()[1, 48] == (-np.inf if log else 0)
+    logs = log_softmax_of(values[3:], 1)
+    part = np.exp(logs)
+    expected = logs if log else part
+    np.testing.assert_allclose(y.numpy()[3:], expected, rtol=40 * EPS, atol=40 * EPS)
+    g = upstream[3:]
+    sums = (g if log else g * part).sum(axis=1, keepdims=True, dtype=np.float64)
+    slope = g - part * sums if log else part * (g - sums)
+    np.testing.assert_allclose(gx.numpy()[3:], slope, atol=100 * EPS, rtol=40 * EPS)
 
 
 @pytest.mark.parametrize(("shape", "dim"), SHAPES, ids=str)

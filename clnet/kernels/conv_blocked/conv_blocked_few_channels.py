@@ -68,7 +68,7 @@ def forward(
         joined(
             by_name("width pixels vectors", form.block, PIXELS[form.block], vectors),
             by_name("local_floats stride", MOST_FLOATS, g.sw),
-            epilogue.blocked_params(form.block),
+            epilogue.params,
         ),
         joined(
             by_name("y x packed offsets", y, x, packed, epilogue.bias),

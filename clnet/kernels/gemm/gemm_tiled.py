@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...array import Array
@@ -11,7 +12,7 @@ from ...errors import TemplateError
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div
 from ..kernel import Constraint, Kernel, by_name, joined
-from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from ..tile import Choice, Tile, Tiling, Work, choose, sliced, time_in_waves, timed_choices
 from ..tuning import Tunable
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem, Product
@@ -30,17 +31,22 @@ TILED = Kernel(
     ),
 )
 
-# With the speed of each on products that fill the device, relative to the fastest.
+# With the speed of each in full waves of its groups, relative to the fastest: those that copy
+# asynchronously as an H200 was measured, the others below them as they were to each other.
 TILINGS = (
     (Tile(128, 256, 16, 8, 16, 8, 3, "async", ahead=True), 1.0),
-    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
-    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
+    (Tile(128, 128, 16, 8, 8, 4, 3, "async", ahead=True), 1.0),
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 1.0),
+    (Tile(128, 96, 24, 8, 8, 8, 3, "async", ahead=True), 0.94),
+    (Tile(64, 96, 24, 8, 8, 8, 3, "async", ahead=True), 0.94),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.85),
     (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.62),
-    (Tile(64, 256, 16, 8, 8, 4), 0.9),
-    (Tile(64, 128, 16, 8, 8, 4), 0.88),
-    (Tile(64, 64, 16, 8, 8, 4), 0.85),
-    (Tile(64, 64, 16, 4, 4, 4), 0.7),
-    (Tile(32, 32, 16, 4, 4, 4), 0.5),
+    (Tile(64, 256, 16, 8, 8, 4), 0.81),
+    (Tile(64, 128, 16, 8, 8, 4), 0.79),
+    (Tile(64, 64, 16, 8, 8, 4), 0.76),
+    (Tile(64, 64, 16, 4, 4, 4), 0.6),
+    (Tile(32, 32, 16, 4, 4, 4), 0.45),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True, teams=2), 0.73),
     (Tile(64, 64, 16, 8, 8, 8, 4, "async", ahead=True, teams=4), 0.6),
     (Tile(32, 64, 32, 8, 8, 4, 3, "async", ahead=True, teams=4), 0.55),
     (Tile(32, 32, 32, 8, 4, 4, 4, "async", ahead=True, teams=8), 0.36),
@@ -58,8 +64,8 @@ OTHERS = tuple(
 RASTER = 8
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
-# What decides whether a group finishes its results: sums of an item, steps of k, arrays.
-MANY_SUMS, SHORT_K, FEW_OPERANDS = 64, 256, 2
+# What decides whether a group alone on its unit finishes its results: steps of k, arrays.
+SHORT_K, FEW_OPERANDS = 256, 2
 # Steps of k that hide an instruction behind them, and what a launch costs, in instructions of one
 # element: measured on an H200 (docs/notes/products-gpu.md).
 HIDING_K, LAUNCH_INSTRUCTIONS = 8, 50_000_000
@@ -90,8 +96,8 @@ def finish_pays(
     if effort > problem.k / HIDING_K + LAUNCH_INSTRUCTIONS / problem.out.size:
         return False
     tiling = TILING.choose(target, problem.product)
-    many = tiling.item_m * tiling.item_n > MANY_SUMS and tiling.slices == 1
-    return not many or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)
+    alone = tiling.tile.resident == 1 and tiling.slices == 1
+    return not alone or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)
 
 
 def tiled(target: Target, problem: Problem) -> list[Launch]:
@@ -109,7 +115,10 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     used = problem.memory().nbytes
     if used:  # operands in scratch memory leave less of it
         target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
-    return _launches(target, problem, TILING.choose(target, problem.product))
+    tiling = TILING.choose(target, problem.product)
+    if not _brought(tiling.tile, problem):
+        tiling = _fastest(target, problem.product, [(t, s) for t, s in TILINGS if t.even])
+    return _launches(target, problem, tiling)
 
 
 def _launches(target: Target, problem: Problem, tiling: Tiling) -> list[Launch]:
@@ -131,7 +140,22 @@ def _work(target: Target, product: Product) -> Work:
 
 
 def _default(target: Target, product: Product) -> Tiling:
-    choice = choose(target.traits, TILINGS, _work(target, product), shortest=SLICE_K)
+    return _fastest(target, product, _suited(product))
+
+
+def _suited(product: Product) -> list[tuple[Tile, float]]:
+    """The tiles whose items read operands of such sizes equally often, as they mostly lie."""
+    along = (
+        product.k if product.layout[0] == "N" else product.m,
+        product.n if product.layout[1] == "N" else product.k,
+    )
+    dense = "S" not in product.layout and all(size % 4 == 0 for size in along)
+    return [(tile, speed) for tile, speed in TILINGS if dense or tile.even]
+
+
+def _fastest(target: Target, product: Product, tiles: Sequence[tuple[Tile, float]]) -> Tiling:
+    work = _work(target, product)
+    choice = choose(target.traits, tiles, work, shortest=SLICE_K, time=time_in_waves)
     if choice is None:
         raise TemplateError("gemm_tiled.mako:gemm_tiled", "no tile fits the device")
     return Tiling(*choice.tile, choice.slices)
@@ -140,10 +164,31 @@ def _default(target: Target, product: Product) -> Tiling:
 def _candidates(target: Target, product: Product) -> list[Tiling]:
     """Every tile that keeps the laws for all operands, the default first, then by estimate."""
     work = _work(target, product)
-    timed = timed_choices(target.traits, (*TILINGS, *OTHERS), work, shortest=SLICE_K)
+    tiles = (*_suited(product), *OTHERS)
+    timed = timed_choices(target.traits, tiles, work, shortest=SLICE_K, time=time_in_waves)
     found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
     default = _default(target, product)
     return [default, *dict.fromkeys(t for t in found if t != default)]
+
+
+def _brought(tile: Tile, problem: Problem) -> bool:
+    """Whether all items read equally often, as the operands lie."""
+    return tile.even or all(
+        tile.loads(extent, along, dense=_dense_runs(array)).whole
+        for extent, along, array in (
+            (tile.tile_m, _along_a(problem), problem.a),
+            (tile.tile_n, _along_b(problem), problem.b),
+        )
+    )
+
+
+def _along_a(problem: Problem) -> str:
+    return "k" if problem.a.strides[3] == 1 else "tile"
+
+
+def _along_b(problem: Problem) -> str:
+    columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
+    return "k" if columns else "tile"
 
 
 def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
@@ -151,12 +196,11 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     made = problem.epilogue
     aligned = made.finish is None or all(a.offset % 4 == 0 for a in made.finish.arrays)
     dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
-    columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
     params = {
         "ctype": problem.out.dtype.ctype,
         "tile": tile,
-        "a_along": "k" if problem.a.strides[3] == 1 else "tile",
-        "b_along": "k" if columns else "tile",
+        "a_along": _along_a(problem),
+        "b_along": _along_b(problem),
         "a_dense": _dense_runs(problem.a),
         "b_dense": _dense_runs(problem.b),
         "out_dense": dense,

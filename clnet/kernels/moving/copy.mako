@@ -9,6 +9,8 @@
 ## param  group_rows: int            work-items along a block's edge on a GPU
 ## param  real: str                  float or double, arithmetic of a floating range; long of others
 ## param  value: str                 C expression
+## param  width: int                 elements of a vector that an item moves, one of its own type;
+##                                   counts and steps are of vectors, of a fill y is dense then
 ## def    copy_elements, copy_rows, fill, arange
 ## arg    n: int         elements
 ## def    copy_rows
@@ -55,7 +57,7 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="converted(ctype, to_bool, value)">${(
     f"({value} != 0)" if to_bool else f"({ctype})({value})")}</%def>
-<%def name="copy_elements(ctype, source, to_bool, ndim)">
+<%def name="copy_elements(ctype, source, to_bool, ndim, width)">
 __kernel void copy_elements(...)
 {
     const int i = get_global_id(0);
@@ -63,7 +65,11 @@ __kernel void copy_elements(...)
     x += x_offset;
     if (i < n) {
         ${strided.locate(ndim, "i", ("y", "x"))}
+% if width > 1:
+        ((__global ${ctype}${width} *)y)[at_y] = ((__global const ${source}${width} *)x)[at_x];
+% else:
         y[at_y] = ${converted(ctype, to_bool, "x[at_x]")};
+% endif
     }
 }
 </%def>
@@ -160,14 +166,18 @@ __kernel void copy_transposed_local(...)
                 ${converted(ctype, to_bool, "block[lane][r]")};
 }
 </%def>
-<%def name="fill(ctype, ndim)">
+<%def name="fill(ctype, ndim, width)">
 __kernel void fill(...)
 {
     const int i = get_global_id(0);
     y += y_offset;
     if (i < n) {
+% if width > 1:
+        ((__global ${ctype}${width} *)y)[i] = value;
+% else:
         ${strided.locate(ndim, "i", ("y",))}
         y[at_y] = value;
+% endif
     }
 }
 </%def>

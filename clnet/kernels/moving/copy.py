@@ -25,6 +25,8 @@ _LEAST_TURNED = 4
 _LEAST_ROW = 32
 # Rows that are worth work-items of their own.
 _LONG_ROW = 512
+# What an item of a GPU moves at once.
+_VECTOR_BYTES = 16
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
 
 
@@ -62,9 +64,15 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
             return at_once
     if not in_groups(target.traits) and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
-    params = joined(_types(y, x), by_name("ndim", len(shape)))
-    args = joined(by_name("n", y.size), _axes(shape, y_strides, x_strides))
-    return [_launch(_ELEMENTS, params, args, y, x, **items(target, y.size))]
+    width = _at_once(target, y, x, shape, y_strides, x_strides)
+    if width > 1:
+        shape = (*shape[:-1], shape[-1] // width)
+        y_strides, x_strides = (
+            (*(n // width for n in steps[:-1]), 1) for steps in (y_strides, x_strides)
+        )
+    params = joined(_types(y, x), by_name("ndim width", len(shape), width))
+    args = joined(by_name("n", y.size // width), _axes(shape, y_strides, x_strides))
+    return [_launch(_ELEMENTS, params, args, y, x, **items(target, y.size // width))]
 
 
 def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
@@ -80,17 +88,18 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     if y.dtype.is_complex:
         return [launch for k, v in enumerate((value, 0)) for launch in fill(target, y.part(k), v)]
     shape, (strides,) = _ordered(y.shape, y.strides)
+    width = _at_once(target, y, y, shape, strides, strides) if len(shape) == 1 else 1
     return [
         _FILL.launch(
-            {"ctype": y.dtype.moved_as, "ndim": len(shape)},
+            {"ctype": y.dtype.moved_as, "ndim": len(shape), "width": width},
             {
-                "n": y.size,
+                "n": y.size // width,
                 "size_{d}": shape,
                 "y_stride_{d}": strides,
                 "y": y,
                 "value": _stored(y.dtype, value),
             },
-            **items(target, y.size),
+            **items(target, y.size // width),
             flops=0,
             bytes=y.nbytes,
         )
@@ -157,6 +166,18 @@ def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | 
         if x_strides[axis] == 1 and shape[axis] >= _LEAST_TURNED:
             return axis
     return None
+
+
+def _at_once(
+    target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
+) -> int:
+    """Elements that an item of a GPU moves as one vector: rows of both are made of whole ones."""
+    moved = y.dtype is x.dtype and not y.dtype.is_complex and in_groups(target.traits)
+    if not moved or not shape or not y_strides[-1] == x_strides[-1] == 1:
+        return 1
+    width = _VECTOR_BYTES // y.dtype.itemsize
+    numbers = (shape[-1], *y_strides[:-1], *x_strides[:-1], y.offset, x.offset)
+    return width if all(n % width == 0 for n in numbers) else 1
 
 
 def _rows(

@@ -10,6 +10,8 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one sum, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
+## param    held: int                    elements of a line that an item keeps, inner is 1 then; 0:
+##                                       it reads them again
 ## def      softmax_rows
 ## arg      rows, rows_per_item, n: int
 ## arg      y: out ctype[rows, n]
@@ -98,7 +100,7 @@ __kernel void softmax_columns(...) {
 % endif
 }
 </%def>
-<%def name="softmax_group(log, ctype, acc, group, reduce_items, kept_fast)">
+<%def name="softmax_group(log, ctype, acc, group, reduce_items, kept_fast, held)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
@@ -111,22 +113,41 @@ __kernel void softmax_group(...) {
     __global const ${ctype} *from = x + x_offset + start;
     __global ${ctype} *to = y + y_offset + start;
     ${acc} top = -INFINITY, sum = 0;
+% if held:
+% for j in range(held):
+    const int i_${j} = lane + ${j * reduce_items};
+    ${acc} v_${j} = i_${j} < size ? from[i_${j}] : -INFINITY;
+    top = max_join1(top, v_${j});
+% endfor
+% else:
     for (int i = lane; i < size; i += ${reduce_items})
         top = max_join1(top, from[(long)i * inner]);
+% endif
     partial[lane * ${kept_items} + kept] = top;
     ${lib.tree("max", "partial", reduce_items, kept_items)}
     top = partial[kept];
     barrier(CLK_LOCAL_MEM_FENCE);
+% if held:
+% for j in range(held):
+    const ${acc} e_${j} = exp(v_${j} - top);
+    sum += i_${j} < size ? e_${j} : 0;
+% endfor
+% else:
     for (int i = lane; i < size; i += ${reduce_items})
         sum += exp(from[(long)i * inner] - top);
+% endif
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
-% if log:
-    const ${acc} log_sum = log(partial[kept]);
+    const ${acc} ${"log_sum = log(partial[kept])" if log else "scale = 1 / partial[kept]"};
+% if held:
+% for j in range(held):
+    if (i_${j} < size)
+        to[i_${j}] = ${f"(v_{j} - top) - log_sum" if log else f"e_{j} * scale"};
+% endfor
+% elif log:
     for (int i = lane; i < size; i += ${reduce_items})
         to[(long)i * inner] = (from[(long)i * inner] - top) - log_sum;
 % else:
-    const ${acc} scale = 1 / partial[kept];
     for (int i = lane; i < size; i += ${reduce_items})
         to[(long)i * inner] = exp(from[(long)i * inner] - top) * scale;
 % endif
@@ -177,7 +198,7 @@ __kernel void softmax_grad_columns(...) {
     }
 }
 </%def>
-<%def name="softmax_grad_group(log, ctype, acc, group, reduce_items, kept_fast)">
+<%def name="softmax_grad_group(log, ctype, acc, group, reduce_items, kept_fast, held)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 __kernel void softmax_grad_group(...) {
@@ -191,12 +212,27 @@ __kernel void softmax_grad_group(...) {
     __global const ${ctype} *from = y + y_offset + start;
     __global ${ctype} *to = gx + gx_offset + start;
     ${acc} mine = 0;
+% if held:
+% for j in range(held):
+    const int i_${j} = lane + ${j * reduce_items};
+    const ${acc} g_${j} = i_${j} < size ? g[i_${j}] : 0, v_${j} = i_${j} < size ? from[i_${j}] : 0;
+    mine += g_${j}${"" if log else f" * v_{j}"};
+% endfor
+% else:
     for (long i = first; i < size; i += step)
         mine += ${"g[i]" if log else "g[i] * from[i]"};
+% endif
     partial[lane * ${kept_items} + kept] = mine;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     const ${acc} sum = partial[kept];
+% if held:
+% for j in range(held):
+    if (i_${j} < size)
+        to[i_${j}] = ${f"g_{j} - exp(v_{j}) * sum" if log else f"v_{j} * (g_{j} - sum)"};
+% endfor
+% else:
     for (long i = first; i < size; i += step)
         to[i] = ${"g[i] - exp(from[i]) * sum" if log else "from[i] * (g[i] - sum)"};
+% endif
 }
 </%def>

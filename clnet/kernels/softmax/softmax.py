@@ -22,6 +22,8 @@ GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax.mako")
 GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 
 _GROUP = 256
+# Elements of a short line for each item, the most that one keeps, and groups that fill a unit.
+_HELD_EACH, _MOST_HELD, _GROUPS_A_UNIT = 8, 16, 8
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
 
@@ -69,6 +71,27 @@ class Lines(NamedTuple):
         return kernel.launch(
             joined(params, how), args, global_size=sizes, local_size=(group,), **cost
         )
+
+    def short_shape(self, target: Target) -> tuple[int, int]:
+        """The same where lines that lie in one piece fill the device with few items for each.
+
+        An item of few that share a line waits less for the others; each keeps what it read.
+        """
+        share, kept = self.group_shape(target)
+        fewer = 1 << (ceil_div(self.n, _HELD_EACH) - 1).bit_length()
+        groups = self.count * fewer // (share * kept)
+        if (
+            self.inner > 1
+            or fewer >= share
+            or groups < _GROUPS_A_UNIT * target.traits.compute_units
+        ):
+            return share, kept
+        return fewer, share * kept // fewer
+
+    def held(self, share: int) -> int:
+        """Elements that an item keeps of a line which so many share, 0 where they are too many."""
+        each = ceil_div(self.n, share)
+        return each if self.inner == 1 and each <= _MOST_HELD else 0
 
     def group_shape(self, target: Target) -> tuple[int, int]:
         """Work-items that share one line, and lines of a group."""
@@ -135,7 +158,9 @@ def _launch(
     cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
     if in_groups(target.traits):
         args = joined(args, by_name("sums inner", lines.count, lines.inner))
-        return [lines.by_groups(lines.group_shape(target), group, params, args, **cost)]
+        shape = lines.short_shape(target)
+        params = joined(params, by_name("held", lines.held(shape[0])))
+        return [lines.by_groups(shape, group, params, args, **cost)]
     lanes = lanes_of(target, acc.itemsize)
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
