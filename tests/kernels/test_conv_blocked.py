@@ -223,6 +223,24 @@ def test_winograd_weight_grad_in_many_parts(where, monkeypatch):
         check(side, WINOGRAD[form.algorithm])
 
 
+def test_winograd_weight_grad_of_few_tiles_has_work_for_all_units(where):
+    case = Reference(ConvGeometry(2, 16, 4, 4, 96, 3, 3, 4, 4, 1, 1, 1, 1))
+    form, target = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8), target_of(where, 8)
+    side = Side(where, target, case, Direction.WEIGHT_GRAD, form)
+    assert side.launches()[1][0].global_size == (1, target.traits.compute_units)
+    check(side, WINOGRAD[form.algorithm])
+
+
+@pytest.mark.parametrize(("n", "channels", "side", "algorithm"), [
+    (1, 64, 7, "direct"), (4, 512, 7, "direct"), (4, 1024, 7, "direct"), (16, 512, 7, "winograd4"),
+    (1, 256, 14, "winograd2"), (2, 160, 14, "winograd4"), (4, 128, 7, "winograd4"),
+])  # fmt: skip
+def test_transforms_of_weight_grads_pay_for_their_sums(n, channels, side, algorithm, where):
+    g = ConvGeometry(n, channels, side, side, channels, 3, 3, side, side, 1, 1, 1, 1)
+    form = choose_form(target_of(where, 8), g, Direction.WEIGHT_GRAD)
+    assert form.algorithm is BlockedAlgorithm(algorithm)
+
+
 def test_winograd_with_bias_and_activation(where):
     form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 16)
     side = Side(where, target_of(where, 16), Reference(SMOOTH["3x3"]), Direction.FORWARD, form)

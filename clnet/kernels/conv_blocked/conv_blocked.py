@@ -218,14 +218,12 @@ def _cost(
     form: BlockedForm,
     packing: bool,  # noqa: FBT001 - private
 ) -> float:
-    """What orders the forms: an estimate, or a rule for weight gradients."""
+    """What orders the forms: an estimate, in multiplications."""
     if form.plain_x:
         return inf
     if direction is not Direction.WEIGHT_GRAD:
         return conv_blocked_winograd.cost(geometry, direction, form, packing=packing)
-    transformed = form.algorithm in conv_blocked_winograd.ALGORITHMS
-    pays = not transformed or conv_blocked_winograd_weight.pays(geometry, form)
-    return _PREFERRED.index(form.algorithm) if pays else len(_PREFERRED)
+    return conv_blocked_winograd_weight.cost(geometry, form)
 
 
 def obstacle(

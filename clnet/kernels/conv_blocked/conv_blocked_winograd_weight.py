@@ -9,11 +9,11 @@ from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle
 from ..kernel import Constraint, Kernel, by_name, joined
-from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
+from .blocked_form import BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
-from .conv_blocked_winograd import Matrix, matrices_of, misshapen
+from .conv_blocked_winograd import ALGORITHMS, Matrix, matrices_of, misshapen
 
-__all__ = ["pays", "weight_grad", "weight_obstacle"]
+__all__ = ["cost", "weight_grad", "weight_obstacle"]
 
 
 class Split(NamedTuple):
@@ -47,8 +47,10 @@ MOST_TILES = 96
 LEAST_TILES = 32
 # Sums of a work-group that stay in a core's own cache beside them.
 SUM_BYTES = 2**20
-# Pixels of y from which transforming the sums pays.
-LEAST_PIXELS = {BlockedAlgorithm.WINOGRAD2: 150, BlockedAlgorithm.WINOGRAD4: 300}
+# Multiplications that take as long as one of these products, as a transformed number of x or gy,
+# and as the sums of a filter's transformed number: where all of these are near, and where not.
+PRODUCT_COST, TRANSFORM_COST = 1.25, 7
+NEAR_SUM_COST, FAR_SUM_COST, NEAR_BYTES = 18, 55, 12 * 2**20
 
 
 def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
@@ -60,9 +62,21 @@ def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvO
     return None if needed <= target.workspace_limit else ConvObstacle.WORKSPACE
 
 
-def pays(g: ConvGeometry, form: BlockedForm) -> bool:
-    """Whether a gradient that they compute is faster for it."""
-    return g.n * g.oh * g.ow >= LEAST_PIXELS[form.algorithm]
+def cost(g: ConvGeometry, form: BlockedForm) -> float:
+    """How long the gradient takes, in multiplications of a direct one.
+
+    Args:
+        g: the sizes.
+        form: these transforms, or none.
+    """
+    if form.algorithm not in ALGORITHMS:
+        return g.flops / 2
+    matrices = matrices_of(g, form)
+    products = len(matrices.inputs) ** 2
+    tiles, filters = _tiles_of(g, len(matrices.outputs)), g.ic * g.oc
+    of_sum = NEAR_SUM_COST if 4 * products * filters <= NEAR_BYTES else FAR_SUM_COST
+    of_tile = PRODUCT_COST * filters + TRANSFORM_COST * (g.ic + g.oc)
+    return products * (tiles * of_tile + filters * of_sum)
 
 
 def weight_grad(
@@ -103,19 +117,30 @@ def weight_grad(
 
 
 def _split(target: Target, g: ConvGeometry, form: BlockedForm) -> Split:
-    """A work-group for each unit: panels are shared out where one's sums would be too large."""
+    """A work-group for each unit: panels are shared out where one's sums, or its tiles, are few."""
     matrices = matrices_of(g, form)
-    products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
-    tiles = g.n * ceil_div(g.oh, out) * ceil_div(g.ow, out)
     panels = g.oc // (vectors_of(g.oc, form.block) * form.block)
-    units, sums = target.traits.compute_units, products * g.ic * g.oc
+    units, sums = target.traits.compute_units, len(matrices.inputs) ** 2 * g.ic * g.oc
     groups = min(panels, units, ceil_div(4 * sums, SUM_BYTES))
+    split = _of_groups(groups, units, panels, g, form)
+    sharing = min(panels, units // split.chunks)
+    return split if sharing <= groups else _of_groups(sharing, units, panels, g, form)
+
+
+def _of_groups(groups: int, units: int, panels: int, g: ConvGeometry, form: BlockedForm) -> Split:
+    matrices = matrices_of(g, form)
+    products, tiles = len(matrices.inputs) ** 2, _tiles_of(g, len(matrices.outputs))
     outs = ceil_div(panels, groups) * (g.oc // panels)
     wanted = BLOCK_BYTES // (4 * products * (g.ic + outs))
     block_tiles = min(max(wanted, LEAST_TILES), MOST_TILES, tiles)
     chunks = min(max(1, units // groups), ceil_div(tiles, block_tiles))
     scratch_floats = products * (block_tiles * (g.ic + outs) + 2 * form.block)
-    return Split(block_tiles, chunks, groups, scratch_floats, chunks * sums)
+    return Split(block_tiles, chunks, groups, scratch_floats, chunks * products * g.ic * g.oc)
+
+
+def _tiles_of(g: ConvGeometry, out: int) -> int:
+    """Tiles of so many rows and columns of y."""
+    return g.n * ceil_div(g.oh, out) * ceil_div(g.ow, out)
 
 
 def _transposed(matrix: Matrix) -> Matrix:
