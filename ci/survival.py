@@ -1,8 +1,8 @@
 """At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT]``.
 
-``kills``: writers of checkpoints that are killed at random moments (1,000). ``steps``: a small
-network trained so many steps (1,000,000), eager and compiled; memory and speed of the first and the
-last tenth are printed, and it fails if memory grew.
+``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a
+small network trained so many steps (1,000,000), eager and compiled; memory and speed of the first
+and the last tenth are printed, and it fails if memory grew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
-from tests.test_survival import Training, killed
+from tests.test_survival import WRITERS, Training, killed
 
 
 def steps(count: int) -> int:
@@ -53,9 +53,14 @@ def main() -> int:
     what, count = sys.argv[1], int((sys.argv[2:] or [0])[0])
     if what == "steps":
         return steps(count or 1_000_000)
-    with tempfile.TemporaryDirectory() as folder:
-        kills, partly = killed(Path(folder), count or 1000)
-    print(f"{kills:,} writers killed, {partly:,} of them while they wrote; every file was whole")
+    for writer in WRITERS:
+        with tempfile.TemporaryDirectory() as folder:
+            kills, partly, absent = killed(writer, Path(folder), count or 1000)
+        print(
+            f"{writer}: {kills:,} writers killed, {partly:,} of them while they wrote; every file "
+            f"was whole" + (f", or not there ({absent:,})" if absent else ""),
+            flush=True,
+        )
     return 0
 
 

@@ -288,6 +288,38 @@ def test_plan_options_that_make_no_sense(options, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
+def test_plan_divides_a_step_over_devices(capsys):
+    given = ["--batch-size", "64", "--link", "55", "--flops", "25T", "--bandwidth", "3500"]
+    assert main(["plan", "resnet20", *given, "--devices", "1,2", "--each"]) == 0
+    shown = capsys.readouterr().out
+    assert "times: kernels at 25,000 GFLOP/s" in shown
+    assert shown.count(" *") == 2
+    assert "takes" in shown.splitlines()[-1]
+    assert main(["plan", "resnet20", *given, "--devices", "1024", "--json", "--memory", "1M"]) == 3
+    line = json.loads(capsys.readouterr().out)
+    assert line["plans"][0]["best"] is None
+    problems = {w["name"]: w["problem"] for w in line["plans"][0]["ways"]}
+    assert problems["data"] == "fewer examples than devices"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--devices", "two"], "--devices is given as 4 or 1,2,4"),
+        (["--devices", "2"], "--devices needs the devices' --link"),
+        (["--devices", "2", "--link", "1", "--flops", "1T"], "both --flops and --bandwidth"),
+        (
+            ["--devices", "2", "--link", "1", "--flops", "x", "--bandwidth", "1"],
+            "--flops is given as 25T",
+        ),
+        (["--devices", "2", "--inference"], "--devices is of a training step"),
+    ],
+)
+def test_plan_for_devices_that_makes_no_sense(options, complaint, capsys):
+    assert main(["plan", "resnet20", *options]) == 1
+    assert complaint in capsys.readouterr().err
+
+
 def measured_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the device keep its tunings in a folder, and ask for one small product alone."""
     where = clnet.device()

@@ -11,7 +11,7 @@ import pytest
 import clnet
 from clnet import nn, ops
 from clnet.autograd import grad
-from clnet.errors import DeviceError, GradientError, ShapeError, TraceError
+from clnet.errors import GradientError, ShapeError, TraceError
 from clnet.values import mode
 
 pytestmark = pytest.mark.device
@@ -416,13 +416,6 @@ def test_tensors_in_containers_are_refused():
         TraceError, match=r"got argument=pair, type=tuple. Pass its tensors one by one$"
     ):
         clnet.compile(lambda x, pair: x)(clnet.ones(2), pair=(1, (clnet.ones(2), 2)))
-
-
-def test_tensors_of_two_devices_are_refused(part_of_device):
-    with pytest.raises(
-        DeviceError, match="the function is called with tensors of one device; got devices="
-    ):
-        clnet.compile(lambda x, y: x)(clnet.ones(2), clnet.ones(2, device=part_of_device))
 
 
 def test_a_function_without_tensors_runs_on_the_current_device():

@@ -12,7 +12,6 @@ import clnet
 from clnet import nn
 from clnet.device import Recorder, transfer
 from clnet.device.transfer import PIECE_BYTES
-from clnet.errors import DeviceError, TraceError
 
 
 def test_gradients_go_back_to_the_first_device(device, part_of_device):
@@ -139,20 +138,6 @@ def test_pinned_pieces_bring_all_bytes(device, part_of_device):
         transfer(target.array.storage, x.array.storage, 4 * n, source_bytes=20, pinned=True)
         assert (target.numpy() == np.arange(5, n + 5)).all()
         target.zero_()
-
-
-def test_compiled_functions_name_the_line_that_moves(part_of_device):
-    with pytest.raises(TraceError, match=r"runs on one device; .*test_move.py:\d+\. Compile each"):
-        clnet.compile(lambda x: x.to(part_of_device) * 2)(clnet.ones(2))
-    elsewhere = clnet.ones(2, device=part_of_device)
-    for reaches in (
-        lambda x: (x, elsewhere * 2),
-        lambda x: (x, clnet.ones(2, device=part_of_device)),
-    ):
-        with pytest.raises(TraceError, match=r"runs on one device; .*test_move.py:\d+"):
-            clnet.compile(reaches)(clnet.ones(2))
-    with pytest.raises(DeviceError, match="Compile each device's part by itself"):
-        clnet.compile(lambda x, y: x)(clnet.ones(2), clnet.ones(2, device=part_of_device))
 
 
 def test_compiled_parts_are_joined_outside(device, part_of_device):

@@ -7,8 +7,10 @@ bits of a run that nothing disturbed. ``python ci/survival.py`` does kills and s
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from copy import deepcopy
 from pathlib import Path
 
@@ -201,47 +203,120 @@ def test_a_driver_without_memory_for_a_command_is_out_of_memory(tmp_path):
         assert (x + 1).tolist() == [1.0] * 5
 
 
+# What writes a file that tells a number in all its parts, and reads it.
+CHECKPOINT = """
+from clnet.io.checkpoint import load_checkpoint, save_checkpoint
+def write(path, k):
+    values = np.full((300, 300), k, np.float32)
+    save_checkpoint(path, {"step": k, "weights": values, "rates": [k / 2, (k, None)]})
+def read(path):
+    found = load_checkpoint(path)
+    k = found["step"]
+    assert (found["weights"] == k).all() and found["rates"] == [k / 2, (k, None)]
+    return k
+"""
+TUNINGS = """
+import clnet
+from clnet.device.tunings import Database, Entry
+shipped = sorted(Path(clnet.__file__).with_name("tunings").glob("*.jsonl"))[0]
+subject = Database.parse(shipped.read_text()).subject
+def write(path, k):
+    entries = [Entry("gemm", 1, {"m": m}, {"tile": k}, 1.0, 2.0) for m in range(300)]
+    Database(subject).updated(entries).write(path)
+def read(path):
+    found = Database.parse(path.read_text()).entries.values()
+    (k,) = {entry.choice["tile"] for entry in found}
+    assert len(found) == 300
+    return k
+"""
+CACHE = """
+from clnet.values.cache import shelf
+from clnet.values.cache_file import pack, unpack
+FOLDER = "kernels/0123456789abcdef"
+def write(path, k):
+    place = shelf(path.parent / "cache", *FOLDER.split("/"))
+    for i in range(20):
+        place.write(str(i), str(k).encode() * 1000)
+    pack(path, path.parent / "cache", {FOLDER: "a device"})
+def read(path):
+    into = Path(tempfile.mkdtemp(dir=path.parent))
+    unpack(path, into, [FOLDER])
+    place = shelf(into, *FOLDER.split("/"))
+    (found,) = {place.read(str(i)) for i in range(20)}
+    shutil.rmtree(into)
+    return int(found[: len(found) // 1000])
+"""
+MODEL = """
+import onnx
+from clnet.onnx.exporting import save
+def write(path, k):
+    weights = onnx.numpy_helper.from_array(np.full((300, 300), k, np.float32), "w")
+    x, y = (onnx.helper.make_tensor_value_info(n, 1, [300, 300]) for n in "xy")
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [weights])
+    save(onnx.helper.make_model(graph), path, external=EXTERNAL)
+def read(path):
+    if EXTERNAL and not path.exists():
+        return None
+    (tensor,) = onnx.load(path).graph.initializer
+    (k,) = {*onnx.numpy_helper.to_array(tensor).ravel().tolist()}
+    return int(k)
+"""
 KILLED = """
-import os, random, signal, sys, time
+import os, random, shutil, signal, sys, tempfile, time
 from pathlib import Path
 import numpy as np
-from clnet.io.checkpoint import load_checkpoint, save_checkpoint
-path, kills = Path(sys.argv[1], "state.safetensors"), int(sys.argv[2])
+exec(sys.argv[3])
+path, kills = Path(sys.argv[1], "file"), int(sys.argv[2])
 random.seed(5)
-def state(k):
-    return {"step": k, "weights": np.full((300, 300), k, np.float32), "rates": [k / 2, (k, None)]}
-save_checkpoint(path, state(0))
-least = partly = 0
+write(path, 0)
+least = partly = absent = 0
 for _ in range(kills):
-    read, write = os.pipe()
+    ends = os.pipe()
     child = os.fork()
     if child == 0:
         k = least
         while True:
             k += 1
-            save_checkpoint(path, state(k))
-            os.write(write, b".")
-    os.read(read, 1)
+            write(path, k)
+            os.write(ends[1], b".")
+    os.read(ends[0], 1)
     time.sleep(random.random() * 0.02)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    os.close(read), os.close(write)
-    found = load_checkpoint(path)
-    k = found["step"]
-    assert k > least, (k, least)
-    assert (found["weights"] == k).all() and found["rates"] == [k / 2, (k, None)]
-    for part in path.parent.glob("*.partial"):  # one at most: of this writer
-        part.unlink()
+    os.close(ends[0]), os.close(ends[1])
+    k = read(path)
+    if k is None:
+        absent += 1
+        k = least = least + 1
+        write(path, k)
+    else:
+        assert k > least, (k, least)
+    for part in [*path.parent.rglob(".clnet-*")]:  # one at most: of this writer
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
         partly += 1
     least = k
-print(kills, partly)
+print(kills, partly, absent)
 """
 
 
-def killed(folder: Path, count: int) -> tuple[int, int]:
-    """Kill so many writers of a checkpoint: how many that were, and how many left a part."""
+WRITERS = {
+    "checkpoint": CHECKPOINT,
+    "tunings": TUNINGS,
+    "exported cache": CACHE,
+    "model": "EXTERNAL = False" + MODEL,
+    "model with its tensors apart": "EXTERNAL = True" + MODEL,
+}
+
+
+def killed(writer: str, folder: Path, count: int) -> tuple[int, int, int]:
+    """Kill so many writers of a file.
+
+    Returns:
+        How many that were, how many left a part, and how many left no file.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder), str(count)],
+        [sys.executable, "-c", KILLED, str(folder), str(count), WRITERS[writer]],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
@@ -249,15 +324,19 @@ def killed(folder: Path, count: int) -> tuple[int, int]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    kills, partly = map(int, done.stdout.split())
-    return kills, partly
+    kills, partly, absent = map(int, done.stdout.split())
+    return kills, partly, absent
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_checkpoint_is_whole_whenever_its_writer_is_killed(tmp_path):
-    kills, partly = killed(tmp_path, 20)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_file_is_whole_whenever_its_writer_is_killed(tmp_path, writer):
+    if "model" in writer:
+        pytest.importorskip("onnx")
+    kills, partly, absent = killed(writer, tmp_path, 20)
     assert kills == 20
-    assert partly > 0, "some were killed while they wrote"
+    assert partly + absent > 0, "some were killed while they wrote"
+    assert absent == 0 or "apart" in writer
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -319,3 +398,62 @@ def test_processes_train_to_the_same_bits(way):
 
     # In another process, with other hashes of Python's, and without poison.
     assert run(PYTHONHASHSEED="1") == run(PYTHONHASHSEED="2", CLNET_POISON="0")
+
+
+def started(folder: Path) -> subprocess.Popen[str]:
+    """A process that trains a small network, with a cache in a folder."""
+    head, _, rest = HASH.partition("nn.Conv2d(2")
+    small = f"{head}nn.Flatten(), nn.Linear(98, 5)){rest[rest.index(chr(10) + 'optimizer') :]}"
+    return subprocess.Popen(
+        [sys.executable, "-c", small, "eager"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+            "CLNET_CACHE_DIR": str(folder / "clnet"),
+            "POCL_CACHE_DIR": str(folder / "pocl"),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process is suspended here")
+def test_processes_on_one_cold_cache_and_one_that_is_suspended_train_to_the_same_bits(tmp_path):
+    processes = [started(tmp_path) for _ in range(2)]
+    for _ in range(4):  # while it builds, and while it trains
+        time.sleep(0.4)
+        processes[0].send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        processes[0].send_signal(signal.SIGCONT)
+    told = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], told
+    again = started(tmp_path).communicate(timeout=300)
+    assert told == [again, again]
+    assert again[1] == ""
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_many_shapes_hold_no_more_memory_again(device, compiled):
+    layer = nn.Linear(3, 4).to(device)
+
+    def plain(x):
+        return nn.functional.softmax(layer(x), dim=1).sum()
+
+    run = clnet.compile(plain) if compiled else plain
+
+    def shapes(counts):
+        for count in counts:
+            loss = run(clnet.ones(count, 3, device=device))
+            loss.backward()
+            assert loss.item() == pytest.approx(count, rel=1e-5)
+            layer.zero_grad()
+        device.synchronize()
+        return device.pool.statistics().allocated
+
+    many = range(1, 301, 10 if compiled else 1)
+    once = shapes(many)
+    built = device.programs.statistics.built
+    assert shapes(many) <= once
+    assert shapes(range(284, 301)) <= once
+    assert device.programs.statistics.built <= built + 4

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..array import Array
-from ..device import Device, users_line
-from ..errors import TraceError
+from ..device import Device
+from ..ops.machinery.crossing import on_device
 from ..ops.machinery.function import Function, Grads, Needs, Saved
 from ..ops.shape import contiguous
 from ..tensor import Tensor
@@ -35,31 +34,15 @@ def move(x: Tensor, target: Device) -> Tensor:
         target: another device, which is not waited for.
 
     Raises:
-        TraceError: in a function that is compiled: its plan is one device's.
+        TraceError: in a function that is compiled, to a device without memory.
         DtypeError: if the device has no such dtype.
         OutOfDeviceMemory: if it has no room left.
     """
-    now = mode.current()
-    if now.tracer is not None:
-        raise TraceError(
-            "to",
-            "a function that clnet.compile traces runs on one device",
-            source=x.device.name,
-            target=target.name,
-            line=users_line(),
-            remedy="Compile each device's part by itself, and move what it returns outside",
-        )
     function = Moved(x.device, target)
     if x.version < x.array.storage.recorded:  # a view of what was overwritten since
         refresh(function, x)
     dense = contiguous(x)
-    if now.abstract:
-        array = Array.abstract(dense.array.shape, dense.dtype, target)
-    elif target.type == "meta":
-        array = Array.abstract(dense.array.shape, dense.dtype, target)
-        array.storage.materialize()
-    else:
-        array = dense.array.moved(target)
-    if not (now.grad and dense.requires_grad):
+    array = on_device(dense.array, target, function)
+    if not (mode.current().grad and dense.requires_grad):
         return Tensor(array)
     return Tensor(array, Node(function, (dense,), (True,), (array,), Tensor))

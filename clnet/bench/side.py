@@ -106,7 +106,7 @@ class Ours:
 
     def result(self) -> np.ndarray:
         """The loss of the last step, or what the network answered; waits for it."""
-        return self._last.numpy()
+        return self._last.float().numpy()
 
     def gradients(self) -> list[np.ndarray]:
         """Copies of the parameters' gradients, after a step of training."""
@@ -133,14 +133,16 @@ class Ours:
     def _train(self, *batch: Tensor) -> Tensor:
         *x, y = batch
         self._optimizer.zero_grad()
-        loss = self.workload.loss(F, self.model(*x), y)
+        with self.workload.precision.ours():
+            loss = self.workload.loss(F, self.model(*x), y)
         self._learn(loss)
         return loss.detach()
 
     def _train_words(self, x: Tensor, y: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
         self._optimizer.zero_grad()
-        scores, (h, c) = self.model(x, (h, c))
-        loss = F.cross_entropy(scores.reshape(-1, scores.shape[-1]), y.reshape(-1))
+        with self.workload.precision.ours():
+            scores, (h, c) = self.model(x, (h, c))
+            loss = F.cross_entropy(scores.reshape(-1, scores.shape[-1]), y.reshape(-1))
         self._learn(loss)
         return loss.detach(), h.detach(), c.detach()
 
@@ -151,7 +153,7 @@ class Ours:
         self._optimizer.step()
 
     def _ask(self, *x: Tensor) -> Tensor:
-        with no_grad():
+        with no_grad(), self.workload.precision.ours():
             return _first(self.model(*x))
 
 
@@ -182,6 +184,7 @@ class Theirs:
     ) -> None:
         torch = peer.torch
         self.workload, self._peer, self._torch = workload, peer, torch
+        workload.precision.set_peer(torch)
         twin = workload.twin
         model = torch_networks.build(torch, workload.name) if twin is None else twin(torch)
         shapes = [tuple(p.shape) for p in model.parameters()]
@@ -230,10 +233,22 @@ class Theirs:
         if self._graph:
             self._torch.compiler.cudagraph_mark_step_begin()
         if not self.workload.training:
-            with self._torch.inference_mode():
+            with self._torch.inference_mode(), self._precise():
                 self._last = _first(self._model(*self._x))
             return
         self._optimizer.zero_grad()
+        with self._precise():
+            loss = self._loss()
+        loss.backward()
+        if self.workload.clip is not None:
+            self._torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.workload.clip)
+        self._optimizer.step()
+        self._last = loss.detach()
+
+    def _precise(self) -> Any:
+        return self.workload.precision.theirs(self._torch, self._peer.device)
+
+    def _loss(self) -> Any:
         if self.workload.words:
             scores, state = self._model(*self._x, self._state)
             # The next replay of a graph overwrites what this one gave.
@@ -241,16 +256,11 @@ class Theirs:
             scores, y = scores.reshape(-1, scores.shape[-1]), self._y.reshape(-1)
         else:
             scores, y = self._model(*self._x), self._y
-        loss = self.workload.loss(self._torch.nn.functional, scores, y)
-        loss.backward()
-        if self.workload.clip is not None:
-            self._torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.workload.clip)
-        self._optimizer.step()
-        self._last = loss.detach()
+        return self.workload.loss(self._torch.nn.functional, scores, y)
 
     def result(self) -> np.ndarray:
         """The loss of the last step, or what the network answered; waits for it."""
-        return self._last.cpu().numpy()
+        return self._last.float().cpu().numpy()
 
     def peak_bytes(self) -> int:
         """The most device memory in use within a step; 0 where PyTorch does not count it."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import models, nn
 from ..errors import ArgumentError
+from .precision import FULL, Precision
 
 
 def _of_classes(functional: Any, scores: Any, classes: Any) -> Any:
@@ -38,6 +39,7 @@ class Workload:
         drawn: gives inputs, one or several, and targets; None: as ``input_shape`` says.
         loss: from either library's ``nn.functional``, what the network gave, and targets.
         twin: makes PyTorch's network of the module ``torch``; None: by the name.
+        precision: what both sides compute in, see :mod:`.precision`.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Workload:
     drawn: Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]] | None = None
     loss: Callable[[Any, Any, Any], Any] = _of_classes
     twin: Callable[[Any], Any] | None = None
+    precision: Precision = FULL
 
     def batch(self) -> tuple[np.ndarray | tuple[np.ndarray, ...], np.ndarray]:
         """Inputs and targets, drawn from a fixed seed."""

@@ -20,6 +20,7 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart
+from .precision import PRECISIONS
 from .shi2016 import compete, in_process
 from .side import TORCH_MODES
 from .workload import check_counts, selected
@@ -62,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "seconds": options.seconds,
         "compile": not options.no_compile,
         "recompute": None,
+        "precision": options.precision,
     }
     found, failures = [], 0
     for name in _names(options.only, alone=options.alone):
@@ -116,7 +118,9 @@ def worker(job: str) -> None:
     """
     wanted = json.loads(job)
     training = _DIRECTIONS[wanted["direction"]]
-    compete(workload(wanted["net"], wanted["batch"], training=training), wanted)
+    precision = PRECISIONS[wanted.get("precision", "fp32")]
+    network, batch = wanted["net"], wanted["batch"]
+    compete(workload(network, batch, training=training, precision=precision), wanted)
 
 
 def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
@@ -152,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, help="images; fewer texts (4 on a CPU, else 64)")
     parser.add_argument("--seconds", type=float, default=2.0, help="about, a side and figure (2)")
     parser.add_argument("--direction", choices=("both", *_DIRECTIONS), default="both")
+    parser.add_argument("--precision", choices=tuple(PRECISIONS), default="fp32")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument(
         "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}"

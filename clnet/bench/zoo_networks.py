@@ -14,6 +14,8 @@ from .. import models, nn
 from ..models.parts import StochasticDepth
 from . import zoo_twins
 from .diffusion_twin import diffusion
+from .precision import FULL, Precision
+from .torch_networks import build
 from .workload import Workload
 
 _CLASSES, _SIDE = 1000, 224
@@ -60,13 +62,14 @@ def has_torchvision() -> bool:
     return find_spec("torchvision") is not None
 
 
-def workload(name: str, batch: int, *, training: bool) -> Workload:
+def workload(name: str, batch: int, *, training: bool, precision: Precision = FULL) -> Workload:
     """What a contest needs of a network.
 
     Args:
         name: of :data:`NAMES`.
         batch: images; of texts fewer.
         training: whether it is trained or asked.
+        precision: what it computes in.
     """
     network = _ZOO[name]
     drawn = partial(network.drawn, np.random.default_rng(0), batch)
@@ -82,10 +85,11 @@ def workload(name: str, batch: int, *, training: bool) -> Workload:
         0.0,
         training=training,
         sgd={"lr": 1e-3, "momentum": 0.9},
-        sensitivity=network.sensitivity,
+        sensitivity=network.sensitivity * precision.roughness,
         drawn=drawn,
         loss=network.loss,
         twin=partial(_undropped_twin, network.twin),
+        precision=precision,
     )
 
 
@@ -120,6 +124,10 @@ def _of_words(functional: Any, scores: Any, words: Any) -> Any:
     return functional.cross_entropy(scores.flatten(0, 1), words.flatten())
 
 
+def _of_stepped_words(functional: Any, found: Any, words: Any) -> Any:
+    return functional.cross_entropy(found[0].flatten(0, 1), words.flatten())
+
+
 def _of_values(functional: Any, found: Any, values: Any) -> Any:
     return functional.mse_loss(found, values)
 
@@ -145,6 +153,17 @@ def _photographs(rng: np.random.Generator, batch: int, side: int = _SIDE) -> Bat
 
 def _texts(rng: np.random.Generator, batch: int) -> Batch:
     words = rng.integers(0, _WORDS, (2, max(batch // _FEW_IMAGES, 1), _LENGTH))
+    return (words[0],), words[1]
+
+
+def _long_texts(rng: np.random.Generator, batch: int) -> Batch:
+    words, longest, *_ = _GPT2
+    drawn = rng.integers(0, words, (2, max(batch // _FEW_IMAGES, 1), longest))
+    return (drawn[0],), drawn[1]
+
+
+def _steps(rng: np.random.Generator, batch: int) -> Batch:
+    words = rng.integers(0, _LSTM_WORDS, (2, _LSTM_STEPS, 2 * batch))
     return (words[0],), words[1]
 
 
@@ -205,6 +224,8 @@ def _photograph(name: str, torch: Any) -> Any:
     del torch
     from torchvision import models as photographs  # noqa: PLC0415 - an optional peer
 
+    if name == "vit_s_16":  # which it has no name for
+        return photographs.VisionTransformer(*_VIT_S)
     settings: dict[str, Any] = {"weights": None, **_WHOLE.get(name, {})}
     if name in _WHOLE:
         settings["init_weights"] = False
@@ -213,6 +234,9 @@ def _photograph(name: str, torch: Any) -> Any:
 
 _BERT = models.BertConfig(_WORDS, 512, 4, 8, 2048, 512, 2, 0.0, 0.0)
 _LLAMA = models.LlamaConfig(_WORDS, 512, 1408, 6, 8, 4)
+_GPT2 = (50257, 1024, 12, 12, 768)  # words, the longest text, blocks, heads, features
+_LSTM_WORDS, _LSTM_STEPS = 10000, 32
+_VIT_S = (224, 16, 12, 6, 384, 1536)
 # Classes from the middle are no part of what is timed.
 _WHOLE: dict[str, dict[str, bool]] = {
     "googlenet": {"aux_logits": False},
@@ -238,11 +262,16 @@ OF_TORCHVISION = {
     "convnext_tiny": 1.0,
     "swin_t": 1.0,
     "vit_b_16": 1.0,
+    "vit_s_16": 1.0,
+    "vgg16": 4.0,  # in bfloat16 the first filters' gradients are 43% off float32's
+    "resnet50": _NORMED,
 }
 _ZOO = {
     **{
         name: Network(
-            partial(getattr(models, name), **_WHOLE.get(name, {})),
+            partial(models.VisionTransformer, *_VIT_S)
+            if name == "vit_s_16"
+            else partial(getattr(models, name), **_WHOLE.get(name, {})),
             partial(_photograph, name),
             partial(_photographs, side=299 if name == "inception_v3" else _SIDE),
             _of_classes,
@@ -267,6 +296,10 @@ _ZOO = {
         _texts,
         _of_words,
     ),
+    "gpt2": Network(
+        models.gpt2, lambda torch: zoo_twins.gpt(torch, *_GPT2), _long_texts, _of_words
+    ),
+    "lstm": Network(models.shi_lstm, lambda torch: build(torch, "lstm"), _steps, _of_stepped_words),
     "translator": Network(
         _translator,
         lambda torch: zoo_twins.translator(torch, _WORDS, _WORDS, 256, 4, 3),

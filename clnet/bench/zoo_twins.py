@@ -128,6 +128,60 @@ def _bert_layer(torch: Any, config: Any) -> Any:
     return Layer
 
 
+def gpt(torch: Any, words: int, longest: int, blocks: int, heads: int, width: int) -> Any:
+    """The twin of :class:`clnet.models.GPT`, without dropout."""
+    nn, block = torch.nn, _gpt_block(torch, heads, width)
+
+    class GPT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wte, self.wpe = nn.Embedding(words, width), nn.Embedding(longest, width)
+            self.h = nn.ModuleList([block() for _ in range(blocks)])
+            self.ln_f = nn.LayerNorm(width)
+            self.lm_head = nn.Linear(width, words, bias=False)
+            self.lm_head.weight = self.wte.weight
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+            for one in self.h:
+                x = one(x)
+            return self.lm_head(self.ln_f(x))
+
+    return GPT()
+
+
+def _gpt_block(torch: Any, heads: int, width: int) -> Any:
+    nn = torch.nn
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = (
+                part.unflatten(-1, (heads, -1)).transpose(1, 2)
+                for part in self.c_attn(x).split(width, 2)
+            )
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.c_proj(y.transpose(1, 2).flatten(2))
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ln_1, self.attn, self.ln_2 = nn.LayerNorm(width), Attention(), nn.LayerNorm(width)
+            wide, back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.mlp = nn.Sequential()
+            for name, part in (("c_fc", wide), ("gelu", nn.GELU("tanh")), ("c_proj", back)):
+                self.mlp.add_module(name, part)
+
+        def forward(self, x: Any) -> Any:
+            x = x + self.attn(self.ln_1(x))
+            return x + self.mlp(self.ln_2(x))
+
+    return Block
+
+
 def llama(torch: Any, config: Any) -> Any:
     """The twin of :class:`clnet.models.Llama`; points are turned as complex numbers."""
     nn, width, head = torch.nn, config.hidden_size, config.head

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..device import Device, device
+from ..device.first_use import trust
 from ..device.guard import keep, left_out
 from ..doctor import Report, compared, diagnose, read, shown
 from ..doctor.case import Outcome
@@ -68,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise ArgumentError(
                 "doctor", f"cannot write the report ({shortened(error)})", file=arguments.json
             ) from error
+    if report.healthy:
+        trust(chosen.identity)
     if arguments.mend and report.failed:
         return _mend(chosen, report)
     return 0 if report.healthy else 1

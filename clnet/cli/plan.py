@@ -1,4 +1,7 @@
-"""``clnet plan``: does a network fit into a device's memory? The device need not be here."""
+"""``clnet plan``: does a network fit into a device's memory? The device need not be here.
+
+With ``--devices``, how its step is best divided over several (:mod:`.plan_devices`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from ..nn import Module
 from ..train.memory_plan import Make, plan
 from ..values import mode
 from ..values.dtypes import DType, float32, from_numpy
+from . import plan_devices
 
 _IMAGENET, _CIFAR = (3, 224, 224), (3, 32, 32)
 NETWORKS: dict[str, tuple[int, ...]] = {
@@ -92,6 +96,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--traits", metavar="FILE", help="the JSON of one that is not")
     parser.add_argument("--memory", metavar="SIZE", help="as if it had so much, such as 8G")
     parser.add_argument("--json", action="store_true", help="one JSON line")
+    plan_devices.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -102,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
     optimizer = None if arguments.inference or name is None else OPTIMIZERS[name]
     made = _of_zoo(arguments) if arguments.network in NETWORKS else _of_file(arguments)
     make, shape, dtype = made
+    if arguments.devices is not None:
+        return plan_devices.run(arguments, make, shape, _traits(arguments), optimizer)
     forecast = plan(make, shape, _traits(arguments), optimizer=optimizer, input_dtype=dtype)
     if arguments.json:
         needs = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import wraps
 from itertools import count
 from threading import RLock
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Device, current_device
-from ..errors import ArgumentError, DeviceError, DtypeError, TraceError
+from ..errors import ArgumentError, DtypeError, TraceError
 from ..ops import contiguous
+from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import is_sequence, shown
@@ -24,6 +26,7 @@ from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
 from .regions import alive_bytes, memory_is_short
+from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
 from .tracer import Tracer
 
@@ -40,7 +43,7 @@ class _Kept:
         used: larger than that of plans that were used before.
     """
 
-    def __init__(self, entries: Sequence[tuple[Plan, _Finish]]) -> None:
+    def __init__(self, entries: Sequence[tuple[AnyPlan, _Finish]]) -> None:
         self.entries = tuple(entries)
         self.used = next(_USES)
 
@@ -119,9 +122,10 @@ class Compiled:
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
         tensors = [contiguous(v.detach()) for v in values if isinstance(v, Tensor)]
-        device = _one_device(tensors)
+        device = _device_among(tensors)
         key = (
             device,
+            tuple([t.device for t in tensors]),
             now.grad,
             now.float32_precision,
             default_float(),
@@ -131,10 +135,10 @@ class Compiled:
             self._frozen() if now.grad else None,
         )
         given = [v for v in values if isinstance(v, Tensor)]
-        done = self._replayed(key, device, tensors, given)
+        done = self._replayed(key, tensors, given)
         if done is None:
             with self._tracing:
-                done = self._replayed(key, device, tensors, given)  # another thread's new plan
+                done = self._replayed(key, tensors, given)  # another thread's new plan
                 if done is None:
                     done = self._traced(key, device, (args, kwargs), tensors, given)
         return done.result
@@ -206,23 +210,21 @@ class Compiled:
         return self.plans[-1].explain(form)
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[AnyPlan]:
         """The plans that are kept, least recently used first."""
         kept = list(self._plans.values())  # another thread may be tracing
         kept.sort(key=lambda each: each.used)
         return [plan for each in kept for plan, _ in each.entries]
 
-    def _replayed(
-        self, key: Any, device: Device, tensors: list[Tensor], given: list[Tensor]
-    ) -> _Done | None:
+    def _replayed(self, key: Any, tensors: list[Tensor], given: list[Tensor]) -> _Done | None:
         """What a plan gives that is there and valid; None if there is none."""
         kept = self._plans.get(key)
         if kept is None:
             return None
         for plan, _ in kept.entries:
             plan.prepare()
-        with device.lock:  # what made a plan valid stays so until it has run
-            for plan, finish in kept.entries:
+        for plan, finish in kept.entries:
+            with plan.lock:  # what made a plan valid stays so until it has run
                 if plan.valid():
                     kept.used = next(_USES)
                     return _Done(finish(_run(plan, tensors, given), given))
@@ -239,7 +241,7 @@ class Compiled:
         """What a new plan gives."""
         plan, finish = self._trace(*call, device)
         plan.prepare()
-        with device.lock:
+        with plan.lock:
             # By another thread meanwhile: once more, undisturbed.
             if not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)
@@ -253,30 +255,44 @@ class Compiled:
 
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
-    ) -> tuple[Plan, _Finish]:
-        with paused_collector():
-            recorded = record(self._function, args, kwargs, device)
-            for value in args:
-                if hasattr(value, "named_parameters"):  # of a method that is decorated
-                    recorded.tracer.watch(value)
-            plan = self._planned(recorded.trace, recorded.tracer)
+    ) -> tuple[AnyPlan, _Finish]:
+        try:
+            with paused_collector():
+                recorded = record(self._function, args, kwargs, device)
+                for value in args:
+                    if hasattr(value, "named_parameters"):  # of a method that is decorated
+                        recorded.tracer.watch(value)
+                plan = self._planned(recorded.trace, recorded.tracer)
+        except LeftOut:  # each time less is left that could be
+            return self._trace(args, kwargs, device)
         self.num_traces += 1
         if recorded.backward is None:
             return plan, lambda arrays, _: recorded.rebuild(map(Tensor, arrays))
         on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
         return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given))
 
-    def _planned(self, trace: Trace, tracer: Tracer) -> Plan:
-        """The plan of a trace, rewritten."""
+    def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
+        """The plan of a trace, rewritten: of each device's part, if there are several."""
+        devices = devices_of(trace)
+        if len(devices) == 1:
+            return self._planned_part(replace(trace, device=devices[0]), tracer)
+        parts, meetings = split(trace, tracer, devices)
+        plans = [self._planned_part(*part) for part in parts]
+        return SpanningPlan(plans, meetings, trace, tracer)
+
+    def _planned_part(self, trace: Trace, tracer: Tracer) -> Plan:
         with trace.device.arenas.expecting(alive_bytes(trace)):
             trace = rewrite(trace, self._passes)
             if memory_is_short(trace) if self._recompute is None else self._recompute:
                 trace = rewrite(trace, SAVING)
             return Plan(trace, tracer)
 
-    def _planned_backward(self, trace: Trace) -> Plan:
-        with paused_collector():
-            return self._planned(trace, Tracer())
+    def _planned_backward(self, trace: Trace) -> AnyPlan:
+        try:
+            with paused_collector():
+                return self._planned(trace, Tracer())
+        except LeftOut:
+            return self._planned_backward(trace)
 
 
 class _Done(NamedTuple):
@@ -285,6 +301,7 @@ class _Done(NamedTuple):
     result: Any
 
 
+AnyPlan = Plan | SpanningPlan
 _Finish = Callable[[list[Array], list[Tensor]], Any]
 """Makes what the function returns of a plan's results and the tensors it was called with."""
 
@@ -349,7 +366,7 @@ def compile_module(module: Any, *args: Any, **given: Any) -> None:
     vars(module)["forward"] = compile(module.forward, *args, **given)
 
 
-def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:
+def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:
     """Replay on dense ``tensors``; what it changes in place goes back to what was ``given``."""
     if plan.changed_arguments and len({t.array.storage for t in given}) < len(given):
         raise TraceError(
@@ -389,15 +406,6 @@ def _plain(value: Any) -> bool:
     return True
 
 
-def _one_device(tensors: list[Tensor]) -> Device:
-    devices = {t.device for t in tensors}
-    if not devices:
-        return current_device()
-    if len(devices) != 1:
-        raise DeviceError(
-            "compile",
-            "the function is called with tensors of one device",
-            devices=sorted(d.name for d in devices),
-            remedy="Compile each device's part by itself, and move tensors between them outside",
-        )
-    return devices.pop()
+def _device_among(tensors: list[Tensor]) -> Device:
+    """Where the function makes what it makes: with its tensors, of several devices the first."""
+    return tensors[0].device if tensors else current_device()

@@ -21,6 +21,7 @@ from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
 from .plan import Plan
+from .spanning import SpanningPlan
 from .trace import Trace
 from .tracer import Action, Step, Tracer
 
@@ -70,9 +71,8 @@ def record_backward(
         return None
     chosen = [results[k] for k in roots]
     _refuse_outer_graphs(chosen, start)
-    device = chosen[0].device
     forward = tuple(tracer.steps)
-    grads = [Tensor(Array.abstract(t.shape, t.dtype, device)) for t in chosen]
+    grads = [Tensor(Array.abstract(t.shape, t.dtype, t.device)) for t in chosen]
     found = run_backward(
         chosen,
         grads,
@@ -95,7 +95,7 @@ def record_backward(
     saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
     # The forward plan gives these storages memory of its own; the backward has its own in turn.
     own = [a.storage for a in (*saved, *(arguments[i].array for i in read))]
-    moved = {s: Storage(device, s.nbytes) for s in own}
+    moved = {s: Storage(s.device, s.nbytes) for s in own}
     trace = Trace(
         tuple(_moved_step(step, moved) for step in steps),
         (
@@ -105,7 +105,7 @@ def record_backward(
         ),
         tuple(_moved(a, moved) for a in gradients),
         (),
-        device,
+        chosen[0].device,
     )
     del tracer.steps[len(forward) :]
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
@@ -134,17 +134,22 @@ class Differentiable:
         cells: numbers on the host that the forward's kernels read at every replay.
     """
 
-    def __init__(self, forward: Plan, backward: Backward, make: Callable[[Trace], Plan]) -> None:
+    def __init__(
+        self,
+        forward: Plan | SpanningPlan,
+        backward: Backward,
+        make: Callable[[Trace], Plan | SpanningPlan],
+    ) -> None:
         self.forward = forward
         self.backward = backward
         self.cells: list[HostScalar] = forward.cells
         self._make = make
-        self._plan: Plan | None = None
+        self._plan: Plan | SpanningPlan | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan | SpanningPlan:
         """The plan of the backward."""
-        with self.forward.device.lock:
+        with self.forward.lock:
             if self._plan is None:
                 self._plan = self._make(self.backward.trace)
             return self._plan
@@ -201,7 +206,7 @@ class _Played(Function):
         arguments += [contiguous(t.detach()).array for t in ctx.saved_tensors[:count]]
         plan = ctx.owner.plan
         plan.prepare()
-        with plan.device.lock:
+        with plan.lock:
             for cell, value in ctx.cells:
                 cell.value = value
             found = iter(plan.run(arguments))

@@ -37,7 +37,7 @@ class FusionObstacle(Enum):
     OVERLAP = "elements would be read after they are overwritten"
     REPEATED = "it would be computed again for every element that it is broadcast to"
     TURNED = "too many operands would be read in another order than they lie in"
-    ONLY_RELU = "products and convolutions apply a ReLU, blocked ones a sum before, no more"
+    ONLY_RELU = "products and convolutions apply a ReLU, blocked ones a sum, or one function"
     LOADED = "sums over plain arrays load what they read"
     UNSUITED = "a product's kernel could not do it, or would wait longer than a launch takes"
     MERGED = "small updates are one launch together"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from .activations import activations
 from .as_values import as_values
 from .epilogue import epilogue
 from .fold_batch_norm import fold
@@ -28,6 +29,7 @@ PASSES: tuple[Pass, ...] = (
     split,
     epilogue,
     fuse,
+    activations,
     fuse_into_products,
     prologue,
     merge_updates,

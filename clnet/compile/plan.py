@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
+from ..ops.machinery.first_use import look
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
 from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
-from .replay import Replay
+from .replay import Gate, Replay
 from .trace import Trace
 from .tracer import Action, Tracer
 
@@ -21,6 +23,10 @@ class Plan:
     Args:
         trace: what to run, rewritten; each replay makes its results in memory that is the caller's.
         tracer: what the plan depends on, and which gradients it leaves.
+
+    Raises:
+        LeftOut: if a kernel is wrong that is new to the driver; the device is used without it from
+            now on, and a function traced anew can be planned.
 
     Attributes:
         memory: where every value lies.
@@ -36,8 +42,14 @@ class Plan:
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
         self.entries = lower(trace, device.target)
+        setup = [lowered(step, device.target) for step in trace.setup]
+        if device.first_uses is not None:
+            for entry in (*setup, *self.entries):
+                if isinstance(entry, Lowered):
+                    step = entry.step
+                    look(step.function, step.outputs, step.inputs, entry.launches)
         self.memory = plan_memory(trace, self.entries, device.target)
-        self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        self._setup = [launch for entry in setup for launch in entry.launches]
         of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
         self.prepared = device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)
@@ -57,6 +69,11 @@ class Plan:
             for a in trace.arguments
         ]
         self._changed = changed
+
+    @property
+    def lock(self) -> Any:
+        """What is held from :meth:`valid` to the end of :meth:`run`."""
+        return self.device.lock
 
     @property
     def changed_arguments(self) -> list[tuple[int, Array]]:
@@ -122,13 +139,24 @@ class Plan:
             exchange.before()
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
-        """Replay on new arguments, under the device's lock: plans share arenas.
+        """Replay on new arguments, under :attr:`lock`: plans share arenas.
 
         Args:
             arguments: arrays of the shapes and dtypes that were traced, dense.
 
         Returns:
             The results, in memory of their own.
+        """
+        try:
+            next(self.stages(arguments))()
+        except StopIteration as end:
+            return end.value
+
+    def stages(self, arguments: Sequence[Array]) -> Generator[Gate, None, list[Array]]:
+        """What :meth:`run` does, for a plan that meets others: it stands at every gate.
+
+        Yields:
+            The gates.
         """
         versions = [s.version for s in self._sources]
         if versions != self._seen:
@@ -142,7 +170,7 @@ class Plan:
         made = {storage: self._made_anew(storage) for storage in self._trace.returned}
         try:
             self._poison()
-            self._replay.run()
+            yield from self._replay.stages()
         finally:  # an exception half-way leaves some of them changed
             for storage in self._mutated:
                 storage.version += 1

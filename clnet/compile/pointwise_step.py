@@ -16,6 +16,7 @@ from ..expr import (
     Expr,
     Input,
     Scalar,
+    as_stored,
     flops,
     inputs_of,
     scalars_of,
@@ -26,7 +27,7 @@ from ..ops.create import Full, MakeInto
 from ..ops.machinery.fused import Fused
 from ..ops.machinery.pointwise import Overwrite, Pointwise
 from ..ops.shape import CopyInto
-from ..values.dtypes import DType, Kind, from_name
+from ..values.dtypes import DType, Kind, float32, from_name
 from ..values.lazy import lazy
 from ..values.shapes import broadcast_strides, collapse
 from .fusion_obstacle import FusionObstacle
@@ -36,6 +37,7 @@ _DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
 # Instructions that a GPU takes for a function, roughly; any other of floating numbers is like erf.
 _INSTRUCTIONS = {"exp": 8, "exp2": 8, "log": 8, "div": 8, "sqrt": 8, "rsqrt": 8, "sigmoid": 18}
 _FUNCTION = 24
+_SHORT = 2  # bytes of float16 and bfloat16
 
 
 @dataclass(frozen=True)
@@ -247,13 +249,20 @@ class _Composition:
 
 
 def stored(expr: Expr, place: Array, compute: DType) -> Expr | None:
-    """What is read where an expression was stored in ``place``; None if no expression says it."""
+    """What is read where an expression was stored in ``place``; None if no expression says it.
+
+    Floats stored in 16 bits are rounded where they stay in registers, too.
+    """
     dtype = place.dtype
     if dtype.kind is Kind.BOOL:
         return expr if expr.boolean else None
     if isinstance(expr, Const):
         return expr
-    return expr if dtype is compute and not expr.boolean else None
+    if expr.boolean:
+        return None
+    if dtype.itemsize == _SHORT and dtype.is_floating_point and compute is float32:
+        return as_stored(expr, dtype.name)
+    return expr if dtype is compute else None
 
 
 def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[Array] | None:

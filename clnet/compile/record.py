@@ -50,7 +50,7 @@ def record(
         function: of tensors and plain values.
         args: its arguments; of tensors only shape, dtype and ``requires_grad`` matter.
         kwargs: further ones, by name.
-        device: where it is to run.
+        device: where it makes what it makes without naming a device.
 
     Returns:
         The recording; nothing was run, and gradients and versions are what they were.
@@ -64,11 +64,11 @@ def record(
     def placeholder(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        array = Array.abstract(value.shape, value.dtype, device)
+        array = Array.abstract(value.shape, value.dtype, value.device)
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
 
-    tracer, start = Tracer(device), next_sequence()
+    tracer, start = Tracer(), next_sequence()
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find

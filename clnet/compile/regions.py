@@ -45,7 +45,7 @@ def lowered(step: Step, target: Target) -> Lowered:
     for launch in launches:
         launch.op, launch.module_path = step.function.name, step.module_path
         launch.phase, launch.line = step.phase, step.line
-    return Lowered(step, tuple(launches), step.function.on_host(step.inputs))
+    return Lowered(step, tuple(launches), step.function.on_host(step.outputs, step.inputs))
 
 
 def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+from ..array import Array
 from ..device import BoundLaunches, Launch, Queue, Storage
+from ..errors import TraceError
 from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
 _BOUND_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A place among launches where a replay stands until other devices' have come to theirs.
+
+    Attributes:
+        meeting: what happens there, the same object on all devices.
+        array: what this device brings, or gets.
+    """
+
+    meeting: Any
+    array: Array | None = None
+
+    def __call__(self) -> NoReturn:
+        """Called by who does not know it: a replay of one device meets nobody."""
+        raise TraceError("replay", "a plan of one device waits for no other")
 
 
 class Replay:
@@ -48,33 +69,26 @@ class Replay:
             if not isinstance(part, Action):
                 part.rebind(storage)
 
-    def run(self) -> None:
-        """Enqueue everything once."""
-        if self._ready:
-            for part in self._ready:
-                self._run_part(part)
-        elif self._ran:
-            self._ready = [self._bound(part) for part in self._parts]
-        else:
-            for part in self._parts:
-                self._run_unbound(part)
-            self._ran = True
+    def stages(self) -> Iterator[Gate]:
+        """Enqueue everything once.
 
-    def _run_part(self, part: BoundLaunches | Action) -> None:
-        if isinstance(part, Action):
-            part.run()
-        else:
-            self._queue.replay(part)
-
-    def _bound(self, part: list[Launch] | Action) -> BoundLaunches | Action:
-        """A part, bound and run."""
-        bound = part if isinstance(part, Action) else self._queue.bind(part)
-        self._run_part(bound)
-        return bound
-
-    def _run_unbound(self, part: list[Launch] | Action) -> None:
-        if isinstance(part, Action):
-            part.run()
-        else:
-            for launch in part:
-                self._queue.launch(launch)
+        Yields:
+            Every gate, when it is reached; what lies behind it is enqueued by going on.
+        """
+        ready: list[BoundLaunches | Action] = []
+        for part in self._ready or self._parts:
+            if isinstance(part, Action):
+                if isinstance(part.run, Gate):
+                    yield part.run
+                else:
+                    part.run()
+                ready.append(part)
+            elif isinstance(part, list) and not self._ran:
+                for launch in part:
+                    self._queue.launch(launch)
+            else:
+                ready.append(bound := self._queue.bind(part) if isinstance(part, list) else part)
+                self._queue.replay(bound)
+        if self._ran:
+            self._ready = ready
+        self._ran = True

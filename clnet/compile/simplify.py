@@ -211,6 +211,7 @@ def _is_constant(trace: Trace, step: Step, constant: set[Storage]) -> bool:
     most = max(_MOST_CONSTANT_BYTES, 4 * sum(x.storage.nbytes for x in step.inputs))
     return (
         not step.mutated
+        and not step.function.reports
         and bool(step.made)
         and all(x.storage in constant for x in step.inputs)
         and all(trace.is_value(s) and s not in trace.kept for s in step.made)

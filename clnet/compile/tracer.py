@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..array import Array
-from ..device import Device, Storage, users_line
-from ..errors import TraceError
+from ..device import Storage, users_line
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
@@ -73,9 +72,6 @@ class Tracer:
     What lies outside is left as it is, since other threads may be using it: gradients that the
     function writes and versions of what it changes are known here alone.
 
-    Args:
-        device: the one that it is all to run on; None: any.
-
     Attributes:
         steps: what was recorded, in order.
         watched: objects whose ``version`` the trace depends on, by ``id``.
@@ -84,8 +80,7 @@ class Tracer:
         ends: called when the function has returned, to record what it left to be done.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
-        self._device = device
+    def __init__(self) -> None:
         self.steps: list[Step | Action] = []
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
@@ -97,23 +92,8 @@ class Tracer:
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
     ) -> None:
-        """Called by :func:`clnet.ops.execution.execute` instead of running the op.
-
-        Raises:
-            TraceError: if it would run on another device: a plan is one device's.
-        """
+        """Called by :func:`clnet.ops.execution.execute` instead of running the op."""
         now = mode.current()
-        for array in (*inputs, *outputs)[:1]:  # execute has seen that all are on one
-            if self._device is not None and array.device is not self._device:
-                raise TraceError(
-                    function.name,
-                    "a function that clnet.compile traces runs on one device",
-                    device=self._device.name,
-                    operands=array.device.name,
-                    line=users_line(),
-                    remedy="Compile each device's part by itself, and move tensors between them "
-                    "outside",
-                )
         line = "" if function.check is None else users_line()
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))
         for position in function.mutates:

@@ -34,7 +34,7 @@ from .queue import Queue
 from .recorder import Call, Command, Recorder
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
-from .transfer import transfer
+from .transfer import Landing, transfer
 from .tunings import Tunings
 from .watch import CallObserver, Observer, Record, Watch
 
@@ -55,6 +55,7 @@ __all__ = [
     "Found",
     "HostScalar",
     "KernelSource",
+    "Landing",
     "Launch",
     "MatrixUnit",
     "Observer",

@@ -24,6 +24,7 @@ from .ahead import Ahead
 from .buffer_pool import BufferPool
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
+from .first_use import FirstUses, first_uses
 from .forked import INHERITANCE
 from .guard import guarded
 from .probe import probe
@@ -61,8 +62,10 @@ class Device:
         poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
         lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
             for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
-            arenas and the staging memory. A thread holds that of one device at a time, and takes no
+            arenas and the staging memory. A thread holds that of one device at a time (a replay on
+            several holds all of them, taken in one order, and waits for copies), and takes no
             other lock under it but those of caches and builds, under which this one is not taken.
+        first_uses: which of the driver's kernels were compared with plainer ones; None: none is.
         inherited: whether it is the parent's of a process that was forked: it refuses everything.
 
     Raises:
@@ -70,6 +73,7 @@ class Device:
     """
 
     poison: Callable[[Any, int], None] | None = None
+    first_uses: FirstUses | None = None
     inherited = False
 
     def __init__(self, found: Found, threads: int | None, part: int | None = None) -> None:
@@ -95,6 +99,7 @@ class Device:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
+        self.first_uses = first_uses(self.identity)
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
@@ -203,11 +208,15 @@ class Device:
 
     def leave_out(self, changes: dict[str, Any]) -> None:
         """Choose kernels by other traits, as :mod:`.guard` has them."""
+        target = self.target_without(changes)
+        with self.lock:
+            self.traits, self.target = target.traits, target
+
+    def target_without(self, changes: dict[str, Any]) -> Target:
+        """What kernels would be chosen by, were its traits others."""
         traits = replace(self.traits, **changes)
         tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
-        with self.lock:
-            self.traits = traits
-            self.target = Target(traits, self.target.workspace_limit, tunings)
+        return Target(traits, self.target.workspace_limit, tunings)
 
     def synchronize(self) -> None:
         """Wait until all that was asked of the device is done.

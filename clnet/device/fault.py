@@ -73,6 +73,7 @@ class Faults:
     Args:
         create: makes a buffer of so many bytes.
         zero: fills a buffer of so many bytes with zeros.
+        told: whether what is found is an error; else nobody hears of it.
 
     Attributes:
         cell: the cell, as kernels' argument; it gets its buffer with the first kernel that checks.
@@ -80,7 +81,14 @@ class Faults:
             the enqueue and cleared before the look, so that no thread's kernel is left out.
     """
 
-    def __init__(self, create: Callable[[int], Any], zero: Callable[[Any, int], None]) -> None:
+    def __init__(
+        self,
+        create: Callable[[int], Any],
+        zero: Callable[[Any, int], None],
+        *,
+        told: bool = True,
+    ) -> None:
+        self._told = told
         self._create = create
         self._zero = zero
         nowhere: Any = None  # it is an argument of kernels, and in no array
@@ -111,6 +119,10 @@ class Faults:
                 self._numbers[site] = len(self._sites)
             return self._numbers[site]
 
+    def untold(self) -> Faults:
+        """Others of the same queue, whose findings nobody hears of."""
+        return Faults(self._create, self._zero, told=False)
+
     def clear(self) -> None:
         """Have the cell say that nothing was found."""
         self._zero(self.cell.buffer, CELL.itemsize)
@@ -122,10 +134,10 @@ class Faults:
             found: the cell as it was read.
 
         Returns:
-            The error; None if nothing was found.
+            The error; None if nothing was found, or nobody is to be told.
         """
         number = int(found["site"])
-        if number == 0:
+        if number == 0 or not self._told:
             return None
         site = self._sites[number - 1]
         check = site.check

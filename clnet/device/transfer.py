@@ -1,7 +1,7 @@
 """Bytes from one device to another: through the host, since contexts share nothing.
 
 Two cards in one context copy at 0.6 GB/s (NVIDIA 580), through pinned host memory at 55. Nobody
-holds a device's lock while bytes are on their way, and never two of them.
+holds a device's lock while bytes are on their way, except a replay on several devices.
 """
 
 from __future__ import annotations
@@ -93,7 +93,13 @@ class Pinned:
 
 
 def transfer(
-    target: Storage, source: Storage, nbytes: int, *, source_bytes: int, pinned: bool
+    target: Storage,
+    source: Storage,
+    nbytes: int,
+    *,
+    source_bytes: int,
+    pinned: bool,
+    landing: Landing | None = None,
 ) -> None:
     """Copy to the beginning of another device's storage.
 
@@ -107,13 +113,14 @@ def transfer(
         source_bytes: where they begin.
         pinned: whether they go through the target's pinned memory; else the source's bytes are
             looked at where they are, which is the shorter way if that is the host's memory.
+        landing: that pinned memory; None: what all share who copy to the target.
     """
     ours, theirs = source.device.queue, target.device.queue
     if not pinned:
         with ours.map(source, nbytes, source_bytes) as host:
             theirs.upload(target, host)
         return
-    theirs.landing.bring(
+    (landing or theirs.landing).bring(
         nbytes,
         lambda piece, begin: ours.download(piece, source, source_bytes + begin),
         lambda piece, begin: theirs.send(target, piece, begin),

@@ -100,6 +100,7 @@ def examined(one: Asked, device: Device) -> Outcome:
 def serve(selector: str, first: int, given: str) -> None:
     """Print outcomes, a line each: what the process does that :func:`examine_apart` starts."""
     device, (only, changes) = device_of(selector), json.loads(given)
+    device.first_uses = None  # what is wrong is to be found, not to be left out
     device.leave_out(changes)
     with device.poisoned():
         for place, one in enumerate(everything(only)):

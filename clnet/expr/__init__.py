@@ -11,6 +11,7 @@ from .derivative import (
 from .functions import (
     acos,
     acosh,
+    as_stored,
     asin,
     asinh,
     atan,
@@ -117,6 +118,7 @@ __all__ = [
     "as_boolean",
     "as_expr",
     "as_number",
+    "as_stored",
     "asin",
     "asinh",
     "atan",

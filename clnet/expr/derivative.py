@@ -218,6 +218,8 @@ RULES: dict[str, tuple[Rule | None, ...]] = {
     "asinh": (lambda g, y, x: g * rsqrt(x * x + 1),),
     "acosh": (lambda g, y, x: g * rsqrt(x * x - 1),),
     "atanh": (lambda g, y, x: g / (1 - x * x),),
+    "to_float16": (lambda g, y, x: g,),
+    "to_bfloat16": (lambda g, y, x: g,),
 }
 # Booleans, bits and conversions of booleans pass no gradient.
 _DISCRETE = (

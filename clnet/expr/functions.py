@@ -137,6 +137,16 @@ def fma(a: Operand, b: Operand, c: Operand) -> Expr:
     return call("fma", a, b, c)
 
 
+def as_stored(x: Operand, dtype: str) -> Expr:
+    """The nearest number of 16 bits, as if ``x`` were stored and read again.
+
+    Args:
+        x: of float32.
+        dtype: ``"float16"`` or ``"bfloat16"``.
+    """
+    return call(f"to_{dtype}", x)
+
+
 def cast_boolean(x: Any) -> Expr:
     """``x != 0``, a boolean; true for NaN."""
     return ne(x, 0) if hasattr(x, "of_primitive") else as_boolean(x)

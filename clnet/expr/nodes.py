@@ -31,6 +31,7 @@ class Domain(Enum):
     ANY = "any"
     FLOATING = "floating"
     INTEGER = "integer"
+    SINGLE = "float32"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def _primitives() -> dict[str, Primitive]:
     add("sigmoid", "n>n", Domain.FLOATING, 4)
     add("softplus", "n>n", Domain.FLOATING, 6)
     add("div pow atan2 hypot copysign", "nn>n", Domain.FLOATING)
+    # To the nearest number of 16 bits, as storing it and reading it back would give.
+    add("to_float16 to_bfloat16", "n>n", Domain.SINGLE, 0)
     add("bitwise_not", "n>n", Domain.INTEGER)
     add("bitwise_and bitwise_or bitwise_xor left_shift right_shift", "nn>n", Domain.INTEGER)
     return table

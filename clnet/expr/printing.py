@@ -198,8 +198,26 @@ def _c_floating() -> tuple[dict[str, str], dict[str, str]]:
     # A kernel's own functions, or operations on bits, instead of calls of OpenCL's library.
     magnitude = "as_{t}(as_{mask}({0}) & 0x7fffffff)"
     single = floating | {name: f"clnet_{name}{{lanes}}({{0}})" for name in ELEMENTARY}
-    single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})"}
+    single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})", **_rounded()}
     return floating, single
+
+
+def _rounded() -> dict[str, str]:
+    """Of floats: the nearest number of 16 bits, halves to even, as ``lib/stored.mako`` stores it.
+
+    A number below 2**-14 has half's subnormal steps of 2**-24, which are float's at 0.5.
+    """
+    bits, size = "as_{mask}({0})", "(as_{mask}({0}) & 0x7fffffff)"
+    tiny = f"as_{{mask}}((as_{{t}}({size}) + 0.5f) - 0.5f)"
+    short = f"(({size} + 0xfff + (({size} >> 13) & 1)) & -8192)"
+    bounded = f"({short} >= 0x47800000 ? ({{mask}})(0x7f800000) : {short})"
+    half = f"({size} < 0x38800000 ? {tiny} : {bounded})"
+    nan, sign = "({mask})(0x7fc00000)", f"({bits} & ({{mask}})(-0x7fffffff - 1))"
+    upper = f"(({bits} + 0x7fff + (({bits} >> 16) & 1)) & -65536)"
+    return {
+        "to_float16": f"as_{{t}}(({{0}} != {{0}}) ? {nan} : ({half} | {sign}))",
+        "to_bfloat16": f"as_{{t}}(({{0}} != {{0}}) ? {nan} : {upper})",
+    }
 
 
 def _c_whole() -> tuple[dict[str, str], dict[str, str]]:
@@ -300,7 +318,8 @@ def _lowered(exprs: tuple[Expr, ...], ctype: CType) -> tuple[Expr, ...]:
         if not isinstance(node, Call):
             return node
         name = node.primitive.name
-        if node.primitive.domain is wrong:
+        single = node.primitive.domain is Domain.SINGLE
+        if node.primitive.domain is wrong or (single and ctype.element != "float"):
             raise DtypeError(
                 name, f"is defined for {node.primitive.domain.value} types only", ctype=ctype.name
             )

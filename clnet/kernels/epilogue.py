@@ -76,20 +76,35 @@ class Finish:
         return {"y_{j}": self.written[1:], "x_{j}": self.reads, "s_{j}": self.scalars}
 
 
+class Activation(NamedTuple):
+    """A function that is applied to a result, beside ``"relu"``.
+
+    Attributes:
+        name: for a reader.
+        expr: its value; ``Input(0)`` is the result. It has no scalars.
+    """
+
+    name: str
+    expr: Expr
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Epilogue(NamedTuple):
     """``finish(activation(sum + bias + added))``, behind a product or a convolution.
 
     Attributes:
         bias: ``(oc,)`` of a convolution, one axis of a product; dense, or None.
         added: like the result, dense, or None; only blocked convolutions add one.
-        activation: None or ``"relu"``.
+        activation: None, ``"relu"``, or behind a blocked convolution any other.
         bias_axis: of a product, ``"m"`` or ``"n"``: the axis that its bias lies along.
         finish: what is made of all that and stored instead, or None; only products make it.
     """
 
     bias: Array | None = None
     added: Array | None = None
-    activation: str | None = None
+    activation: str | Activation | None = None
     bias_axis: str = "n"
     finish: Finish | None = None
 
@@ -97,6 +112,13 @@ class Epilogue(NamedTuple):
     def params(self) -> Named:
         """The parameters ``bias`` and ``activation`` of a convolution's templates."""
         return by_name("bias activation", self.bias is not None, self.activation)
+
+    def blocked_params(self, block: int) -> Named:
+        """The same of a blocked convolution's: another activation than ReLU as C of vectors."""
+        activation = self.activation
+        if isinstance(activation, Activation):
+            activation = _printed((activation.expr,), f"float{block}", 0, 0)
+        return by_name("bias activation", self.bias is not None, activation)
 
     @property
     def axis(self) -> str | None:

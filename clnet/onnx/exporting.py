@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -22,6 +23,7 @@ from ..errors import ArgumentError, OnnxError, TraceError, shortened
 from ..nn.module import Module
 from ..tensor import Tensor
 from ..values.arguments import shown
+from ..values.atomic import replacing
 from . import protos
 from .dynamic_axes import DynamicInputs, dynamic_sizes
 from .sizes import Dynamic, Size
@@ -110,7 +112,7 @@ def export(
         recorded = _traced(call, dynamic)
     writer = StepWriter(graph, dynamic.dynamic, _states(function, recorded[0]))
     proto = _written(writer, recorded, call.names, output_names, dynamic.dynamic)
-    _save(proto, f, external=external_data)
+    save(proto, f, external=external_data)
     return proto
 
 
@@ -337,7 +339,22 @@ def _proto(graph: Graph, inputs: list[Any], outputs: list[Any], results: Sequenc
     )
 
 
-def _save(proto: Any, f: Any, *, external: bool | None) -> None:
+def _save_apart(proto: Any, path: Path) -> None:
+    """Write a model whose tensors lie in a file beside it.
+
+    Whoever is killed here leaves no model, and never one beside another's tensors.
+    """
+    onnx, data = protos.library(), f"{path.name}.data"
+    with tempfile.TemporaryDirectory(prefix=".clnet-", dir=path.parent) as folder:
+        new = Path(folder, path.name)
+        onnx.save_model(proto, str(new), save_as_external_data=True, location=data)
+        onnx.checker.check_model(str(new))
+        path.unlink(missing_ok=True)
+        new.with_name(data).replace(path.with_name(data))
+        new.replace(path)
+
+
+def save(proto: Any, f: Any, *, external: bool | None) -> None:
     """Check a model and write it.
 
     Raises:
@@ -362,10 +379,9 @@ def _save(proto: Any, f: Any, *, external: bool | None) -> None:
         elif apart:
             whole = type(proto)()
             whole.CopyFrom(proto)  # what is written loses its tensors
-            settings = {"save_as_external_data": True, "location": f"{path.name}.data"}
-            onnx.save_model(whole, str(path), **settings)
-            onnx.checker.check_model(str(path))
+            _save_apart(whole, path)
         else:
-            path.write_bytes(proto.SerializeToString())
+            with replacing(path) as file:
+                file.write(proto.SerializeToString())
     except OSError as error:
         raise ArgumentError("onnx.export", "the file can be written", f=path) from error

@@ -12,6 +12,7 @@ from ..kernels.pointwise import MOST_ELEMENTS, most_segments
 from ..kernels.reduce import Measure, reduce_many
 from ..values import mode
 from ..values.dtypes import DType, from_name
+from .machinery.crossing import Crossed, on_device
 from .machinery.function import Arrays, Function, apply, require_floating
 from .machinery.fused import UpdateMany
 from .machinery.pointwise import result_type
@@ -94,11 +95,14 @@ def update_many(
         alone = traced or not _small(group)
         key = place if alone else (group[0].device, *(x.dtype for x in group))
         together.setdefault(key, []).append(group)
+    near: dict[Device, list[Tensor]] = {}
     for alike in together.values():
-        operands = len(alike[0])
+        operands, there = len(alike[0]), alike[0][0].device
+        if there not in near:
+            near[there] = [_near(x, there) for x in shared]
         most = most_segments(operands, len(shared), len(scalars))
         for start in range(0, len(alike), most):
-            _update_together(body, alike[start : start + most], scalars, shared)
+            _update_together(body, alike[start : start + most], scalars, near[there])
 
 
 def _update_together(
@@ -109,7 +113,6 @@ def _update_together(
 ) -> None:
     """One launch."""
     first = groups[0]
-    shared = [_near(x, first[0].device) for x in shared]
     if len(groups) == 1:
         update(body, [*first, *(expand(x, first[0].shape) for x in shared)], scalars)
         return
@@ -122,7 +125,9 @@ def _update_together(
 
 def _near(x: Tensor, device: Device) -> Tensor:
     """A number on a device, copied there if it is on another; off the tape."""
-    return x if x.device is device else type(x)(x.array.moved(device))
+    if x.device is device:
+        return x
+    return type(x)(on_device(contiguous(x).array, device, Crossed(device)))
 
 
 def _small(group: Sequence[Tensor]) -> bool:

@@ -77,8 +77,9 @@ class ExchangeStep(Function):
         """What was called, or that it is waited for."""
         return self.call if self.begins else f"{self.call}_wait"
 
-    def on_host(self, inputs: tuple[Array, ...]) -> Callable[[], None]:
+    def on_host(self, outputs: tuple[Array, ...], inputs: tuple[Array, ...]) -> Callable[[], None]:
         """Begin, or wait."""
+        del outputs
         return (lambda: self.exchange.begin(inputs)) if self.begins else self.exchange.end
 
     def before(self) -> None:

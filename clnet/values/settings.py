@@ -66,6 +66,8 @@ class Settings:
         poison: ``CLNET_POISON``, whether memory is filled with NaN before it is written, so that a
             kernel that reads what nobody wrote shows; clnet's own tests set it.
         build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
+        guard: ``CLNET_GUARD``, whether kernels are compared with plainer ones at their first use;
+            None: on platforms that clnet's tests do not run on.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
         ranks: how many processes ``mpirun`` started together, as its variables say.
     """
@@ -83,6 +85,7 @@ class Settings:
     poison: bool
     debug: bool
     build_warnings: bool = False
+    guard: bool | None = None
     ranks: int = 1
 
     @staticmethod
@@ -148,6 +151,7 @@ class Settings:
             build_warnings=switch("CLNET_BUILD_WARNINGS"),
             poison=switch("CLNET_POISON"),
             debug=switch("CLNET_DEBUG"),
+            guard=None if text("CLNET_GUARD") is None else switch("CLNET_GUARD"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
         )
 

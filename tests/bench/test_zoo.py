@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 import clnet
 from clnet.bench import contest, shi2016, workload, zoo, zoo_networks
+from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
 from clnet.errors import ArgumentError
+from clnet.values import mode
 from tests.bench.test_shi2016 import outcome
 
 OWN = [name for name in NAMES if name not in OF_TORCHVISION]
@@ -58,6 +61,36 @@ def test_networks_are_trained_and_asked_beside_pytorch(device, monkeypatch, caps
     found = [json.loads(line) for line in results.read_text().splitlines()]
     assert [f["workload"] for f in found] == ["vae, training", "vae, inference"]
     assert all(f["ratios"]["default"] > 0 < f["fastest"]["default"] for f in found)
+
+
+@pytest.mark.device
+def test_both_sides_compute_in_16_bits_and_losses_are_compared(device, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(contest, "_LEAST_ROUNDS", 1)
+    monkeypatch.setattr(contest, "_TURN_SECONDS", 0.0)
+    limits = clnet.profiling.Limits(100.0, 10.0)
+    monkeypatch.setattr(contest, "measured_limits", lambda device: limits)
+    job = {"net": "lstm", "batch": 1, "direction": "training", "device": None, "threads": None}
+    job |= {"modes": ["default"], "seconds": 0.0, "compile": True, "recompute": None}
+    zoo.worker(json.dumps({**job, "precision": "bf16"}))
+    found = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix("result: "))
+    assert found["ratios"]["default"] > 0
+    exact = dataclasses.replace(PRECISIONS["bf16"], most_wrong=0.0)
+    monkeypatch.setitem(PRECISIONS, "bf16", exact)
+    with pytest.raises(ArithmeticError, match="differ from PyTorch"):
+        zoo.worker(json.dumps({**job, "precision": "bf16"}))
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_precisions(name):
+    precision = PRECISIONS[name]
+    with precision.ours():
+        now = mode.current()
+        assert now.float32_precision == ("high" if name == "tf32" else "highest")
+        state = now.autocast
+        assert (state and state.dtype) is precision.narrow
+        product = (clnet.ones(2, 2) @ clnet.ones(2, 2)).dtype
+    assert product is (precision.narrow or clnet.float32)
 
 
 def test_nothing_is_dropped_and_no_answer_is_zero():

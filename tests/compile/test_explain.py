@@ -118,7 +118,7 @@ WEIGHT = clnet.ones(8, 8)
         (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y.sum()), FusionObstacle.READ_TWICE),
         (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y), FusionObstacle.RETURNED),
         (lambda x: (x * 2).exp(), None),
-        (lambda x: (x.half() * 2).exp(), FusionObstacle.DTYPE),
+        (lambda x: (x.int() * 2).exp(), FusionObstacle.DTYPE),
         (lambda x: (x * 2).sum(0), FusionObstacle.LOADED),
         (lambda x: (x.T.contiguous() * 2 + x @ x).T * 2, None),
         (lambda x: x.exp()[:, :1] * clnet.ones(8, 1 << 14), FusionObstacle.REPEATED),

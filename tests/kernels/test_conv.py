@@ -199,6 +199,31 @@ def test_algorithm_matches_reference(geometry, way, where):
     check(run(where, target_of(where, traits), case, algorithm), case)
 
 
+@pytest.mark.parametrize("direction", Direction)
+def test_filters_as_large_as_the_images_are_one_product(direction, where):
+    g = GEOMETRIES["filter-is-image"]
+    point = ConvGeometry(5, 9, 1, 1, 7, 1, 1, 1, 1, 2, 2, 0, 0, 3, 3)
+    others = (
+        g._replace(n=1, groups=1, h=5, oh=2),
+        g._replace(h=2, w=2, ph=1, pw=1),
+        g._replace(h=7, w=7, dh=2, dw=2),
+        ConvGeometry(5, 4, 4, 4, 2, 4, 4, 1, 1, groups=2),
+    )
+    for geometry in (g, point):
+        assert choose(where.target, geometry, direction, float32) is Algorithm.WHOLE
+    for geometry in others:
+        assert choose(where.target, geometry, direction, float32) is not Algorithm.WHOLE
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("limit", [None, 0])
+def test_products_of_whole_images_match_reference(limit, dtype, where):
+    case = Reference(ConvGeometry(16, 12, 4, 3, 40, 4, 3, 1, 1, 2, 1), dtype)
+    check(run(where, target_of(where, {}, limit), case, Algorithm.WHOLE), case)
+    y, *_ = run(where, where.target, case, Algorithm.WHOLE, "relu")
+    np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
+
+
 def test_direct_convolutions_share_kernels(where):
     """But for tiles: padding, vertical stride and dilation, and bias are arguments; for packing
     and the weight's gradient all strides and dilations are."""

@@ -14,6 +14,7 @@ from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv.conv_obstacle import ConvObstacle
 from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
+    conv_blocked_gathered_weight,
     conv_blocked_weight,
     conv_blocked_winograd_weight,
 )
@@ -425,22 +426,63 @@ def test_large_results_go_past_the_caches(direction, where, monkeypatch):
     check(side)
 
 
-@pytest.mark.parametrize(
-    ("geometry", "gathers"),
-    [("1x1-stride", True), ("1x1", False), ("1x1-padded", False), ("7x7-stride", False)],
-)
 @pytest.mark.parametrize("lanes", LANES)
-def test_weight_grad_gathers_what_a_stride_reads(geometry, gathers, lanes, where, monkeypatch):
-    monkeypatch.setattr(conv_blocked_weight, "GATHER_OUTS", 0)
-    form, target = BlockedForm(BlockedAlgorithm.DIRECT, lanes), target_of(where, lanes)
-    case = Reference(GEOMETRIES[geometry])
+@pytest.mark.parametrize("geometry", ["1x1", "1x1-side-by-side"])
+def test_weight_grad_of_large_maps_reads_them_where_they_lie(geometry, lanes, where, monkeypatch):
+    case, form = Reference(GEOMETRIES[geometry]), BlockedForm(BlockedAlgorithm.DIRECT, lanes)
+    side = Side(where, target_of(where, lanes), case, Direction.WEIGHT_GRAD, form)
+    assert side.launches()[1][0].kernel.name == "conv_blocked_gathered_weight"
+    monkeypatch.setattr(conv_blocked_weight, "STRAIGHT_PIXELS", case.g.h * case.g.w)
+    if lanes == 16 and geometry == "1x1":  # chunks of rows
+        monkeypatch.setattr(conv_blocked_weight, "BLOCK_PIXELS", 1)
+    assert side.launches()[1][0].kernel.name == "conv_blocked_weight"
+    check(side)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("geometry", ["stride-dilation", "far-taps", "even-same", "four-blocks"])
+def test_weight_grad_gathers_in_parts(geometry, lanes, where, monkeypatch):
+    monkeypatch.setattr(conv_blocked_gathered_weight, "BLOCK_PIXELS", 4)
+    monkeypatch.setattr(conv_blocked_gathered_weight, "LOCAL_BYTES", 2**13)
+    case, form = Reference(GEOMETRIES[geometry]), BlockedForm(BlockedAlgorithm.DIRECT, lanes)
+    target = target_of(where, lanes)
     side = Side(where, target, case, Direction.WEIGHT_GRAD, form)
-    assert len(side.launches()[1]) == 2 + gathers
     check(side)
-    g = case.g
-    side.target = Target(target.traits, 4 * g.oc * g.ic * g.taps)  # room for the sums alone
-    assert len(side.launches()[1]) == 2
+    once = side.run()
+    assert np.array_equal(side.run(), once)
+    side.target = Target(target.traits, 4 * once.size)  # room for the sums of one chunk
+    assert len(side.launches()[1]) == 1
     check(side)
+
+
+def test_weight_grad_of_many_pixels_rounds_as_its_parts(where):
+    g = ConvGeometry(1, 8, 96, 260, 8, 1, 1, 96, 260)
+    case, target = Reference(g), target_of(where, 8)
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 8)
+    side = Side(where, target, case, Direction.WEIGHT_GRAD, form)
+    side.target = Target(target.traits, 4 * 64)
+    assert len(side.launches()[1]) == 1
+    check(side, 1e-6)  # one chain of 24,960 products is 4.6e-6 off
+
+
+@pytest.mark.parametrize(("units", "floats", "affordable"), [
+    (2, 2**17, 100), (16, 2**17, 100), (3, 2**17, 1), (2, 2**12, 2), (64, 2**14, 100),
+])  # fmt: skip
+@pytest.mark.parametrize("block", [4, 8, 16])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_parts_of_a_weight_grad_fit(geometry, block, units, floats, affordable):
+    g = GEOMETRIES[geometry]
+    split = conv_blocked_gathered_weight.split_of(units, floats, g, block, affordable)
+    vectors = conv_blocked_gathered_weight.VECTORS
+    tiles = -(-(g.ic // block) * g.taps // vectors)
+    outs = -(-g.oc // block // split.out_groups) * block
+    pixels = -(-split.rows * split.columns // 4) * 4
+    sums = -(-tiles // split.tile_groups) * vectors * block * outs
+    assert pixels * (vectors * block + outs) + sums <= floats
+    assert 1 <= split.tile_groups <= tiles
+    assert 1 <= split.out_groups <= g.oc // block
+    assert 1 <= split.chunks <= min(affordable, g.n * g.oh)
+    assert split.columns <= g.ow
 
 
 @pytest.mark.parametrize("lanes", LANES)

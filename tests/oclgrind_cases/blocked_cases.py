@@ -12,6 +12,7 @@ from clnet.kernels.conv_blocked import (
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
+    conv_blocked_gathered_weight,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -37,6 +38,7 @@ MODULES = (
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
+    conv_blocked_gathered_weight,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -44,6 +46,7 @@ MODULES = (
 )
 
 SIDE_BY_SIDE = ConvGeometry(1, 16, 12, 7, 16, 1, 1, 12, 7)
+STRAIGHT = ConvGeometry(1, 16, 3, 4, 32, 1, 1, 3, 4)
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 LARGE = ConvGeometry(1, 16, 3, 3, 16, 5, 5, 3, 4, ph=2, pw=2)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
@@ -123,10 +126,14 @@ def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
     check(target, WIDE, BlockedAlgorithm.DIRECT, full=True)
-    check(target, SIDE_BY_SIDE, BlockedAlgorithm.DIRECT, full=False)
-    with constants(conv_blocked_weight, GATHER_OUTS=0):
-        check(target, WIDE, BlockedAlgorithm.DIRECT, full=False)
-    with constants(conv_blocked_direct, GATHERED_PIXELS=1, LOCAL_BYTES=0):
+    with constants(conv_blocked_gathered_weight, BLOCK_PIXELS=16, GROUP_FLOPS=1):
+        check(target, SIDE_BY_SIDE, BlockedAlgorithm.DIRECT, full=False)
+    with constants(conv_blocked_weight, STRAIGHT_PIXELS=0):
+        check(target, STRAIGHT, BlockedAlgorithm.DIRECT, full=False)
+    with (
+        constants(conv_blocked_direct, GATHERED_PIXELS=1, LOCAL_BYTES=0),
+        constants(conv_blocked_gathered_weight, BLOCK_PIXELS=4, LOCAL_BYTES=2**13),
+    ):
         check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     # Tiles end with rows: those that the taps read are gathered once.
     width = 14 if target.traits.simd_width == 16 else 12

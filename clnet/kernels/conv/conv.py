@@ -24,6 +24,7 @@ from . import (
     conv_implicit_weight,
     conv_matrix,
     conv_matrix_weight,
+    conv_whole,
     conv_winograd,
 )
 from .conv_geometry import ConvGeometry, Direction
@@ -54,6 +55,7 @@ class Algorithm(Enum):
         DEPTHWISE: one work-item per result; for groups of few channels, needs no workspace.
         MATRIX: a product on matrix units that gathers pixels of dense channels; of float32, which
             it rounds to TF32, only where that was allowed.
+        WHOLE: filters as large as the images: a product of the two.
     """
 
     IM2COL = "im2col"
@@ -62,6 +64,7 @@ class Algorithm(Enum):
     WINOGRAD = "winograd"
     DEPTHWISE = "depthwise"
     MATRIX = "matrix"
+    WHOLE = "whole"
 
 
 class _Way(NamedTuple):
@@ -93,6 +96,7 @@ _WAYS = {
     Algorithm.WINOGRAD: _way_of(conv_winograd),
     Algorithm.DEPTHWISE: _way_of(conv_depthwise),
     Algorithm.MATRIX: _way_of(conv_matrix, conv_matrix_weight),
+    Algorithm.WHOLE: _way_of(conv_whole),
 }
 
 
@@ -259,7 +263,7 @@ def _preferred(
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
         against = winograd_obstacle(target, geometry, direction, dtype, winograd=winograd)
         return (Algorithm.WINOGRAD, *direct) if against is None else direct
-    return (Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
+    return (Algorithm.WHOLE, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
 
 
 def _decide(

@@ -22,13 +22,15 @@
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    step: int                columns of x from pixel to pixel of a tile
+## param    unrolled: None|tuple     rows and columns of a filter whose taps are written out: they
+##                                   lie side by side, and there is one phase
 ## param    columns: int             of a filter
 ## param    together: int            pixels in one turn of the inner loop
 ## param    at: int                  how many pixels one lies from g and a
 ## param    local_floats: int        floats of local memory
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether a value is added to each sum
-## param    activation: None|str     see lib/epilogue.mako
+## param    activation: None|str|Printed  see lib/epilogue.mako
 ##
 ## def      conv_blocked_depthwise
 ## arg      y: out float[images][blocks][y_height][y_width][width]
@@ -91,9 +93,13 @@ inline int below(const int a, const int b)
         }
 </%def>
 <%def name="conv_blocked_depthwise(
-    width, pixels, step, local_floats, bias, added, activation)">
-<% v = f"float{width}" %>
+    width, pixels, step, unrolled, local_floats, bias, added, activation)">
+<%
+    v = f"float{width}"
+    tap_rows, tap_columns = unrolled or (0, 0)
+%>
 ${vectors_of.types("float", width)}
+${epilogue.define(activation, width)}
 ${below()}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_depthwise(...)
@@ -121,6 +127,26 @@ __kernel void conv_blocked_depthwise(...)
     /* from tap to tap of a phase */
     const int closer = columns_apart * gap_right / phases_right * ${width};
     for (int i = first; i < last; i++) {
+% if unrolled:
+        for (int tile = 0; tile < y_width; tile += ${pixels}) {
+            const int phase = 0, count = y_width;
+            ${v} ${", ".join(f"c{p} = 0" for p in range(pixels))};
+            __local const float *a = rows
+                + ((i - first) * down * pitch + tile * ${step}) * ${width};
+% for r in range(tap_rows):
+% for s in range(tap_columns):
+            {
+                const ${v} tap = ((__global const vector *)packed)[${r * tap_columns + s}];
+% for p in range(pixels):
+                c${p} = multiply_add(((__local const vector *)a)[${p * step + s}], tap, c${p});
+% endfor
+            }
+% endfor
+            a += pitch * ${width};
+% endfor
+            ${store(width, pixels, bias, added, activation)}
+        }
+% else:
         int first_r = 0;
         while (first_r < kh && (i * down + pad_down - first_r * gap_down) % phases_down) first_r++;
         for (int phase = 0; phase < phases_right; phase++) {
@@ -146,6 +172,17 @@ __kernel void conv_blocked_depthwise(...)
 % endfor
                     }
                 }
+                ${store(width, pixels, bias, added, activation)}
+            }
+        }
+% endif
+    }
+}
+</%def>
+##
+## The sums of a tile go to memory; `phases` columns of y lie from pixel to pixel.
+<%def name="store(width, pixels, bias, added, activation)">
+<% v = f"float{width}" %>
                 const long place = ((long)i * y_width + tile * phases_right + phase) * ${width};
                 const int apart = phases_right * ${width};
 % for p in range(pixels):
@@ -160,10 +197,6 @@ __kernel void conv_blocked_depthwise(...)
                         ${epilogue.activate(activation, f"c{p}", v)};
                 }
 % endfor
-            }
-        }
-    }
-}
 </%def>
 <%def name="conv_blocked_depthwise_pack(width)">
 __attribute__((reqd_work_group_size(1, 1, 1)))

@@ -35,6 +35,8 @@ MOST_SUMS = 12
 # cache, if one output row does not need more.
 MOST_FLOATS, STRIP_FLOATS = 2**15, 6 * 2**10
 MOST_STRIP = 32
+# Taps of the filters whose loops are written out, in which a pixel is read once for all its sums.
+MOST_UNROLLED = 25
 MOST_GROUPS_PER_UNIT = 8
 
 
@@ -158,8 +160,9 @@ def _convolve(
     return DEPTHWISE.launch(
         joined(
             by_name("width pixels step local_floats", block, pixels, right.step, MOST_FLOATS),
+            by_name("unrolled", _unrolled(g, sides)),
             by_name("added", epilogue.added is not None),
-            epilogue.params,
+            epilogue.blocked_params(block),
         ),
         joined(
             by_name("y x packed offsets added blocks", y, x, packed, *epilogue[:2], blocks),
@@ -172,6 +175,12 @@ def _convolve(
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
+
+
+def _unrolled(g: ConvGeometry, sides: tuple[Walk, Walk]) -> tuple[int, int] | None:
+    """Rows and columns of a filter whose taps follow one another in what is read."""
+    follow = all((side.phases, side.gap) == (1, -1) for side in sides)
+    return (g.kh, g.kw) if follow and g.taps <= MOST_UNROLLED else None
 
 
 def _pitch(right: Walk, taps: int, width: int, pixels: int) -> int:

@@ -220,7 +220,7 @@ def _convolve(
             by_name("width pixels vectors", block, tile.pixels, tile.vectors),
             by_name("local_floats most_tiles", local_floats, tile.most_tiles),
             by_name("added", epilogue.added is not None),
-            epilogue.params,
+            epilogue.blocked_params(block),
             by_name("stream", streams(y, block) and part == (taps, x.shape[1])),
             by_name("straight shared", straight, SHARED_TAPS if shared else 0),
         ),

@@ -25,7 +25,7 @@
 ## param    local_floats: int        floats of local memory
 ## param    stride: int              columns of x from pixel to pixel
 ## param    bias: bool               whether there is a bias
-## param    activation: None|str     see lib/epilogue.mako
+## param    activation: None|str|Printed  see lib/epilogue.mako
 ##
 ## def      conv_blocked_few_channels
 ## arg      y: out float[images][panels * vectors][oh][ow][width]
@@ -77,6 +77,7 @@
     width, pixels, vectors, local_floats, stride, bias, activation)">
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
+${epilogue.define(activation, width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_few_channels(...)
 {

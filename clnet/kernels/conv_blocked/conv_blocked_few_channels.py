@@ -68,7 +68,7 @@ def forward(
         joined(
             by_name("width pixels vectors", form.block, PIXELS[form.block], vectors),
             by_name("local_floats stride", MOST_FLOATS, g.sw),
-            epilogue.params,
+            epilogue.blocked_params(form.block),
         ),
         joined(
             by_name("y x packed offsets", y, x, packed, epilogue.bias),

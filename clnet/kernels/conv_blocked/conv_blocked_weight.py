@@ -1,4 +1,8 @@
-"""Gradient of the filters of a convolution between blocked arrays, in tiles of registers."""
+"""Gradient of the filters of a convolution between blocked arrays, in tiles of registers.
+
+1x1 filters on large maps read their operands where these lie; all others have them gathered, see
+:mod:`.conv_blocked_gathered_weight`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle
 from ..kernel import Constraint, Kernel, by_name, joined
-from ..moving import copy
+from . import conv_blocked_gathered_weight
 from .blocked_form import BlockedForm, vectors_of
 
 __all__ = ["weight_grad", "weight_obstacle"]
@@ -26,10 +30,10 @@ CHANNELS = {16: 8, 8: 4, 4: 4}
 TOGETHER = 4
 # Pixels whose gy, of a panel, and x, of a block, stay in the first cache.
 BLOCK_PIXELS = 128
-# Pixels of a row, where an image may be taken for rows of any length.
+# Pixels of a row, as which an image is taken.
 ROW_PIXELS = 256
-# Output channels from which on it pays to bring the pixels that a stride reads together before.
-GATHER_OUTS = 768
+# Of so many pixels, to gather them would take longer than is saved by larger tiles of registers.
+STRAIGHT_PIXELS = 512
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 4
 
@@ -46,23 +50,17 @@ def weight_grad(
     target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
-    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
-    gathering: list[Launch] = []
-    if _gathers(target, g):
-        x, gathering = _gathered(target, memory, x, g)
-        g = g._replace(h=g.oh, w=g.ow, sh=1, sw=1)
-    if g.pointwise:
-        row = _longest_row(g.h * g.w)
-        g = g._replace(h=g.h * g.w // row, w=row, oh=g.h * g.w // row, ow=row)
+    if not _straight(g, form):
+        return conv_blocked_gathered_weight.weight_grad(target, gw, gy, x, g, form)
     block = form.block
+    row = _longest_row(g.h * g.w)
     vectors = vectors_of(g.oc, block)
     panels, in_blocks = g.oc // (vectors * block), g.ic // block
-    room = target.workspace_limit - (x.nbytes if gathering else 0)
-    affordable = min((x.nbytes + gy.nbytes) // 2, room) // max(gw.nbytes, 1)
+    affordable = min((x.nbytes + gy.nbytes) // 2, target.workspace_limit) // gw.nbytes
     chunks, groups = _split(target, g, panels, affordable)
     partial = Array.scratch(
-        memory,
-        (chunks, panels, in_blocks, g.taps, block, vectors * block),
+        Scratch.beside(gw.storage, gy.storage, x.storage),
+        (chunks, panels, in_blocks, block, vectors * block),
         gw.dtype,
     )
     first = WEIGHT.launch(
@@ -70,8 +68,8 @@ def weight_grad(
         joined(
             by_name("partial gy x", partial, gy, x),
             by_name("images in_blocks panels", g.n, in_blocks, panels),
-            g.sizes("h w oh ow kh kw sh sw ph pw dh dw"),
-            by_name("block_rows", max(1, BLOCK_PIXELS // g.ow)),
+            by_name("h w", g.h * g.w // row, row),
+            by_name("block_rows", max(1, BLOCK_PIXELS // row)),
         ),
         global_size=(chunks, groups),
         flops=g.flops,
@@ -79,35 +77,21 @@ def weight_grad(
     )
     last = SUM.launch(
         {"width": block, "vectors": vectors},
-        by_name("gw partial taps chunks", gw, partial, g.taps, chunks),
+        by_name("gw partial chunks", gw, partial, chunks),
         global_size=(in_blocks, panels),
         flops=(chunks - 1) * gw.size,
         bytes=gw.nbytes + partial.nbytes,
     )
-    return [*gathering, first, last]
+    return [first, last]
+
+
+def _straight(g: ConvGeometry, form: BlockedForm) -> bool:
+    """Whether the operands are read where they lie: each pixel has one tap, and there are many."""
+    return g.pointwise and vectors_of(g.oc, form.block) > 1 and g.h * g.w >= STRAIGHT_PIXELS
 
 
 def _longest_row(pixels: int) -> int:
     return next(row for row in range(min(pixels, ROW_PIXELS), 0, -1) if pixels % row == 0)
-
-
-def _gathers(target: Target, g: ConvGeometry) -> bool:
-    """Whether the pixels that are read are brought together before: rows are short, and strided."""
-    strided = g.taps == 1 and max(g.sh, g.sw) > 1 and not g.ph and not g.pw
-    inside = (g.oh - 1) * g.sh < g.h and (g.ow - 1) * g.sw < g.w
-    together = 4 * g.ic * (g.n * g.oh * g.ow + g.oc)
-    return strided and inside and g.oc >= GATHER_OUTS and together <= target.workspace_limit
-
-
-def _gathered(
-    target: Target, memory: Scratch, x: Array, g: ConvGeometry
-) -> tuple[Array, list[Launch]]:
-    """The pixels of ``x`` that are read, side by side, and the launches that bring them there."""
-    n, blocks, _, _, block = x.shape
-    image, group, row, pixel, _ = x.strides
-    strides = (image, group, g.sh * row, g.sw * pixel, 1)
-    dense = Array.scratch(memory, (n, blocks, g.oh, g.ow, block), x.dtype)
-    return dense, copy(target, dense, x.view(dense.shape, strides))
 
 
 def _split(target: Target, g: ConvGeometry, panels: int, affordable: int) -> tuple[int, int]:

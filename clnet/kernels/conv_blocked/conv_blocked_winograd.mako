@@ -27,7 +27,7 @@
 ## param    stream: bool             filters go past the caches, in whole lines
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
-## param    activation: None|str     see lib/epilogue.mako
+## param    activation: None|str|Printed  see lib/epilogue.mako
 ##
 ## def      conv_blocked_winograd
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -65,6 +65,7 @@
 <%def name="conv_blocked_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
+${epilogue.define(activation, width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_winograd(...)
 {

@@ -220,7 +220,7 @@ def _convolve(
             by_name("width tiles vectors", block, TILES[block], vectors),
             by_name("inputs outputs", matrices.inputs, matrices.outputs),
             by_name("added", epilogue.added is not None),
-            epilogue.params,
+            epilogue.blocked_params(form.block),
         ),
         joined(
             by_name("y x packed offsets added", *operands, *epilogue[:2]),

@@ -9,6 +9,7 @@ from ...expr import Input
 from ...values import mode
 from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
+from .first_use import LeftOut, look
 from .function import Function
 from .lowering import launches_of
 from .pointwise import Pointwise
@@ -42,6 +43,11 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         anomaly = now.anomaly
         clean = () if anomaly is None else anomaly.look_before(function, inputs)
         launches = launches_of(function, device.target, outputs, inputs)
+        if device.first_uses is not None:
+            try:
+                look(function, outputs, inputs, launches)
+            except LeftOut:
+                return execute(function, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
         if function.mutates:

@@ -125,7 +125,7 @@ class Function:
         """The launches that compute ``outputs``; pure. Views need none."""
         return []
 
-    def on_host(self, inputs: Arrays) -> Callable[[], None] | None:
+    def on_host(self, outputs: Arrays, inputs: Arrays) -> Callable[[], None] | None:
         """What the host does at the op's place, of an op that traces alone hold; None: nothing.
 
         It enqueues what brings the inputs to the host, and is called under the device's lock.

@@ -20,7 +20,7 @@ from ...kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from ...kernels.epilogue import Epilogue
+from ...kernels.epilogue import Activation, Epilogue
 from ..machinery.function import Arrays, Function
 
 __all__ = [
@@ -67,7 +67,7 @@ class BlockedConv2d(Function):
         geometry: the sizes.
         form: how it is computed.
         added: whether the last input is added to the result, before the activation.
-        activation: None or ``"relu"``.
+        activation: None, ``"relu"``, or another function of the result.
     """
 
     direction = Direction.FORWARD
@@ -75,7 +75,7 @@ class BlockedConv2d(Function):
     geometry: ConvGeometry
     form: BlockedForm
     added: bool = False
-    activation: str | None = None
+    activation: str | Activation | None = None
     op_name = "conv2d"
 
     @property

@@ -1,0 +1,65 @@
+"""What both sides of a contest compute in: float32, TF32, or 16 bits under ``autocast``."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ..ops.machinery.autocast import Autocast
+from ..values import mode
+from ..values.dtypes import DType, bfloat16, float16
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A precision.
+
+    Attributes:
+        narrow: what products compute in under ``autocast``, of 16 bits; None: there is none.
+        tf32: whether products of float32 may be rounded to TF32.
+        roughness: how many times as much as float32's the two sides may differ. Gradients of 16
+            bits differ by a few percent between any two orders of the same sums.
+        most_wrong: bound on the relative difference of losses, however sensitive the network is.
+    """
+
+    narrow: DType | None = None
+    tf32: bool = False
+    roughness: float = 1.0
+    most_wrong: float | None = None
+
+    def ours(self) -> AbstractContextManager[object]:
+        """A context in which clnet computes so."""
+        precision = "high" if self.tf32 else "highest"
+        state = None if self.narrow is None else Autocast(self.narrow, {})
+        return mode.using(float32_precision=precision, autocast=state)
+
+    def theirs(self, torch: Any, device: str) -> AbstractContextManager[object]:
+        """A context in which PyTorch does.
+
+        Args:
+            torch: the module.
+            device: of the tensors, ``"cpu"`` or ``"cuda"``.
+        """
+        if self.narrow is None:
+            return nullcontext()
+        return torch.autocast(device, getattr(torch, self.narrow.name))
+
+    def set_peer(self, torch: Any) -> None:
+        """Let PyTorch's CUDA round float32 to TF32, or forbid it.
+
+        Args:
+            torch: the module.
+        """
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32
+        torch.backends.cudnn.allow_tf32 = self.tf32
+
+
+FULL = Precision()
+PRECISIONS = {
+    "fp32": FULL,
+    "tf32": Precision(tf32=True, roughness=4.0, most_wrong=1e-2),
+    "bf16": Precision(bfloat16, roughness=10.0, most_wrong=2e-2),
+    "fp16": Precision(float16, roughness=4.0, most_wrong=1e-2),
+}
+"""By their names on the command line."""

@@ -1,0 +1,438 @@
+"""How a step is best divided over devices: what each way would take, and which is taken.
+
+Each way is one that clnet has (``nn.parallel``, ``distributed``), with the exchanges that it makes.
+Times are those of :mod:`.step_cost`, exchanges those of :mod:`.exchange_cost`. What overlaps is
+simulated: buckets of gradients go while backward goes on, and parts of a batch go through stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..errors import ArgumentError
+from .exchange_cost import Link
+from .step_cost import Layer, StepCost
+
+__all__ = ["Way", "best_of", "reason", "ways"]
+
+FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
+"""As ``DistributedDataParallel`` has them."""
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Way:
+    """A step, divided in one way.
+
+    Attributes:
+        name: of the way.
+        seconds: of a step.
+        waiting: of them those in which a device waits for an exchange, or for another's stage.
+        moved_bytes: that each device sends and gets in a step, about.
+        memory_bytes: of the device that needs most, about.
+        problem: why it cannot be, or "".
+        note: how it is divided.
+    """
+
+    name: str
+    seconds: float
+    waiting: float
+    moved_bytes: float
+    memory_bytes: float
+    problem: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all ways are asked for.
+
+    Attributes:
+        overlap: whether a device computes while it exchanges; processors do both themselves.
+    """
+
+    cost: StepCost
+    workers: int
+    batch: int
+    link: Link
+    overlap: bool
+
+    @property
+    def share(self) -> float:
+        """Examples of a device, where the batch is divided."""
+        return self.batch / self.workers
+
+    @property
+    def activation_bytes(self) -> float:
+        """Of each example, in a step."""
+        return self.cost.memory.each
+
+    @property
+    def held_bytes(self) -> float:
+        """Parameters, gradients and state."""
+        return 2 * self.cost.parameter_bytes + self.cost.state_bytes
+
+
+def ways(
+    cost: StepCost, workers: int, batch: int, link: Link, *, overlap: bool = True
+) -> list[Way]:
+    """All ways to divide a step, in a fixed order.
+
+    Args:
+        cost: of the step, on one device.
+        workers: how many devices.
+        batch: examples of a step, all devices together.
+        link: between them.
+        overlap: whether a device computes while it exchanges.
+
+    Returns:
+        One way for a single device, else all; those with a ``problem`` cannot be.
+
+    Raises:
+        ArgumentError: if there is no device, or no example.
+    """
+    if workers < 1 or batch < 1:
+        raise ArgumentError(
+            "plan", "there are a device and an example at least", devices=workers, batch=batch
+        )
+    if workers == 1:
+        held = cost.memory.at(batch)
+        return [Way("one device", cost.seconds(batch), 0.0, 0.0, held)]
+    job = _Job(cost, workers, batch, link, overlap)
+    makers: tuple[Callable[[_Job], Way], ...] = (
+        _data,
+        _sharded_optimizer,
+        _filters,
+        _channels,
+        _row_column,
+        _hybrid,
+        _pipeline,
+    )
+    return [make(job) for make in makers]
+
+
+def best_of(found: Sequence[Way], memory: float) -> Way | None:
+    """The fastest way that can be and fits into the memory of a device; None: none does."""
+    can = [w for w in found if not w.problem and w.memory_bytes <= memory]
+    return min(can, key=lambda way: way.seconds, default=None)
+
+
+def reason(found: Sequence[Way], best: Way, memory: float) -> str:
+    """Why it is taken, beside the fastest of the others."""
+    others = [w for w in found if w is not best and not w.problem]
+    said = f"{best.name}: {best.seconds * 1e3:,.2f} ms, of which {best.waiting * 1e3:,.2f} waiting"
+    if not others:
+        return f"{said}; no other way can be"
+    next_best = min(others, key=lambda way: way.seconds)
+    if next_best.memory_bytes > memory:
+        return f"{said}; {next_best.name} does not fit into the memory"
+    share = next_best.seconds / best.seconds
+    more = next_best.waiting - best.waiting
+    why = (
+        f"waits {more * 1e3:,.2f} ms longer, for {next_best.moved_bytes / _MIB:,.1f} MiB where "
+        f"this moves {best.moved_bytes / _MIB:,.1f}"
+        if more > 0
+        else "divides less of the computation"
+    )
+    return f"{said}; {next_best.name} takes {share:.2f} times as long: it {why}"
+
+
+def _data(job: _Job) -> Way:
+    seconds, waiting = _buckets(job, job.cost.layers, job.share)
+    moved = _ring_bytes(job, job.cost.parameter_bytes)
+    memory = job.cost.memory.at(job.share)
+    name = job.link.fastest(job.workers, min(job.cost.parameter_bytes, BUCKET))
+    return Way("data", seconds, waiting, moved, memory, _too_few(job), f"all-reduce: {name}")
+
+
+def _sharded_optimizer(job: _Job) -> Way:
+    """As by data; each device updates a part of the parameters, and sends it to the others."""
+    p, cost = job.workers, job.cost
+    seconds, waiting = _buckets(job, cost.layers, job.share)
+    sent = job.link.all_gather(p, cost.parameter_bytes)
+    saved = cost.update * (1 - 1 / p)
+    moved = _ring_bytes(job, 1.5 * cost.parameter_bytes)
+    memory = cost.memory.at(job.share) - cost.state_bytes * (1 - 1 / p)
+    return Way(
+        "data, sharded optimiser",
+        seconds - saved + sent,
+        waiting + sent,
+        moved,
+        memory,
+        _too_few(job),
+        "state of a part each",
+    )
+
+
+def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float]:
+    """A step in which gradients of layers are averaged, while backward goes on where it can.
+
+    Returns:
+        Its seconds, and how many of them were spent waiting.
+    """
+    now = sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
+    link_free, waiting, held, most = 0.0, 0.0, 0.0, FIRST_BUCKET
+    for layer in reversed(layers):
+        now += layer.backward.at(n)
+        held += layer.parameter_bytes
+        last = layer is layers[0]
+        if held < most and not (last and held):
+            continue
+        took = job.link.all_reduce(job.workers, held)
+        if job.overlap:
+            link_free = max(now, link_free) + took
+        else:
+            now, waiting = now + took, waiting + took
+        held, most = 0.0, BUCKET
+    waiting += max(link_free - now, 0.0)
+    return max(now, link_free) + job.cost.update, waiting
+
+
+def _filters(job: _Job) -> Way:
+    """Each device computes some filters of every layer, of all examples; all get all outputs."""
+    return _divided(job, "filter", lambda layers: {x.path: "outputs" for x in layers})
+
+
+def _channels(job: _Job) -> Way:
+    """Each device sums over some of every layer's channels, of all examples."""
+    return _divided(job, "channel", lambda layers: {x.path: "inputs" for x in layers})
+
+
+def _row_column(job: _Job) -> Way:
+    """Filters of one layer and channels of the next, with no exchange between both."""
+    return _divided(job, "row-column", lambda layers: _pairs(layers, job.workers))
+
+
+def _divided(job: _Job, name: str, choose: Callable[[Sequence[Layer]], dict[str, str]]) -> Way:
+    cost, n = job.cost, job.batch
+    chosen = choose(cost.layers)
+    seconds, waiting, moved, shared = _of_layers(job, cost.layers, chosen)
+    waited = waiting
+    kept = cost.parameter_bytes - shared
+    part = kept + shared / job.workers
+    update = cost.update * part / (cost.parameter_bytes or 1)
+    memory = job.held_bytes * part / (cost.parameter_bytes or 1) + job.activation_bytes * n
+    problem = "" if shared else "no layer divides by so many"
+    total = seconds + waiting + cost.rest.at(n) + update
+    share = shared / (cost.parameter_bytes or 1)
+    return Way(name, total, waited, moved, memory, problem, f"{share:.0%} of parameters divided")
+
+
+def _of_layers(
+    job: _Job, layers: Sequence[Layer], chosen: dict[str, str]
+) -> tuple[float, float, float, float]:
+    """Layers of which some are divided, with a whole batch on every device.
+
+    Returns:
+        Seconds of computing, seconds of exchanging, bytes moved, and bytes of parameters divided.
+    """
+    p, n, link = job.workers, job.batch, job.link
+    seconds = waiting = moved = shared = 0.0
+    between = False  # a column's outputs lie divided until a row takes them
+    for place, layer in enumerate(layers):
+        how = chosen.get(layer.path, "")
+        if how and layer.kind in {"conv", "dense"} and _divides(layer, how, p):
+            shared += layer.parameter_bytes
+            seconds += (layer.forward.at(n) + layer.backward.at(n)) / p
+            out, into = layer.output_bytes * n, layer.input_bytes * n
+            first = place == 0
+            if how in {"outputs", "column"}:
+                waiting += link.all_gather(p, out) if how == "outputs" else 0.0
+                waiting += 0.0 if first else link.all_reduce(p, into)
+                moved += (out if how == "outputs" else 0.0) + (0.0 if first else 2 * into)
+            else:
+                waiting += link.all_reduce(p, out)
+                waiting += link.all_gather(p, into) if how == "inputs" and not first else 0.0
+                moved += 2 * out + (into if how == "inputs" and not first else 0.0)
+            between = how == "column"
+        else:
+            parts = p if between else 1
+            seconds += (layer.forward.at(n) + layer.backward.at(n)) / parts
+    return seconds, waiting, moved * (p - 1) / p, shared
+
+
+def _divides(layer: Layer, how: str, workers: int) -> bool:
+    count = layer.outputs if how in {"outputs", "column"} else layer.inputs
+    return count > 0 and count % workers == 0
+
+
+def _pairs(layers: Sequence[Layer], workers: int) -> dict[str, str]:
+    """Which layers are columns, and which the rows behind them.
+
+    A row follows its column in the same module, with nothing between that joins all features.
+    """
+    chosen: dict[str, str] = {}
+    column: Layer | None = None
+    for layer in layers:
+        if layer.kind == "features":
+            column = None
+        if layer.kind not in {"conv", "dense"}:
+            continue
+        beside = column is not None and _parent(column) == _parent(layer)
+        fits = column is not None and column.kind == layer.kind and column.outputs == layer.inputs
+        if column is not None and beside and fits:
+            chosen[column.path], chosen[layer.path] = "column", "row"
+            column = None
+        else:
+            column = layer if _divides(layer, "column", workers) else None
+    return chosen
+
+
+def _parent(layer: Layer) -> str:
+    return layer.path.rpartition(".")[0]
+
+
+def _hybrid(job: _Job) -> Way:
+    """Convolutions by data, dense layers behind them by filters: "one weird trick"."""
+    cost, p, n = job.cost, job.workers, job.batch
+    convolved = [i for i, x in enumerate(cost.layers) if x.kind == "conv"]
+    dense = [i for i, x in enumerate(cost.layers) if x.kind == "dense"]
+    behind = [i for i in dense if not convolved or i > convolved[-1]]
+    if not convolved or not behind:
+        law = "no dense layers behind convolutions"
+        return Way("hybrid", 0.0, 0.0, 0.0, 0.0, law)
+    first = behind[0]
+    trunk, head = cost.layers[:first], cost.layers[first:]
+    chosen = _pairs(head, p) or {x.path: "outputs" for x in head}
+    computing, exchanging, moved, shared = _of_layers(job, head, chosen)
+    seconds, waiting = _buckets(job, trunk, job.share)
+    border = head[0].input_bytes * n
+    gathered = job.link.all_gather(p, border) + job.link.reduce_scatter(p, border)
+    of_head = sum(x.parameter_bytes for x in head)
+    of_trunk = cost.parameter_bytes - of_head
+    part = (of_trunk + of_head - shared + shared / p) / (cost.parameter_bytes or 1)
+    # The loss is of all rows, beside the part of them that _buckets has counted.
+    total = seconds - cost.update * (1 - part) + computing + exchanging + gathered
+    total += cost.rest.at(n) - cost.rest.at(job.share)
+    waiting += exchanging + gathered
+    moved += _ring_bytes(job, of_trunk) + 2 * border * (p - 1) / p
+    held = job.held_bytes * part + job.activation_bytes * job.share + border
+    problem = _too_few(job) or ("" if shared else "no dense layer divides by so many")
+    return Way("hybrid", total, waiting, moved, held, problem, f"dense from {head[0].path} on")
+
+
+def _pipeline(job: _Job) -> Way:
+    """Stages one behind the other; the batch goes through in parts."""
+    cost, p = job.cost, job.workers
+    blocks = _blocks(cost.layers)
+    if len(blocks) < p:
+        law = f"{len(blocks)} parts one behind the other are fewer than devices"
+        return Way("pipeline", 0.0, 0.0, 0.0, 0.0, law)
+    tries = [m for m in dict.fromkeys((p, 2 * p, 4 * p, 8 * p)) if m <= job.batch]
+    if not tries:
+        return Way("pipeline", 0.0, 0.0, 0.0, 0.0, "fewer examples than stages")
+    return min((_piped(job, blocks, m) for m in tries), key=lambda way: way.seconds)
+
+
+def _piped(job: _Job, blocks: Sequence[Sequence[Layer]], parts: int) -> Way:
+    cost, n = job.cost, job.batch / parts
+    times = [sum(x.forward.at(n) + x.backward.at(n) for x in block) for block in blocks]
+    ends = _balanced(times, job.workers)
+    stages = [
+        [x for block in blocks[a:b] for x in block] for a, b in zip((0, *ends), ends, strict=False)
+    ]
+    forward = [sum(x.forward.at(n) for x in stage) for stage in stages]
+    backward = [sum(x.backward.at(n) for x in stage) for stage in stages]
+    backward[-1] += cost.rest.at(n)
+    borders = [stage[0].input_bytes * n for stage in stages[1:]]
+    hops = [job.link.send(border) for border in borders]
+    weights = [sum(x.parameter_bytes for x in stage) for stage in stages]
+    share = max(weights) / (cost.parameter_bytes or 1)
+    total = _schedule(forward, backward, hops, parts) + cost.update * share
+    busy = parts * max(f + b for f, b in zip(forward, backward, strict=True))
+    held = 0.0
+    spread = sum(x.output_bytes for x in cost.layers) or 1.0
+    for k, stage in enumerate(stages):  # 1F1B: a stage holds a part for each stage from it on
+        parts_held = min(job.workers - k, parts)
+        of_stage = job.activation_bytes * sum(x.output_bytes for x in stage) / spread
+        own = job.held_bytes * weights[k] / (cost.parameter_bytes or 1)
+        held = max(held, own + of_stage * n * parts_held)
+    waiting = max(total - busy - cost.update * share, 0.0)
+    moved = 2 * max(borders, default=0.0) * parts
+    slowest = max(forward[k] + backward[k] for k in range(len(stages)))
+    mean = (sum(forward) + sum(backward)) / len(stages)
+    note = f"{parts} parts, slowest stage {slowest / mean if mean else 1:.2f} of the mean"
+    return Way("pipeline", total, waiting, moved, held, "", note)
+
+
+def _schedule(
+    forward: Sequence[float], backward: Sequence[float], hops: Sequence[float], parts: int
+) -> float:
+    """Seconds until the last part has gone forward and back through all stages, as 1F1B goes.
+
+    Each stage does in order: some parts forward, then one back and one forward in turns.
+    """
+    stages = len(forward)
+    orders: list[list[tuple[str, int]]] = []
+    for k in range(stages):
+        ahead = min(stages - k, parts)
+        order = [("f", i) for i in range(ahead)]
+        for i in range(parts):
+            order.append(("b", i))
+            if ahead + i < parts:
+                order.append(("f", ahead + i))
+        orders.append(order)
+    done: dict[tuple[str, int, int], float] = {}
+    clock, place = [0.0] * stages, [0] * stages
+    while any(place[k] < len(orders[k]) for k in range(stages)):
+        for k in range(stages):
+            while place[k] < len(orders[k]):
+                kind, i = orders[k][place[k]]
+                before = _needed(kind, k, i, stages)
+                if before is not None and before not in done:
+                    break
+                ready = 0.0 if before is None else done[before]
+                if before is not None and before[1] != k:
+                    ready += hops[min(before[1], k)]
+                took = forward[k] if kind == "f" else backward[k]
+                clock[k] = done[kind, k, i] = max(clock[k], ready) + took
+                place[k] += 1
+    return max(clock)
+
+
+def _needed(kind: str, stage: int, part: int, stages: int) -> tuple[str, int, int] | None:
+    """What a stage waits for, before it takes a part."""
+    if kind == "f":
+        return None if stage == 0 else ("f", stage - 1, part)
+    return ("f", stage, part) if stage == stages - 1 else ("b", stage + 1, part)
+
+
+def _balanced(times: Sequence[float], stages: int) -> list[int]:
+    """Where stages end, so that the slowest takes least; each has something."""
+    sums = [0.0]
+    for seconds in times:
+        sums.append(sums[-1] + seconds)
+    best = [sums[:]]
+    cuts: list[list[int]] = []
+    for stage in range(1, stages):
+        row, cut = [float("inf")] * len(sums), [0] * len(sums)
+        for end in range(stage + 1, len(sums)):
+            for begin in range(end - 1, stage - 1, -1):
+                last = sums[end] - sums[begin]
+                if last >= row[end]:
+                    break
+                slowest = max(best[-1][begin], last)
+                if slowest < row[end]:
+                    row[end], cut[end] = slowest, begin
+        best.append(row)
+        cuts.append(cut)
+    ends = [len(times)]
+    for cut in reversed(cuts):
+        ends.append(cut[ends[-1]])
+    return ends[::-1]
+
+
+def _blocks(layers: Sequence[Layer]) -> list[list[Layer]]:
+    found: dict[int, list[Layer]] = {}
+    for layer in layers:
+        found.setdefault(layer.block, []).append(layer)
+    return list(found.values())
+
+
+def _too_few(job: _Job) -> str:
+    return "" if job.share >= 1 else "fewer examples than devices"
+
+
+def _ring_bytes(job: _Job, nbytes: float) -> float:
+    return 2 * nbytes * (job.workers - 1) / job.workers

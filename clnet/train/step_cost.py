@@ -1,0 +1,334 @@
+"""What a training step costs, layer by layer: of a device that is here, or of one's figures.
+
+Times are straight lines over the number of examples, through two batches: a compiled step is
+planned for both (on a device that is not here, nothing is computed), or run; more than 64
+examples go by the line.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from ..autodiff.tape import no_grad
+from ..compile import compile as compiled
+from ..creation import zeros
+from ..device import AbsentDevice, Device, DeviceTraits, Launch, Recorder
+from ..errors import ArgumentError
+from ..nn import Conv2d, LayerNorm, Linear, Module, ModuleList, RMSNorm, Sequential, Softmax
+from ..nn.functional import cross_entropy
+from ..optim import Optimizer
+from ..tensor import Tensor
+from ..values import mode
+from ..values.dtypes import int64
+from ..values.generator import Generator
+
+__all__ = ["Layer", "Line", "StepCost", "figured", "measured"]
+
+Make = Callable[[Iterable[Tensor]], Optimizer]
+_ROUNDS = 9
+_MOST_EXAMPLES = 64
+_PHASES = ("forward", "backward")
+_OVER_FEATURES = (LayerNorm, RMSNorm, Softmax)
+
+
+class Line(NamedTuple):
+    """A figure of so many examples: what it is without any, and what each adds."""
+
+    fixed: float = 0.0
+    each: float = 0.0
+
+    def at(self, n: float) -> float:
+        """Of ``n`` examples."""
+        return self.fixed + self.each * n
+
+
+_NONE = Line()
+
+
+def _through(points: Sequence[tuple[int, float]]) -> Line:
+    """A line through two points that does not fall, and is not below 0 at 0."""
+    (n, low), (m, high) = points
+    each = max((high - low) / (m - n), 0.0)
+    fixed = high - each * m
+    return Line(fixed, each) if fixed >= 0 else Line(0.0, high / m)
+
+
+@dataclass
+class Layer:
+    """A module without others inside, in the order of the forward pass.
+
+    Attributes:
+        path: its name in the model.
+        block: which of the model's parts it belongs to; a stage of a pipeline holds whole ones.
+        kind: ``"conv"``, ``"dense"``, ``"features"`` if it joins all features of an example, or "".
+        outputs, inputs: filters and channels, or features, of a convolution or dense layer.
+        parameter_bytes: of its own parameters.
+        output_bytes, input_bytes: of one example's.
+        forward, backward: seconds.
+    """
+
+    path: str
+    block: int
+    kind: str = ""
+    outputs: int = 0
+    inputs: int = 0
+    parameter_bytes: int = 0
+    output_bytes: float = 0.0
+    input_bytes: float = 0.0
+    forward: Line = _NONE
+    backward: Line = _NONE
+
+
+@dataclass
+class StepCost:
+    """What :func:`figured` and :func:`measured` found.
+
+    Attributes:
+        layers: in order.
+        rest: seconds of forward and backward that belong to no layer: the loss.
+        update: seconds of the optimiser.
+        memory: bytes at the peak of a compiled step.
+        parameter_bytes: of all parameters.
+        state_bytes: of the optimiser's state.
+        source: where the times come from, in words.
+    """
+
+    layers: list[Layer]
+    rest: Line
+    update: float
+    memory: Line
+    parameter_bytes: int
+    state_bytes: int
+    source: str
+
+    def seconds(self, n: float) -> float:
+        """Of a step on one device."""
+        layers = sum(x.forward.at(n) + x.backward.at(n) for x in self.layers)
+        return layers + self.rest.at(n) + self.update
+
+
+def figured(
+    make: Callable[[], Module],
+    shape: Sequence[int],
+    traits: DeviceTraits,
+    optimizer: Make,
+    *,
+    gflops: float,
+    gbytes: float,
+    launch_us: float = 0.0,
+) -> StepCost:
+    """The cost on a device of which figures are known; it need not be here.
+
+    Each launch takes the longer of its operations and its bytes, as its kernel declares them.
+
+    Args:
+        make: makes the model.
+        shape: of a batch.
+        traits: of the device.
+        optimizer: makes the optimiser of the parameters.
+        gflops: 10^9 operations a second that kernels reach.
+        gbytes: 10^9 bytes a second.
+        launch_us: microseconds that each launch takes at least.
+    """
+    whole = 2**62  # what does not fit into one device may fit into each of several
+    absent = AbsentDevice(replace(traits, global_memory_bytes=whole, max_allocation_bytes=whole))
+    absent.pool.limit = None
+
+    def seconds(launch: Launch) -> float:
+        return max(launch.flops / gflops, launch.bytes / gbytes, launch_us * 1e3) * 1e-9
+
+    def run(calls: Sequence[_Call]) -> list[_Ran]:
+        found: list[_Ran] = []
+        for step, x, y in calls:
+            step(x, y)
+            (plan,) = step.plans
+            launches = (launch for e in plan.entries for launch in getattr(e, "launches", ()))
+            times = _grouped((x.module_path, x.phase, seconds(x)) for x in launches)
+            found.append(_Ran(times, plan.peak_bytes))
+        return found
+
+    source = f"kernels at {gflops:,.0f} GFLOP/s, {gbytes:,.0f} GB/s, {launch_us:g} us a launch"
+    return _cost(make, shape, absent, optimizer, run, source)
+
+
+def measured(
+    make: Callable[[], Module], shape: Sequence[int], device: Device, optimizer: Make
+) -> StepCost:
+    """The cost on a device that is here: a compiled step is run on two batches.
+
+    Args:
+        make: makes the model.
+        shape: of a batch.
+        device: where.
+        optimizer: makes the optimiser of the parameters.
+    """
+
+    def timed(call: _Call) -> float:
+        begin = perf_counter()
+        call.step(call.x, call.y)
+        device.queue.finish()
+        return perf_counter() - begin
+
+    def observed(call: _Call) -> dict[tuple[str, str], float]:
+        seen = Recorder(device)
+        with device.queue.observe(seen):
+            timed(call)
+        return _grouped((c.module_path, c.phase, c.seconds) for c in seen.commands())
+
+    def run(calls: Sequence[_Call]) -> list[_Ran]:
+        for call in (*calls, *calls, *calls):
+            timed(call)
+        rounds = [[(timed(call), observed(call)) for call in calls] for _ in range(_ROUNDS)]
+        found: list[_Ran] = []
+        for call, times in zip(calls, zip(*rounds, strict=True), strict=True):
+            keys = dict.fromkeys(key for _, of_key in times for key in of_key)
+            best = {key: min(of_key.get(key, 0.0) for _, of_key in times) for key in keys}
+            # Observed launches go one by one: their shares are taken, and the time without an
+            # observer; the shortest of each, since others who use the machine only lengthen it.
+            scale = min(wall for wall, _ in times) / (sum(best.values()) or 1.0)
+            (plan,) = call.step.plans
+            found.append(_Ran({key: s * scale for key, s in best.items()}, plan.peak_bytes))
+        return found
+
+    return _cost(make, shape, device, optimizer, run, f"kernels measured on {device.name}")
+
+
+class _Call(NamedTuple):
+    """A compiled step, and the batch that it is called with."""
+
+    step: Any
+    x: Tensor
+    y: Tensor
+
+
+class _Ran(NamedTuple):
+    """Seconds by module and phase, and bytes at the peak."""
+
+    seconds: Mapping[tuple[str, str], float]
+    peak: int
+
+
+def _grouped(commands: Iterable[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for path, phase, seconds in commands:
+        found["" if phase == "update" else path.partition(".")[2], phase] += seconds
+    return found
+
+
+def _cost(
+    make: Callable[[], Module],
+    shape: Sequence[int],
+    device: Device,
+    optimizer: Make,
+    run: Callable[[Sequence[_Call]], list[_Ran]],
+    source: str,
+) -> StepCost:
+    n = min(shape[0], _MOST_EXAMPLES)
+    if n < 1:
+        raise ArgumentError("plan", "a batch has examples", shape=tuple(shape))
+    sizes = (max(n // 2, 1), n) if n > 1 else (1, 2)
+    with mode.using(device=device, generator=Generator(), tracer=None):
+        model = make()
+        update = optimizer(model.parameters())
+
+        def step(x: Tensor, target: Tensor) -> Tensor:
+            update.zero_grad()
+            loss = cross_entropy(model(x), target)
+            loss.backward()
+            update.step()
+            return loss.detach()
+
+        layers, outputs = _layers(model, zeros(1, *shape[1:]))
+        calls = [
+            _Call(compiled(step), zeros(k, *shape[1:]), zeros(k, *outputs[2:], dtype=int64))
+            for k in sizes
+        ]
+        points = list(zip(sizes, run(calls), strict=True))
+        parameters = [p.array.nbytes for p in model.parameters()]
+        tensors = [t for s in update.state.values() for t in s.values() if isinstance(t, Tensor)]
+    rest = _share_out(layers, points)
+    peaks = _through([(size, ran.peak) for size, ran in points])
+    last = points[-1][1].seconds
+    updates = sum(s for (_, phase), s in last.items() if phase not in _PHASES)
+    state = sum(t.array.nbytes for t in tensors)
+    return StepCost(layers, rest, updates, peaks, sum(parameters), state, source)
+
+
+def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> Line:
+    """Give each layer its lines; what belongs to none is left."""
+    known = {layer.path: layer for layer in layers}
+    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    keys = dict.fromkeys(key for _, ran in points for key in ran.seconds)
+    for path, phase in keys:
+        if phase not in _PHASES:
+            continue
+        owner = path
+        while owner and owner not in known:  # of a module around layers: the last layer inside
+            inside = [name for name in known if name.startswith(f"{owner}.")]
+            owner = inside[-1] if inside else owner.rpartition(".")[0]
+        of_key = found.setdefault((owner, phase), [(size, 0.0) for size, _ in points])
+        found[owner, phase] = [
+            (size, before + ran.seconds.get((path, phase), 0.0))
+            for (size, before), (_, ran) in zip(of_key, points, strict=True)
+        ]
+    lines = {key: _through(times) for key, times in found.items()}
+    for path, layer in known.items():
+        layer.forward = lines.get((path, "forward"), Line())
+        layer.backward = lines.get((path, "backward"), Line())
+    rest = [line for (owner, _), line in lines.items() if not owner]
+    return Line(sum(x.fixed for x in rest), sum(x.each for x in rest))
+
+
+def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
+    """The layers in the order of the forward pass, and the shape of the model's output."""
+    blocks = list(_blocks(model, ""))
+    layers: dict[str, Layer] = {}
+    hooks: list[Any] = []
+    for path, module in model.named_modules():
+        if next(module.children(), None) is not None:
+            continue
+
+        def seen(m: Module, args: Any, output: Any, path: str = path) -> None:
+            if path in layers:  # one ReLU for all
+                return
+            block = next((i for i, b in enumerate(blocks) if f"{path}.".startswith(f"{b}.")), 0)
+            layers[path] = _layer(path, block, m, args, output)
+
+        hooks.append(module.register_forward_hook(seen))
+    try:
+        with no_grad(), mode.using(abstract=True):
+            output = model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not isinstance(output, Tensor):
+        raise ArgumentError(
+            "plan", "a model divided over devices gives a tensor", gives=type(output).__name__
+        )
+    return list(layers.values()), tuple(output.shape)
+
+
+def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Layer:
+    layer = Layer(path, block, "features" if isinstance(module, _OVER_FEATURES) else "")
+    if isinstance(module, Conv2d) and module.groups == 1:
+        layer.kind, layer.outputs, layer.inputs = "conv", module.out_channels, module.in_channels
+    elif isinstance(module, Linear):
+        layer.kind, layer.outputs, layer.inputs = "dense", module.out_features, module.in_features
+    layer.parameter_bytes = sum(p.array.nbytes for p in module.parameters())
+    layer.output_bytes = sum(t.array.nbytes for t in (output,) if isinstance(t, Tensor))
+    layer.input_bytes = sum(t.array.nbytes for t in args if isinstance(t, Tensor))
+    return layer
+
+
+def _blocks(module: Module, path: str) -> Iterable[str]:
+    """The parts of a model one behind the other: what stands in rows, and children of the model."""
+    for name, child in module.named_children():
+        inside = f"{path}{name}"
+        if isinstance(child, Sequential | ModuleList):
+            yield from _blocks(child, f"{inside}.")
+        else:
+            yield inside

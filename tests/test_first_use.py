@@ -1,0 +1,134 @@
+"""Kernels new to a driver are compared with plainer ones, and left out where they differ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.cli import main
+from clnet.device.first_use import first_uses, trust
+from clnet.device.guard import left_out
+from clnet.doctor.report import empty_report
+from clnet.nn import functional as F
+from clnet.values.settings import SETTINGS
+from tests.doctor.faulty import Driver, Rewriting, planted
+
+pytestmark = pytest.mark.device
+
+# A compiler that is wrong where a kernel has vectors of 8 or 16 floats.
+WRONG = (r"(float(?:8|16) multiply_add\([^{]*\{\s*return x \* y)", r"\1 * 1.01f")
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    """Settings with a cache of their own, by which kernels are compared."""
+    own = replace(SETTINGS, cache_dir=tmp_path, guard=True)
+    with patch("clnet.device.guard.SETTINGS", own), patch("clnet.device.first_use.SETTINGS", own):
+        yield tmp_path
+
+
+def wide(device):
+    if device.traits.simd_width < 8:
+        pytest.skip("the device has no wide vectors")
+
+
+def test_a_wrong_kernel_is_named_and_left_out_at_its_first_use(guarded):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((96, 96)).astype(np.float32) for _ in range(2))
+    with planted(Rewriting(WRONG), guarded) as device:
+        wide(device)
+        x, y = clnet.tensor(a, device=device), clnet.tensor(b, device=device)
+        with pytest.warns(RuntimeWarning, match=r"gemm\w* .*of matmul.*vectors of .* not used"):
+            product = x @ y
+        np.testing.assert_allclose(product.numpy(), a @ b, rtol=1e-4, atol=1e-4)
+        assert device.traits.simd_width < 8
+        assert left_out(device.identity)[1] == {"simd_width": device.traits.simd_width}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (x @ y).numpy()
+
+
+def test_a_compiled_step_is_planned_without_the_wrong_kernel(guarded):
+    def losses(device):
+        clnet.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 5))
+        net.to(device)
+        optimizer = clnet.optim.SGD(net.parameters(), lr=0.1)
+        x = clnet.linspace(0, 1, 16 * 192, device=device).reshape(16, 3, 8, 8)
+        y = clnet.arange(16, device=device) % 5
+
+        @clnet.compile
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return [step(x, y).item() for _ in range(3)]
+
+    with planted(Rewriting(WRONG), guarded) as device:
+        wide(device)
+        with pytest.warns(RuntimeWarning, match="gives other numbers than plainer kernels do"):
+            found = losses(device)
+    np.testing.assert_allclose(found, losses(clnet.device()), rtol=1e-4)
+
+
+def test_right_kernels_are_compared_once_and_kept(guarded):
+    with planted(Driver(), guarded) as device:
+        x = clnet.rand(50, 70, device=device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            y = F.softmax(x @ x.T, dim=1)
+            y[clnet.tensor([1, 3], device=device)].sum().item()
+        uses = device.first_uses
+        assert uses.compared >= (3 if device.traits.simd_width > 1 else 0)
+        assert uses.compared + uses.alone >= 4
+    with planted(Driver(), guarded) as device:
+        x = clnet.rand(50, 70, device=device)
+        F.softmax(x @ x.T, dim=1)
+        assert device.first_uses.compared == device.first_uses.alone == 0
+
+
+def test_what_is_tried_tells_no_fault_and_touches_nothing(guarded):
+    with planted(Driver(), guarded) as device:
+        matrix = clnet.eye(4, device=device) * 3  # drawn numbers are no positive definite matrix
+        assert clnet.linalg.cholesky(matrix).sum().item() == pytest.approx(4 * 3**0.5)
+        x = clnet.arange(6.0, device=device)
+        x.add_(1).mul_(2)
+        assert x.tolist() == [2, 4, 6, 8, 10, 12]
+        device.synchronize()
+        found = x[clnet.tensor([9], device=device)]  # bad data is told when it always is
+        with pytest.raises(IndexError, match="index=9"):
+            found.tolist()
+
+
+def test_a_driver_is_compared_until_it_is_trusted(device, tmp_path):
+    identity = replace(device.identity, platform="a platform of tomorrow")
+    own = replace(SETTINGS, cache_dir=tmp_path, guard=None)
+    with patch("clnet.device.first_use.SETTINGS", own):
+        assert first_uses(device.identity) is None
+        assert first_uses(identity) is not None
+        trust(identity)
+        assert first_uses(identity) is None
+    with patch("clnet.device.first_use.SETTINGS", replace(own, guard=True)):
+        assert first_uses(identity) is not None
+    with patch("clnet.device.first_use.SETTINGS", replace(own, guard=False)):
+        assert first_uses(replace(identity, driver="another")) is None
+
+
+def test_the_doctor_trusts_what_it_finds_right(device, monkeypatch):
+    asked, found = [], empty_report(device)
+    monkeypatch.setattr("clnet.cli.doctor.diagnose", lambda device, **given: found)
+    monkeypatch.setattr("clnet.cli.doctor.trust", asked.append)
+    assert main(["doctor"]) == 0
+    assert asked == [device.identity]
+    found.complaints.append("it is odd")
+    assert main(["doctor"]) == 1
+    assert len(asked) == 1

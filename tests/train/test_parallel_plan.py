@@ -1,0 +1,186 @@
+"""Which way a step is divided: exchanges, schedules and overlaps against sums by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import clnet
+from clnet import nn, optim
+from clnet.device import traits_for
+from clnet.errors import ArgumentError
+from clnet.train.exchange_cost import Link
+from clnet.train.parallel_plan import _balanced, _schedule, best_of, reason, ways
+from clnet.train.step_cost import Layer, Line, StepCost, figured, measured
+
+MIB = 2**20
+
+
+def test_all_reduces_cost_what_thakur_and_others_say():
+    a, n = 10e-6, 8e6
+    sent, summed = n / 2e9, n / 4e9
+    link = Link(2.0, 10.0, 4.0)
+    found = link.all_reduces(8, n)
+    assert found == pytest.approx(
+        {
+            "ring": 14 * a + 14 / 8 * sent + 7 / 8 * summed,
+            "tree": 6 * (a + sent) + 3 * summed,
+            "recursive doubling": 3 * (a + sent + summed),
+            "recursive halving": 6 * a + 14 / 8 * sent + 7 / 8 * summed,
+        }
+    )
+    assert link.all_gather(8, n) == pytest.approx(3 * a + 7 / 8 * sent)
+    assert link.reduce_scatter(8, n) == pytest.approx(3 * a + 7 / 8 * (sent + summed))
+    assert link.send(n) == pytest.approx(a + sent)
+    # Three are two, and one that gives its bytes first and gets the sum afterwards.
+    assert link.all_reduces(3, n)["recursive doubling"] == pytest.approx(
+        (a + sent + summed) + 2 * (a + sent) + summed
+    )
+    assert link.all_gather(3, n) == pytest.approx(2 * a + 2 / 3 * sent)
+
+
+def test_short_messages_double_and_long_ones_go_by_parts():
+    link = Link(10.0, 20.0)
+    assert link.fastest(64, 1000) == "recursive doubling"
+    assert link.fastest(64, 100 * MIB) == "recursive halving"
+    assert link.fastest(65, 100 * MIB) == "ring"
+    for exchange in (link.all_reduce, link.all_gather, link.reduce_scatter):
+        assert exchange(1, 100) == 0
+
+
+@pytest.mark.parametrize("values", [(0, 1), (1, -1), (1, 0, -1), (float("nan"), 0)])
+def test_a_link_has_a_rate(values):
+    with pytest.raises(ArgumentError, match="Link: a link has a rate"):
+        Link(*values)
+
+
+def cost(*layers: Layer, update: float = 0.0, rest: float = 0.0) -> StepCost:
+    parameters = sum(x.parameter_bytes for x in layers)
+    return StepCost(
+        list(layers), Line(rest), update, Line(3 * parameters, 1e6), parameters, parameters, "given"
+    )
+
+
+def conv(name: str, block: int, mib: int = 1, **sizes: int) -> Layer:
+    sizes = {"outputs": 8, "inputs": 8, **sizes}
+    times = {"forward": Line(0.0, 1e-3), "backward": Line(0.0, 2e-3)}
+    out = {"output_bytes": 4096, "input_bytes": 4096}
+    return Layer(name, block, "conv", parameter_bytes=mib * MIB, **sizes, **out, **times)
+
+
+def test_gradients_go_while_backward_goes_on():
+    of = cost(conv("a", 0, 100), conv("b", 1, 30), conv("c", 2, 2), update=5e-3)
+    link = Link(MIB * 1e-6)  # a MiB takes a millisecond; two workers send all once
+    data = ways(of, 2, 8, link)[0]
+    # Four examples each: 4 ms a layer forward, 8 backward. c's gradient (2 MiB) goes from 20 to 22,
+    # b's (30 MiB) from 28 to 58, a's from 58 to 158, when backward has long ended, at 36.
+    assert (data.name, data.seconds) == ("data", pytest.approx(158e-3 + 5e-3))
+    assert data.waiting == pytest.approx(122e-3)
+    alone = ways(of, 2, 8, link, overlap=False)[0]
+    assert alone.seconds == pytest.approx((12 + 24 + 132 + 5) * 1e-3)
+    assert alone.waiting == pytest.approx(132e-3)
+
+
+def test_rows_behind_columns_exchange_nothing_between():
+    link = Link(1.0)
+    a, relu, b = conv("m.0", 0), Layer("m.1", 1), conv("m.2", 2)
+    relu.forward = Line(0.0, 1e-3)
+    found = {w.name: w for w in ways(cost(a, relu, b), 2, 8, link)}
+    tensor = 8 * 4096
+    assert found["row-column"].seconds == pytest.approx((24 + 24 + 8) / 2 * 1e-3 + tensor / 1e9)
+    # All outputs are gathered (half each way), and the second's input gradient is summed.
+    assert found["filter"].waiting == pytest.approx((2 * tensor / 2 + tensor) / 1e9)
+    assert found["filter"].seconds > found["row-column"].seconds
+    assert found["channel"].waiting == pytest.approx((2 * tensor + tensor / 2) / 1e9)
+    assert found["hybrid"].problem == "no dense layers behind convolutions"
+    odd = {w.name: w for w in ways(cost(conv("m.0", 0, outputs=7, inputs=7)), 2, 8, link)}
+    assert odd["filter"].problem == odd["row-column"].problem == "no layer divides by so many"
+    assert odd["pipeline"].problem == "1 parts one behind the other are fewer than devices"
+    assert ways(cost(a, b), 16, 8, link)[0].problem == "fewer examples than devices"
+
+
+def test_stages_are_balanced_and_scheduled():
+    assert _balanced([1, 1, 1, 3, 3], 3) == [3, 4, 5]
+    assert _balanced([5, 1, 1, 1], 2) == [1, 4]
+    # Equal stages: so many parts, and the stages before and behind them.
+    for stages, parts in ((2, 4), (4, 8), (3, 2)):
+        took = _schedule([1.0] * stages, [2.0] * stages, [0.0] * (stages - 1), parts)
+        assert took == pytest.approx(3 * (parts + stages - 1))
+    assert _schedule([1.0], [2.0], [], 5) == 15
+    # Two stages, one part: there and back, two sends.
+    assert _schedule([1.0, 1.0], [2.0, 2.0], [0.5], 1) == pytest.approx(1 + 0.5 + 1 + 2 + 0.5 + 2)
+
+
+def test_the_fastest_that_fits_is_taken():
+    dense = Layer("fc", 1, "dense", 8, 8, 400 * MIB, 4096, 4096, Line(0.0, 1e-4), Line(0.0, 2e-4))
+    trunk = conv("a", 0)
+    trunk.output_bytes = 1e8
+    of = cost(trunk, dense)
+    found = ways(of, 2, 8, Link(1.0))
+    best = best_of(found, 1e12)
+    assert best is not None
+    assert best.name == "hybrid"  # 400 MiB of gradients against 32 KiB of activations
+    assert reason(found, best, 1e12).startswith(f"hybrid: {best.seconds * 1e3:,.2f} ms")
+    assert best_of(found, 1) is None
+    (alone,) = ways(of, 1, 8, Link(1.0))
+    assert alone.seconds == pytest.approx(of.seconds(8))
+    assert best_of([alone], 1e12) is alone
+    assert reason([alone], alone, 1e12).endswith("no other way can be")
+    with pytest.raises(ArgumentError, match="a device and an example"):
+        ways(of, 0, 8, Link(1.0))
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 64, 10)
+    )
+
+
+def momentum(parameters):
+    return optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def test_costs_are_of_the_layers(device):
+    def of(gflops):
+        given = {"gflops": gflops, "gbytes": 1e9, "launch_us": 0.0}
+        return figured(network, (8, 3, 8, 8), traits_for(device), momentum, **given)
+
+    found = of(1.0)
+    assert [(x.path, x.kind, x.block) for x in found.layers] == [
+        ("0", "conv", 0),
+        ("1", "", 1),
+        ("2", "", 2),
+        ("3", "dense", 3),
+    ]
+    first, last = found.layers[0], found.layers[3]
+    assert (first.outputs, first.inputs, first.output_bytes) == (8, 3, 4 * 8 * 64)
+    assert last.parameter_bytes == 4 * (8 * 64 * 10 + 10)
+    assert found.parameter_bytes == found.state_bytes == last.parameter_bytes + 4 * 8 * 28
+    # A product of 512 inputs and 10 outputs: 2 operations each, at 10^9 a second.
+    assert last.forward.at(8) == pytest.approx(8 * 2 * 512 * 10 * 1e-9, rel=0.1)
+    assert of(2.0).seconds(8) == pytest.approx(found.seconds(8) / 2, rel=0.05)
+    with pytest.raises(ArgumentError, match="a batch has examples"):
+        figured(network, (0, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1)
+
+
+def test_measured_costs_are_those_of_the_step(device):
+    found = measured(network, (8, 3, 8, 8), device, momentum)
+    assert found.source == f"kernels measured on {device.name}"
+    assert sum(x.forward.at(8) + x.backward.at(8) for x in found.layers) > 0
+    assert found.update > 0
+    assert clnet.device() is device
+
+
+def test_a_model_that_gives_no_tensor_is_refused(device):
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    with pytest.raises(ArgumentError, match="gives a tensor"):
+        figured(
+            Two,
+            (2, 3),
+            traits_for(device),
+            lambda _: optim.SGD([clnet.ones(1)]),
+            gflops=1,
+            gbytes=1,
+        )
