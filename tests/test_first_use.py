@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -18,6 +18,8 @@ from clnet.doctor.report import empty_report
 from clnet.nn import functional as F
 from clnet.values.settings import SETTINGS
 from tests.doctor.faulty import Driver, Rewriting, planted
+from tests.kernels.launching import names_launched
+from tests.kernels.test_gemm_matrix import units_of
 
 pytestmark = pytest.mark.device
 
@@ -132,3 +134,23 @@ def test_the_doctor_trusts_what_it_finds_right(device, monkeypatch):
     found.complaints.append("it is odd")
     assert main(["doctor"]) == 1
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("dtype", [clnet.bfloat16], ids=str)
+def test_kernels_on_matrix_units_are_compared_with_those_without(guarded, dtype, monkeypatch):
+    with planted(Driver(), guarded) as device:
+        units = units_of(device.traits)
+        device.leave_out({f.name: getattr(units, f.name) for f in fields(units)})
+        x = clnet.rand(2, 16, 24, 24, device=device).to(dtype)
+        weight = clnet.rand(32, 16, 3, 3, device=device).to(dtype)
+        before = clnet.get_float32_matmul_precision()
+        clnet.set_float32_matmul_precision("high")
+        try:
+            with warnings.catch_warnings(), monkeypatch.context() as patched:
+                names = names_launched(device, patched)
+                warnings.simplefilter("error")
+                F.conv2d(x, weight, padding=1)
+        finally:
+            clnet.set_float32_matmul_precision(before)
+        assert names.count("conv_matrix") == 2, "tried, and run"
+        assert len(names) > 2, "and another beside it"

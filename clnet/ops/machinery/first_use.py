@@ -21,7 +21,7 @@ from ...device import Device, KernelSource, Launch, Queue, Storage, Target
 from ...device.guard import keep, left_out, plainer
 from ...errors import ClnetError
 from ...values import mode
-from ...values.dtypes import DType
+from ...values.dtypes import DType, float32
 from .function import Arrays, Function
 
 _MOST_BYTES = 256 * 2**20
@@ -105,14 +105,16 @@ class _Comparison:
 
     def _numbers(self, target: Target, unlike: Sequence[Launch]) -> list[np.ndarray] | None:
         """What the kernels for a target write; None if they are those of ``unlike``, or none."""
+        widened = _is_widened(self._function, target, self._inputs)
         memory: dict[Storage, Storage] = {}
         for storage, content in self._contents.items():
-            memory[storage] = copy = Storage(self._device, storage.nbytes)
+            numbers = content.astype(np.float32) if widened and _is_narrow(content) else content
+            memory[storage] = copy = Storage(self._device, numbers.nbytes)
             copy.materialize()
-            if content.size:
-                self._device.queue.upload(copy, content)
+            if numbers.size:
+                self._device.queue.upload(copy, numbers)
         outputs, inputs = (
-            tuple(Array(memory[a.storage], a.shape, a.strides, a.offset, a.dtype) for a in arrays)
+            tuple(_at(memory[a.storage], a, widened=widened) for a in arrays)
             for arrays in (self._outputs, self._inputs)
         )
         try:
@@ -130,6 +132,23 @@ class _Comparison:
     def _agree(self, these: list[np.ndarray], those: list[np.ndarray]) -> bool:
         dtypes = [y.dtype for y in self._written(self._outputs, self._inputs)]
         return all(map(_close, dtypes, these, those))
+
+
+def _is_widened(function: Function, target: Target, inputs: Arrays) -> bool:
+    """Whether ``execute`` would run an op between conversions to float32."""
+    narrow = any(x.dtype.is_floating_point and x.dtype.itemsize < float32.itemsize for x in inputs)
+    return narrow and not function.sixteen_bit and not function.narrow_on(target, inputs)
+
+
+def _is_narrow(numbers: np.ndarray) -> bool:
+    return numbers.itemsize == 2 and numbers.dtype.kind not in "iu"
+
+
+def _at(memory: Storage, array: Array, *, widened: bool) -> Array:
+    """An array that lies in other memory as this one does."""
+    narrow = array.dtype.is_floating_point and array.dtype.itemsize < float32.itemsize
+    dtype = float32 if widened and narrow else array.dtype
+    return Array(memory, array.shape, array.strides, array.offset, dtype)
 
 
 def _kernels(launches: Sequence[Launch]) -> list[KernelSource]:
@@ -160,7 +179,8 @@ def _close(dtype: DType, a: np.ndarray, b: np.ndarray) -> bool:
     if mode.current().float32_precision != "highest":
         tolerance = max(tolerance, _NARROW_TOLERANCE)
     wide = np.complex128 if dtype.is_complex else np.float64
-    x, y = a.astype(wide), b.astype(wide)
+    with np.errstate(invalid="ignore"):  # 16-bit numbers that are none
+        x, y = a.astype(wide), b.astype(wide)
     finite = np.isfinite(y)
     if not np.array_equal(np.isfinite(x), finite):
         return False
