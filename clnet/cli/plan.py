@@ -102,6 +102,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures; 3 if the compiled step does not fit."""
+    if arguments.batch_size < 1:
+        raise ArgumentError("plan", "--batch-size is 1 or more", batch_size=arguments.batch_size)
     usual = "sgd" if arguments.network in NETWORKS else None
     name = getattr(arguments, "optimizer", usual)
     optimizer = None if arguments.inference or name is None else OPTIMIZERS[name]

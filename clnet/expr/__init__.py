@@ -96,6 +96,7 @@ from .pair import sgn as pair_sgn
 from .printing import (
     PRAGMA,
     Printed,
+    check_domains,
     print_c,
 )
 
@@ -130,6 +131,7 @@ __all__ = [
     "bitwise_xor",
     "cast_boolean",
     "ceil",
+    "check_domains",
     "copysign",
     "cos",
     "cosh",

@@ -328,6 +328,15 @@ def _lowered(exprs: tuple[Expr, ...], ctype: CType) -> tuple[Expr, ...]:
     return rebuild(exprs, replace)
 
 
+def check_domains(exprs: tuple[Expr, ...], ctype: str) -> None:
+    """What :func:`print_c` refuses of a compute type, where nothing is printed.
+
+    Raises:
+        DtypeError: if a primitive does not exist in the compute type.
+    """
+    _lowered(exprs, CType.parse(ctype))
+
+
 class _Printer:
     """Spells nodes in one C type, with given names of the leaves."""
 

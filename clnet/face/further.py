@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations as chosen
 from itertools import combinations_with_replacement
-from math import pi, prod
+from math import inf, pi, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -367,6 +367,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ArgumentError("renorm", "p is above 0", p=p)
     if not maxnorm >= 0:
         raise ArgumentError("renorm", "maxnorm is 0 or more", maxnorm=maxnorm)
+    if maxnorm == inf:
+        return input * 1
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)

@@ -149,7 +149,7 @@ def pad_sequence(
     """Sequences of several lengths in one tensor.
 
     Args:
-        sequences: ``(steps, ...)`` each, alike but for the steps.
+        sequences: ``(steps, ...)`` each, alike but for the steps; the dtype is the first's.
         batch_first: whether the result is ``(n, steps, ...)`` instead of ``(steps, n, ...)``.
         padding_value: what fills the shorter ones up.
         padding_side: ``"right"``: behind their end; ``"left"``: before they begin.
@@ -168,7 +168,8 @@ def pad_sequence(
     for s in sequences:
         missing = longest - s.shape[0]
         ends = (missing, 0) if padding_side == "left" else (0, missing)
-        padded.append(ops.pad(s, (0, 0) * (s.ndim - 1) + ends, value=padding_value))
+        steps = ops.pad(s, (0, 0) * (s.ndim - 1) + ends, value=padding_value)
+        padded.append(steps.to(sequences[0].dtype))
     return ops.stack(padded, 0 if batch_first else 1)
 
 

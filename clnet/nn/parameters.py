@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from .. import ops
 from ..autograd import no_grad
 from ..creation import zeros
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..expr import maximum, minimum
 from ..ops.machinery.update import update
 from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
 from ..values.arguments import checked
+from ..values.plain import shown
 from . import fusion as fusion
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations
@@ -160,7 +161,15 @@ def skip_init(module_cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
         module_cls: its class, which takes ``device``.
         *args: the class's.
         **kwargs: the class's; ``device`` is where the parameters lie, else on the current one.
+
+    Raises:
+        DtypeError: if it is no class of modules.
     """
+    kind: Any = module_cls  # whose type the checker would narrow
+    if not (isinstance(kind, type) and issubclass(kind, Module)):
+        raise DtypeError(
+            "skip_init", "module_cls is a class of modules", module_cls=shown(module_cls)
+        )
     where = kwargs.pop("device", None)
     made = module_cls(*args, device="meta", **kwargs)
     return made.to_empty(device=zeros(0).device if where is None else where)

@@ -120,7 +120,8 @@ def drawn(
         seed: of the numbers.
 
     Raises:
-        ArgumentError: if a size is open or of no axis, or an input is no tensor of numbers.
+        ArgumentError: if a size is open, fixed otherwise or of no axis, or an input is no tensor of
+            numbers.
     """
     named = [(s.name, axis, n) for s in model.input_specs for axis, n in enumerate(s.sizes or ())]
     known = {n for _, _, n in named if isinstance(n, str)} | {f"{s}:{axis}" for s, axis, _ in named}
@@ -128,6 +129,11 @@ def drawn(
         unknown = sorted({*sizes} - known)
         law = "a size is that of an axis of an input"
         raise ArgumentError("onnx", law, unknown=unknown, sizes=sorted(known))
+    fixed = {f"{s}:{axis}": n for s, axis, n in named if isinstance(n, int)}
+    for axis in sorted({*sizes} & {*fixed}):
+        if sizes[axis] != fixed[axis]:
+            law = "the size is given of an axis that the model leaves open"
+            raise ArgumentError("onnx", law, axis=axis, size=sizes[axis], fixed=fixed[axis])
     rng = np.random.default_rng(seed)
     made: dict[str, np.ndarray] = {}
     for spec in model.input_specs:

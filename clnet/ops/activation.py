@@ -49,7 +49,11 @@ def sigmoid(x):
     return sigmoid_of(x)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _leaky_relu_gradient(g, y, x, negative_slope):
+    return where(x > 0, g, g * negative_slope)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_leaky_relu_gradient)
 def leaky_relu(x, negative_slope=0.01):
     """``x`` above 0, ``negative_slope * x`` elsewhere."""
     return where(x > 0, x, negative_slope * x)
@@ -181,10 +185,11 @@ def selu(x):
 
 
 def _celu_gradient(g, y, x, alpha):
-    return where(x > 0, g, g * exp(_below(x) / alpha))
+    inner = 1 / alpha  # NaN, where alpha or this is infinite: PyTorch's
+    return where(x > 0, g, g * (alpha * inner * exp(_below(x) * inner)))
 
 
-@pointwise(face=_SOFT, inplace=True, gradient=_celu_gradient)
+@pointwise(face=_SOFT, inplace=True, gradient=_celu_gradient, least={"alpha": None})
 def celu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017)."""
     below = where(x > 0, 0, x)
@@ -202,7 +207,7 @@ def mish(x):
     return x * tanh_of(softplus_of(x))
 
 
-@pointwise(face=Face.FUNCTIONAL)
+@pointwise(face=Face.FUNCTIONAL, result=Result.floating)
 def tanhshrink(x):
     """``x - tanh(x)``."""
     return x - tanh_of(x)

@@ -301,6 +301,9 @@ def _elementwise(
     losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
     if weight is not None:
         losses = losses * weight
+    if name not in _DISTANCES and losses.shape != x.shape:
+        law = "weights are broadcast to the shape of x, and not beyond"
+        raise ShapeError(name, law, x=x.shape, weighted=losses.shape)
     return reduced(losses, reduction)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
 from math import log as number_log
-from math import pi
+from math import nan, pi
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -14,7 +14,7 @@ from ..errors import ArgumentError, DataBoundsError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from ..values.shapes import broadcast_shapes
-from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
+from .arithmetic import clamp, eq, logical_and, lt, minimum, sqrt, where
 from .check import of_value, require_classes, require_elements
 from .create import full_like, positions
 from .index import gather_within, require_index
@@ -48,7 +48,7 @@ def _broadcast(
 
 
 def _hinge(z):
-    return e.where(z < 0, 0, z)  # its gradient at 0 is 1, as clamp's
+    return e.where(z >= 0, z, e.where(z < 0, 0, nan))  # slopes as clamp's: 1 at 0, 0 at NaN
 
 
 @op(Face.FUNCTIONAL)
@@ -198,7 +198,7 @@ def gaussian_nll_loss(
         elif var.shape != (*x.shape[:-1], 1):
             raise ShapeError(name, "there is a variance for each element or row", x=x.shape,
                              var=var.shape)  # fmt: skip
-    held = var + (where(var.detach() < eps, eps, var.detach()) - var.detach())
+    held = var + (clamp(var.detach(), min=eps) - var.detach())
     body = _gaussian_full if full else _gaussian
     return _broadcast(name, body, [x, target, held], [], reduction)
 

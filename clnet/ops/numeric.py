@@ -82,7 +82,7 @@ def gradient(
 
     Raises:
         ArgumentError: if ``edge_order`` or the number of steps is wrong.
-        ShapeError: if an axis has not ``edge_order + 1`` elements.
+        ShapeError: if an axis has not ``edge_order + 1`` elements, or a number none.
     """
     if edge_order not in (1, 2):
         raise ArgumentError("gradient", "edge_order is 1 or 2", edge_order=edge_order)
@@ -91,7 +91,10 @@ def gradient(
     elif dim is None:
         dims = tuple(range(x.ndim))
     else:
-        dims = normalize_dims("gradient", (dim,) if isinstance(dim, int) else tuple(dim), x.ndim)
+        named = (dim,) if isinstance(dim, int) else tuple(dim)
+        if named and not x.ndim:
+            raise ShapeError("gradient", "x has the axes that dim names", x=x.shape, dim=named)
+        dims = normalize_dims("gradient", named, x.ndim)
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(steps) != len(dims):
         law = "there is a spacing for each axis"
@@ -107,7 +110,8 @@ def _slopes(x: Any, dim: int, step: Any, order: int) -> Any:
     places = hasattr(step, "ndim") and step.ndim > 0
     if places and step.shape[0] != size:
         raise ShapeError("gradient", "places are as many as elements", x=x.shape, step=step.shape)
-    gaps = reshape(step[1:] - step[:-1], shape) if places else step
+    # Of equal steps the slopes are divided by one at the end: it may be infinite, or 0.
+    gaps: Any = reshape(step[1:] - step[:-1], shape) if places else 1
 
     def gap(first: int, count: int) -> Any:
         return narrow(gaps, dim, first, count) if places else gaps
@@ -123,11 +127,12 @@ def _slopes(x: Any, dim: int, step: Any, order: int) -> Any:
         near, far = gap(size - 2, 1), gap(size - 3, 1)
         second = narrow(slopes, dim, size - 3, 1)
         last = last + (last - second) * near / (near + far)
-    if not inside:
-        return cat([first, last], dim)
-    left, right = gap(0, inside), gap(1, inside)
-    before, after = narrow(slopes, dim, 0, inside), narrow(slopes, dim, 1, inside)
-    return cat([first, (before * right + after * left) / (left + right), last], dim)
+    found = [first, last]
+    if inside:
+        left, right = gap(0, inside), gap(1, inside)
+        before, after = narrow(slopes, dim, 0, inside), narrow(slopes, dim, 1, inside)
+        found.insert(1, (before * right + after * left) / (left + right))
+    return cat(found, dim) if places else cat(found, dim) / step
 
 
 @op()

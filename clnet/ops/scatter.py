@@ -449,7 +449,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         ``(*tensor.shape, num_classes)``, int64.
 
     Raises:
-        ArgumentError: if ``num_classes`` is below -1.
+        ArgumentError: if ``num_classes`` is below -1, or without it a class below 0.
         DtypeError: if ``tensor`` does not hold indices.
         ShapeError: if it is empty and ``num_classes`` is -1.
     """
@@ -459,7 +459,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise ArgumentError("one_hot", law, num_classes=num_classes)
     if num_classes < 0 and tensor.numel() == 0:
         raise ShapeError("one_hot", "no elements tell the number of classes", x=tensor.shape)
-    count = int(tensor.max().item()) + 1 if num_classes < 0 else num_classes
+    count = num_classes
+    if num_classes < 0:
+        least, largest = (int(f().item()) for f in (tensor.min, tensor.max))
+        if least < 0:
+            raise ArgumentError("one_hot", "classes are 0 or more", least=least)
+        count = largest + 1
     require_classes("one_hot", tensor, count, argument="tensor")
     classes = positions(type(tensor), count, tensor.device)
     return to_dtype(eq(unsqueeze(tensor, -1), classes), int64)

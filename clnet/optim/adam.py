@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
 
 
 class Adam(DeclaredOptimizer):
@@ -130,7 +130,7 @@ def _adam(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, root: Any,
     eps: Any, weight_decay: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, g + weight_decay * p, part1, beta2, part2)
+    m, v = _moments(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
     return (p - step * m / (e.sqrt(v) / root + eps), m, v)
 
 
@@ -138,7 +138,7 @@ def _adam_amsgrad(
     p: Any, m: Any, v: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any,
     root: Any, eps: Any, weight_decay: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, g + weight_decay * p, part1, beta2, part2)
+    m, v = _moments(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
     top = e.maximum(top, v)
     return (p - step * m / (e.sqrt(top) / root + eps), m, v, top)
 

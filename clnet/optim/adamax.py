@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT, decays
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed, decays
 
 
 class Adamax(DeclaredOptimizer):
@@ -94,8 +94,8 @@ class RAdam(DeclaredOptimizer):
 def _rectification(beta2: float, num_steps: int) -> float:
     """What corrects the variance of Adam's step size; 0 as long as it is not finite."""
     longest = 2 / (1 - beta2) - 1
-    decayed = beta2**num_steps
-    length = longest - 2 * num_steps * decayed / (1 - decayed)
+    faded = beta2**num_steps
+    length = longest - 2 * num_steps * faded / (1 - faded)
     # The variance is finite from 4 on; PyTorch waits until 5, as the article's authors do.
     if length <= 5:
         return 0.0
@@ -108,7 +108,7 @@ def _adamax(
     p: Any, m: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, eps: Any,
     weight_decay: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     m = m + part1 * (g - m)
     top = e.maximum(beta2 * top, abs(g) + eps)
     return (p - step * (m / top), m, top)
@@ -119,7 +119,7 @@ def _radam(
     eps: Any, decay: Any, kept: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     p = kept * p
-    g = g + decay * p
+    g = decayed(g, p, decay)
     m = m + part1 * (g - m)
     v = beta2 * v + part2 * (g * g)
     scale = e.where(factor > 0, factor / (e.sqrt(v) + eps), 1)

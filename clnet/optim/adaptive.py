@@ -10,7 +10,7 @@ from .. import expr as e
 from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT, decays
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed, decays
 
 
 class Adagrad(DeclaredOptimizer):
@@ -169,7 +169,7 @@ def _momentum(group: Group, step: int) -> float:
 
 
 def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, weight_decay: Any) -> tuple[Any, ...]:
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = s + g * g
     return (p - rate * (g / (e.sqrt(s) + eps)), s)
 
@@ -177,7 +177,7 @@ def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, weight_decay: Any) -> 
 def _adadelta(
     p: Any, s: Any, u: Any, g: Any, lr: Any, rho: Any, part: Any, eps: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = rho * s + part * (g * g)
     step = g * (e.sqrt(u + eps) / e.sqrt(s + eps))
     return (p - lr * step, s, rho * u + part * (step * step))
@@ -188,7 +188,7 @@ def _nadam(
     root: Any, eps: Any, decay: Any, kept: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     p = kept * p
-    g = g + decay * p
+    g = decayed(g, p, decay)
     m = m + part1 * (g - m)
     v = beta2 * v + part2 * (g * g)
     size = e.sqrt(v) / root + eps

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
 
 
 class ASGD(DeclaredOptimizer):
@@ -57,5 +57,5 @@ class ASGD(DeclaredOptimizer):
 def _asgd(
     p: Any, mean: Any, g: Any, rate: Any, kept: Any, part: Any, rest: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    p = kept * p - rate * (g + weight_decay * p)
+    p = kept * p - rate * decayed(g, p, weight_decay)
     return (p, part * p + rest * mean)

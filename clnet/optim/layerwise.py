@@ -13,7 +13,7 @@ from ..ops.machinery.pointwise import evaluate
 from ..ops.machinery.update import Body, update
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor
-from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, scalars_of
+from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed, scalars_of
 
 
 class Lamb(DeclaredOptimizer):
@@ -113,7 +113,7 @@ def _lamb_moments(m: Any, v: Any, g: Any, part1: Any, beta2: Any, part2: Any) ->
 def _lamb_direction(
     m: Any, v: Any, p: Any, correction: Any, root: Any, eps: Any, weight_decay: Any
 ) -> Any:
-    return (m / correction) / (e.sqrt(v) / root + eps) + weight_decay * p
+    return decayed((m / correction) / (e.sqrt(v) / root + eps), p, weight_decay)
 
 
 def _ratio(size: Any, length: Any) -> Any:
@@ -126,12 +126,12 @@ def _lamb_step(p: Any, direction: Any, ratio: Any, lr: Any) -> tuple[Any, ...]:
 
 
 def _trust(size: Any, length: Any, trust_coefficient: Any, weight_decay: Any, eps: Any) -> Any:
-    ratio = trust_coefficient * size / (length + weight_decay * size + eps)
+    ratio = trust_coefficient * size / (decayed(length, size, weight_decay) + eps)
     return e.where(size > 0, e.where(length > 0, ratio, 1), 1)
 
 
 def _lars_step(
     p: Any, v: Any, g: Any, ratio: Any, lr: Any, momentum: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    v = momentum * v + lr * (ratio * (g + weight_decay * p))
+    v = momentum * v + lr * (ratio * decayed(g, p, weight_decay))
     return (p - v, v)

@@ -66,6 +66,11 @@ def decays(group: Group) -> dict[str, float]:
     return {"decay": group["weight_decay"], "kept": 1.0}
 
 
+def decayed(gradient: Any, parameter: Any, decay: Any) -> Any:
+    """``gradient + decay * parameter``; without decay infinite parameters count for nothing."""
+    return e.where(e.eq(decay, 0), gradient, gradient + decay * parameter)
+
+
 @cache
 def _maximized(body: Body, position: int) -> Body:
     """An update that gets its gradient, the operand at a position, with the other sign."""

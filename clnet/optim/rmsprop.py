@@ -8,7 +8,7 @@ from typing import Any
 from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
 
 
 class RMSprop(DeclaredOptimizer):
@@ -65,7 +65,7 @@ class RMSprop(DeclaredOptimizer):
 def _rmsprop(
     p: Any, s: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = alpha * s + part * (g * g)
     return (p - lr * (g / (e.sqrt(s) + eps)), s)
 
@@ -74,7 +74,7 @@ def _rmsprop_momentum(
     p: Any, s: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any,
     momentum: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = alpha * s + part * (g * g)
     v = momentum * v + g / (e.sqrt(s) + eps)
     return (p - lr * v, s, v)
@@ -83,7 +83,7 @@ def _rmsprop_momentum(
 def _rmsprop_centered(
     p: Any, s: Any, mean: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = alpha * s + part * (g * g)
     mean = mean + part * (g - mean)
     return (p - lr * (g / (e.sqrt(s - mean * mean) + eps)), s, mean)
@@ -93,7 +93,7 @@ def _rmsprop_centered_momentum(
     p: Any, s: Any, mean: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any,
     weight_decay: Any, momentum: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     s = alpha * s + part * (g * g)
     mean = mean + part * (g - mean)
     v = momentum * v + g / (e.sqrt(s - mean * mean) + eps)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
 
 
 class SGD(DeclaredOptimizer):
@@ -67,19 +67,19 @@ class SGD(DeclaredOptimizer):
 
 
 def _sgd(p: Any, g: Any, lr: Any, weight_decay: Any) -> tuple[Any, ...]:
-    return (p - lr * (g + weight_decay * p),)
+    return (p - lr * decayed(g, p, weight_decay),)
 
 
 def _sgd_momentum(
     p: Any, v: Any, g: Any, lr: Any, weight_decay: Any, momentum: Any, part: Any
 ) -> tuple[Any, ...]:
-    v = momentum * v + part * (g + weight_decay * p)
+    v = momentum * v + part * decayed(g, p, weight_decay)
     return (p - lr * v, v)
 
 
 def _sgd_nesterov(
     p: Any, v: Any, g: Any, lr: Any, weight_decay: Any, momentum: Any, part: Any
 ) -> tuple[Any, ...]:
-    g = g + weight_decay * p
+    g = decayed(g, p, weight_decay)
     v = momentum * v + part * g
     return (p - lr * (g + momentum * v), v)

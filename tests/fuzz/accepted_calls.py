@@ -23,9 +23,9 @@ ACCEPTED_CALLS = (
     ),
     (
         "out of whole numbers may be of floating numbers",
-        r"(searchsorted|bucketize)\(.*out=",
-        r"output tensor's dtype is wrong",
-        "m.searchsorted(m.sort(v)[0], x, right=True, out=v)",
+        r"(searchsorted|bucketize|arg(max|min)|topk|sort|kthvalue|mode|median|cum(max|min))\(.*out=",
+        r"output tensor's dtype is wrong|Expected out tensor to have dtype long int",
+        "m.argmin(x, out=v)",
     ),
     (
         "no axes are shifted to the middle",
@@ -138,7 +138,7 @@ ACCEPTED_CALLS = (
     (
         "validate_args=False leaves out the checks of a distribution's parts, too",
         r"distributions\..*validate_args=False",
-        r"to satisfy the constraint",
+        r"to satisfy the cons",
         "m.distributions.StudentT(y, validate_args=False).log_prob(t)",
     ),
     (
@@ -321,7 +321,8 @@ ACCEPTED_CALLS = (
         r"",
         r"nested_tensorlist|INTERNAL ASSERT|invalid gradient at index|"
         r"select\(\): index 0 out of range for tensor of size \[0\]|"
-        r"could not create a primitive|modified by an inplace operation",
+        r"could not create a primitive|modified by an inplace operation|"
+        r"Expected a proper Tensor but got None",
         "nn.utils.clip_grad_value_(weights, 1.0)",
     ),
     (
@@ -370,7 +371,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "a whole number divided by 0 has no value, and no device says so",
-        r"",
+        r"//|%|div|fmod|remainder",
         r"ZeroDivisionError",
         "i // 0",
     ),

@@ -17,9 +17,10 @@ OTHER_RESULTS = (
     ),
     (
         "an output that is the operand is written once that was read",
-        r"histc\(.*out=x\.detach\(\)",
+        r"m\.(histc|sum|nansum|mean|nanmean|prod|amax|amin|var|std|norm|logsumexp|all|any)"
+        r"\(.*out=x\.detach\(\)",
         r"elements, at",
-        "m.histc(x, 4, -1, 1, out=x.detach())",
+        "m.sum(x, (0, 1), True, out=x.detach())",
     ),
     (
         "numbers in lists have the default dtype; NumPy's float64 are Python's, too",
@@ -125,7 +126,7 @@ OTHER_RESULTS = (
     ),
     (
         "the exponent of a norm beyond the dtype's range is infinite",
-        r"(norm|(?i:lp_?pool\dd?))\(.*1e\+?(39|300)",
+        r"(norm|dist|distance|(?i:triplet_?margin_?loss|lp_?pool\dd?))\(.*1e\+?(39|300)",
         r"elements, at",
         "x.norm(-1e39, 1)",
     ),
@@ -143,7 +144,7 @@ OTHER_RESULTS = (
     ),
     (
         "PyTorch sorts an expanded tensor in its own memory",
-        r"(median|kthvalue)\(.*expanded|expanded.*\.(median|kthvalue)\(",
+        r"(median|kthvalue)\(.*(expanded|lay\(\w+, [^'])|expanded.*\.(median|kthvalue)\(",
         r"elements, at",
         "m.median(lay(x, 'expanded'), 0, True)",
     ),
@@ -281,7 +282,7 @@ OTHER_RESULTS = (
     ),
     (
         "the variance over no axes is that over all, and so is its gradient",
-        r"(var|std)\w*\(.*\(\)",
+        r"(var|std)\w*\(.*(\(\)|\[\])",
         r"elements, at",
         "m.std(x, ())",
     ),
@@ -290,6 +291,30 @@ OTHER_RESULTS = (
         r"CyclicLR\(o, m\.tensor",
         r"",
         "rates(schedule.CyclicLR(o, m.tensor(0.5), 1.0, 3, cycle_momentum=False))",
+    ),
+    (
+        "NumPy's numbers of 16 bits are numbers: what is computed of them is not rounded to 16",
+        r"(schedule|optim)\.\w+\(.*np\.float16",
+        r"result \d+: ",
+        "rates(schedule.OneCycleLR(o, np.float16(0.5), 5))",
+    ),
+    (
+        "gradients of forms in place are those of the others, for every slope",
+        r"celu_\(|CELU\(.*(inplace=|, True)",
+        r"elements, at .*nan\), not",
+        "F.celu_(x * 2, float('inf'))",
+    ),
+    (
+        "an infinite step times what is at the end, and half of it",
+        r"(trapezoid|trapz)\(.*(inf|1e\+?39|1e\+?300)",
+        r"inf\), not np\.float32\(nan",
+        "m.trapezoid(x, dx=float('inf'))",
+    ),
+    (
+        "a product is made before its factor, which may be infinite",
+        r"add(mm|bmm|mv|r)_?\(|baddbmm\(",
+        r"inf\), not np\.float32\(nan",
+        "m.addmm(square, square, square, beta=0, alpha=float('inf'))",
     ),
     (
         "polynomials of degrees above 100,000 are NaN",
@@ -311,9 +336,9 @@ OTHER_RESULTS = (
     ),
     (
         "the exponent of a norm that is less than the least of the dtype is 0",
-        r"norm\(.*1e-320",
+        r"(norm|normalize|dist|distance|(?i:triplet_?margin_?loss|lp_?pool\dd?))\(.*1e-320",
         r"elements, at",
-        "m.norm(x, 1e-320, 1)",
+        "F.lp_pool1d(x, 1e-320, 2)",
     ),
     (
         "NumPy's booleans are booleans, in promotion, too",

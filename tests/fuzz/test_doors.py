@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.nn import functional as F
 from clnet.optim.lr_scheduler import MultiStepLR, StepLR
 
 from .evaluate import REFUSED, clnet_outcome
@@ -40,6 +41,16 @@ m.Generator(device=(10 ** 5, 10 ** 5))
 m.normal(x, 1.0, device=10 ** 9)
 x[..., :0].scatter_reduce(1, places // 2, y, 'amax')
 x[..., :0].scatter_add(1, places // 2, y)
+m.gradient(m.tensor(0.5), dim=-1)
+F.celu(x, 0)
+run(nn.CELU(0.0), x)
+F.one_hot(m.tensor([2, -1]))
+nn.utils.skip_init(3, 1)
+F.binary_cross_entropy(u[0], u[0], u2)
+F.binary_cross_entropy_with_logits(x[0], u[0], pos_weight=u2)
+m.selu(i[:0])
+F.silu(i[:0])
+F.logsigmoid(i[:0])
 """
 
 
@@ -99,3 +110,53 @@ def test_exponents_of_pooled_norms_beyond_the_range_of_floats():
     x = clnet.tensor([[[1.0, -3.0, 0.5, 0.25]]])
     assert clnet.nn.functional.lp_pool1d(x, 1e300, 2).tolist() == [[[3, 0.5]]]
     assert clnet.nn.functional.lp_pool1d(x, -1e39, 2).tolist() == [[[1, 0.25]]]
+
+
+def test_whole_numbers_shrink_to_floats():
+    x = clnet.tensor([-1, 0, 2])
+    found = F.tanhshrink(x)
+    np.testing.assert_allclose(found.numpy(), x.numpy() - np.tanh(x.numpy()), rtol=1e-6)
+    assert F.tanhshrink(x[:0]).dtype is found.dtype is clnet.float32
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "var", "logsumexp"])
+def test_a_reduction_reads_its_operand_before_it_is_written(name):
+    reduce = getattr(clnet, name)
+    wanted = reduce(clnet.arange(1.0, 7).reshape(2, 3), 1, keepdim=True)
+    x = clnet.arange(1.0, 7).reshape(2, 3)
+    found = reduce(x, 1, keepdim=True, out=x)
+    assert found is x
+    assert found.tolist() == wanted.tolist()
+
+
+def test_slopes_of_settings_without_end():
+    inf, nan = float("inf"), float("nan")
+    for call, wanted in (
+        (lambda x: F.celu(x, inf), [nan, 1]),
+        (lambda x: F.celu(x, 1e-320), [nan, 1]),
+        (lambda x: F.leaky_relu(x, inf), [inf, 1]),
+        (lambda x: clnet.renorm(x[None], 2, 0, inf), [1, 1]),
+        (lambda x: F.triplet_margin_loss(x, x * 2, x * 3, margin=nan), [0, 0]),
+    ):
+        x = clnet.tensor([-0.5, 2.0], requires_grad=True)
+        call(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), wanted)
+    x = clnet.tensor([0.0, 2.0])
+    assert np.isnan(F.gaussian_nll_loss(x, x + 1, x + 1, eps=nan).item())
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_steps_of_a_gradient_may_be_infinite_or_0(order):
+    x = clnet.tensor([1.0, 2.0, 4.0, 9.0])
+    (found,) = clnet.gradient(x, spacing=0.5, edge_order=order)
+    np.testing.assert_allclose(found.numpy(), np.gradient(x.numpy(), 0.5, edge_order=order))
+    assert clnet.gradient(x, spacing=float("inf"), edge_order=order)[0].tolist() == [0] * 4
+    steepest = clnet.gradient(x, spacing=0.0, edge_order=order)[0].tolist()
+    assert steepest == [float("inf")] * 4
+
+
+def test_padded_sequences_have_the_dtype_of_the_first():
+    whole, parts = clnet.tensor([1, 2]), clnet.tensor([0.5])
+    pad = clnet.nn.utils.rnn.pad_sequence
+    assert pad([whole, parts], True).tolist() == [[1, 2], [0, 0]]
+    assert pad([parts, whole], True).tolist() == [[0.5, 0], [1, 2]]

@@ -60,6 +60,8 @@ def test_a_model_is_planned(path, capsys):
         (["{path}", "--size", "3"], "--size is given as NAME=N"),
         (["{pair}"], "Give --size length=N"),
         (["{pair}", "--size", "length=2", "--size", "lenght=3"], "unknown=['lenght']"),
+        (["{pair}", "--size", "length=2", "--size", "x:2=5"], "leaves open; got axis=x:2"),
+        (["{path}", "--batch-size", "-3"], "plan: --batch-size is 1 or more; got --batch-size=-3"),
     ],
 )
 def test_plans_that_make_no_sense(options, complaint, path, pair, capsys):

@@ -535,3 +535,28 @@ def test_sparse_adam_leaves_what_has_no_gradient():
     optimizer.step()
     moved = (layer.weight.detach() != before).all(1)
     assert moved.tolist() == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("SGD", {}),
+        ("SGD", {"momentum": 0.9}),
+        ("SGD", {"momentum": 0.9, "nesterov": True}),
+        ("Adam", {}),
+        ("Adam", {"amsgrad": True}),
+        *((name, {}) for name in ("Adamax", "RAdam", "NAdam", "Adagrad", "Adadelta", "ASGD")),
+        ("RMSprop", {}),
+        ("RMSprop", {"momentum": 0.9, "centered": True}),
+    ],
+    ids=case_id,
+)
+def test_without_decay_infinite_parameters_stay_infinite(name, settings):
+    p = nn.Parameter(clnet.tensor([1.0, np.inf, -np.inf]))
+    optimizer = getattr(clnet.optim, name)([p], lr=0.1, **settings)
+    for _ in range(2):
+        p.grad = clnet.tensor([0.5, 0.25, 0.5])
+        optimizer.step()
+    first, *others = p.tolist()
+    assert first < 1
+    assert others == [np.inf, -np.inf]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch, Target
-from ...expr import Expr, as_number, flops, print_c
+from ...expr import Expr, as_number, check_domains, flops, print_c
 from ...values.dtypes import DType, bool_
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from ..grid import in_groups
@@ -70,8 +70,12 @@ def pointwise(
 
     Returns:
         One launch, or none if the outputs are empty.
+
+    Raises:
+        DtypeError: if an expression is not defined in the dtype of the arithmetic.
     """
     if 0 in outputs[0].shape:
+        check_domains(exprs, compute.ctype)
         return []
     operands = (*outputs, *inputs)
     offsets = 0

@@ -211,7 +211,7 @@ def pointwise(
     result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
     gradient: Callable[..., Any] | None = None,
     inplace: bool = False,
-    least: Mapping[str, float] = MappingProxyType({}),
+    least: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Any:
     """Declare a pointwise op from a function of symbols.
 
@@ -229,7 +229,7 @@ def pointwise(
             *options)``, a tuple where there are several operands: for an op whose derived gradient
             would not be PyTorch's at a kink, in saturation or at infinity.
         inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
-        least: the least values of run-time scalars that have one; less is refused.
+        least: the least values of run-time scalars that have one; None: any, but not 0.
 
     Returns:
         The public op.
@@ -294,11 +294,12 @@ def _bound(
     return bound.args
 
 
-def _check_least(name: str, values: Mapping[str, Any], least: Mapping[str, float]) -> None:
+def _check_least(name: str, values: dict[str, Any], least: Mapping[str, float | None]) -> None:
     for setting, bound in least.items():
         value = values[setting]
-        if type(value) is not HostScalar and not value >= bound:
-            raise ArgumentError(name, f"{setting} is {bound:g} or more", **{setting: value})
+        if type(value) is not HostScalar and not (value != 0 if bound is None else value >= bound):
+            law = f"{setting} is not 0" if bound is None else f"{setting} is {bound:g} or more"
+            raise ArgumentError(name, law, **{setting: value})
 
 
 def _settings(
