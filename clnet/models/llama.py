@@ -13,6 +13,7 @@ from ..creation import arange
 from ..errors import ArgumentError, ShapeError
 from ..nn import functional as F
 from ..nn import init
+from ..ops.rotary import rotary
 from ..tensor import Tensor
 
 Past = tuple[Tensor, Tensor]
@@ -68,18 +69,6 @@ class LlamaConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Features ``i`` and ``i + head / 2`` as a point of a plane, turned by its position's angle.
-
-    Args:
-        x: ``(n, heads, steps, head)``.
-        cos: ``(steps, head)``.
-        sin: the same.
-    """
-    first, second = x.chunk(2, -1)
-    return x * cos + ops.cat([-second, first], -1) * sin
-
-
 class LlamaAttention(nn.Module):
     """Every position attends to itself and those before it, among them what was kept.
 
@@ -105,7 +94,7 @@ class LlamaAttention(nn.Module):
             project(x).view(n, steps, -1, self.config.head).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+        q, k = rotary(q, cos, sin), rotary(k, cos, sin)
         mask = None
         if past is not None:
             k, v = ops.cat([past[0], k], 2), ops.cat([past[1], v], 2)
