@@ -11,6 +11,7 @@ from .epilogue import epilogue
 from .fold_batch_norm import fold
 from .fuse import fuse
 from .fuse_into_products import fuse_into_products
+from .join_products import join_products
 from .layout import layout
 from .merge_updates import merge_updates
 from .prologue import prologue
@@ -31,18 +32,20 @@ PASSES: tuple[Pass, ...] = (
     fuse,
     activations,
     fuse_into_products,
+    join_products,
     prologue,
     merge_updates,
     with_constants,
 )
 """From what was recorded to what is planned: the one list, in order."""
 
-MAY_ROUND: tuple[Pass, ...] = (fold, layout, prologue)
+MAY_ROUND: tuple[Pass, ...] = (fold, layout, join_products, prologue)
 """Those after which results may differ in their last bits from what eager execution gives.
 
 ``fold`` multiplies filters instead of results, ``layout`` brings other algorithms for convolutions
-(Winograd's, blocks of channels) with other orders of their sums and those of batch norms, and
-``prologue`` other orders for sums that compute what they read. All others keep every bit.
+(Winograd's, blocks of channels) with other orders of their sums and those of batch norms,
+``join_products`` other tiles of products, and ``prologue`` other orders for sums that compute what
+they read. All others keep every bit.
 """
 
 KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)

@@ -64,13 +64,13 @@ class Rotary(Function):
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Turned the other way; of the angles sums over what they were broadcast to."""
         (g,) = grads
-        x = saved.inputs.get(0)
         gx = gcos = gsin = None
         if needs[0]:
             gx = apply(Rotary(not self.back), g, saved.inputs[1], saved.inputs[2])
         if needs[1]:
-            gcos = (g * x).sum_to_size(saved.input_specs[1][0])
+            gcos = (g * saved.inputs[0]).sum_to_size(saved.input_specs[1][0])
         if needs[2]:
+            x = saved.inputs[0]
             product = _turned(g) * x if self.back else g * _turned(x)
             gsin = product.sum_to_size(saved.input_specs[2][0])
         return gx, gcos, gsin

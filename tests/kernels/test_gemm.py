@@ -462,6 +462,7 @@ TILED = {
     **dict.fromkeys(("a_dense", "b_dense", "out_dense"), True),
     "raster": 8,
     **dict.fromkeys(("bias", "activation", "finish")),
+    "together": 1,
 }
 
 

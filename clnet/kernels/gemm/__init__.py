@@ -2,7 +2,8 @@
 
 :func:`gemm` chooses and launches; :func:`pack_for` says how a right operand that is read often is
 packed once; :func:`finishes` says whether a product's kernel should apply the expressions of a
-:class:`.epilogue.Finish` before it stores its result.
+:class:`.epilogue.Finish` before it stores its result; :func:`gemm_together` multiplies
+several small products in one launch.
 
 The choice: ``gemm_skinny`` (few rows), ``gemm_unpacked`` (up to 16 rows, short sums) and
 ``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_matrix`` on matrix
@@ -10,8 +11,10 @@ units (:func:`multiplies`), ``gemm_any`` for what is left. ``gemm_problem`` desc
 ``gemm_trial`` makes one to compare candidates on.
 """
 
+from .gemm import Multiplied as Multiplied
 from .gemm import finishes as finishes
 from .gemm import gemm as gemm
+from .gemm import gemm_together as gemm_together
 from .gemm import pack_for as pack_for
 from .gemm_matrix import TILES as MATRIX_TILES
 from .gemm_matrix import MatrixLoads as MatrixLoads
@@ -23,8 +26,10 @@ __all__ = [
     "MATRIX_TILES",
     "MatrixLoads",
     "MatrixTile",
+    "Multiplied",
     "finishes",
     "gemm",
+    "gemm_together",
     "multiplies",
     "pack_for",
     "small_matrix_tile",

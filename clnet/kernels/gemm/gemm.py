@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch, Target
@@ -15,8 +16,40 @@ from .gemm_matrix import matrix, multiplies
 from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
-from .gemm_tiled import finish_pays, tiled, tiles_fit
+from .gemm_tiled import finish_pays, tiled, tiled_together, tiles_fit
 from .gemm_unpacked import unpacked
+
+
+class Multiplied(NamedTuple):
+    """The operands of one of several products, as :func:`gemm` takes them.
+
+    Attributes:
+        out: what is written.
+        a, b: what is multiplied.
+        epilogue: what is made of it, without a finish.
+    """
+
+    out: Array
+    a: Array
+    b: Array
+    epilogue: Epilogue = NO_EPILOGUE
+
+
+def gemm_together(target: Target, products: Sequence[Multiplied]) -> list[Launch] | None:
+    """Several products without batches in one launch, where that takes less time.
+
+    Args:
+        target: what the device is like.
+        products: none reads what another writes.
+
+    Returns:
+        The launch, or None: they are multiplied one after the other.
+    """
+    if not in_groups(target.traits) or any(p.out.ndim != 2 or not p.out.size for p in products):
+        return None
+    parts = [problems(p.out, p.a, p.b, epilogue=p.epilogue)[0] for p in products]
+    plain = all(p.k > 0 and p.out.dtype in (float32, float64) for p in parts)
+    return tiled_together(target, parts) if plain else None
 
 
 def gemm(

@@ -15,6 +15,8 @@
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    finish: FinishParams|None  see lib/finish.mako: applied behind the activation
+## param    together: int         products that share m, k and strides but for out_m, one after the
+##                               other; of several there is one item and slice each, and no finish
 ## param    first: int            of four rows of an item
 ## param    i: int                row of an item
 ## param    j: int                run of four columns in it
@@ -25,13 +27,31 @@
 ## param    a_loads: Loads       how a comes in
 ## param    b_loads: Loads       how b comes in
 ## arg      m: int                         rows of out
-## arg      n: int                         columns of out
 ## arg      k: int                         length of the sums
+## % if together == 1:
+## arg      n: int                         columns of out
 ## arg      out: inout ctype, may alias    read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## % if bias:
+## arg      out_m: long                    step in out from row to row
+## % else:
+## % for j in range(together):
+## arg      n_{j}: int                     of each product the same
+## arg      out_{j}: out ctype
+## arg      a_{j}: in ctype
+## arg      b_{j}: in ctype
+## arg      out_m_{j}: long
+## % endfor
+## % endif
+## % if bias and together == 1:
 ## arg      bias: in ctype
+## % endif
+## % if bias and together > 1:
+## % for j in range(together):
+## arg      bias_{j}: in ctype
+## % endfor
+## % endif
+## % if bias:
 ## arg      bias_step: long                its stride
 ## % endif
 ## % if finish:
@@ -47,7 +67,7 @@
 ## % endif
 ## arg      alpha: ctype                   factor of the product
 ## arg      beta: ctype                    factor of what out holds
-## arg      out_m, out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
+## arg      out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
 ## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner *
 ##                                         *_inner
 ## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
@@ -60,7 +80,8 @@
 <%namespace name="core" file="/lib/tile.mako"/>
 <%namespace name="finishing" file="/lib/finish.mako"/>
 <%def name="gemm_tiled(
-    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation, finish)">
+    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation, finish,
+    together)">
 <%
     a_loads = tile.loads(tile.tile_m, a_along, dense=a_dense)
     b_loads = tile.loads(tile.tile_n, b_along, dense=b_dense)
@@ -72,10 +93,14 @@ __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(...)
 {
     ${core.begin(tile, ctype, a_loads, b_loads)}
-    const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m},
-        tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};
-    const int place = get_group_id(0) % (tiles_m * tiles_n),
-        z = get_group_id(0) / (tiles_m * tiles_n);
+    const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m};
+% if together > 1:
+    ${one_of_them(ctype, tile, bias, together)}
+% else:
+    const int group = get_group_id(0);
+% endif
+    const int tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};
+    const int place = group % (tiles_m * tiles_n), z = group / (tiles_m * tiles_n);
     const int slice = z % slices, item = z / slices;
     const int first = place / (${raster} * tiles_n) * ${raster},
         height = min(${raster}, tiles_m - first);
@@ -117,6 +142,34 @@ __kernel void gemm_tiled(...)
     }
 % endfor
 }
+</%def>
+##
+## The product that the group computes a tile of, and the group's number among those of it.
+<%def name="one_of_them(ctype, tile, bias, together)">
+    int n = n_0, group = get_group_id(0);
+    long out_m = out_m_0;
+    __global ${ctype} *out = out_0 + out_0_offset;
+    __global const ${ctype} *a = a_0 + a_0_offset, *b = b_0 + b_0_offset;
+% if bias:
+    __global const ${ctype} *bias = bias_0 + bias_0_offset;
+% endif
+% for j in range(1, together):
+    {
+        const int before = tiles_m * ((n + ${tile.tile_n - 1}) / ${tile.tile_n});
+        if (group >= before) {
+            group -= before;
+            n = n_${j};
+            out_m = out_m_${j};
+            out = out_${j} + out_${j}_offset;
+            a = a_${j} + a_${j}_offset;
+            b = b_${j} + b_${j}_offset;
+% if bias:
+            bias = bias_${j} + bias_${j}_offset;
+% endif
+        }
+    }
+% endfor
+    const long out_offset = 0, a_offset = 0, b_offset = 0${", bias_offset = 0" if bias else ""};
 </%def>
 ##
 ## Where the item's reads begin, and how many steps of k, or of the other axis, are left from there.

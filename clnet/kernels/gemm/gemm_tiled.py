@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import TemplateError
 from ...values.dtypes import float32, float64
-from ...values.shapes import ceil_div
+from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, time_in_waves, timed_choices
 from ..tuning import Tunable
@@ -69,6 +70,8 @@ SHORT_K, FEW_OPERANDS = 256, 2
 # Steps of k that hide an instruction behind them, and what a launch costs, in instructions of one
 # element: measured on an H200 (docs/notes/products-gpu.md).
 HIDING_K, LAUNCH_INSTRUCTIONS = 8, 50_000_000
+# What a unit could have multiplied while a launch begins and ends, measured there: 6.5 us.
+_LAUNCH = 2_400_000
 
 
 def tiles_fit(target: Target, problem: Problem) -> bool:
@@ -132,6 +135,90 @@ def _launches(target: Target, problem: Problem, tiling: Tiling) -> list[Launch]:
     return [first, sum_slices(target.traits, problem, partial)]
 
 
+def tiled_together(target: Target, problems: Sequence[Problem]) -> list[Launch] | None:
+    """One launch for several products with equal rows and sums, where it takes less time.
+
+    Small products leave units idle that the next one could use.
+
+    Args:
+        target: what the device is like.
+        problems: of float32 or float64, without batches and finishes, all operands lying alike.
+
+    Returns:
+        The launch, or None where one product after the other is as fast, or they differ in more
+        than their columns.
+    """
+    first = problems[0]
+    if not tiles_fit(target, first) or any(_form(p) != _form(first) for p in problems):
+        return None
+    whole = first.product._replace(n=sum(p.n for p in problems))
+    tiles = [(t, s) for t, s in TILINGS if all(_brought(t, p) for p in problems)]
+    once = replace(target, workspace_limit=0)  # no slices
+    apart = sum(_timed(target, p.product, _suited(p.product))[0] + _LAUNCH for p in problems)
+    time, choice = _timed(once, whole, tiles)
+    return [_multiply_together(choice.tile, problems)] if time + _LAUNCH < apart else None
+
+
+def _form(problem: Problem) -> tuple[Any, ...]:
+    """What products of one launch have in common."""
+    made = problem.epilogue
+    return (
+        (problem.m, problem.k, problem.batch, problem.alpha, problem.beta, problem.out.dtype),
+        (problem.out.strides[3], problem.a.strides[2:], problem.b.strides[2:]),
+        (made.axis, made.bias and made.bias.strides, made.activation, made.finish),
+        [_dense_runs(array) for array in (problem.out, problem.a, problem.b)],
+    )
+
+
+def _timed(
+    target: Target, product: Product, tiles: Sequence[tuple[Tile, float]]
+) -> tuple[float, Choice]:
+    """The least time that is foretold, in operations of a unit, and the choice for it."""
+    work = _work(target, product)
+    timed = timed_choices(target.traits, tiles, work, shortest=SLICE_K, time=time_in_waves)
+    return min(timed, key=lambda pair: pair[0])
+
+
+def _multiply_together(tile: Tile, problems: Sequence[Problem]) -> Launch:
+    first = problems[0]
+    params = {**_params(tile, first), "together": len(problems)}
+    rows = ceil_div(first.m, tile.tile_m)
+    tiles = sum(rows * ceil_div(p.n, tile.tile_n) for p in problems)
+    bias = first.epilogue.bias
+    biases = {} if bias is None else {"bias_{j}": [p.epilogue.bias for p in problems]}
+    strides = (first.out.strides[3], *first.a.strides[2:], *first.b.strides[2:])
+    return TILED.launch(
+        params,
+        {
+            "m": first.m,
+            "k": first.k,
+            "n_{j}": [p.n for p in problems],
+            "out_{j}": [p.out for p in problems],
+            "a_{j}": [p.a for p in problems],
+            "b_{j}": [p.b for p in problems],
+            "out_m_{j}": [p.out.strides[2] for p in problems],
+            **biases,
+            **({} if bias is None else {"bias_step": bias.strides[0]}),
+            **first.factors(),
+            **dict(zip("out_n a_m a_k b_k b_n".split(), strides, strict=True)),
+            "inner": 1,
+            "out_outer": 0,
+            "out_inner": 0,
+            "a_outer": 0,
+            "a_inner": 0,
+            "b_outer": 0,
+            "b_inner": 0,
+            "slices": 1,
+            "out_slice": 0,
+            "slice_k": round_up(first.k, tile.tile_k),
+        },
+        global_size=(tiles * tile.items,),
+        local_size=(tile.items,),
+        flops=sum(p.flops for p in problems),
+        bytes=sum(p.bytes for p in problems),
+    )
+
+
 def _work(target: Target, product: Product) -> Work:
     item_bytes = DTYPES[product.dtype].itemsize
     nbytes = product.batch * product.m * product.n * item_bytes
@@ -191,12 +278,11 @@ def _along_b(problem: Problem) -> str:
     return "k" if columns else "tile"
 
 
-def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
-    tile = choice.tile
+def _params(tile: Tile, problem: Problem) -> dict[str, Any]:
     made = problem.epilogue
     aligned = made.finish is None or all(a.offset % 4 == 0 for a in made.finish.arrays)
     dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
-    params = {
+    return {
         "ctype": problem.out.dtype.ctype,
         "tile": tile,
         "a_along": _along_a(problem),
@@ -208,10 +294,15 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
         "bias": made.axis,
         "activation": made.activation,
         "finish": problem.finish_params(4 if dense else 1),
+        "together": 1,
     }
+
+
+def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
+    tile = choice.tile
     tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)
     return TILED.launch(
-        params,
+        _params(tile, problem),
         joined(
             by_name("m n k", problem.m, problem.n, problem.k),
             by_name("out a b", problem.out, problem.a, problem.b),

@@ -59,6 +59,8 @@ _COLUMN_BLOCK = 1024
 _PART = 1 << 16
 _PART_WHEN_MANY = 1 << 20
 _GROUPS_PER_UNIT = 4
+# Neighbouring outputs of a group, at least: those of a sector of memory, of float32.
+_LEAST_KEPT = 8
 _GROUP = 256
 # Work-items that a unit has room for; few columns share so many between their groups.
 _RESIDENT_ITEMS = 2048
@@ -291,6 +293,13 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
     group = min(_GROUP, target.traits.max_group_size)
     if problem.columns:
         kept = min(32, group, 1 << (problem.kept[-1].size - 1).bit_length())
+        # Sums too short to be cut into parts: more groups of fewer neighbours keep more units busy.
+        while (
+            kept > _LEAST_KEPT
+            and problem.outs < kept * target.traits.compute_units
+            and 4 * group // kept <= problem.total <= 8 * _GROUP
+        ):
+            kept //= 2
         room = target.traits.compute_units * _RESIDENT_ITEMS // ceil_div(problem.outs, kept)
         while 2 * group <= min(room, target.traits.max_group_size, problem.total):
             group *= 2
