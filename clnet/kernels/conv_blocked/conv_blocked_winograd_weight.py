@@ -50,7 +50,7 @@ SUM_BYTES = 2**20
 # Multiplications that take as long as one of these products, as a transformed number of x or gy,
 # and as the sums of a filter's transformed number: where all of these are near, and where not.
 PRODUCT_COST, TRANSFORM_COST = 1.25, 7
-NEAR_SUM_COST, FAR_SUM_COST, NEAR_BYTES = 18, 55, 12 * 2**20
+NEAR_SUM_COST, FAR_SUM_COST, NEAR_BYTES = 18, 65, 12 * 2**20
 
 
 def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
