@@ -65,10 +65,6 @@ def pytest_collect_file():
 @pytest.fixture(scope="session", autouse=True)
 def kernels_of_groups():
     """What only GPUs launch is compiled in a fifth of the time on a CPU: see :mod:`.groups`."""
-    here = clnet.device()
-    if "PoCL 5.0" in here.identity.platform_version and here.traits.simd_width == 16:
-        # There it compiles work-items that wait for each other wrongly, or crashes, as loops.
-        os.environ.setdefault("POCL_WORK_GROUP_METHOD", "cbs")
     with pytest.MonkeyPatch.context() as patch:
         groups.compile_fast(patch)
         yield

@@ -12,12 +12,12 @@ from clnet.device import Target
 from clnet.device.builtin_functions import POCL
 from clnet.kernels.gemm.gemm import gemm
 from clnet.kernels.gemm.gemm_tiled import TILED
-from tests.groups import UNOPTIMISED, of_groups
+from tests.groups import UNOPTIMISED, are_compiled_wrongly, of_groups
 
 
 def test_what_gpus_alone_launch_is_not_optimised(device):
-    if device.identity.platform != POCL:
-        pytest.skip("PoCL alone takes long for kernels of groups")
+    if device.identity.platform != POCL or are_compiled_wrongly(device):
+        pytest.skip("kernels of groups are compiled as others, but by most of PoCL's releases")
     gpu = dataclasses.replace(
         device.traits, dedicated_local_memory=True, simd_width=1, max_group_size=256
     )

@@ -12,6 +12,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Device, Launch, Target, device
+from tests.groups import are_compiled_wrongly
 
 
 def cpu_shaped(opened: Device) -> Target:
@@ -26,11 +27,11 @@ def cpu_shaped(opened: Device) -> Target:
 def compiled_rightly(target: Target, opened: Device) -> Target:
     """The target; skips what tiles in local memory where the driver is known to compile it wrongly.
 
-    PoCL 5.0 (LLVM 16) for AVX-512 gives wrong numbers, always the same ones, where work-items are
-    run as loops between barriers and a tile has 32 rows; with POCL_WORK_GROUP_METHOD=cbs, where
-    these tests are not skipped, all of them pass. No CPU is given such a kernel but by tests.
+    PoCL 5.0 for AVX-512 gives wrong numbers, always the same ones, where work-items are run as
+    loops between barriers and a tile has 32 rows; with POCL_WORK_GROUP_METHOD=cbs, where these
+    tests are not skipped, all of them pass. No CPU is given such a kernel but by tests.
     """
-    wrong = "PoCL 5.0" in opened.identity.platform_version and opened.traits.simd_width == 16
+    wrong = are_compiled_wrongly(opened)
     as_loops = os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs"
     if target.traits.dedicated_local_memory and wrong and as_loops:
         pytest.skip("PoCL 5.0 miscompiles tiles for AVX-512; POCL_WORK_GROUP_METHOD=cbs runs them")
