@@ -19,6 +19,7 @@ from ..bench import (
     onnx_model,
     overhead,
     profiler,
+    scaling,
     shi2016,
     start,
     step,
@@ -41,6 +42,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "step": (step.main, "training steps eager and compiled: launches, time, the host's share"),
     "start": (start.main, "from import to the first result, cold and warm"),
     "tinygrad": (beside_tinygrad.main, "a product and steps of training beside tinygrad's"),
+    "scaling": (scaling.main, "a step on 1, 2 ... workers, beside PyTorch's"),
     "profiler": (profiler.main, "what the profiler costs, and how its times add up"),
 }
 

@@ -85,6 +85,10 @@ class Link:
         found = self.all_reduces(workers, nbytes)
         return min(found, key=lambda name: found[name])
 
+    def broadcast(self, workers: int, nbytes: float) -> float:
+        """Seconds until all workers have what one had: a binomial tree."""
+        return ceil(log2(workers)) * self.send(nbytes) if workers > 1 and nbytes else 0.0
+
     def all_gather(self, workers: int, nbytes: float) -> float:
         """Seconds until all workers have what all had a part of.
 

@@ -171,14 +171,16 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
     Returns:
         Its seconds, and how many of them were spent waiting.
     """
-    now = sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
-    link_free, waiting, held, most = 0.0, 0.0, 0.0, FIRST_BUCKET
+    waiting = job.link.broadcast(job.workers, job.cost.buffer_bytes)
+    now = waiting + sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
+    link_free, held, most = 0.0, 0.0, FIRST_BUCKET
     for layer in reversed(layers):
         now += layer.backward.at(n)
         held += layer.parameter_bytes
         last = layer is layers[0]
         if held < most and not (last and held):
             continue
+        now += job.cost.bucketing(held / job.cost.parameter_bytes)
         took = job.link.all_reduce(job.workers, held)
         if job.overlap:
             link_free = max(now, link_free) + took

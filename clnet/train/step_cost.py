@@ -94,6 +94,7 @@ class StepCost:
         memory: bytes at the peak of a compiled step.
         parameter_bytes: of all parameters.
         state_bytes: of the optimiser's state.
+        buffer_bytes: of running statistics, which every forward pass takes from the first device.
         source: where the times come from, in words.
     """
 
@@ -103,12 +104,25 @@ class StepCost:
     memory: Line
     parameter_bytes: int
     state_bytes: int
+    buffer_bytes: int
     source: str
 
     def seconds(self, n: float) -> float:
         """Of a step on one device."""
         layers = sum(x.forward.at(n) + x.backward.at(n) for x in self.layers)
         return layers + self.rest.at(n) + self.update
+
+    def bucketing(self, share: float) -> float:
+        """Seconds in which gradients are put in a row and divided by the number of devices.
+
+        They are read and written twice, at the rate at which the update reads parameters, gradients
+        and state, and writes parameters and state.
+
+        Args:
+            share: of all gradients.
+        """
+        passes = 3 + 2 * self.state_bytes / (self.parameter_bytes or 1)
+        return share * self.update * 4 / passes
 
 
 def figured(
@@ -249,13 +263,14 @@ def _cost(
         ]
         points = list(zip(sizes, run(calls), strict=True))
         parameters = [p.array.nbytes for p in model.parameters()]
+        buffers = sum(b.array.nbytes for b in model.buffers())
         tensors = [t for s in update.state.values() for t in s.values() if isinstance(t, Tensor)]
     rest = _share_out(layers, points)
     peaks = _through([(size, ran.peak) for size, ran in points])
     last = points[-1][1].seconds
     updates = sum(s for (_, phase), s in last.items() if phase not in _PHASES)
     state = sum(t.array.nbytes for t in tensors)
-    return StepCost(layers, rest, updates, peaks, sum(parameters), state, source)
+    return StepCost(layers, rest, updates, peaks, sum(parameters), state, buffers, source)
 
 
 def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> Line:
