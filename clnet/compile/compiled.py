@@ -221,10 +221,8 @@ class Compiled:
         kept = self._plans.get(key)
         if kept is None:
             return None
-        for plan, _ in kept.entries:
-            plan.prepare()
         for plan, finish in kept.entries:
-            with plan.lock:  # what made a plan valid stays so until it has run
+            with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
                 if plan.valid():
                     kept.used = next(_USES)
                     return _Done(finish(_run(plan, tensors, given), given))
@@ -240,8 +238,7 @@ class Compiled:
     ) -> _Done:
         """What a new plan gives."""
         plan, finish = self._trace(*call, device)
-        plan.prepare()
-        with plan.lock:
+        with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
             if not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)

@@ -205,8 +205,7 @@ class _Played(Function):
         arguments = [contiguous(grads[k].detach()).array for k in backward.roots]
         arguments += [contiguous(t.detach()).array for t in ctx.saved_tensors[:count]]
         plan = ctx.owner.plan
-        plan.prepare()
-        with plan.lock:
+        with plan.turn(), plan.lock:
             for cell, value in ctx.cells:
                 cell.value = value
             found = iter(plan.run(arguments))

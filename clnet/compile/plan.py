@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from ..array import Array
@@ -30,6 +31,7 @@ class Plan:
 
     Attributes:
         memory: where every value lies.
+        runners: what its steps on the host have to themselves while it runs.
         prepared: its different kernels, and what building them took.
     """
 
@@ -61,7 +63,7 @@ class Plan:
         self._arenas, scratch = _allocate(self.memory, trace)
         self._replay = Replay(device.queue, _program(self.entries, scratch))
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
-        self._exchanges = [e.step.function for e in hosted]
+        self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         changed = {s for _, step in trace.ops for s in step.mutated}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
         self._arguments = [
@@ -133,10 +135,9 @@ class Plan:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
         return any(o.version != version for o, version in self._guards)
 
-    def prepare(self) -> None:
-        """Called before :meth:`run`, without the device's lock, which others may wait for."""
-        for exchange in self._exchanges:
-            exchange.before()
+    def turn(self) -> AbstractContextManager[object]:
+        """What :meth:`run` happens in, entered without the device's lock: others may wait for it."""
+        return turn_of(self.runners)
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
         """Replay on new arguments, under :attr:`lock`: plans share arenas.
@@ -201,6 +202,20 @@ class Plan:
         if result.storage.nbytes:
             self.device.queue.copy(copy.storage, result.storage, result.storage.nbytes)
         return copy
+
+
+def turn_of(runners: Collection[Any]) -> AbstractContextManager[object]:
+    """All of them reserved, in one order, so that no two who want several wait for each other."""
+    if not runners:
+        return nullcontext()
+    stack = ExitStack()
+    try:
+        for runner in sorted(runners, key=id):
+            stack.enter_context(runner.reserve())
+    except BaseException:
+        stack.close()
+        raise
+    return stack
 
 
 def _at(storage: Storage, array: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..array import Array
 from ..device import Device, HostScalar, Landing, transfer
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
-from .plan import Plan
+from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
 from .trace import Trace
@@ -247,10 +247,9 @@ class SpanningPlan:
         """As of a :class:`.Plan`."""
         return any(o.version != version for o, version in self._guards)
 
-    def prepare(self) -> None:
+    def turn(self) -> AbstractContextManager[object]:
         """As of a :class:`.Plan`."""
-        for part in self.parts:
-            part.prepare()
+        return turn_of(frozenset[Any]().union(*(part.runners for part in self.parts)))
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
         """Replay on new arguments, under :attr:`lock`.

@@ -18,7 +18,7 @@ from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
 from ..values import mode
-from .work import Work
+from .work import Runner, Work
 from .world import Group
 
 __all__ = ["RecordedWork", "is_traced", "record_exchange"]
@@ -57,9 +57,10 @@ class Exchange:
             for visit in visits:
                 visit.end()
 
-    def settle(self) -> None:
-        """Wait for what was begun before: it may need the device's lock."""
-        self._group.runner.settle()
+    @property
+    def runner(self) -> Runner:
+        """Does the exchange, after those that were begun before: they may need a device's lock."""
+        return self._group.runner
 
 
 class ExchangeStep(Function):
@@ -82,9 +83,10 @@ class ExchangeStep(Function):
         del outputs
         return (lambda: self.exchange.begin(inputs)) if self.begins else self.exchange.end
 
-    def before(self) -> None:
-        """Exchanges that others have begun are waited for."""
-        self.exchange.settle()
+    @property
+    def runner(self) -> Runner:
+        """The exchange's."""
+        return self.exchange.runner
 
 
 def is_traced() -> bool:

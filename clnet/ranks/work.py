@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Condition, Event, Lock, Thread, get_ident
 from typing import Any
 
 from ..errors import DistributedError
@@ -87,14 +88,16 @@ class Runner:
         self._name = name
         self._turn = Lock()
         self._jobs: SimpleQueue[Work | None] = SimpleQueue()
-        self._counting = Lock()
+        self._counting = Condition()
         self._pending = 0
+        self._holder: int | None = None
         self._thread: Thread | None = None
 
     def begin(self, job: Callable[[], Any]) -> Work:
         """Have a job done after those that were begun before."""
         work = Work(job)
         with self._counting:
+            self._wait_for_holder()
             self._pending += 1
             self._jobs.put(work)
             if self._thread is None:
@@ -105,6 +108,7 @@ class Runner:
     def do(self, job: Callable[[], Any]) -> Any:
         """Its result, once it and those before are done."""
         with self._counting:
+            self._wait_for_holder()
             idle = self._pending == 0 and self._turn.acquire(blocking=False)
         if not idle:
             return self.begin(job).result()
@@ -113,10 +117,35 @@ class Runner:
         finally:
             self._turn.release()
 
-    def settle(self) -> None:
-        """Wait until what was begun so far is done, well or not."""
+    @contextmanager
+    def reserve(self) -> Iterator[None]:
+        """Until the body ends this thread alone begins jobs; others' have been done before it.
+
+        A replay holds a device's lock while it waits for its own exchanges. A job of another thread
+        between them might wait for that lock, and the replay for the job.
+        """
+        with self._counting:
+            self._wait_for_holder()
+            outer, self._holder = self._holder, get_ident()
+        try:
+            if outer is None:
+                self._settle()
+            yield
+        finally:
+            with self._counting:
+                self._holder = outer
+                self._counting.notify_all()
+
+    def _wait_for_holder(self) -> None:
+        """Wait, with the lock, until no other thread has reserved it."""
+        self._counting.wait_for(lambda: self._holder in {None, get_ident()})
+
+    def _settle(self) -> None:
+        """Wait until what was begun so far is done, well or not, in the thread or elsewhere."""
         if self._pending:
             self.begin(lambda: None).wait()
+        with self._turn:
+            pass
 
     def close(self) -> None:
         """Let the thread end when it has done what was begun."""

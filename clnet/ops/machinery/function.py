@@ -132,8 +132,10 @@ class Function:
         """
         return None
 
-    def before(self) -> None:
-        """Called before each replay of a trace that holds it, without the device's lock."""
+    @property
+    def runner(self) -> Any:
+        """What is reserved for each replay of a trace that holds the op, before any lock; None."""
+        return None
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """Positions of the inputs and of the outputs that ``backward`` reads.
