@@ -136,7 +136,7 @@ class Plan:
         return any(o.version != version for o, version in self._guards)
 
     def turn(self) -> AbstractContextManager[object]:
-        """What :meth:`run` happens in, entered without the device's lock: others may wait for it."""
+        """What :meth:`run` happens in, entered before the lock: others may wait for it."""
         return turn_of(self.runners)
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:

@@ -51,8 +51,9 @@ class Trainer:
         scheduler: stepped after every epoch.
         scheduler_per_batch: step it after every batch instead.
         metrics: what is measured beside the loss, by name; see :mod:`clnet.train.metrics`.
-        compile: record the step once and replay it (:func:`clnet.compile`); of a model on several
-            devices or in several processes only the evaluation, and what is compiled inside.
+        compile: record the step once and replay it (:func:`clnet.compile`), also of a model on
+            several devices or in several processes; with ``find_unused_parameters`` only the
+            evaluation.
         precision: ``"fp32"``; ``"bf16"`` or ``"fp16"`` for mixed precision
             (:class:`clnet.autocast`), the latter with scaled gradients.
         clip_grad_norm: the most that all gradients together may measure; larger ones are scaled.
@@ -99,7 +100,6 @@ class Trainer:
     ) -> None:
         _check_settings(clip_grad_norm, checkpoint, checkpoint_every)
         self.model = model
-        inner = self._inner
         self._ranks = model.process_group if isinstance(model, DistributedDataParallel) else None
         self._first = self._ranks is None or self._ranks.rank() == 0
         self.loss_fn = loss_fn
@@ -128,7 +128,7 @@ class Trainer:
         evaluate = evaluation_step(
             self._inner, loss_fn, tuple(chosen.values()), precision=precision
         )
-        whole = inner is model or (self._ranks is not None and not model.find_unused_parameters)
+        whole = self._ranks is None or not model.find_unused_parameters
         self._train_step: Step = compiled(train) if compile and whole else train
         self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
         self._means = Means(self.measures)

@@ -161,6 +161,27 @@ def test_eager_run_gives_the_same_losses(straight):
     )
 
 
+def test_a_model_on_two_devices_is_trained_by_one_compiled_step(device, part_of_device):
+    losses = []
+    for compile_it in (True, False):
+        clnet.manual_seed(3)
+        inner = MLP((64,), 10, hidden=(16,))
+        model = clnet.nn.DataParallel(inner, [device, part_of_device])
+        optimizer = clnet.optim.SGD(inner.parameters(), lr=0.1)
+        trainer = Trainer(model, cross_entropy, optimizer, progress=False, compile=compile_it)
+        images, labels = Digits().arrays
+        loader = DataLoader(
+            ArrayDataset(images[:40].reshape(40, 64).astype(np.float32), labels[:40]), 20
+        )
+        trainer.fit(loader, epochs=2)
+        losses.append(trainer.history.losses)
+        if compile_it:
+            step: Any = trainer._train_step
+            (plan,) = step.plans
+            assert [part.device for part in plan.parts] == [device, part_of_device]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
 def test_step_is_traced_once_for_each_batch_size(straight):
     assert straight.trainer._train_step.num_traces == 2
     assert straight.trainer._evaluate_step.num_traces == 2
