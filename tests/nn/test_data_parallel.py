@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
 
 import clnet
 from clnet import nn
+from clnet.compile.passes import KEEPING_BITS
 from clnet.errors import ArgumentError, DeviceError
+from clnet.nn.parallel.data_parallel import _sizes
 
 
 def net() -> nn.Module:
@@ -96,3 +99,80 @@ def test_a_processors_halves_work_side_by_side(device):
         clnet.device(f"{bare}[1:99]")
     with pytest.raises(ArgumentError, match=r"a part of a device is named like"):
         clnet.device(f"{bare}[first]")
+
+
+def test_unequal_devices_get_unequal_parts(device, part_of_device):
+    seen = []
+
+    class Seen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(2, 1)
+
+        def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+            seen.append((x.device, x.shape[0]))
+            return self.inner(x)
+
+    model = nn.DataParallel(Seen(), [device, part_of_device])
+    model.shares = [3, 1]
+    x = clnet.randn(9, 2)
+    bits = [model(x).detach().numpy().tobytes() for _ in range(2)]
+    assert seen == [(device, 7), (part_of_device, 2)] * 2
+    assert bits[0] == bits[1]
+    whole = model.module.inner(x).detach().numpy()
+    np.testing.assert_allclose(model(x).detach().numpy(), whole, rtol=1e-5, atol=1e-6)
+    step = clnet.compile(lambda x: model(x), passes=KEEPING_BITS)
+    assert step(x).detach().numpy().tobytes() == bits[0]
+    del seen[:]
+    model.shares = [1, 1]
+    step(x)
+    assert [rows for _, rows in seen] == [5, 4]  # a step that was compiled is traced anew
+    for wrong in ([1], [1, 0], [1, float("nan")]):
+        model.shares = wrong
+        with pytest.raises(ArgumentError, match="shares are numbers above 0"):
+            model(x)
+
+
+@pytest.mark.parametrize(
+    ("n", "shares", "sizes"),
+    [
+        (9, [3, 1], [7, 2]),
+        (4, [1, 1, 1], [2, 1, 1]),
+        (10, [1000, 1, 1], [8, 1, 1]),
+        (2, [1, 5, 1], [1, 1]),
+        (1, [1, 5], [1]),
+        (0, [1, 5], [0]),
+    ],
+)
+def test_rows_are_shared_out(n, shares, sizes):
+    assert _sizes(n, shares) == sizes
+
+
+def test_shares_are_measured_and_nothing_is_changed(device, part_of_device, monkeypatch):
+    class Sleeping(nn.Module):
+        """Takes three times as long elsewhere."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3)
+
+        def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+            time.sleep(0.03 if x.device is device else 0.09)
+            return self.norm(nn.functional.dropout(x, 0.5))
+
+    model = nn.DataParallel(Sleeping(), [device, part_of_device])
+    before = {name: x.numpy() for name, x in model.state_dict().items()}
+    clnet.manual_seed(4)
+    expected = clnet.rand(2).tolist()
+    clnet.manual_seed(4)
+    shares = model.measure(clnet.randn(4, 3))
+    assert shares == model.shares
+    assert sum(shares) == pytest.approx(1)
+    assert shares[0] > 1.5 * shares[1]
+    assert all((before[name] == x.numpy()).all() for name, x in model.state_dict().items())
+    assert model(clnet.randn(8, 3)).shape == (8, 3)
+    clnet.manual_seed(4)
+    model.measure(clnet.ones(4, 3))
+    assert clnet.rand(2).tolist() == expected
+    alone = nn.DataParallel(nn.Linear(2, 2))
+    assert alone.measure(clnet.ones(1, 2)) == [1.0]

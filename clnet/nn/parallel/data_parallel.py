@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from ... import ops
 from ...autodiff.custom import Function
+from ...autodiff.tape import no_grad
 from ...creation import empty
 from ...errors import ArgumentError, DeviceError
 from ...ops.shape import alias
+from ...random import fork_rng
 from ...tensor import Tensor
 from ...values.containers import again
 from ..module import Module
@@ -27,6 +30,9 @@ class DataParallel(Module):
     a program draws and adds has one order, so the bits are the same at every run. Gradients come
     back to the module's own parameters, added in the devices' order. Buffers change where the
     module is (a batch norm's averages are those of the first part).
+
+    Devices need not be alike: ``model.shares = [3, 1]`` gives the first three of four rows, and
+    :meth:`measure` finds out what they do in a second. The same shares give the same bits.
 
     Processes (:class:`DistributedDataParallel`) copy less and need no second pass over parameters.
 
@@ -54,6 +60,7 @@ class DataParallel(Module):
         self.device_ids = [_opened(name) for name in names] if len(names) > 1 else []
         if len(set(self.device_ids)) < len(self.device_ids):
             raise ArgumentError("DataParallel", "each device is named once", device_ids=names)
+        self.shares: list[float] | None = None
         several = bool(self.device_ids)
         self.output_device = (
             (self.device_ids[0] if output_device is None else _opened(output_device))
@@ -75,10 +82,66 @@ class DataParallel(Module):
                     first=self.device_ids[0].name,
                     remedy="Call .to() of it",
                 )
-        given = scatter((args, kwargs), self.device_ids, self.dim)
+        shares = _checked(self.shares, len(self.device_ids))
+        given = _scattered((args, kwargs), self.device_ids, self.dim, shares)
         replicas = replicate(self.module, self.device_ids[: len(given)])
         results = [r(*a, **k) for r, (a, k) in zip(replicas, given, strict=True)]
         return gather(results, self.output_device, self.dim)
+
+    def measure(self, *args: Any, **kwargs: Any) -> list[float]:
+        """Divide batches by what each device does in a second: ``shares`` are set.
+
+        The module is called on each device alone, without gradients, after a call that builds its
+        kernels; buffers and random numbers are what they were before.
+
+        Args:
+            *args: a batch, about as large as a device's part will be.
+            **kwargs: the same, by name.
+
+        Returns:
+            The shares, of 1 together.
+        """
+        if not self.device_ids:
+            self.shares = None
+            return [1.0]
+        before = [b.detach().clone() for b in self.module.buffers()]
+        rates = [0.0] * len(self.device_ids)
+        try:
+            with no_grad(), fork_rng():
+                for k, place in enumerate(self.device_ids):
+                    first = self.device_ids[0]
+                    module = replicate(self.module, [first, place] if k else [first])[-1]
+                    (a, kw), *_ = _scattered((args, kwargs), [place], self.dim, None)
+                    rates[k] = 1 / min(_seconds(module, a, kw, place) for _ in range(_CALLS))
+        finally:
+            for b, was in zip(self.module.buffers(), before, strict=True):
+                b.detach().copy_(was)
+        self.shares = [rate / sum(rates) for rate in rates]
+        return list(self.shares)
+
+
+_CALLS = 4  # of which the first builds kernels
+
+
+def _seconds(module: Module, args: Any, kwargs: Any, device: Any) -> float:
+    device.synchronize()
+    begin = perf_counter()
+    module(*args, **kwargs)
+    device.synchronize()
+    return perf_counter() - begin
+
+
+def _checked(shares: Sequence[float] | None, count: int) -> list[float] | None:
+    if shares is None:
+        return None
+    if len(shares) != count or not all(0 < s < float("inf") for s in shares):
+        raise ArgumentError(
+            "DataParallel",
+            "shares are numbers above 0, one for each device",
+            shares=list(shares),
+            devices=count,
+        )
+    return list(shares)
 
 
 def _opened(name: Any) -> Any:
@@ -97,11 +160,21 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     Returns:
         As many as there are parts: fewer than devices for a short axis.
     """
+    return _scattered(inputs, target_gpus, dim, None)
+
+
+def _scattered(
+    inputs: Any, target_gpus: Sequence[Any], dim: int, shares: Sequence[float] | None
+) -> list[Any]:
+    """As :func:`scatter`, by the devices' shares if there are some."""
     counts: list[int] = []
 
     def divided(value: Any) -> list[Any]:
         if isinstance(value, Tensor) and value.ndim:
-            parts = ops.chunk(value, len(target_gpus), dim)
+            if shares is None:
+                parts = ops.chunk(value, len(target_gpus), dim)
+            else:
+                parts = ops.split(value, _sizes(value.shape[dim], shares), dim)
             counts.append(len(parts))
             return [p.to(d) for p, d in zip(parts, target_gpus, strict=False)]
         if isinstance(value, Tensor):
@@ -116,6 +189,23 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
 
     found = divided(inputs)
     return found[: min(counts, default=1)]
+
+
+def _sizes(n: int, shares: Sequence[float]) -> list[int]:
+    """So many rows for each, one at least; for fewer rows than devices, one for each of the first.
+
+    Whole rows that are left go to those who miss most, the first of them first.
+    """
+    count = max(min(n, len(shares)), 1)
+    total = sum(shares[:count])
+    wanted = [n * share / total for share in shares[:count]]
+    sizes = [max(int(w), min(n, 1)) for w in wanted]
+    while sum(sizes) != n:
+        missing = n > sum(sizes)
+        order = sorted(range(count), key=lambda k: sizes[k] - wanted[k], reverse=not missing)
+        k = next(k for k in order if missing or sizes[k] > 1)
+        sizes[k] += 1 if missing else -1
+    return sizes
 
 
 def _rows(columns: list[list[Any]], most: int) -> list[tuple[Any, ...]]:
