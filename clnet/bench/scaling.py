@@ -45,7 +45,13 @@ from ..train.step_cost import measured
 from . import torch_networks
 from .workload import WORKLOADS, Workload, check_counts, with_batch
 
-_WORKER = "import sys; from clnet.bench import scaling; scaling.{}(sys.argv[1])"
+_WORKER = """
+import json, os, sys
+job, environment = sys.argv[1:]
+os.environ.update(json.loads(environment))
+from clnet.bench import scaling
+scaling.{}(job)
+"""
 _MARK = "scaling: "
 _HEADS = ("workers", "threads", "best ms", "median ms", "exchange", "foretold", "of ideal")
 _LINK_BYTES = 4 * 2**20
@@ -144,35 +150,28 @@ def _ours(job: Fields) -> Fields | None:
         raise ArgumentError(
             "bench scaling", "several workers need MPI", remedy="pip install 'clnet[mpi]'"
         )
-    command = [sys.executable, "-c", _WORKER.format("worker"), json.dumps(job)]
+    settings = {"CLNET_THREADS": str(job["threads"])}
+    command = _command("worker", job, settings)
     if job["workers"] > 1:
         beside = Path(sys.executable).with_name("mpirun")
         mpirun = str(beside) if beside.exists() else shutil.which("mpirun") or "mpirun"
         command = [mpirun, "-n", str(job["workers"]), *command]
-    environment = {**os.environ, "CLNET_THREADS": str(job["threads"])}
-    return _result([subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)])
+    return _result([subprocess.Popen(command, stdout=subprocess.PIPE, text=True)])
 
 
 def _theirs(job: Fields) -> Fields | None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    environment = {
-        **os.environ,
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(job["workers"]),
-        "OMP_NUM_THREADS": str(job["threads"]),
-    }
-    command = [sys.executable, "-c", _WORKER.format("torch_worker"), json.dumps(job)]
-    return _result(
-        [
-            subprocess.Popen(
-                command, env={**environment, "RANK": str(r)}, stdout=subprocess.PIPE, text=True
-            )
-            for r in range(job["workers"])
-        ]
-    )
+    settings = {"OMP_NUM_THREADS": str(job["threads"])}
+    jobs = [{**job, "rank": rank, "port": port} for rank in range(job["workers"])]
+    commands = [_command("torch_worker", each, settings) for each in jobs]
+    return _result([subprocess.Popen(c, stdout=subprocess.PIPE, text=True) for c in commands])
+
+
+def _command(worker: str, job: Fields, environment: dict[str, str]) -> list[str]:
+    program = _WORKER.format(worker)
+    return [sys.executable, "-c", program, json.dumps(job), json.dumps(environment)]
 
 
 def _result(processes: Sequence[subprocess.Popen[str]]) -> Fields | None:
@@ -326,11 +325,16 @@ def torch_worker(text: str) -> None:
 
     job = json.loads(text)
     workload = with_batch(WORKLOADS[job["net"]], job["batch"])
-    rank = int(os.environ["RANK"])
+    rank = job["rank"]
     cuda = bool(job["devices"]) and torch.cuda.is_available()
     where = f"cuda:{rank}" if cuda else "cpu"
     torch.set_num_threads(job["threads"])
-    torch.distributed.init_process_group("nccl" if cuda else "gloo")
+    torch.distributed.init_process_group(
+        "nccl" if cuda else "gloo",
+        init_method=f"tcp://127.0.0.1:{job['port']}",
+        rank=rank,
+        world_size=job["workers"],
+    )
     torch.manual_seed(0)
     build = workload.twin
     model = build(torch) if build else torch_networks.build(torch, workload.name)
