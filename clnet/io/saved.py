@@ -35,6 +35,8 @@ from ..values.arguments import shown
 from ..values.atomic import replacing
 from ..values.dtypes import DType, from_name
 from ..values.foreign import host_array, is_foreign
+from . import gguf, mxnet_file
+from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
 from .state import load_state, packed
 from .torch_file import read_stream, read_zip
@@ -109,7 +111,9 @@ def load(
     mmap: bool | None = None,
     encoding: str = "utf-8",
 ) -> Any:
-    """Read what :func:`save` or ``torch.save`` wrote, or another safetensors file.
+    """Read what :func:`save` or ``torch.save`` wrote, another safetensors file, or others' weights.
+
+    Those are GGUF, MXNet's ``.params`` and, by its name, Caffe's ``.caffemodel``.
 
     Nothing in a file is ever run: of PyTorch's pickles, tensors and plain containers are read, and
     anything else is refused by name. Modules that :func:`save` wrote are made of classes that the
@@ -125,7 +129,7 @@ def load(
         encoding: taken as PyTorch does.
 
     Returns:
-        What was saved; of a safetensors file of others, its tensors by name.
+        What was saved; of a safetensors file of others, or their weights, the tensors by name.
 
     Raises:
         MissingFileError: if there is none: a CheckpointError, and a FileNotFoundError.
@@ -162,7 +166,9 @@ def _read(path: Path, device: Device, *, modules: bool) -> Any:
     if head[257:262] == b"ustar":
         remedy = "Load it with PyTorch and save it again"
         raise CheckpointError(str(path), "a file of PyTorch before 0.2", remedy=remedy)
-    arrays, metadata = load_state(path)
+    arrays, metadata = _weights(path, head), {}
+    if arrays is None:
+        arrays, metadata = load_state(path)
     if _TREE not in metadata:
         return OrderedDict((k, Tensor(Array.from_numpy(a, device))) for k, a in arrays.items())
     try:
@@ -175,6 +181,15 @@ def _read(path: Path, device: Device, *, modules: bool) -> Any:
         raise CheckpointError(
             str(path), "the file's tree is damaged", error=shortened(error)
         ) from error
+
+
+def _weights(path: Path, head: bytes) -> dict[str, np.ndarray] | None:
+    """Arrays of a file of llama.cpp's, MXNet's or Caffe's; None of another."""
+    if head[:4] == gguf.MAGIC:
+        return gguf.load_gguf(path).arrays
+    if head[:16] == mxnet_file.HEAD:
+        return mxnet_file.load_mxnet(path)
+    return load_caffe(path) if path.suffix == ".caffemodel" else None
 
 
 class _Writer:

@@ -26,9 +26,18 @@ from clnet.data import CIFAR10, MNIST, ImageFolder, load_text
 from clnet.data.idx import read_idx
 from clnet.device.traits import DeviceKind, DeviceTraits
 from clnet.device.tunings import Database, Entry, Subject, load
-from clnet.io import load_checkpoint, load_state, save_checkpoint, save_state
+from clnet.io import (
+    load_caffe,
+    load_checkpoint,
+    load_gguf,
+    load_mxnet,
+    load_state,
+    save_checkpoint,
+    save_state,
+)
 from clnet.values.cache import Cache, Shelf
 
+from ..io.foreign_files import caffemodel, gguf, mxnet_params
 from .models import make_onnx, read_onnx
 
 TRAITS = DeviceTraits(
@@ -115,6 +124,19 @@ def _make_torch(name: str) -> Callable[[Path, random.Random], None]:
         (folder / "a").write_bytes(content)
 
     return make
+
+
+def _make_gguf(folder: Path, rng: random.Random) -> None:
+    (folder / "a").write_bytes(gguf(np.random.default_rng(rng.randrange(2**32))))
+
+
+def _make_mxnet(folder: Path, rng: random.Random) -> None:
+    (folder / "a").write_bytes(mxnet_params(_arrays(rng)))
+
+
+def _make_caffe(folder: Path, rng: random.Random) -> None:
+    weight = _arrays(rng)["layer.0.weight"]
+    (folder / "a").write_bytes(caffemodel({"conv1": ("Convolution", [weight, weight[0]])}))
 
 
 def _read_saved(folder: Path) -> Any:
@@ -298,6 +320,9 @@ KINDS = (
     Kind("saved", _make_saved, _read_saved),
     Kind("torch zip", _make_torch("zip.pt"), _read_saved),
     Kind("torch stream", _make_torch("stream.pt"), _read_saved, strict=False),
+    Kind("gguf", _make_gguf, lambda f: tuple(load_gguf(f / "a")), strict=False),
+    Kind("mxnet", _make_mxnet, lambda f: load_mxnet(f / "a"), strict=False),
+    Kind("caffe", _make_caffe, lambda f: load_caffe(f / "a"), strict=False),
     Kind("kept", _make_kept, _read_kept),
     Kind("tunings", _make_tunings, _read_tunings, strict=False),
     Kind("idx", _make_idx, _read_idx, strict=False),
