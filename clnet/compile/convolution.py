@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ..device import Target
-from ..kernels.conv import ConvGeometry, winograd_obstacle
+from ..kernels.conv import ConvGeometry, computes_on_units, winograd_obstacle
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.matmul import rounds_to_tf32
 from ..ops.rewritten.blocked import (
     BlockedConvWeightGrad,
     BlockedForm,
@@ -70,12 +72,25 @@ def convolution_of(step: Step) -> Convolution | None:
         return None
     if step.inputs[0].dtype is not float32:
         return None
-    settings, (first, second, *_) = function.settings, (x.shape for x in step.inputs)
+    geometry, direction = _sizes(step)
+    return Convolution(geometry, direction, function.settings.winograd)
+
+
+def on_units(target: Target, step: Step) -> bool:
+    """Whether a step is a convolution, or a gradient of one, that matrix units compute."""
+    if not isinstance(step.function, Conv2d | ConvInputGrad | ConvWeightGrad):
+        return False
+    geometry, direction = _sizes(step)
+    dtype = step.inputs[0].dtype
+    return computes_on_units(target, geometry, direction, dtype, tf32=rounds_to_tf32())
+
+
+def _sizes(step: Step) -> tuple[ConvGeometry, Direction]:
+    """Of a convolution, or of a gradient of one."""
+    function: Any = step.function
+    settings, (first, second) = function.settings, (x.shape for x in step.inputs[:2])
     if isinstance(function, Conv2d):
-        geometry, direction = settings.geometry(first, second), Direction.FORWARD
-    elif isinstance(function, ConvInputGrad):
-        geometry, direction = settings.geometry(function.x_shape, second), Direction.INPUT_GRAD
-    else:
-        geometry = settings.geometry(second, function.weight_shape)
-        direction = Direction.WEIGHT_GRAD
-    return Convolution(geometry, direction, settings.winograd)
+        return settings.geometry(first, second), Direction.FORWARD
+    if isinstance(function, ConvInputGrad):
+        return settings.geometry(function.x_shape, second), Direction.INPUT_GRAD
+    return settings.geometry(second, function.weight_shape), Direction.WEIGHT_GRAD

@@ -16,6 +16,7 @@ from ..ops.machinery.fused import Fused
 from ..ops.machinery.pointwise import Pointwise
 from ..ops.matmul import Linear
 from ..ops.rewritten.blocked import BlockedConv2d
+from ..ops.rewritten.last import LastConv2d
 from .fusion_obstacle import FusionObstacle, UnfusedPair
 from .pointwise_step import same_view
 from .trace import Trace
@@ -117,6 +118,6 @@ def _activates(step: Step | Action | None) -> bool:
     """Whether a step may apply a ReLU, and does not yet."""
     return (
         isinstance(step, Step)
-        and isinstance(step.function, Linear | Conv2d | BlockedConv2d)
+        and isinstance(step.function, Linear | Conv2d | BlockedConv2d | LastConv2d)
         and step.function.activation is None
     )

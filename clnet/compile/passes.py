@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .activations import activations
 from .as_values import as_values
+from .channels_last import channels_last
 from .epilogue import epilogue
 from .fold_batch_norm import fold
 from .fuse import fuse
@@ -14,6 +15,7 @@ from .fuse_into_products import fuse_into_products
 from .join_products import join_products
 from .layout import layout
 from .merge_updates import merge_updates
+from .narrow_sums import narrow_sums
 from .prologue import prologue
 from .rematerialize import recompute
 from .simplify import simplify, with_constants
@@ -27,6 +29,8 @@ PASSES: tuple[Pass, ...] = (
     simplify,
     fold,
     layout,
+    channels_last,
+    narrow_sums,
     split,
     epilogue,
     fuse,
@@ -39,11 +43,12 @@ PASSES: tuple[Pass, ...] = (
 )
 """From what was recorded to what is planned: the one list, in order."""
 
-MAY_ROUND: tuple[Pass, ...] = (fold, layout, join_products, prologue)
+MAY_ROUND: tuple[Pass, ...] = (fold, layout, channels_last, join_products, prologue)
 """Those after which results may differ in their last bits from what eager execution gives.
 
 ``fold`` multiplies filters instead of results, ``layout`` brings other algorithms for convolutions
 (Winograd's, blocks of channels) with other orders of their sums and those of batch norms,
+``channels_last`` other orders of batch norms' and other sums on GPUs with matrix units,
 ``join_products`` other tiles of products, and ``prologue`` other orders for sums that compute what
 they read. All others keep every bit.
 """

@@ -11,6 +11,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels import pool as kernels
+from ..kernels.grid import in_groups
 from ..kernels.pool import Window, avg_pool_gradient
 from ..values import mode
 from ..values.dtypes import int32, int64
@@ -60,6 +61,10 @@ class MaxPool(Function):
         index = None if self.index_dtype is None else outputs[1]
         return kernels.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
 
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where an item finds one maximum, alone."""
+        return in_groups(target.traits)
+
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each gradient goes to the position of its maximum."""
         function = MaxPoolBackward(self.window, saved.input_specs[0][0])
@@ -81,6 +86,10 @@ class MaxPoolBackward(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         return kernels.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where an item adds up the gradient of one element, alone."""
+        return in_groups(target.traits)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""

@@ -19,6 +19,8 @@ from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
+from .norm_columns import columns as side_by_side
+from .norm_columns import columns_fit
 from .norm_in_registers import part_fits, runs
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
@@ -287,6 +289,8 @@ def _parts(
     }
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
         return runs(target.traits, args)
+    if in_groups(target.traits) and columns and columns_fit(inputs, channels.count):
+        return side_by_side(target.traits, args)
     params: dict[str, Any] = {"columns": columns, "grad": len(inputs) > 1}
     params |= {"ctype": x.dtype.stored, "acc": acc.ctype}
     if in_groups(target.traits):

@@ -15,6 +15,8 @@ from .blocked_means import blocked_avg_pool as blocked_avg_pool
 from .blocked_means import blocked_avg_pool_gradient as blocked_avg_pool_gradient
 from .blocked_pool import blocked_max_pool as blocked_max_pool
 from .blocked_pool import blocked_max_pool_gradient as blocked_max_pool_gradient
+from .last_max_pool import last_max_pool as last_max_pool
+from .last_max_pool import last_max_pool_gradient as last_max_pool_gradient
 from .max_pool import max_pool as max_pool
 from .max_pool import max_pool_gradient as max_pool_gradient
 from .window import Window as Window

@@ -1,7 +1,8 @@
 ## kernel max_pool: maxima over windows of planes with their positions, and the gradient
 ##
-## param  ctype: str                 type of the elements
-## param  real: str                  type they are summed in
+## param  ctype: str                 type of the elements; of max_pool and max_pool_gradient also
+##                                   half or "bfloat16"
+## param  real: str                  type they are compared and summed in
 ## param  index_type: str            int or long, positions within a plane
 ## param  with_index: bool           positions of the maxima are stored too
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
@@ -42,9 +43,10 @@
 ##          order by both kernels: the same bits
 <%namespace name="plane" file="/lib/plane.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="max_pool(
-    ctype, index_type, with_index, by_rows, unchecked, kh, kw, sh, sw, ph, pw, dh, dw)">
+    ctype, real, index_type, with_index, by_rows, unchecked, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool(...)
 {
     x += x_offset;
@@ -54,22 +56,23 @@ __kernel void max_pool(...)
 % endif
     ${plane.windows(
         by_rows, unchecked,
-        capture(window_inside, ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
-        capture(window_checked, ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
+        capture(window_inside, ctype, real, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
+        capture(window_checked, ctype, real, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
         kh, kw, sh, sw, ph, pw, dh, dw)}
 }
 </%def>
-<%def name="window_inside(ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
+<%def name="window_inside(ctype, real, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
         ${corner(ctype, sh, sw, ph, pw)}
         const int corner = top * width + left;
-        ${ctype} best = source[corner];
+        ${stored.load(ctype, real, "first", "source", "corner")}
+        ${real} best = first;
         int where = corner;
 % for i in range(kh):
 % for j in range(kw):
 % if i or j:
         {
             const int at = corner + ${i * dh} * width + ${j * dw};
-            const ${ctype} value = source[at];
+            ${stored.load(ctype, real, "value", "source", "at")}
             const int better = value > best || value != value;
             best = better ? value : best;
             where = better ? at : where;
@@ -77,11 +80,11 @@ __kernel void max_pool(...)
 % endif
 % endfor
 % endfor
-        ${keep(with_index)}
+        ${keep(ctype, with_index)}
 </%def>
-<%def name="window_checked(ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
+<%def name="window_checked(ctype, real, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
         ${corner(ctype, sh, sw, ph, pw)}
-        ${ctype} best = -INFINITY;
+        ${real} best = -INFINITY;
         int where = -1;
         for (int i = 0; i < ${kh}; ++i) {
             const int at_y = top + i * ${dh};
@@ -89,7 +92,8 @@ __kernel void max_pool(...)
                 for (int j = 0; j < ${kw}; ++j) {
                     const int at_x = left + j * ${dw};
                     if (at_x >= 0 && at_x < width) {
-                        const ${ctype} value = source[at_y * width + at_x];
+                        ${stored.load(
+                            ctype, real, "value", "source", "at_y * width + at_x")}
                         if (value > best || value != value || where < 0) {
                             best = value;
                             where = at_y * width + at_x;
@@ -97,15 +101,15 @@ __kernel void max_pool(...)
                     }
                 }
         }
-        ${keep(with_index)}
+        ${keep(ctype, with_index)}
 </%def>
 <%def name="corner(ctype, sh, sw, ph, pw)">
         const int top = row % out_h * ${sh} - ${ph};
         const int left = column * ${sw} - ${pw};
-        __global const ${ctype} *source = x + row / out_h * (height * width);
+        __global const ${"ushort" if ctype == "bfloat16" else ctype} *source = x + row / out_h * (height * width);
 </%def>
-<%def name="keep(with_index)">
-        y[row * out_w + column] = best;
+<%def name="keep(ctype, with_index)">
+        ${stored.store(ctype, "y", "row * out_w + column", "best")}
 % if with_index:
         index[row * out_w + column] = where;
 % endif
@@ -127,12 +131,14 @@ __kernel void max_pool_gradient(...)
                     const int ox = first_x + j;
                     if (ox >= 0 && ox < out_w) {
                         const int from = base + oy * out_w + ox;
-                        if (index[index_offset + from] == at_y * width + column)
-                            sum += gy[gy_offset + from];
+                        if (index[index_offset + from] == at_y * width + column) {
+                            ${stored.load(ctype, real, "g", "gy", "gy_offset + from")}
+                            sum += g;
+                        }
                     }
                 }
         }
-        gx[gx_offset + row * width + column] = sum;
+        ${stored.store(ctype, "gx", "gx_offset + row * width + column", "sum")}
     }
 }
 </%def>

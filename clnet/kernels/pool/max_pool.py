@@ -45,8 +45,9 @@ def max_pool(
     if lanes and index_type == "int":
         return [max_pool_vectors(target, y, x, index, window, lanes)]
     how = (index is not None, by_rows(target), unchecked(target, window, y, x))
-    names = "ctype index_type with_index by_rows unchecked"
-    params = joined(by_name(names, y.dtype.ctype, index_type, *how), window.params())
+    names = "ctype real index_type with_index by_rows unchecked"
+    types = (y.dtype.stored, real_type(y), index_type)
+    params = joined(by_name(names, *types, *how), window.params())
     return [
         _MAX_POOL.launch(
             params,
@@ -76,6 +77,7 @@ def max_pool_gradient(
         shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
         params = {**types, **_past_caches(target, gx, gx.size // planes)}
         return [_GRADIENT_PLANES.launch(params, args, **shape, **cost)]
+    types = {**types, "ctype": gx.dtype.stored}
     params = joined(types, by_name("real", real_type(gx)), window.params())
     args = joined(plane_sizes(gx, gy, gx), arrays)
     return [_GRADIENT.launch(params, args, **items(target, gx.size), **cost)]

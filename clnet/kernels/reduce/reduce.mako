@@ -6,7 +6,7 @@
 ##          reduces.
 ## param    kind: sum|prod|max|min
 ## param    load: plain|square|nonzero   what is reduced: x, x * x, or x != 0
-## param    ctype: str                   element type of x
+## param    ctype: str                   element type of x, of C or "bfloat16"
 ## param    out_ctype: str               element type of out
 ## param    acc: str                     type partial results have in registers
 ## param    lanes: int                   lanes of a vector of acc
@@ -68,8 +68,22 @@
     whole = acc == "int" and ctype in ("float", "int", "uint")  # what comparing gives
     convert = (lambda mask: f"({mask})") if whole or not n else f"convert_{acc}{n}({{}})".format
 %>
-inline ${acc}${n} load${width}(__global const ${ctype} *p)
+inline ${acc}${n} load${width}(__global const ${stored(ctype)} *p)
 {
+% if ctype in ("half", "bfloat16"):
+% if ctype == "half":
+    const float${n} v = vload_half${n}(0, p);
+% elif width > 1:
+    const float${n} v = as_float${n}(convert_uint${n}(vload${n}(0, p)) << 16);
+% else:
+    const float v = as_float((uint)*p << 16);
+% endif
+% if load == "nonzero":
+    return ${convert(f"v != (float{n})0")} & 1;
+% else:
+    return ${"v * v" if load == "square" else "v"};
+% endif
+% else:
     typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
 % if load == "nonzero":
     return ${convert(f"{value} != ({ctype}{n})0")} & 1;
@@ -77,8 +91,12 @@ inline ${acc}${n} load${width}(__global const ${ctype} *p)
     const ${acc}${n} v = ${value if ctype == acc else f"convert_{acc}{n}({value})"};
     return ${"v * v" if load == "square" else "v"};
 % endif
+% endif
 }
 % endfor
+</%def>
+<%def name="stored(ctype)" filter="trim">
+${"ushort" if ctype == "bfloat16" else ctype}
 </%def>
 <%def name="decode(index, type, axis, rank, steps)">
     {
@@ -124,7 +142,7 @@ __kernel void reduce_rows(...) {
 % if reduced_rank > 1:
             ${decode("row", flat, "reduced", reduced_rank - 1, {"offset": "x"})}
 % endif
-            __global const ${ctype} *p = x + offset;
+            __global const ${stored(ctype)} *p = x + offset;
             ${acc} one = identity;
 % if dense and lanes > 1:
             int i = 0;
@@ -208,7 +226,7 @@ __kernel void reduce_columns(...) {
 % for r in range(rows):
         long offset${r} = x_start;
         ${decode(f"row + {r}", "int", "reduced", reduced_rank, {f"offset{r}": "x"})}
-        __global const ${ctype} *p${r} = x + offset${r};
+        __global const ${stored(ctype)} *p${r} = x + offset${r};
 % endfor
 <%
     def joined(width, at):

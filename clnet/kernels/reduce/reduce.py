@@ -238,7 +238,7 @@ def _launch(
 def _params(problem: _Problem) -> Named:
     """The parameters that all kernels have."""
     ranks = (len(problem.kept), len(problem.reduced))
-    types = (problem.x.dtype.ctype, problem.out.dtype.ctype, problem.acc.ctype)
+    types = (problem.x.dtype.stored, problem.out.dtype.ctype, problem.acc.ctype)
     names = "kind load mean ctype out_ctype acc kept_rank reduced_rank"
     return by_name(names, problem.join, problem.load, problem.mean, *types, *ranks)
 
