@@ -19,8 +19,7 @@ from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
-from .norm_columns import columns as side_by_side
-from .norm_columns import columns_fit
+from .norm_columns import columns_fit, moments, slopes
 from .norm_in_registers import part_fits, runs
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
@@ -176,12 +175,35 @@ def batch_norm_grad(
     channels = Channels.of(x)
     if channels.count == 0:
         return []
+    launches = _slopes(target, channels, (gweight, gbias), gy, x, mean, invstd)
+    if gx is None:
+        return launches
+    per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
+    inputs = [gy, x, *(spread(a, x) for a in per_channel)]
+    share, acc = 1 / max(channels.total, 1), from_name(x.dtype.compute)
+    expr = slope(weighted=weight is not None)
+    return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
+
+
+def _slopes(
+    target: Target,
+    channels: Channels,
+    written: tuple[Array, Array],
+    gy: Array,
+    x: Array,
+    mean: Array,
+    invstd: Array,
+) -> list[Launch]:
+    """The gradients of weight and bias, ``written``."""
+    gweight, gbias = written
+    if channels.inner == 1 and columns_fit(target, (rows := _rows(x), _rows(gy))):
+        return slopes(target, gweight, gbias, _rows(gy), rows, mean, invstd)
     acc = from_name(x.dtype.compute)
     memory = Scratch(x.device)
     parts = channels.parts()
     partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
-    launches = [
+    return [
         _parts(target, channels, partial, (x, gy, mean), acc),
         SLOPES.launch(
             {"acc": acc.ctype},
@@ -195,13 +217,6 @@ def batch_norm_grad(
             bytes=2 * partial[0].nbytes + 3 * invstd.nbytes,
         ),
     ]
-    if gx is None:
-        return launches
-    per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
-    inputs = [gy, x, *(spread(a, x) for a in per_channel)]
-    share = 1 / max(channels.total, 1)
-    expr = slope(weighted=weight is not None)
-    return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
 
 
 def _statistics(
@@ -212,6 +227,8 @@ def _statistics(
     eps: float,
 ) -> list[Launch]:
     """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
+    if channels.inner == 1 and columns_fit(target, (_rows(x),)):
+        return moments(target, statistics, _rows(x), eps=eps)
     acc = from_name(x.dtype.compute)
     memory = Scratch(x.device)
     parts = channels.parts()
@@ -234,6 +251,11 @@ def _statistics(
             bytes=2 * means.nbytes + 3 * mean.nbytes,
         ),
     ]
+
+
+def _rows(x: Array) -> Array:
+    """An array of single values for each channel, as rows of channels."""
+    return x.view(x.shape[:2], x.strides[:2])
 
 
 def spread(channels: Array, x: Array) -> Array:
@@ -289,8 +311,6 @@ def _parts(
     }
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
         return runs(target.traits, args)
-    if in_groups(target.traits) and columns and columns_fit(inputs, channels.count):
-        return side_by_side(target.traits, args)
     params: dict[str, Any] = {"columns": columns, "grad": len(inputs) > 1}
     params |= {"ctype": x.dtype.stored, "acc": acc.ctype}
     if in_groups(target.traits):

@@ -5,10 +5,12 @@
 ##
 ## math     as in norm.mako
 ## layout   x and gy dense (total, channels); four divides channels and the arrays' offsets
+## def      norm_columns
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    ctype: str                   element type in memory: float, half or "bfloat16"
+## param    ctype: 'float'|'half'|'bfloat16'  element type in memory
 ## param    group: int                   work-items of a group, a power of two
 ## param    across: int                  of these, how many lie along the channels, a power of two
+## param    vector: str                  type of what is joined
 ## arg      channels, total: int               of rows
 ## arg      part_size, parts: int              rows of a part
 ## arg      first: out float[channels, parts]  mean, or sum gy
@@ -18,7 +20,25 @@
 ## arg      gy: in ctype
 ## arg      mean: in float[channels]
 ## % endif
-## launch   global (channels / 4 / across rounded up * parts * group,), local (group,)
+## def      norm_columns_join
+## param    share: int                   items that join the parts of a channel, a power of two
+## arg      channels, total, part_size, parts: int
+## % if grad:
+## arg      gweight: out float[channels]
+## arg      gbias: out float[channels]
+## % else:
+## arg      eps: float
+## arg      mean: out float[channels]
+## arg      invstd: out float[channels]        1 / sqrt(variance + eps)
+## arg      var: out float[channels]           the unbiased variance
+## % endif
+## arg      first: in float[channels, parts]
+## arg      second: in float[channels, parts]
+## % if grad:
+## arg      invstd: in float[channels]
+## % endif
+## launch   norm_columns: global (channels / 4 / across rounded up * parts * group,), local (group,);
+##          norm_columns_join: global (channels / (group / share) rounded up * group,), local (group,)
 ## numerics eight rows by two passes, then joined by Chan's formula, in order and then in a tree
 <%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="norm_columns(grad, ctype, group, across)">
@@ -88,17 +108,7 @@ __kernel void norm_columns(...) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane < ${half}) {
         const int next = self + ${half * across};
-% if grad:
-        ones[self] += ones[next];
-        others[self] += others[next];
-% else:
-        const int before = counts[self], more = counts[next];
-        const float share = (float)more / max(before + more, 1);
-        const float4 step = ones[next] - ones[self];
-        ones[self] += step * share;
-        others[self] += others[next] + step * step * (before * share);
-        counts[self] = before + more;
-% endif
+        ${joined("float4", grad)}
     }
 % endfor
     if (lane == 0 && inside) {
@@ -111,4 +121,69 @@ __kernel void norm_columns(...) {
 % endfor
     }
 }
+</%def>
+<%def name="norm_columns_join(grad, group, share)">
+__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel void norm_columns_join(...) {
+    __local float ones[${group}], others[${group}];
+% if not grad:
+    __local int counts[${group}];
+    int count = 0;
+% endif
+    const int self = get_local_id(0), lane = self % ${share};
+    const int channel = get_group_id(0) * ${group // share} + self / ${share};
+    const int inside = channel < channels;
+    float one = 0, other = 0;
+    for (int part = lane; inside && part < parts; part += ${share}) {
+        const float a = first[first_offset + channel * parts + part];
+        const float b = second[second_offset + channel * parts + part];
+% if grad:
+        one += a;
+        other += b;
+% else:
+        const int here = min(part_size, total - part * part_size);
+        const float weight = (float)here / (count + here), step = a - one;
+        one += step * weight;
+        other += b + step * step * (count * weight);
+        count += here;
+% endif
+    }
+    ones[self] = one;
+    others[self] = other;
+% if not grad:
+    counts[self] = count;
+% endif
+% for half in [share >> i for i in range(1, share.bit_length())]:
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < ${half}) {
+        const int next = self + ${half};
+        ${joined("float", grad)}
+    }
+% endfor
+    if (lane == 0 && inside) {
+% if grad:
+        gbias[gbias_offset + channel] = ones[self];
+        gweight[gweight_offset + channel] = others[self] * invstd[invstd_offset + channel];
+% else:
+        mean[mean_offset + channel] = ones[self];
+        invstd[invstd_offset + channel] = 1 / sqrt(others[self] / total + eps);
+        var[var_offset + channel] = others[self] / (total - 1);
+% endif
+    }
+}
+</%def>
+##
+## What `next` holds, joined with what is here.
+<%def name="joined(vector, grad)">
+% if grad:
+        ones[self] += ones[next];
+        others[self] += others[next];
+% else:
+        const int before = counts[self], more = counts[next];
+        const float share = (float)more / max(before + more, 1);
+        const ${vector} step = ones[next] - ones[self];
+        ones[self] += step * share;
+        others[self] += others[next] + step * step * (before * share);
+        counts[self] = before + more;
+% endif
 </%def>

@@ -2,7 +2,7 @@
 ##
 ## layout x (n, height, width, channels), y, gy and index (n, out_h, out_w, channels), gx as x; four
 ##        divides channels and the arrays' offsets
-## param  ctype: str                 element type: float, half or "bfloat16"
+## param  ctype: 'float'|'half'|'bfloat16'  element type
 ## param  with_index: bool           positions of the maxima are stored too
 ## param  kh, kw, sh, sw, ph, pw, dh, dw: int  as in max_pool.mako
 ## def    last_max_pool
