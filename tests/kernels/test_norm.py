@@ -13,8 +13,8 @@ from clnet.ops.norm import BatchNorm, BatchNormBackward
 from clnet.values.dtypes import bfloat16, float16
 from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
 
-SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (41, 12), (1, 2, 1, 9), (2, 2, 70, 71)]
-LARGE = [(700, 3, 5, 5), (3000, 17), (3000, 20), (1, 2, 20_000)]
+SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (1, 2, 1, 9), (2, 2, 70, 71)]
+LARGE = [(700, 3, 5, 5), (3000, 17), (3000, 20), (41, 12), (1, 2, 20_000)]
 EPS = 1e-5
 
 
