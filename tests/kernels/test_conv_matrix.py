@@ -104,6 +104,21 @@ def test_emulated_units_convolve(unit, dtype, g, last, target):
     near(gw, grads[1])
 
 
+def test_filters_gradients_of_more_images_than_are_turned_at_once(target):
+    """Scratch memory for four of five images: two launches, whose slices are added together."""
+    g = ConvGeometry(5, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
+    target = Target(target.traits, 50_000)
+    x, gy = drawn((5, 16, 9, 7), clnet.float16), drawn((5, 24, 9, 7), clnet.float16, seed=3)
+    gw = clnet.full((24, 16, 3, 3), np.nan, dtype=clnet.float16)
+    assert fits(target, g, Direction.WEIGHT_GRAD, 2)
+    assert not fits(Target(target.traits, 20_000), g, Direction.WEIGHT_GRAD, 2)
+    launches = conv_weight_grad(target, gw.array, gy.array, x.array, g)
+    names = [launch.kernel.name for launch in launches]
+    assert names.count("conv_matrix_weight") == 2
+    clnet.device().queue.run(launches, (gw.array,))
+    near(gw, gradients_of(values(x), values(gw) * 0, values(gy), g)[1])
+
+
 def gradients_of(x, weight, gy, g):
     """The forward's adjoints: of x and of the filters, tap by tap."""
     gx = np.zeros((g.n, g.ic, g.h + 2 * g.kh * g.dh + g.sh, g.w + 2 * g.kw * g.dw + g.sw))

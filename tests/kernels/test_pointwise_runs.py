@@ -54,6 +54,21 @@ def test_runs_give_the_bits_of_any_strides(shape):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("rows", [9, 12])
+def test_items_take_several_rows_of_channels(rows, monkeypatch):
+    """Values for each channel are read once for them; in place, too, at the end of the rows."""
+    monkeypatch.setattr(pointwise_runs, "_MANY_ELEMENTS", 0)
+    opened, rng, shape = device(), np.random.default_rng(0), (rows, 24)
+    x, y = (on_device(rng.standard_normal(shape).astype(np.float32)) for _ in range(2))
+    scale = on_device(rng.standard_normal(24).astype(np.float32)).view((1, 24), (0, 1))
+    plain, _ = results(cpu_shaped(opened), shape, [x, scale, y])
+    outputs = [poisoned(shape), y]
+    fast, kernels = results(gpu_shaped(opened), shape, [x, scale, y], outputs)
+    assert kernels == ["pointwise_runs"]
+    for ours, theirs in zip(fast, plain, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
 def test_runs_of_16_bits_give_the_bits_of_any_strides(dtype):
     """Rounding, infinities and NaN included, beside operands of float32."""

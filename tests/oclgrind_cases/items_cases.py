@@ -129,6 +129,11 @@ def check_expressions(target: Target) -> None:
         y, inputs = output(a.shape, np.float16), [half, row.view((1, 5, 1), (0, 1, 1))]
         run(pointwise(target, [y], inputs, (Input(0) * Input(1),), compute=float32))
     near(y, a * b[:, None].astype(np.float64), terms=64)
+    rows, columns = harness.normal(5, 8), harness.normal(8)
+    y, inputs = output(rows.shape), [given(rows), given(columns).view((1, 8), (0, 1))]
+    with harness.constants(runs_module, ELEMENTS_PER_UNIT=0, _MANY_ELEMENTS=0):
+        run(pointwise(target, [y], inputs, (Input(0) * Input(1),), compute=float32))
+    near(y, rows * columns.astype(np.float64))
     ints = np.arange(-20, 21, dtype=np.int32)
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))

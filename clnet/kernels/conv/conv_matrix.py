@@ -20,7 +20,7 @@ from ..kernel import Constraint, Kernel, by_name, joined
 from ..moving import copy, fill
 from .conv_geometry import ConvGeometry, Direction
 
-_RUN_BYTES = 16
+RUN_BYTES = 16
 _POSITION_BYTES = 16
 # Indices of elements, and a mark beyond every row, are ints of 32 bits.
 _MOST_ELEMENTS = 2**31 - 1
@@ -77,20 +77,36 @@ def fits(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int)
     unit = matrix_units(target.traits.matrix_units).get(ctype)
     if unit is None or g.flops == 0 or not _tiles(target, unit, ctype):
         return False
-    run = _RUN_BYTES // item_bytes
+    run = RUN_BYTES // item_bytes
     if g.groups > 1 and min(g.icg, g.ocg) < run:  # tiles would be mostly empty
         return False
     ic, oc = (g.groups * round_up(c, run) for c in (g.icg, g.ocg))
     x, y, weight = g.n * g.h * g.w * ic, g.n * g.oh * g.ow * oc, g.taps * ic * oc // g.groups
+    turned = (x + y) * item_bytes
+    if direction is Direction.WEIGHT_GRAD and turned > target.workspace_limit // 2:
+        images = images_at_once(target, turned // g.n, g.n)
+        turned = images * (turned // g.n) + 4 * weight * (ceil_div(g.n, max(images, 1)) - 1)
+        turned += target.workspace_limit * (images == 0)
     room = {
         Direction.FORWARD: (x + weight) * item_bytes,
         Direction.INPUT_GRAD: (y + weight) * item_bytes,
-        Direction.WEIGHT_GRAD: (x + y) * item_bytes + 4 * weight,
+        Direction.WEIGHT_GRAD: turned + 4 * weight,
     }[direction]
     size = max(x, y, weight) + (g.h + g.dh * g.kh) * g.w * ic
     extent = max(g.h, g.w, g.oh, g.ow) * max(g.sh, g.sw) + g.kh * g.dh + g.kw * g.dw
     room += 3 * Scratch.ALIGNMENT
     return room <= target.workspace_limit and size <= _MOST_ELEMENTS and extent <= _MOST_PIXELS
+
+
+def images_at_once(target: Target, image_bytes: int, images: int) -> int:
+    """How many images are turned over at once for a filters' gradient.
+
+    Args:
+        target: whose scratch memory holds them; they take half of it at most, if not all.
+        image_bytes: of one, and of its gradient; 0 where they lie well.
+        images: all.
+    """
+    return images if image_bytes == 0 else min(images, target.workspace_limit // 2 // image_bytes)
 
 
 def forward(
@@ -129,23 +145,28 @@ def input_grad(
 def is_last(x: Array, groups: int = 1) -> bool:
     """Whether images' channels are dense, of whole aligned runs for each group, in dense pixels."""
     c, h, w = x.shape[1:]
-    run = _RUN_BYTES // x.dtype.itemsize
+    run = RUN_BYTES // x.dtype.itemsize
     order = (h * w * c, 1, w * c, c)
     dense = all(s == o or size == 1 for s, o, size in zip(x.strides, order, x.shape, strict=True))
     return dense and x.offset % run == 0 and c // groups % run == 0
 
 
 def channels_last(
-    target: Target, memory: Scratch, x: Array, groups: int
+    target: Target, memory: Scratch, x: Array, groups: int, place: Array | None = None
 ) -> tuple[list[Launch], Array]:
-    """Launches, and ``(n, h, w, channels)``, channels of each group in whole runs."""
+    """Launches, and ``(n, h, w, channels)``, channels of each group in whole runs.
+
+    What has to be copied goes to ``place``, or to memory that is reserved for it.
+    """
     n, c, h, w = x.shape
-    run, cg = _RUN_BYTES // x.dtype.itemsize, c // groups
+    run, cg = RUN_BYTES // x.dtype.itemsize, c // groups
     padded = groups * round_up(cg, run)
     shape = (n, h, w, padded)
     if is_last(x, groups):
         return [], x.view(shape, contiguous_strides(shape))
-    made = Array.scratch(memory, shape, x.dtype)
+    made = Array.scratch(memory, shape, x.dtype) if place is None else place
+    if place is not None:  # of more images
+        made = place.view(shape, contiguous_strides(shape))
     image, down, right, _ = made.strides
     inside = made.view((n, groups, cg, h, w), (image, padded // groups, 1, down, right))
     of_n, of_c, of_h, of_w = x.strides
@@ -165,7 +186,7 @@ def _filters(
     """Launches, and ``(groups * rows, taps, channels)``, dense, zeros beyond the filters."""
     shape = (g.groups, g.ocg, g.icg, g.kh, g.kw)
     rows, given = (shape[axis] for axis in axes)
-    run = _RUN_BYTES // weight.dtype.itemsize
+    run = RUN_BYTES // weight.dtype.itemsize
     channels = round_up(given, run)
     if axes == _FORWARD and g.taps == 1 and channels == given and weight.offset % run == 0:
         packed = (g.groups * rows, 1, given)
@@ -209,7 +230,7 @@ def _multiply(
 ) -> Launch:
     """The launch of one grid of results, ``out`` shaped ``(n, channels, height, width)``."""
     down, right = phases
-    ctype, run = out.dtype.stored, _RUN_BYTES // out.dtype.itemsize
+    ctype, run = out.dtype.stored, RUN_BYTES // out.dtype.itemsize
     unit = matrix_units(target.traits.matrix_units)[ctype]
     m, n = g.n * down.grid * right.grid, out.shape[1] // g.groups
     image, of_n, of_y, of_x = out.strides

@@ -37,8 +37,9 @@
 ## % if grad:
 ## arg      invstd: in float[channels]
 ## % endif
-## launch   norm_columns: global (channels / 4 / across rounded up * parts * group,), local (group,);
-##          norm_columns_join: global (channels / (group / share) rounded up * group,), local (group,)
+## launch   local (group,); norm_columns: global (channels / 4 / across, rounded up, * parts *
+##          group,);
+##          norm_columns_join: global (channels / (group / share) rounded up * group,)
 ## numerics eight rows by two passes, then joined by Chan's formula, in order and then in a tree
 <%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="norm_columns(grad, ctype, group, across)">

@@ -12,6 +12,10 @@
 ##                                    axis
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the inner one
+## param    rows: int                 positions along a single outer axis that an item takes; of
+##                                    inputs that stay along it, it reads one
+## param    stays: tuple[bool]        whether an input stays along it
+## param    row: int                  of an item's
 ## param    operand: str              name of an output or an input
 ## % for j, ctype in enumerate(outputs):
 ## arg      y_{j}: out ctype, may alias
@@ -32,19 +36,23 @@
 ## arg      s_{j}: float         scalar j
 ## % endfor
 ## arg      n: int               elements along the inner axis, a multiple of four
-## arg      items: int           n / 4 * product of size_a
+## arg      items: int           n / 4 * product of size_a; of several rows, by their number
 ## launch   global (items rounded up,), any local size
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
-<%def name="start(operand, outer)">
-    ${operand} += ${operand}_offset
+<%def name="moved(operand, outer, rows, row)" filter="trim">
+% if rows > 1:
+(long)(base + ${row} < size_0 ? base + ${row} : base) * ${operand}_step_0
+% else:
+0
 % for a in range(outer):
         + (long)o${a} * ${operand}_step_${a}
 % endfor
-        ;
+% endif
 </%def>
-<%def name="pointwise_runs(statements, results, functions, outputs, inputs, scalars, outer)">
+<%def name="pointwise_runs(
+    statements, results, functions, outputs, inputs, scalars, outer, rows, stays)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, "float", 1)}
 ${stored.fours([*outputs, *(ctype for ctype, _ in inputs)])}
@@ -53,7 +61,9 @@ __kernel void pointwise_runs(...)
     const int item = get_global_id(0);
     if (item >= items) return;
     const int runs = n / 4, i = item % runs * 4;
-% if outer:
+% if rows > 1:
+    const int base = item / runs * ${rows};
+% elif outer:
     int o = item / runs;
 % for a in range(outer - 1, 0, -1):
     const int o${a} = o % size_${a};
@@ -61,23 +71,29 @@ __kernel void pointwise_runs(...)
 % endfor
     const int o0 = o;
 % endif
+% for row in range(rows):
 % for j, (ctype, moves) in enumerate(inputs):
-    ${start("x_%d" % j, outer)}
+% if row == 0 or not stays[j]:
 % if not moves:
-    ${stored.load(ctype, "float", "v_%d" % j, "x_%d" % j, "0")}
+    const long at_${j}_${row} = x_${j}_offset + ${moved("x_%d" % j, outer, rows, row)};
+    ${stored.load(ctype, "float", "run_%d_%d" % (j, row), "x_%d" % j, "at_%d_%d" % (j, row))}
 % elif ctype == "float":
-    const float4 run_${j} = *(__global const float4 *)(x_${j} + i);
+    const float4 run_${j}_${row} = *(__global const float4 *)(
+        x_${j} + x_${j}_offset + ${moved("x_%d" % j, outer, rows, row)} + i);
 % else:
-    const float4 run_${j} = wide_${ctype}(x_${j} + i);
+    const float4 run_${j}_${row} = wide_${ctype}(
+        x_${j} + x_${j}_offset + ${moved("x_%d" % j, outer, rows, row)} + i);
+% endif
 % endif
 % endfor
+% endfor
+% for row in range(rows):
+    {
     float4 ${", ".join("result_%d" % j for j in range(len(results)))};
 % for lane in range(4):
     {
 % for j, (ctype, moves) in enumerate(inputs):
-% if moves:
-        const float v_${j} = run_${j}.s${lane};
-% endif
+        const float v_${j} = run_${j}_${0 if stays[j] else row}${f".s{lane}" if moves else ""};
 % endfor
 % for statement in statements:
         ${statement}
@@ -87,13 +103,22 @@ __kernel void pointwise_runs(...)
 % endfor
     }
 % endfor
-% for j, ctype in enumerate(outputs):
-    ${start("y_%d" % j, outer)}
-% if ctype == "float":
-    *(__global float4 *)(y_${j} + i) = result_${j};
-% else:
-    store_${ctype}(result_${j}, y_${j} + i);
+% if rows > 1:
+    if (base + ${row} < size_0) {
 % endif
+% for j, ctype in enumerate(outputs):
+% if ctype == "float":
+    *(__global float4 *)(
+        y_${j} + y_${j}_offset + ${moved("y_%d" % j, outer, rows, row)} + i) = result_${j};
+% else:
+    store_${ctype}(result_${j},
+        y_${j} + y_${j}_offset + ${moved("y_%d" % j, outer, rows, row)} + i);
+% endif
+% endfor
+% if rows > 1:
+    }
+% endif
+    }
 % endfor
 }
 </%def>

@@ -8,7 +8,7 @@ from math import prod
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, bfloat16, float16, float32
-from ...values.shapes import Shape, Strides, round_up
+from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 
@@ -17,6 +17,10 @@ _GROUP = 256
 # With fewer elements for each unit, items of one element are done sooner: more work at once.
 ELEMENTS_PER_UNIT = 512
 _INT_ELEMENTS = 2**31 - 1
+_PLANE = 2  # axes
+_ROWS = 4
+_MOST_HELD = 3  # operands of which an item keeps so many rows in registers
+_MANY_ELEMENTS = 2**21
 _DTYPES = (float32, float16, bfloat16)
 
 
@@ -76,6 +80,8 @@ def runs_recipe(
         max_group: items a group may have.
     """
     given = steps[len(exprs) :]
+    stays = tuple(len(sizes) == _PLANE and step[0] == 0 for step in given)
+    rows = _rows(sizes, given, stays)
     printed = print_c(
         exprs,
         float32.ctype,
@@ -91,6 +97,21 @@ def runs_recipe(
         ),
         "scalars": scalars,
         "outer": len(sizes) - 1,
+        "rows": rows,
+        "stays": stays,
     }
-    items, group = prod(sizes) // _RUN, min(_GROUP, max_group)
+    items, group = prod(sizes[:-2]) * sizes[-1] // _RUN, min(_GROUP, max_group)
+    if len(sizes) > 1:
+        items *= ceil_div(sizes[-2], rows)
     return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)
+
+
+def _rows(sizes: Shape, given: Sequence[Strides], stays: Sequence[bool]) -> int:
+    """Rows that an item takes: several where values for each column would be read again and again.
+
+    A normalisation of rows of channels reads three to five of these beside each element.
+    """
+    columns = sum(stay and step[-1] == 1 for stay, step in zip(stays, given, strict=True))
+    if not columns or prod(sizes) < _MANY_ELEMENTS:
+        return 1
+    return _ROWS if len(given) - columns <= _MOST_HELD else 1

@@ -5,6 +5,9 @@
 ## param  ctype: 'float'|'half'|'bfloat16'  element type
 ## param  with_index: bool           positions of the maxima are stored too
 ## param  kh, kw, sh, sw, ph, pw, dh, dw: int  as in max_pool.mako
+## param  h, w: str                  C names of the sizes that pixels are counted in
+## param  pointer: str               C expression
+## param  value: str                 C expression
 ## def    last_max_pool
 ## arg    total: int     fours of y
 ## arg    out_h, out_w, height, width, channels: int

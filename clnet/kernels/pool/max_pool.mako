@@ -106,7 +106,8 @@ __kernel void max_pool(...)
 <%def name="corner(ctype, sh, sw, ph, pw)">
         const int top = row % out_h * ${sh} - ${ph};
         const int left = column * ${sw} - ${pw};
-        __global const ${"ushort" if ctype == "bfloat16" else ctype} *source = x + row / out_h * (height * width);
+        __global const ${"ushort" if ctype == "bfloat16" else ctype} *source =
+            x + row / out_h * (height * width);
 </%def>
 <%def name="keep(ctype, with_index)">
         ${stored.store(ctype, "y", "row * out_w + column", "best")}
