@@ -139,7 +139,8 @@ def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
 def _names(only: str | None, *, alone: bool) -> list[str]:
     names: list[str] = []
     for text in (only or "").split(","):
-        names += [n for n in selected("bench zoo", NAMES, text) if n not in names]
+        found = [text] if text in NAMES else selected("bench zoo", NAMES, text)
+        names += [n for n in found if n not in names]
     if alone or has_torchvision():
         return names
     left = [n for n in names if n in OF_TORCHVISION]
@@ -152,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="clnet bench zoo", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--threads", type=int, help="of a CPU (all)")
-    parser.add_argument("--only", help="names that contain one of these, with commas")
+    parser.add_argument("--only", help="names, or parts of names, with commas")
     parser.add_argument("--batch", type=int, help="images; fewer texts (4 on a CPU, else 64)")
     parser.add_argument("--seconds", type=float, default=2.0, help="about, a side and figure (2)")
     parser.add_argument("--direction", choices=("both", *_DIRECTIONS), default="both")

@@ -123,6 +123,8 @@ def test_networks_of_torchvision_are_left_out_without_it(monkeypatch, capsys):
     assert zoo._names("vae,vgg11", alone=False) == ["vae"]
     assert "left out: vgg11" in capsys.readouterr().err
     assert zoo._names("vae,vgg11", alone=True) == ["vae", "vgg11"]
+    assert zoo._names("resnet50", alone=True) == ["resnet50"]
+    assert zoo._names("net50", alone=True) == ["wide_resnet50_2", "resnet50"]
     with pytest.raises(ArgumentError, match="no name contains"):
         zoo._names("nothing", alone=True)
 

@@ -100,10 +100,10 @@ def runs_recipe(
         "rows": rows,
         "stays": stays,
     }
-    items, group = prod(sizes[:-2]) * sizes[-1] // _RUN, min(_GROUP, max_group)
-    if len(sizes) > 1:
-        items *= ceil_div(sizes[-2], rows)
-    return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)
+    items, inner, group = prod(sizes) // _RUN, sizes[-1], min(_GROUP, max_group)
+    if rows > 1:
+        items = ceil_div(sizes[0], rows) * (inner // _RUN)
+    return RUNS.bind(params), (inner, items), (round_up(items, group),), (group,)
 
 
 def _rows(sizes: Shape, given: Sequence[Strides], stays: Sequence[bool]) -> int:
