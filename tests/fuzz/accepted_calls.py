@@ -34,10 +34,10 @@ ACCEPTED_CALLS = (
         "m.fft.fftshift(x, dim=())",
     ),
     (
-        "what is added may lie in the tensor itself: it is read before it is written",
-        r"(scatter\w*|index_(add|copy|fill|reduce))_\(|masked_scatter_\(|put_\(",
+        "what is added or picked may lie in the result itself: it is read before that is written",
+        r"(scatter\w*|index_(add|copy|fill|reduce))_\(|masked_scatter_\(|put_\(|out=",
         r"refer to a single memory location",
-        "v.detach().scatter_add_(0, index, v)",
+        "m.gather(x, 1, places % 2, out=x.detach())",
     ),
     (
         "an operand of a chain of products may be written at its end",
@@ -371,7 +371,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "a whole number divided by 0 has no value, and no device says so",
-        r"//|%|div|fmod|remainder",
+        r"//|%|div|mod|remainder",
         r"ZeroDivisionError",
         "i // 0",
     ),

@@ -17,8 +17,8 @@ OTHER_RESULTS = (
     ),
     (
         "an output that is the operand is written once that was read",
-        r"m\.(histc|sum|nansum|mean|nanmean|prod|amax|amin|var|std|norm|logsumexp|all|any)"
-        r"\(.*out=x\.detach\(\)",
+        r"m\.(histc|sum|nansum|mean|nanmean|prod|amax|amin|var|std|norm|logsumexp|all|any|matmul|"
+        r"\w*m[mv])\(.*out=\w+",
         r"elements, at",
         "m.sum(x, (0, 1), True, out=x.detach())",
     ),

@@ -129,6 +129,18 @@ def test_a_reduction_reads_its_operand_before_it_is_written(name):
     assert found.tolist() == wanted.tolist()
 
 
+def test_what_is_picked_or_multiplied_may_be_written_over():
+    for call in (
+        lambda x, **out: clnet.gather(x, 1, clnet.tensor([[2, 0], [1, 1]]), **out),
+        lambda x, **out: clnet.masked_select(x, x > 2, **out),
+        lambda x, **out: clnet.matmul(x, clnet.ones(3, 3), **out),
+        lambda x, **out: clnet.cat([x, x + 1], **out),
+    ):
+        x = clnet.arange(6.0).reshape(2, 3)
+        wanted = call(x).tolist()
+        assert call(x, out=x).tolist() == wanted
+
+
 def test_slopes_of_settings_without_end():
     inf, nan = float("inf"), float("nan")
     for call, wanted in (
