@@ -13,6 +13,7 @@ from .fold_batch_norm import fold
 from .fuse import fuse
 from .fuse_into_products import fuse_into_products
 from .join_products import join_products
+from .join_slices import join_slices
 from .layout import layout
 from .merge_updates import merge_updates
 from .narrow_sums import narrow_sums
@@ -27,6 +28,7 @@ Pass = Callable[[Trace], Trace]
 PASSES: tuple[Pass, ...] = (
     as_values,
     simplify,
+    join_slices,
     fold,
     layout,
     channels_last,
@@ -43,14 +45,21 @@ PASSES: tuple[Pass, ...] = (
 )
 """From what was recorded to what is planned: the one list, in order."""
 
-MAY_ROUND: tuple[Pass, ...] = (fold, layout, channels_last, join_products, prologue)
+MAY_ROUND: tuple[Pass, ...] = (
+    join_slices,
+    fold,
+    layout,
+    channels_last,
+    join_products,
+    prologue,
+)
 """Those after which results may differ in their last bits from what eager execution gives.
 
-``fold`` multiplies filters instead of results, ``layout`` brings other algorithms for convolutions
-(Winograd's, blocks of channels) with other orders of their sums and those of batch norms,
-``channels_last`` other orders of batch norms' and other sums on GPUs with matrix units,
-``join_products`` other tiles of products, and ``prologue`` other orders for sums that compute what
-they read. All others keep every bit.
+``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
+results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
+other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
+and other sums on GPUs with matrix units, ``join_products`` other tiles of products, and
+``prologue`` other orders for sums that compute what they read. All others keep every bit.
 """
 
 KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)

@@ -20,7 +20,7 @@ from clnet.kernels.gemm import (
     gemm_tiled,
     gemm_unpacked,
 )
-from clnet.kernels.gemm.gemm import gemm
+from clnet.kernels.gemm.gemm import Multiplied, gemm, gemm_together
 
 from .harness import (
     REALS,
@@ -150,6 +150,26 @@ def products_that_are_finished(target: Target) -> None:
         sums = a.astype(np.float64) @ b
         near(weight, old - 0.5 * sums, terms=8 * (k + 2))
         near(out, np.tanh(sums * other), terms=8 * (k + 2))
+
+
+@case("gpu")
+def products_of_one_operand(target: Target) -> None:
+    many = replace(target, traits=replace(target.traits, compute_units=64))
+    for sizes, biased in (((40, 36), True), ((37, 33), False)):
+        a, b = normal(33, 20), [normal(n, 20) for n in sizes]
+        biases = [given(normal(n)) if biased else None for n in sizes]
+        outs = [output((33, len(x)), np.float32) for x in b]
+        parts = zip(outs, b, biases, strict=True)
+        left = given(a)
+        launches = gemm_together(
+            many,
+            [Multiplied(y, left, transposed(given(x)), Epilogue(bias)) for y, x, bias in parts],
+        )
+        assert launches is not None
+        run(launches)
+        for y, x, bias in zip(outs, b, biases, strict=True):
+            added = 0 if bias is None else bias.numpy()
+            near(y, a.astype(np.float64) @ x.T + added, terms=21)
 
 
 @case("cpu")

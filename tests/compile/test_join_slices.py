@@ -1,0 +1,84 @@
+"""Gradients of slices that do not overlap are copied to their places, not added up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.compile.join_slices import join_slices
+from clnet.compile.passes import PASSES, rewrite
+from clnet.compile.record import record
+from clnet.compile.tracer import Step
+from clnet.ops.rewritten.placed import Placed
+
+BEFORE = PASSES[: PASSES.index(join_slices)]
+
+
+def heads(x):
+    q, k, v = x.reshape(4, 5, 3, 6).permute(2, 0, 1, 3)
+    return (q * k).sum() + (v * v * v).sum()
+
+
+def halves(x):
+    first, second = x.chunk(2, -1)
+    return (first * second * second).sum()
+
+
+def ends(x):
+    """What lies between gets no gradient."""
+    return (x[:1] * x[3:]).sum()
+
+
+def overlapping(x):
+    return (x[:3] * x[1:]).sum()
+
+
+def spread(x):
+    return (x[:, ::2] * x[:, 1::2]).sum()
+
+
+def gradient(function):
+    def step(x):
+        (g,) = clnet.autograd.grad(function(x), [x])
+        return g
+
+    return step
+
+
+def drawn():
+    values = np.random.default_rng(0).standard_normal((4, 90)).astype(np.float32)
+    return clnet.tensor(values, requires_grad=True)
+
+
+def joined(function):
+    trace = rewrite(record(gradient(function), (drawn(),), {}, clnet.device()).trace, BEFORE)
+    steps = [s for s in join_slices(trace).steps if isinstance(s, Step)]
+    return [len(s.inputs) for s in steps if isinstance(s.function, Placed)]
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [(heads, [3]), (halves, [2]), (ends, [2]), (overlapping, []), (spread, [])],
+)
+def test_gradients_are_as_before_and_in_one_step_where_slices_lie_apart(function, parts):
+    assert joined(function) == parts
+    x = drawn()
+    got = clnet.compile(gradient(function))(x)
+    np.testing.assert_array_equal(got.numpy(), gradient(function)(x).numpy())
+
+
+def test_a_gradient_that_is_read_elsewhere_stays():
+    def both(x):
+        first = x[:2]
+        (part,) = clnet.autograd.grad((first * first).sum(), [x], create_graph=True)
+        (rest,) = clnet.autograd.grad((x[2:] * 3).sum(), [x])
+        return part + rest, part * 2
+
+    x = drawn()
+    trace = rewrite(record(both, (x,), {}, clnet.device()).trace, BEFORE)
+    assert not [
+        s for s in join_slices(trace).steps if isinstance(s, Step) and type(s.function) is Placed
+    ]
+    for got, expected in zip(clnet.compile(both)(x), both(x), strict=True):
+        np.testing.assert_array_equal(got.detach().numpy(), expected.detach().numpy())
