@@ -80,6 +80,15 @@ def no_header():
 
 
 @pytest.fixture
+def nothing_frozen():
+    """The collector looks through all objects, those that were collected with the tests too."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
 def device():
     """The device that tests run on: ``CLNET_DEVICE``, else the default one."""
     return clnet.device()

@@ -10,7 +10,6 @@ import pytest
 import clnet
 from clnet import nn, optim
 from clnet.errors import ArgumentError
-from clnet.values.collector import nobody_froze
 
 pytestmark = pytest.mark.device
 
@@ -37,16 +36,6 @@ def test_a_training_step_s_memory_has_holders():
     assert sum(s.capacity * s.in_use for s in found.sizes) == found.statistics.allocated
     assert "Sequential.0.weight" in str(found) or "of " in str(found)
     assert "<table>" in found._repr_html_()
-
-
-@pytest.fixture
-def nothing_frozen():
-    """A snapshot asks the collector, and tests/conftest.py froze what pytest collected."""
-    frozen = not nobody_froze()
-    gc.unfreeze()
-    yield
-    if frozen:
-        gc.freeze()
 
 
 def test_blocks_are_all_accounted_for(nothing_frozen):
