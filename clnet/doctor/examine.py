@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -24,6 +25,8 @@ Asked = Case | Trial
 
 _SILENCE_S = 120.0
 _MOST_DEATHS = 5
+# Of the silence: who computes less waits, who computes more is stuck; in between it is not heard.
+_LEAST_SHARE, _MOST_SHARE, _MOST_WAITS = 0.02, 0.5, 5
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from clnet.doctor.examine import serve; serve(sys.argv[2], int(sys.argv[3]), sys.argv[4])"
@@ -139,7 +142,7 @@ def examine_apart(
         selector: the device's name.
         seconds: no case is begun after so many.
         tell: called with each outcome.
-        silence_s: a case that takes longer hangs.
+        silence_s: a case that says nothing for longer hangs, if it was given a processor.
         only: as :func:`everything` takes it.
         changes: traits that the device is to have.
         command: for tests: what is started instead; it is given the device and the first case.
@@ -167,7 +170,7 @@ class _Hearing:
         asked: the cases, in order.
         told: called with each outcome.
         until: when no case is begun any longer, as ``time.perf_counter`` has it.
-        silence_s: a case that takes longer hangs.
+        silence_s: a case that says nothing for longer hangs, if it was given a processor.
         begun: the last case that was begun.
         is_open: whether it is being asked just now.
         over: whether nothing is to be asked any longer.
@@ -200,10 +203,7 @@ class _Hearing:
         if not self.is_open and time.perf_counter() >= self.until:
             self.over = True
             return False
-        try:
-            text = lines.get(timeout=self.silence_s)
-        except Empty:
-            text = None
+        text = self._line(process.pid, lines)
         values = _read(text)
         if "begin" in values:
             self.begun, self.is_open = values["begin"], True
@@ -222,9 +222,39 @@ class _Hearing:
             return False
         return not self.over
 
+    def _line(self, process: int, lines: SimpleQueue[str]) -> str | None:
+        """The next line; None: the process hangs.
+
+        One that waits hangs, and one that computes as long as no case does. On a busy machine it
+        may be neither: it is given few seconds of a processor, and waited for.
+        """
+        used = processor_seconds(process)
+        for _ in range(_MOST_WAITS):
+            with suppress(Empty):
+                return lines.get(timeout=self.silence_s)
+            share = (processor_seconds(process) - used) / self.silence_s
+            if not _LEAST_SHARE < share < _MOST_SHARE:
+                break
+        return None
+
     def _tell(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
         self.told(outcome)
+
+
+def processor_seconds(process: int) -> float:
+    """Seconds that a process has computed; 0 where the system does not tell.
+
+    Args:
+        process: its number.
+    """
+    try:
+        fields = (
+            Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _read(text: str | None) -> dict[str, Any]:
