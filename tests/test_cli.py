@@ -313,6 +313,13 @@ def test_plan_divides_a_step_over_devices(capsys):
             "--flops is given as 25T",
         ),
         (["--devices", "2", "--inference"], "--devices is of a training step"),
+        (["--each"], "--each goes with --devices"),
+        (["--link", "0"], "--link goes with --devices"),
+        (["--devices", "2", "--link", "1", "--latency", "nan"], "latency and sums are 0 or more"),
+        (
+            ["--devices", "1", "--flops", "1T", "--bandwidth", "1", "--launch", "-5"],
+            "a launch takes 0 us or more",
+        ),
     ],
 )
 def test_plan_for_devices_that_makes_no_sense(options, complaint, capsys):

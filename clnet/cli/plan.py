@@ -111,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     make, shape, dtype = made
     if arguments.devices is not None:
         return plan_devices.run(arguments, make, shape, _traits(arguments), optimizer)
+    plan_devices.refuse_options(arguments)
     forecast = plan(make, shape, _traits(arguments), optimizer=optimizer, input_dtype=dtype)
     if arguments.json:
         needs = {

@@ -41,6 +41,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--launch", type=float, default=3.0, metavar="US", help="of a kernel")
 
 
+def refuse_options(arguments: argparse.Namespace) -> None:
+    """Refuse options of several devices where none are asked for.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    for name in ("each", "link", "flops", "bandwidth"):
+        given = getattr(arguments, name)
+        if given is not None and given is not False:
+            raise ArgumentError("plan", f"--{name} goes with --devices", **{name: given})
+
+
 def run(
     arguments: argparse.Namespace,
     make: Callable[[], Module],

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, log2
+from math import ceil, inf, log2
 
 from ..errors import ArgumentError
 
@@ -38,7 +38,7 @@ class Link:
             nothing.
 
     Raises:
-        ArgumentError: if a rate is not above 0.
+        ArgumentError: if a rate is not above 0, or latency is infinite or not a number.
     """
 
     gbytes: float
@@ -46,7 +46,7 @@ class Link:
     sum_gbytes: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.gbytes > 0 or self.latency_us < 0 or self.sum_gbytes < 0:
+        if not (self.gbytes > 0 and 0 <= self.latency_us < inf and self.sum_gbytes >= 0):
             raise ArgumentError(
                 "Link",
                 "a link has a rate, and latency and sums are 0 or more",

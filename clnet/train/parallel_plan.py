@@ -171,6 +171,8 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
     Returns:
         Its seconds, and how many of them were spent waiting.
     """
+    # Parameters of modules around layers, such as positions, mostly stand where backward ends.
+    outside = job.cost.parameter_bytes - sum(x.parameter_bytes for x in job.cost.layers)
     waiting = job.link.broadcast(job.workers, job.cost.buffer_bytes)
     now = waiting + sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
     link_free, held, most = 0.0, 0.0, FIRST_BUCKET
@@ -178,6 +180,7 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
         now += layer.backward.at(n)
         held += layer.parameter_bytes
         last = layer is layers[0]
+        held += outside if last else 0.0
         if held < most and not (last and held):
             continue
         now += job.cost.bucketing(held / job.cost.parameter_bytes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ class Layer:
         block: which of the model's parts it belongs to; a stage of a pipeline holds whole ones.
         kind: ``"conv"``, ``"dense"``, ``"features"`` if it joins all features of an example, or "".
         outputs, inputs: filters and channels, or features, of a convolution or dense layer.
-        parameter_bytes: of its own parameters.
+        parameter_bytes: of its own parameters, but of those that a layer before has, too.
         output_bytes, input_bytes: of one example's.
         forward, backward: seconds.
     """
@@ -147,7 +148,13 @@ def figured(
         gflops: 10^9 operations a second that kernels reach.
         gbytes: 10^9 bytes a second.
         launch_us: microseconds that each launch takes at least.
+
+    Raises:
+        ArgumentError: if a rate is not above 0, or a launch takes less than nothing.
     """
+    if not (gflops > 0 and gbytes > 0 and 0 <= launch_us < inf):
+        law = "a device has rates, and a launch takes 0 us or more"
+        raise ArgumentError("plan", law, gflops=gflops, gbytes=gbytes, launch_us=launch_us)
     whole = 2**62  # what does not fit into one device may fit into each of several
     absent = AbsentDevice(replace(traits, global_memory_bytes=whole, max_allocation_bytes=whole))
     absent.pool.limit = None
@@ -294,7 +301,7 @@ def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> L
     for path, layer in known.items():
         layer.forward = lines.get((path, "forward"), Line())
         layer.backward = lines.get((path, "backward"), Line())
-    rest = [line for (owner, _), line in lines.items() if not owner]
+    rest = [line for (owner, _), line in lines.items() if owner not in known]
     return Line(sum(x.fixed for x in rest), sum(x.each for x in rest))
 
 
@@ -303,6 +310,7 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
     blocks = list(_blocks(model, ""))
     layers: dict[str, Layer] = {}
     hooks: list[Any] = []
+    counted: set[int] = set()
     for path, module in model.named_modules():
         if next(module.children(), None) is not None:
             continue
@@ -311,7 +319,10 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
             if path in layers:  # one ReLU for all
                 return
             block = next((i for i, b in enumerate(blocks) if f"{path}.".startswith(f"{b}.")), 0)
+            own = {id(p): p.array.nbytes for p in m.parameters() if id(p) not in counted}
+            counted.update(own)
             layers[path] = _layer(path, block, m, args, output)
+            layers[path].parameter_bytes = sum(own.values())
 
         hooks.append(module.register_forward_hook(seen))
     try:
@@ -333,7 +344,6 @@ def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Lay
         layer.kind, layer.outputs, layer.inputs = "conv", module.out_channels, module.in_channels
     elif isinstance(module, Linear):
         layer.kind, layer.outputs, layer.inputs = "dense", module.out_features, module.in_features
-    layer.parameter_bytes = sum(p.array.nbytes for p in module.parameters())
     layer.output_bytes = sum(t.array.nbytes for t in (output,) if isinstance(t, Tensor))
     layer.input_bytes = sum(t.array.nbytes for t in args if isinstance(t, Tensor))
     return layer

@@ -13,6 +13,7 @@ from clnet.train.parallel_plan import _balanced, _schedule, best_of, reason, way
 from clnet.train.step_cost import Layer, Line, StepCost, figured, measured
 
 MIB = 2**20
+NAN = float("nan")
 
 
 def test_all_reduces_cost_what_thakur_and_others_say():
@@ -49,7 +50,9 @@ def test_short_messages_double_and_long_ones_go_by_parts():
         assert exchange(1, 100) == 0
 
 
-@pytest.mark.parametrize("values", [(0, 1), (1, -1), (1, 0, -1), (float("nan"), 0)])
+@pytest.mark.parametrize(
+    "values", [(0, 1), (1, -1), (1, 0, -1), (NAN, 0), (1, NAN), (1, float("inf")), (1, 0, NAN)]
+)
 def test_a_link_has_a_rate(values):
     with pytest.raises(ArgumentError, match="Link: a link has a rate"):
         Link(*values)
@@ -171,6 +174,45 @@ def test_costs_are_of_the_layers(device):
     assert of(2.0).seconds(8) == pytest.approx(found.seconds(8) / 2, rel=0.05)
     with pytest.raises(ArgumentError, match="a batch has examples"):
         figured(network, (0, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1)
+
+
+def test_parameters_outside_layers_are_averaged_last():
+    of = cost(conv("a", 0, 100), conv("b", 1, 30))
+    of.parameter_bytes += 20 * MIB
+    link = Link(MIB * 1e-6)  # a MiB takes a millisecond
+    assert ways(of, 2, 8, link, overlap=False)[0].waiting == pytest.approx(150e-3)
+
+
+def test_every_kernel_and_parameter_is_counted_once(device):
+    class Tied(nn.Module):
+        """Its layers have one weight, and it has numbers of its own."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = nn.Parameter(clnet.zeros(8))
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+            self.second.weight = self.first.weight
+
+        def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+            return self.second(self.first(x + self.shift))
+
+    figures = {"gflops": 1.0, "gbytes": 1.0, "launch_us": 1.0}
+    tied = figured(Tied, (4, 8), traits_for(device), momentum, **figures)
+    assert [x.parameter_bytes for x in tied.layers] == [4 * 72, 4 * 8]
+    assert tied.parameter_bytes == 4 * (72 + 8 + 8)
+
+    def costs(make):
+        return figured(make, (4, 8), traits_for(device), momentum, **figures)
+
+    # A model that is a layer itself takes no longer than one in a row.
+    alone = costs(lambda: nn.Linear(8, 4))
+    assert alone.seconds(4) == pytest.approx(
+        costs(lambda: nn.Sequential(nn.Linear(8, 4))).seconds(4)
+    )
+    with pytest.raises(ArgumentError, match="a launch takes 0 us or more"):
+        figured(
+            network, (1, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1, launch_us=NAN
+        )
 
 
 def test_measured_costs_are_those_of_the_step(device):
