@@ -36,9 +36,11 @@ from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 from .transfer import Landing, transfer
 from .tunings import Tunings
+from .warpgroups import WARPGROUP_UNITS, WarpgroupUnit, map_form
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
+    "WARPGROUP_UNITS",
     "AbsentDevice",
     "BlockSizes",
     "BoundLaunches",
@@ -69,12 +71,14 @@ __all__ = [
     "Storage",
     "Target",
     "Tunings",
+    "WarpgroupUnit",
     "Watch",
     "cuda_device",
     "current_device",
     "device",
     "devices",
     "empty_cache",
+    "map_form",
     "matrix_units",
     "max_memory_allocated",
     "max_memory_reserved",

@@ -21,6 +21,7 @@ _KEY = "guard 1"
 Changes = dict[str, Any]
 # By what it is called: traits without it. Later ones cost more speed.
 _LEVERS: tuple[tuple[str, Changes], ...] = (
+    ("products of 128 items at once", {"warpgroup_units": False}),
     ("matrix units", {"matrix_units": ""}),
     ("asynchronous copies", {"asynchronous_copies": False}),
     ("more local memory than is stated", {"large_local_memory_bytes": 0}),

@@ -25,12 +25,13 @@ import pyopencl as cl
 from ..values.cache import Shelf
 from .discovery import discover, select
 from .matrix_units import UNITS, MatrixUnit, trial
+from .warpgroups import MAP_WORDS, TRIAL, retargeted
 
 # Asynchronous copies came with the first target of this number.
 _FIRST_TARGET = 80
 _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
-_KEY = "probe 3"  # the number changes with what is tried
+_KEY = "probe 4"  # the number changes with what is tried
 _ITEMS = 64
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -101,11 +102,13 @@ class Verdict(NamedTuple):
         asynchronous_copies: as in :class:`.traits.DeviceTraits`.
         large_local_memory_bytes: likewise.
         matrix_units: likewise.
+        warpgroup_units: likewise.
     """
 
     asynchronous_copies: bool = False
     large_local_memory_bytes: int = 0
     matrix_units: str = ""
+    warpgroup_units: bool = False
 
 
 def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
@@ -131,6 +134,9 @@ def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
             stacklevel=2,
         )
         return Verdict()
+    if verdict.matrix_units == "ptx":
+        found = _process(answer_warpgroups.__name__, selector)
+        verdict = verdict._replace(warpgroup_units=found[-1:] == ["yes"])
     shelf.write(_KEY, json.dumps(verdict).encode())
     return verdict
 
@@ -188,6 +194,39 @@ def unit_multiplies(handle: Any, unit: MatrixUnit, ctype: str) -> bool:
     return found is not None and np.array_equal(found.reshape(unit.rows, unit.columns), a @ b.T)
 
 
+def warpgroups_multiply(handle: Any) -> bool:
+    """Whether boxes come in by a tensor map, and a product of 128 items comes out exactly.
+
+    Args:
+        handle: a ``pyopencl.Device``; a failure may take the process along.
+    """
+    drawn = np.random.default_rng(1).integers(-8, 9, (64 + 8, 64)).astype(np.float16)
+    a, b = drawn[:64], drawn[64:].reshape(64, 8)
+    expected = (a.astype(np.float32) @ b.astype(np.float32)).reshape(-1)
+    try:
+        context = cl.Context([handle])
+        queue = cl.CommandQueue(context)
+        options = ["-cl-std=CL1.2"]
+        program = cl.Program(context, TRIAL).build(options, cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])  # pyright: ignore[reportIndexIssue, reportArgumentType] - a list
+        if binary is None:
+            return False
+        kernel = cl.Kernel(
+            cl.Program(context, [handle], [binary]).build(options), "probe_warpgroup"
+        )
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        y = np.full(64 * 8, np.nan, np.float32)
+        made = cl.Buffer(context, flags, hostbuf=y)
+        given = cl.Buffer(context, flags, hostbuf=drawn)
+        words = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * MAP_WORDS)
+        kernel(queue, (128,), (128,), made, given, words)
+        cl.enqueue_copy(queue, y, made)
+        queue.finish()
+    except cl.Error:
+        return False
+    return np.array_equal(y, expected)
+
+
 def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
     """What a kernel writes, in a context of its own; None if it cannot be built or run."""
     try:
@@ -233,6 +272,12 @@ def answer_units(selector: str, *names: str) -> None:
         if all(unit_multiplies(handle, unit, ctype) for ctype, unit in UNITS[name].items()):
             print("yes")
             return
+
+
+def answer_warpgroups(selector: str) -> None:
+    """Print ``"yes"`` if products of 128 items come out."""
+    if warpgroups_multiply(select(selector, discover()).handle):
+        print("yes")
 
 
 def _in_a_process(selector: str) -> Verdict | None:

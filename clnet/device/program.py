@@ -24,6 +24,7 @@ from .build_progress import progress
 from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
+from .warpgroups import is_marked, retargeted
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -433,10 +434,16 @@ class ProgramCache:
         with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
             if QUIET:
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-            return cl.Program(self._context, text).build(
+            program = cl.Program(self._context, text).build(
                 options=list(options),
                 cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
             )
+            if not is_marked(text):
+                return program
+            binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])  # pyright: ignore[reportIndexIssue, reportArgumentType] - a list
+            if binary is None:
+                raise cl.RuntimeError("the program is no PTX for a target that has marked lines")
+            return cl.Program(self._context, [self._device], [binary]).build(list(options))
 
     def _whole_log(self, source: KernelSource, text: str) -> str | None:
         """What the compiler says about a source that it refuses, warnings included."""

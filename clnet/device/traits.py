@@ -47,6 +47,8 @@ class DeviceTraits:
         matrix_units: the units that multiply small matrices, by a name of
             :mod:`.matrix_units`' table, found out by trying; ``"emulated "`` before it is for tests
             of what uses them; ``""``: there are none.
+        warpgroup_units: 128 items multiply at once, from boxes that a copy engine brings in
+            (:mod:`.warpgroups`); found out by trying.
     """
 
     kind: DeviceKind
@@ -64,6 +66,7 @@ class DeviceTraits:
     asynchronous_copies: bool = False
     large_local_memory_bytes: int = 0
     matrix_units: str = ""
+    warpgroup_units: bool = False
 
     def __hash__(self) -> int:
         return self._hash

@@ -50,8 +50,9 @@ class MatMul(Function):
     ) -> list[Launch]:
         """One gemm, over all batches at once; finished in compiled functions."""
         (out,) = outputs
-        epilogue, tf32 = Epilogue(finish=finish), rounds_to_tf32()
-        return gemm(target, out, *self.operands(out, inputs), epilogue=epilogue, tf32=tf32)
+        (a, b), epilogue = self.operands(out, inputs), Epilogue(finish=finish)
+        tf32, split = rounds_to_tf32(), _splits()
+        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Where matrix units multiply 16 bits."""
@@ -118,7 +119,8 @@ class Linear(Function):
         a, b = self.operands(out, inputs)
         bias = inputs[2] if len(inputs) == 3 else None
         epilogue = Epilogue(bias, activation=self.activation, finish=finish)
-        return gemm(target, out, a, b, epilogue=epilogue, tf32=rounds_to_tf32())
+        tf32, split = rounds_to_tf32(), _splits()
+        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Where matrix units multiply 16 bits."""
@@ -153,7 +155,12 @@ class Linear(Function):
 
 def rounds_to_tf32() -> bool:
     """Whether float32 products may be rounded, as ``set_float32_matmul_precision`` said."""
-    return mode.current().float32_precision != "highest"
+    return mode.current().float32_precision in ("high", "medium")
+
+
+def _splits() -> bool:
+    """Whether float32 products may be sums of three of TF32."""
+    return mode.current().float32_precision == "tf32x3"
 
 
 def _on_units(target: Target, inputs: tuple[Array, ...]) -> bool:

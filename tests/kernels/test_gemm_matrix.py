@@ -24,6 +24,7 @@ def units_of(traits, kind="emulated ptx"):
     return dataclasses.replace(
         traits,
         matrix_units=kind,
+        warpgroup_units=False,
         dedicated_local_memory=True,
         simd_width=1,
         local_memory_bytes=2**17,

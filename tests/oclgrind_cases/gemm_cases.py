@@ -13,12 +13,16 @@ from clnet.kernels import tile
 from clnet.kernels.epilogue import Epilogue, Finish
 from clnet.kernels.gemm import (
     gemm_any,
+    gemm_laid,
     gemm_matrix,
     gemm_pack,
     gemm_packed,
+    gemm_problem,
     gemm_skinny,
+    gemm_summed,
     gemm_tiled,
     gemm_unpacked,
+    gemm_warpgroup,
 )
 from clnet.kernels.gemm.gemm import Multiplied, gemm, gemm_together
 
@@ -34,7 +38,18 @@ from .harness import (
     transposed,
 )
 
-MODULES = (gemm_any, gemm_matrix, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, gemm_unpacked)
+MODULES = (
+    gemm_any,
+    gemm_laid,
+    gemm_matrix,
+    gemm_pack,
+    gemm_packed,
+    gemm_skinny,
+    gemm_summed,
+    gemm_tiled,
+    gemm_unpacked,
+    gemm_warpgroup,
+)
 
 
 def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):
@@ -285,3 +300,39 @@ def products_on_emulated_units(target: Target) -> None:
         if bias is not None:
             expected = np.maximum(expected + values, 0)
         near(out, expected, terms=2**17)  # of TF32
+
+
+@case("gpu")
+def products_by_128_emulated_items(target: Target) -> None:
+    """Rounded, with one copied operand; the second's slices are added by a launch of their own."""
+    traits = replace(
+        target.traits,
+        matrix_units="emulated ptx",
+        warpgroup_units=True,
+        local_memory_bytes=2**16,
+        max_group_size=max(target.traits.max_group_size, 128),
+    )
+    units = replace(target, traits=traits)
+    a, a_values = operand((5, 20), np.float32, turned=False)
+    b, b_values = operand((20, 9), np.float32, turned=False)
+    out, values = output((5, 9)), normal(9)
+    epilogue = Epilogue(given(values), activation="relu")
+    run(gemm(units, out, a, b, epilogue=epilogue, tf32=True))
+    near(out, np.maximum(a_values @ b_values + values, 0), terms=2**17)
+    (problem,) = gemm_problem.problems(out, a, b, alpha=2.0, epilogue=epilogue)
+    sums = normal(3, 1, 1, 5, 9)
+    run([gemm_summed.summed(problem, given(sums), by_ptx=False)])
+    near(out, np.maximum(2 * sums.sum((0, 1, 2)) + values, 0))
+
+
+@case()
+def operands_copied_in_parts(target: Target) -> None:
+    for turned in (False, True):
+        x, values = operand((3, 5, 20), np.float32, turned=turned)
+        to = output((1, 3, 5, 2 * 32))
+        run([gemm_laid.laid(to, x.view((1, *x.shape), (0, *x.strides)), parts=2)])
+        parts = np.zeros((1, 3, 5, 2, 32))
+        large = (values.astype(np.float32).view(np.uint32) + 0x1000 & 0xFFFFE000).view(np.float32)
+        rest = (values - large).astype(np.float32).view(np.uint32) + 0x1000 & 0xFFFFE000
+        parts[0, :, :, 0, :20], parts[0, :, :, 1, :20] = large, rest.view(np.float32)
+        near(to, parts.reshape(to.shape))

@@ -258,7 +258,7 @@ inline uint both(const float x, const float y)
 % elif ctype == "bfloat16":
 inline uint both(const float x, const float y)
 {
-    return nearest(x) | nearest(y) << 16;
+    return nearest(x, y);
 }
 % endif
 </%def>

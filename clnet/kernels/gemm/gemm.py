@@ -18,6 +18,7 @@ from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import finish_pays, tiled, tiled_together, tiles_fit
 from .gemm_unpacked import unpacked
+from .gemm_warpgroup import by_warpgroups, has_warpgroups
 
 
 class Multiplied(NamedTuple):
@@ -63,6 +64,7 @@ def gemm(
     epilogue: Epilogue = NO_EPILOGUE,
     panels: Array | None = None,
     tf32: bool = False,
+    split: bool = False,
 ) -> list[Launch]:
     """``out = epilogue(alpha * a @ b + beta * out)``, for every item of the batch.
 
@@ -78,6 +80,7 @@ def gemm(
             one, and ``beta`` is 0.
         panels: of ``b``, from :func:`pack_for`.
         tf32: float32 operands may be rounded to TF32 where matrix units then multiply them.
+        split: they may be split in two that TF32 holds, where that is faster.
 
     Returns:
         The launches, in order; none if ``out`` is empty.
@@ -87,16 +90,18 @@ def gemm(
     parts = problems(out, a, b, alpha=alpha, beta=beta, epilogue=epilogue)
     units = panels is None and parts[0].k > 0 and (tf32 or out.dtype.itemsize == 2)
     units = units and multiplies(target, out.dtype)
-    if epilogue.finish is not None and (units or not _finishes(target, parts)):
+    split = split and panels is None and parts[0].k > 0
+    split = split and out.dtype is float32 and has_warpgroups(target, float32)
+    if epilogue.finish is not None and (units or split or not _finishes(target, parts)):
         sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
         bare = epilogue._replace(finish=None)
-        product = gemm(target, sums, a, b, alpha=alpha, epilogue=bare, tf32=tf32)
+        product = gemm(target, sums, a, b, alpha=alpha, epilogue=bare, tf32=tf32, split=split)
         return [*product, *_finished(target, epilogue.finish, sums)]
     if units:
-        return [launch for part in parts for launch in matrix(target, part)]
+        return [launch for part in parts for launch in _on_units(target, part)]
     if panels is not None:
         return packed(target, parts[0], panels)
-    return [launch for part in parts for launch in _launches(target, part)]
+    return [launch for part in parts for launch in _launches(target, part, split=split)]
 
 
 def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launch], Array | None]:
@@ -172,7 +177,13 @@ def _finished(target: Target, finish: Finish, sums: Array) -> list[Launch]:
     )
 
 
-def _launches(target: Target, problem: Problem) -> list[Launch]:
+def _on_units(target: Target, problem: Problem) -> list[Launch]:
+    return by_warpgroups(target, problem) or matrix(target, problem)
+
+
+def _launches(target: Target, problem: Problem, *, split: bool) -> list[Launch]:
+    if split and (launches := by_warpgroups(target, problem, split=True)):
+        return launches
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
         return any_type(problem)
     if in_groups(target.traits):

@@ -45,10 +45,9 @@
 ## launch   global (tiles * batch * items,), local (items,)
 ## param    i: int               number of an item's read
 ## param    run: int             elements of 16 bytes
-## param    width: int           neighbouring columns that an item stores together
 ## numerics products of 16-bit numbers are exact; each sum runs over k in order, unit.steps at once,
 ##          in float
-<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="units" file="/lib/matrix.mako"/>
 <%def name="gemm_matrix(
     ctype, unit, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation)">
@@ -64,7 +63,7 @@
         return ", ".join(form % (i, j, e + each) for each in range(width))
 %>
 ${units.functions(ctype, element, unit, tile.stages)}
-${store_sums(ctype, element, out_dense, bias, activation, width)}
+${sums_of.stored(ctype, element, out_dense, bias, activation, width)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 % if unit.attribute and not unit.emulated:
 ${unit.attribute}
@@ -228,44 +227,4 @@ ${name}_tile[slot * ${loads.size} + (${name}_line + ${i * loads.jump}) * ${loads
                     element, "row" if bias == "m" else "column") if bias else ""});
     }
 % endfor
-</%def>
-##
-## Neighbouring elements of a row, of which `valid` are there.
-<%def name="store_sums(ctype, element, out_dense, bias, activation, width)">
-inline void store_sums(
-    __global ${element} *to, ${", ".join(f"float x_{lane}" for lane in range(width))},
-    const int valid, const long out_n, const float alpha, const float beta
-    ${", __global const %s *bias, const long bias_step" % element if bias else ""})
-{
-% for lane in range(width):
-    if (valid > ${lane}) {
-        x_${lane} *= alpha;
-        if (beta != 0)
-            x_${lane} += beta * read_one(to + ${lane} * out_n);
-% if bias:
-        x_${lane} += read_one(bias${f" + {lane} * bias_step" if bias == "n" and lane else ""});
-% endif
-        x_${lane} = ${epilogue.activate(activation, f"x_{lane}", "float")};
-    }
-% endfor
-<% xs = [f"x_{lane}" for lane in range(width)] %>
-% if out_dense:
-    if (valid > 0) {
-% if ctype == "half":
-        vstore_half${width}_rte((float${width})(${", ".join(xs)}), 0, (__global half *)to);
-% elif ctype == "float":
-        *(__global float${width} *)to = (float${width})(${", ".join(xs)});
-% else:
-        *(__global uint${width // 2 if width > 2 else ""} *)to =
-            ${f"(uint{width // 2})" if width > 2 else ""}(${", ".join(
-                f"nearest({x}) | nearest({y}) << 16" for x, y in zip(xs[::2], xs[1::2]))});
-% endif
-    }
-% else:
-% for lane in range(width):
-    if (valid > ${lane})
-        store_one(to + ${lane} * out_n, x_${lane});
-% endfor
-% endif
-}
 </%def>

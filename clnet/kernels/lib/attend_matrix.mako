@@ -73,7 +73,7 @@ inline uint in_word(const float low, const float high)
     vstore_half_rte(high, 1, (half *)bits);
     return bits[0] | (uint)bits[1] << 16;
 % else:
-    return nearest(low) | nearest(high) << 16;
+    return nearest(low, high);
 % endif
 }
 % endif

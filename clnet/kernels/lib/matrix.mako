@@ -30,7 +30,7 @@
 ## param turned: bool         whether [step][row] is read as [row][step]
 ## param names: list          registers
 <%namespace name="builtin" file="/lib/matrix_builtin.mako"/>
-<%namespace name="stored" file="/lib/stored.mako"/>
+<%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 ##
 ## Operands and sums of an item, and where the emulation keeps them.
 <%def name="declared(unit, tile, element)">
@@ -208,31 +208,7 @@ ${unit.before}
 % if unit.way == "ptx":
 ${copies(element, unit, stages)}
 % endif
-inline float read_one(__global const ${element} *from)
-{
-% if ctype == "half":
-    return vload_half(0, (__global const half *)from);
-% elif ctype == "bfloat16":
-    return as_float((uint)*from << 16);
-% else:
-    return *from;
-% endif
-}
-inline void store_one(__global ${element} *to, const float x)
-{
-% if ctype == "half":
-    vstore_half_rte(x, 0, (__global half *)to);
-% else:
-    ${stored.store(ctype, "to", 0, "x")}
-% endif
-}
-% if ctype == "bfloat16":
-inline uint nearest(const float x)
-{
-    const uint bits = as_uint(x);
-    return isnan(x) ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-}
-% endif
+${sums_of.elements(ctype, element, unit.way == "ptx" and not unit.emulated)}
 % if unit.rounds:
 inline uint rounded(const float x)
 {

@@ -1,0 +1,337 @@
+"""Matrix products by 128 items at once, from boxes that a copy engine brings into local memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix_units
+from ...values.dtypes import DType, float32, int32
+from ...values.shapes import ceil_div, contiguous_strides, round_up
+from ..kernel import Constraint, Kernel, by_name, joined
+from .gemm_laid import laid
+from .gemm_problem import Problem
+from .gemm_summed import RUN_BYTES, stores_runs, summed
+
+WARPGROUP = Kernel(
+    "gemm_warpgroup",
+    "gemm/gemm_warpgroup.mako",
+    constraints=(
+        Constraint("tile.m % 64 == 0 and tile.n % 64 == 0", "teams take 64 rows, and store 64"),
+        Constraint("tile.n <= 256 and tile.m <= 256", "boxes and products are not larger"),
+        Constraint("unit.turns or a_along == b_along == 'k'", "TF32 is multiplied along k alone"),
+    ),
+)
+RASTER = 8
+TEAM, LINE_BYTES = 128, 128
+MAP_WORDS = 64
+BARRIER_BYTES = 16
+# Strides of a tensor map are counted in 16 bytes, in 32 bits.
+MOST_STRIDE = 2**36
+# Below so many multiplications, or along so short an axis, nothing is gained.
+LEAST_WORK, LEAST_AXIS = 2**22, 16
+# Stages that a slice has at least, and slices at most.
+LEAST_STAGES, MOST_SLICES = 16, 32
+# By bytes of an element: operations a second of all units, and what a copy of an operand wins for
+# each; seconds that storing an element costs a group, and a launch; bytes a second. All are rough
+# figures of an H200.
+RATES = {2: 650e12, 4: 340e12}
+SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
+STORE_S = 7e-11
+COPY_S, COPY_BYTES_S = 5e-6, 2.5e12
+
+
+class WarpgroupTile(NamedTuple):
+    """What a group computes at a time.
+
+    Attributes:
+        m, n: rows and columns.
+        stages: of the ring in local memory, of 128 bytes of k each.
+        parts: of each operand.
+        speed: multiplications in a unit's time, as a part of the best tile's.
+    """
+
+    m: int
+    n: int
+    stages: int
+    parts: int = 1
+    speed: float = 1.0
+
+    @property
+    def teams(self) -> int:
+        """Of 128 items that multiply."""
+        return self.m // 64
+
+    @property
+    def promotes(self) -> bool:
+        """Whether sums of one stage are added in float: the unit rounds them towards zero."""
+        return self.parts > 1
+
+    @property
+    def part_bytes(self) -> int:
+        """Of a stage, one part of both operands."""
+        return (self.m + self.n) * LINE_BYTES
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of all parts."""
+        return self.parts * self.part_bytes
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of a group."""
+        held = self.teams * 4 * 1024 * 4
+        return self.stages * (self.stage_bytes + BARRIER_BYTES) + held
+
+    def items(self, *, emulated: bool) -> int:
+        """Of a group: another team copies, unless all do."""
+        return TEAM * (self.teams + (not emulated))
+
+    def steps(self, ctype: str) -> int:
+        """Of k in a stage."""
+        return LINE_BYTES // _bytes(ctype)
+
+    def run(self, ctype: str) -> int:
+        """Elements that an item stores together."""
+        return RUN_BYTES // _bytes(ctype)
+
+
+# The speeds are of an H200.
+TILES = (
+    WarpgroupTile(128, 256, 4),
+    WarpgroupTile(128, 128, 6, speed=0.85),
+    WarpgroupTile(64, 128, 8, speed=0.7),
+)
+SPLIT_TILES = (
+    WarpgroupTile(128, 128, 3, 2),
+    WarpgroupTile(64, 128, 4, 2, speed=0.75),
+)
+SMALL, SMALL_SPLIT = WarpgroupTile(64, 64, 2), WarpgroupTile(64, 64, 2, 2)
+
+
+def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
+    """The launches of a product by 128 items at once.
+
+    Args:
+        target: what the device is like.
+        problem: the product, no axis of it empty, without a finish.
+        split: operands of float32 are split in two that TF32 holds, and three products added.
+
+    Returns:
+        The launches; None where the device has no such units, or another kernel is faster.
+    """
+    dtype = problem.out.dtype
+    if not has_warpgroups(target, dtype) or not _pays(problem, emulated=_emulated(target)):
+        return None
+    if split:
+        return _split(target, problem)
+    a, b = problem.a, _turned(problem.b)
+    turns = WARPGROUP_UNITS[dtype.stored].turns
+    copied = [x for x in (a, b) if _along(x, turns=turns) is None]
+    nbytes = 2 * sum(x.size * dtype.itemsize for x in copied)
+    saved = problem.flops * SAVED_S[dtype.itemsize]
+    costs = len(copied) * COPY_S + nbytes / COPY_BYTES_S
+    loses = costs > saved or nbytes // 2 > target.workspace_limit
+    if copied and loses and not _emulated(target):
+        return None
+    memory, launches = problem.memory(), list[Launch]()
+    a, b = (_copied(memory, x, launches) if _along(x, turns=turns) is None else x for x in (a, b))
+    return [*launches, *_products(target, problem, memory, a, b)]
+
+
+def has_warpgroups(target: Target, dtype: DType) -> bool:
+    """Whether the device multiplies a dtype by 128 items at once; float32 as TF32."""
+    traits = target.traits
+    known = dtype.stored in WARPGROUP_UNITS and dtype.stored in matrix_units(traits.matrix_units)
+    return known and traits.warpgroup_units and bool(_tiles(target))
+
+
+def _split(target: Target, problem: Problem) -> list[Launch] | None:
+    """Both operands in two parts, of as many steps of k at a time as scratch memory holds."""
+    rows = problem.batch * (problem.m + problem.n)
+    memory, launches = problem.memory(), list[Launch]()
+    most = max(target.workspace_limit - memory.nbytes, 0) // (8 * rows) // 32 * 32
+    if most == 0:
+        return None
+    step = round_up(ceil_div(problem.k, ceil_div(problem.k, most)), 32)
+    mark = memory.mark()
+    for start in range(0, problem.k, step):
+        memory.rewind(mark)
+        part = _steps_of(problem, start, min(start + step, problem.k))
+        a = _copied(memory, part.a, launches, parts=2)
+        b = _copied(memory, _turned(part.b), launches, parts=2)
+        launches += _products(target, part, memory, a, b, split=True)
+    return launches
+
+
+def _steps_of(problem: Problem, start: int, stop: int) -> Problem:
+    """The product over some steps of k, which adds itself to those before it."""
+    a, b, bare = problem.a, problem.b, problem.epilogue._replace(bias=None, activation=None)
+    return problem._replace(
+        a=a.view((*a.shape[:3], stop - start), a.strides, a.offset + start * a.strides[3]),
+        b=b.view(
+            (*b.shape[:2], stop - start, b.shape[3]), b.strides, b.offset + start * b.strides[2]
+        ),
+        beta=1.0 if start else problem.beta,
+        epilogue=problem.epilogue if stop == problem.k else bare,
+    )
+
+
+def _products(
+    target: Target, problem: Problem, memory: Scratch, a: Array, b: Array, *, split: bool = False
+) -> list[Launch]:
+    """The launches that multiply: ``a`` is ``(..., m, k)``, ``b`` ``(..., n, k)``, in parts."""
+    choice = _chosen(target, problem, memory, split=split)
+    if choice.slices == 1:
+        return [_multiply(target, problem, memory, a, b, choice=choice)]
+    sums = Array.scratch(memory, (choice.slices, *problem.out.shape), float32)
+    first = problem._replace(
+        out=sums.view(sums.shape[1:], sums.strides[1:]),
+        alpha=1.0,
+        beta=0.0,
+        epilogue=problem.epilogue._replace(bias=None, activation=None),
+    )
+    launch = _multiply(target, first, memory, a, b, choice=choice, out_slice=sums.strides[0])
+    return [launch, summed(problem, sums, by_ptx=not _emulated(target))]
+
+
+def _multiply(
+    target: Target,
+    problem: Problem,
+    memory: Scratch,
+    a: Array,
+    b: Array,
+    *,
+    choice: _Choice,
+    out_slice: int = 0,
+) -> Launch:
+    tile = choice.tile
+    ctype, emulated = a.dtype.stored, _emulated(target)
+    unit, rank = WARPGROUP_UNITS[ctype], 2 if problem.batch == 1 else 4
+    a_along, b_along = (_along(x, turns=unit.turns) or "k" for x in (a, b))
+    tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
+    groups = min(tiles * choice.slices, target.traits.compute_units)
+    maps = Array.scratch(memory, (groups * MAP_WORDS,), int32)
+    params = {
+        "ctype": ctype,
+        "sum_ctype": problem.out.dtype.stored,
+        "unit": unit,
+        "tile": tile,
+        "a_along": a_along,
+        "b_along": b_along,
+        "out_dense": stores_runs(problem.out),
+        "rank": rank,
+        "raster": RASTER,
+        "bias": problem.epilogue.axis,
+        "activation": problem.epilogue.activation,
+        "emulated": emulated,
+        "form": map_form(unit, rank),
+    }
+    steps = (x.strides[2 if along == "k" else 3] for x, along in ((a, a_along), (b, b_along)))
+    batches = [step for x in (problem.out, a, b) for step in x.strides[:2]]
+    names = "inner out_outer out_inner a_outer a_inner b_outer b_inner"
+    return WARPGROUP.launch(
+        params,
+        joined(
+            by_name("m n k", problem.m, problem.n, problem.k),
+            by_name("maps out a b", maps, problem.out, a, b),
+            problem.bias_args(),
+            problem.factors(),
+            by_name("out_m out_n a_step b_step", *problem.out.strides[2:], *steps),
+            by_name(f"batch {names}", problem.batch, problem.out.shape[1], *batches),
+            by_name("slices slice_steps out_slice", choice.slices, choice.steps, out_slice),
+            by_name("part", a.strides[2] // 2 if tile.parts > 1 else None),
+        ),
+        global_size=(groups * tile.items(emulated=emulated),),
+        local_size=(tile.items(emulated=emulated),),
+        flops=problem.flops * (3 if tile.parts > 1 else 1),
+        bytes=problem.bytes,
+    )
+
+
+def _copied(memory: Scratch, x: Array, launches: list[Launch], *, parts: int = 1) -> Array:
+    """A copy of an operand with steps of k densely, in parts, which launches make."""
+    # Items that repeat are copied once.
+    sizes = [n if s else 1 for n, s in zip(x.shape[:2], x.strides[:2], strict=True)]
+    pitch = round_up(x.shape[3], LINE_BYTES // x.dtype.itemsize)
+    to = Array.scratch(memory, (*sizes, x.shape[2], parts * pitch), x.dtype)
+    launches.append(laid(to, x, parts=parts))
+    steps = contiguous_strides(to.shape)
+    moved = (step if size else 0 for step, size in zip(steps, x.strides[:2], strict=False))
+    return to.view((*x.shape[:3], parts * pitch), (*moved, *steps[2:]))
+
+
+def _turned(b: Array) -> Array:
+    """``(..., n, k)`` of ``(..., k, n)``."""
+    outer, inner, k, n = b.strides
+    return b.view((*b.shape[:2], b.shape[3], b.shape[2]), (outer, inner, n, k))
+
+
+def _along(x: Array, *, turns: bool) -> str | None:
+    """The axis of ``(..., rows, k)`` that boxes are dense along; None: a copy must be made."""
+    for axis, along in ((3, "k"), (2, "tile"))[: 1 + turns]:
+        if (x.strides[axis] == 1 or x.shape[axis] == 1) and _aligned(x, axis):
+            return along
+    return None
+
+
+def _aligned(x: Array, axis: int) -> bool:
+    """Whether all begins at multiples of 16 bytes but along an axis."""
+    item, other = x.dtype.itemsize, 5 - axis
+    steps = [x.strides[i] * item for i in (0, 1, other) if x.shape[i] > 1]
+    whole = all(step % RUN_BYTES == 0 and step < MOST_STRIDE for step in steps)
+    repeats = x.shape[other] > 1 and x.strides[other] <= 0
+    return whole and not repeats and x.offset * item % RUN_BYTES == 0 and min(x.strides) >= 0
+
+
+def _pays(problem: Problem, *, emulated: bool) -> bool:
+    """Whether there is enough to multiply."""
+    work, least = problem.m * problem.n * problem.k * problem.batch, LEAST_AXIS
+    large = work >= LEAST_WORK and min(problem.m, problem.n, problem.k) >= least
+    return large or emulated
+
+
+def _emulated(target: Target) -> bool:
+    return matrix_units(target.traits.matrix_units)["half"].emulated
+
+
+def _tiles(target: Target, *, split: bool = False) -> list[WarpgroupTile]:
+    if _emulated(target):
+        return [SMALL_SPLIT if split else SMALL]
+    tiles, traits = SPLIT_TILES if split else TILES, target.traits
+    return [tile for tile in tiles if tile.local_bytes <= traits.static_local_bytes]
+
+
+class _Choice(NamedTuple):
+    """A tile, and how k is divided: so many slices, each of so many stages."""
+
+    tile: WarpgroupTile
+    slices: int
+    steps: int
+
+
+def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -> _Choice:
+    """The tile and slices that take the least time, by a rough estimate."""
+    ctype, units = problem.a.dtype.stored, target.traits.compute_units
+    out, item = problem.out.size, problem.out.dtype.itemsize
+    room = max(target.workspace_limit - memory.nbytes, 0) // (4 * out)
+    found: list[tuple[float, _Choice]] = []
+    for tile in _tiles(target, split=split):
+        stages = ceil_div(problem.k, tile.steps(ctype))
+        tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
+        flops = 2 * tile.m * tile.n * tile.steps(ctype) * (3 if split else 1)
+        each = flops * units / (RATES[item] * tile.speed)
+        fixed = tile.m * tile.n * STORE_S
+        most = min(stages // LEAST_STAGES, room, MOST_SLICES) if tiles < 2 * units else 1
+        for wanted in range(1, max(most, 1) + 1):
+            steps = ceil_div(stages, wanted)
+            slices = ceil_div(stages, steps)
+            time = ceil_div(tiles * slices, units) * (steps * each + fixed)
+            if slices > 1:
+                time += COPY_S + (2 * 4 * slices + item) * out / COPY_BYTES_S
+            found.append((time, _Choice(tile, slices, steps)))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _bytes(ctype: str) -> int:
+    return 4 if ctype == "float" else 2

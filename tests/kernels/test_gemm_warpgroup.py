@@ -1,0 +1,181 @@
+"""Products of 128 items at once: emulated copies and products, what chooses them, tf32x3."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.device import Target
+from clnet.kernels.epilogue import Epilogue
+from clnet.kernels.gemm import gemm, gemm_warpgroup
+from clnet.values import mode
+from tests.kernels.launching import names_launched
+from tests.kernels.test_gemm_matrix import ROUNDING, drawn, units_of, values
+
+BY_128 = "gemm_warpgroup"
+
+
+@pytest.fixture
+def target():
+    here = clnet.device()
+    units = units_of(here.traits)
+    traits = dataclasses.replace(
+        units, warpgroup_units=True, local_memory_bytes=2**18, compute_units=3
+    )
+    return Target(traits, here.target.workspace_limit)
+
+
+def card():
+    """Numbers of an H200."""
+    traits = units_of(clnet.device().traits, "ptx")
+    return dataclasses.replace(
+        traits,
+        warpgroup_units=True,
+        compute_units=132,
+        max_group_size=1024,
+        local_memory_bytes=49152,
+        large_local_memory_bytes=232000,
+    )
+
+
+# dtype, m, n, k, batch, transposed operands, elements behind rows, epilogue; launches
+CASES = [
+    (clnet.float16, 66, 40, 72, (), "", 0, {}, [BY_128]),
+    (clnet.bfloat16, 72, 15, 70, (), "ab", 0, {"bias": -1, "beta": 0.5}, ["gemm_laid", BY_128]),
+    (clnet.bfloat16, 8, 9, 24, (2, 3), "b", 0, {"bias": -2, "alpha": 2.0}, [BY_128]),
+    (clnet.float32, 17, 70, 36, (), "b", 0, {"activation": "relu"}, [BY_128]),
+    (clnet.float32, 20, 21, 35, (2,), "", 2, {}, ["gemm_laid", "gemm_laid", BY_128]),
+]
+
+
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_products(given, target):
+    *sizes, expected_launches = given
+    assert run(target, *sizes) == expected_launches
+
+
+def test_slices_of_long_sums(target, monkeypatch):
+    """k in three slices, which a launch of its own adds."""
+    monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)
+    monkeypatch.setattr(gemm_warpgroup, "COPY_S", 0)
+    settings = {"bias": -1, "alpha": 2.0, "beta": 0.5}
+    names = run(target, clnet.float16, 24, 16, 136, (), "a", 0, settings)
+    assert names == [BY_128, "gemm_summed"]
+
+
+def test_products_of_split_operands(target):
+    """Nearer to float64 than one product of TF32, by far."""
+    names = run(target, clnet.float32, 40, 36, 100, (), "", 0, {"bias": -1}, split=True)
+    assert names == ["gemm_laid", "gemm_laid", BY_128]
+
+
+def test_split_operands_take_the_scratch_memory_there_is(target):
+    """In runs of k, whose results add up: beta, bias and activation come once."""
+    little = Target(target.traits, 8 * (40 + 36) * 64)
+    settings = {"bias": -1, "beta": 0.5, "alpha": 2.0, "activation": "relu"}
+    names = run(little, clnet.float32, 40, 36, 100, (), "a", 0, settings, split=True)
+    assert names == ["gemm_laid", "gemm_laid", BY_128] * 2
+    none = Target(target.traits, 0)
+    assert BY_128 not in run(none, clnet.float32, 8, 8, 8, (), "", 0, {}, split=True)
+
+
+def run(target, dtype, m, n, k, batch, turned, gap, settings, *, split=False):
+    """Names of the kernels that made a product which is near NumPy's in float64."""
+    a = drawn(dtype, *batch, m, k, turned="a" in turned, gap=gap)
+    b = drawn(dtype, *batch, k, n, turned="b" in turned, gap=gap, seed=1)
+    out = drawn(dtype, *batch, m, n, seed=2)
+    alpha, beta = settings.get("alpha", 1.0), settings.get("beta", 0.0)
+    product = values(a, not split) @ values(b, not split)
+    expected = alpha * product + beta * out.double().numpy()
+    bias, axis = None, settings.get("bias", -1)
+    if "bias" in settings:
+        bias = drawn(dtype, 1, n if axis == -1 else m, seed=3)[0]
+        added = bias.double().numpy()
+        expected = expected + (added if axis == -1 else added[:, None])
+    if "activation" in settings:
+        expected = np.maximum(expected, 0)
+    made = Epilogue(
+        None if bias is None else bias.array,
+        activation=settings.get("activation"),
+        bias_axis="n" if axis == -1 else "m",
+    )
+    launches = gemm(
+        target, out.array, a.array, b.array,
+        alpha=alpha, beta=beta, epilogue=made, tf32=not split, split=split,
+    )  # fmt: skip
+    clnet.device().queue.run(launches, (out.array,))
+    error = np.abs(out.double().numpy() - expected).max() / np.abs(expected).max()
+    assert error < (2e-6 if split else ROUNDING[dtype])
+    return [launch.kernel.name for launch in launches]
+
+
+def test_numbers_that_a_split_may_lose(target):
+    """Large ones do not overflow, NaN stays, infinities reach only their row."""
+    a, b = np.ones((16, 16), np.float32), np.eye(16, dtype=np.float32)
+    top = np.finfo(np.float32).max
+    a[0, 0], a[1, 1], a[2, 2], a[3, 3], a[4, 4] = top, np.nan, np.inf, 1e-30, -top
+    out = clnet.zeros(16, 16)
+    launches = gemm(target, out.array, clnet.tensor(a).array, clnet.tensor(b).array, split=True)
+    assert launches[-1].kernel.name == BY_128
+    clnet.device().queue.run(launches, (out.array,))
+    y = out.numpy()
+    np.testing.assert_allclose([y[0, 0], y[3, 3], y[4, 4]], [top, 1e-30, -top], rtol=2.0**-22)
+    assert np.isnan(y[1, 1])
+    assert not np.isfinite(y[2, 2])
+    assert np.isfinite(y[[0, *range(3, 16)]]).all()
+
+
+def chosen(n, m=None, k=None, dtype=clnet.float16, traits=None, **settings):
+    """The launches' names, and the tiles, of a product."""
+    with clnet.abstract():
+        a = clnet.zeros(m or n, k or n, dtype=dtype)
+        b, out = clnet.zeros(k or n, n, dtype=dtype), clnet.zeros(m or n, n, dtype=dtype)
+        launches = gemm(Target(traits or card(), 2**29), out.array, a.array, b.array, **settings)
+    names = [launch.kernel.name for launch in launches]
+    tiles = [x.kernel.params["tile"] for x in launches if x.kernel.name == BY_128]
+    return names, tiles
+
+
+def test_tiles_suit_the_number_of_units_and_local_memory():
+    assert chosen(4096)[1][0][:2] == (128, 256)
+    assert chosen(1024)[1][0][:2] == (64, 128)
+    few = dataclasses.replace(card(), large_local_memory_bytes=0)
+    assert chosen(4096, traits=few) == (["gemm_matrix"], [])
+    for tile in (*gemm_warpgroup.TILES, *gemm_warpgroup.SPLIT_TILES):
+        assert tile.local_bytes <= 232000
+
+
+def test_where_another_kernel_multiplies():
+    without = dataclasses.replace(card(), warpgroup_units=False)
+    assert chosen(1024, traits=without)[0] == ["gemm_matrix"]
+    assert chosen(64)[0] == ["gemm_matrix"]  # too little to do
+    assert chosen(1024, dtype=clnet.float64)[0] == ["gemm_tiled"]
+    assert chosen(129, m=129, k=200)[0] == ["gemm_matrix"]  # a copy would cost more than it wins
+    assert chosen(4095)[0] == ["gemm_laid", "gemm_laid", BY_128]  # rows begin anywhere
+    assert chosen(1024, dtype=clnet.float32)[0] == ["gemm_tiled"]
+    assert chosen(4096, dtype=clnet.float32, split=True)[0] == ["gemm_laid", "gemm_laid", BY_128]
+    halves = dataclasses.replace(without, matrix_units="")
+    assert chosen(4096, dtype=clnet.float32, split=True, traits=halves)[0] == ["gemm_tiled"]
+
+
+def test_long_sums_of_few_tiles_are_sliced():
+    names, _ = chosen(256, k=16384)
+    assert names == [BY_128, "gemm_summed"]
+
+
+def test_precision_is_taken_by_products_alone(target, monkeypatch):
+    monkeypatch.setattr(clnet.device(), "target", target)
+    names = names_launched(clnet.device(), monkeypatch)
+    x = drawn(clnet.float32, 16, 16)
+    with mode.using():
+        clnet.set_float32_matmul_precision("tf32x3")
+        assert clnet.get_float32_matmul_precision() == "tf32x3"
+        y = x @ x
+        image = drawn(clnet.float32, 8, 8).reshape(1, 1, 8, 8)
+        clnet.nn.functional.conv2d(image, clnet.ones(1, 1, 3, 3))
+    assert BY_128 in names
+    assert not any("conv_matrix" in name for name in names)
+    np.testing.assert_allclose(y.numpy(), x.double().numpy() @ x.double().numpy(), atol=1e-5)
