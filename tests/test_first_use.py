@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from dataclasses import fields, replace
 from unittest.mock import patch
@@ -16,6 +17,8 @@ from clnet.device.first_use import first_uses, trust
 from clnet.device.guard import left_out
 from clnet.doctor.report import empty_report
 from clnet.nn import functional as F
+from clnet.ops.machinery import execution
+from clnet.ops.machinery.lowering import launches_of
 from clnet.values.settings import SETTINGS
 from tests.doctor.faulty import Driver, Rewriting, planted
 from tests.kernels.launching import names_launched
@@ -80,6 +83,42 @@ def test_a_compiled_step_is_planned_without_the_wrong_kernel(guarded):
         with pytest.warns(RuntimeWarning, match="gives other numbers than plainer kernels do"):
             found = losses(device)
     np.testing.assert_allclose(found, losses(clnet.device()), rtol=1e-4)
+
+
+def test_what_another_thread_leaves_out_is_chosen_anew(guarded, monkeypatch):
+    """It was lowered before, and is not compared as if the device were used as it was then."""
+    a = np.random.default_rng(0).standard_normal((96, 96)).astype(np.float32)
+    before = []
+
+    def lowered_first(*given):
+        launches = launches_of(*given)
+        if given[0].name == "matmul" and not before:
+            before.append(threading.Thread(target=lambda: x @ x))
+            before[0].start()
+            before[0].join(120)
+        return launches
+
+    with planted(Rewriting(WRONG), guarded) as device:
+        wide(device)
+        x = clnet.tensor(a, device=device)
+        monkeypatch.setattr(execution, "launches_of", lowered_first)
+        with pytest.warns(RuntimeWarning, match="gives other numbers") as told:
+            product = x @ x
+        np.testing.assert_allclose(product.numpy(), a @ a, rtol=1e-4, atol=1e-4)
+        assert len(told) == 1
+
+
+def test_an_op_that_fits_is_not_refused_for_room_to_compare(guarded):
+    with planted(Driver(), guarded) as device:
+        x, y = (clnet.full((2**18,), value, device=device) for value in (3.0, 5.0))
+        uses = device.first_uses
+        before = uses.compared + uses.alone
+        clnet.set_memory_limit(clnet.memory_allocated(device) + 3 * 2**19, device)
+        assert (x / y)[:2].tolist() == pytest.approx([0.6, 0.6])
+        assert uses.compared + uses.alone == before
+        clnet.set_memory_limit(None, device)
+        assert (x / y)[-1].item() == pytest.approx(0.6)
+        assert uses.compared + uses.alone == before + 1
 
 
 def test_right_kernels_are_compared_once_and_kept(guarded):

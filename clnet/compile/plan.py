@@ -43,14 +43,15 @@ class Plan:
         self._grads_after = list(tracer.grads_after.values())
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
-        self.entries = lower(trace, device.target)
-        setup = [lowered(step, device.target) for step in trace.setup]
+        target = device.target
+        self.entries = lower(trace, target)
+        setup = [lowered(step, target) for step in trace.setup]
         if device.first_uses is not None:
             for entry in (*setup, *self.entries):
                 if isinstance(entry, Lowered):
                     step = entry.step
-                    look(step.function, step.outputs, step.inputs, entry.launches)
-        self.memory = plan_memory(trace, self.entries, device.target)
+                    look(step.function, target, step.outputs, step.inputs, entry.launches)
+        self.memory = plan_memory(trace, self.entries, target)
         self._setup = [launch for entry in setup for launch in entry.launches]
         of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
         self.prepared = device.queue.prepare([*self._setup, *of_steps])

@@ -42,10 +42,11 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     else:
         anomaly = now.anomaly
         clean = () if anomaly is None else anomaly.look_before(function, inputs)
-        launches = launches_of(function, device.target, outputs, inputs)
+        target = device.target
+        launches = launches_of(function, target, outputs, inputs)
         if device.first_uses is not None:
             try:
-                look(function, outputs, inputs, launches)
+                look(function, target, outputs, inputs, launches)
             except LeftOut:
                 return execute(function, inputs)
         for launch in launches:

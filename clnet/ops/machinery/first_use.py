@@ -19,7 +19,7 @@ import numpy as np
 from ...array import Array
 from ...device import Device, KernelSource, Launch, Queue, Storage, Target
 from ...device.guard import keep, left_out, plainer
-from ...errors import ClnetError
+from ...errors import ClnetError, OutOfDeviceMemory
 from ...values import mode
 from ...values.dtypes import DType, float32
 from .function import Arrays, Function
@@ -31,20 +31,30 @@ _NARROW_TOLERANCE = 3e-2
 
 
 class LeftOut(Exception):
-    """The device is used without something from now on: what was chosen for it holds no more."""
+    """What was chosen for the device holds no more: it is used without something from now on."""
 
 
-def look(function: Function, outputs: Arrays, inputs: Arrays, launches: Sequence[Launch]) -> None:
+def look(
+    function: Function,
+    target: Target,
+    outputs: Arrays,
+    inputs: Arrays,
+    launches: Sequence[Launch],
+) -> None:
     """Compare an op's kernels with plainer ones, if they are new to the driver.
+
+    Where memory is too short for both, they are compared at a later use.
 
     Args:
         function: the op.
+        target: the device's, when the op was lowered.
         outputs: its arrays; ``infer`` gave them. They are not touched.
         inputs: its arrays; integers among them that have memory are read, since they may be places.
         launches: what ``lower`` gave for them.
 
     Raises:
-        LeftOut: if the plainer kernels give other numbers; a warning has said so.
+        LeftOut: if the plainer kernels give other numbers, as a warning has said; or if another
+            thread has found such a thing since the op was lowered.
     """
     storages = dict.fromkeys(a.storage for a in (*inputs, *outputs))
     if not launches or not storages:
@@ -56,15 +66,21 @@ def look(function: Function, outputs: Arrays, inputs: Arrays, launches: Sequence
     new = uses.new(launch.kernel for launch in launches)
     if not new:
         return
-    with device.lock, _trying(device.queue):
-        found = _Comparison(device, function, outputs, inputs).wrong(launches)
-    if found is None:
-        uses.compared += 1
-    elif not found:
-        uses.alone += 1
-    else:
-        _leave_out(device, function, new, *found[0])
-        raise LeftOut
+    with device.lock:
+        if device.target is not target:
+            raise LeftOut
+        try:
+            with _trying(device.queue):
+                found = _Comparison(device, function, outputs, inputs).wrong(launches)
+        except OutOfDeviceMemory:
+            return
+        if found:
+            _leave_out(device, function, new, *found[0])
+            raise LeftOut
+        if found is None:
+            uses.compared += 1
+        else:
+            uses.alone += 1
     uses.agreed(new)
 
 
