@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 from zlib import crc32
 
@@ -66,21 +66,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if a job failed.
     """
     options = _parser().parse_args(argv)
-    check_counts("bench scaling", options, "batch", "rounds")
+    check_counts("bench scaling", options, "batch", "rounds", "threads")
     workload = _network(options.net)
     if re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", options.workers) is None:
         raise ArgumentError("bench scaling", "--workers is as 1,2,4", workers=options.workers)
     counts = list(dict.fromkeys(map(int, options.workers.split(","))))
     job: Fields = {"net": workload.name, "rounds": options.rounds, "devices": options.devices}
+    batches = _batches(options, workload, counts)
     found: list[Fields] = []
     failures = 0
-    for count in counts:
+    for count, batch in zip(counts, batches, strict=True):
         threads = options.threads or max(1, (os.cpu_count() or 1) // count)
-        batch = options.batch or workload.input_shape[0]
-        batch = batch * count if options.each else batch
-        if batch % count:
-            law = "the batch is divided evenly"
-            raise ArgumentError("bench scaling", law, batch=batch, workers=count)
         for side in ("clnet", *([options.against] if options.against else [])):
             run = _ours if side == "clnet" else _theirs
             done = run({**job, "workers": count, "threads": threads, "batch": batch})
@@ -112,6 +108,23 @@ def _network(name: str) -> Workload:
         law = "--net is a network that is trained on images"
         raise ArgumentError("bench scaling", law, net=name, have=", ".join(fit))
     return fit[name]
+
+
+def _batches(options: argparse.Namespace, workload: Workload, counts: Sequence[int]) -> list[int]:
+    """The batch of each job, all workers together; what is wrong is told before any has run."""
+    if max(counts) > 1 and find_spec("mpi4py") is None:
+        raise ArgumentError(
+            "bench scaling", "several workers need MPI", remedy="pip install 'clnet[mpi]'"
+        )
+    if options.against and find_spec(options.against) is None:
+        raise ArgumentError("bench scaling", "--against torch needs PyTorch")
+    given = options.batch or workload.input_shape[0]
+    batches = [given * count if options.each else given for count in counts]
+    for count, batch in zip(counts, batches, strict=True):
+        if batch % count:
+            law = "the batch is divided evenly"
+            raise ArgumentError("bench scaling", law, batch=batch, workers=count)
+    return batches
 
 
 def _say(found: Sequence[Fields], *, as_json: bool, each: bool) -> None:
@@ -146,10 +159,6 @@ def _resources(found: Fields) -> int:
 
 
 def _ours(job: Fields) -> Fields | None:
-    if job["workers"] > 1 and find_spec("mpi4py") is None:
-        raise ArgumentError(
-            "bench scaling", "several workers need MPI", remedy="pip install 'clnet[mpi]'"
-        )
     settings = {"CLNET_THREADS": str(job["threads"])}
     command = _command("worker", job, settings)
     if job["workers"] > 1:
@@ -175,12 +184,19 @@ def _command(worker: str, job: Fields, environment: dict[str, str]) -> list[str]
 
 
 def _result(processes: Sequence[subprocess.Popen[str]]) -> Fields | None:
-    """What the first worker printed; None if one failed."""
+    """What the first worker printed; None if one failed: the others are not left waiting for it.
+
+    What a worker prints fits into its pipe.
+    """
     try:
-        texts = [process.communicate()[0] for process in processes]
+        codes: list[int | None] = [None]
+        while None in codes and not any(codes):
+            sleep(0.05)
+            codes = [process.poll() for process in processes]
     finally:
         for process in processes:
             process.kill()
+    texts = [process.communicate()[0] for process in processes]
     lines = [x for text in texts for x in text.splitlines() if x.startswith(_MARK)]
     if any(process.returncode for process in processes) or not lines:
         return None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -46,12 +49,44 @@ def test_pytorch_runs_beside(capfd):
         (["--net", "lstm"], "--net is a network that is trained on images"),
         (["--workers", "0"], "--workers is as 1,2,4"),
         (["--workers", "3", "--batch", "8"], "the batch is divided evenly"),
+        (["--workers", "1,3", "--batch", "8"], "the batch is divided evenly"),
         (["--rounds", "0"], "--rounds"),
+        (["--threads", "-2"], "--threads"),
     ],
 )
-def test_jobs_that_make_no_sense_are_refused(options, complaint, capsys):
+def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, capsys):
+    monkeypatch.setattr(scaling, "_WORKER", "raise SystemExit('a job was run')  # {}")
+    monkeypatch.setattr(scaling, "_result", lambda _: pytest.fail("a job was run"))
     assert main(["bench", "scaling", *options]) == 1
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("absent", "options", "complaint"),
+    [
+        ("mpi4py", ["--workers", "1,2"], "several workers need MPI"),
+        ("torch", ["--workers", "1", "--against", "torch"], "--against torch needs PyTorch"),
+    ],
+)
+def test_what_is_not_installed_is_told_before_any_job(
+    absent, options, complaint, monkeypatch, capsys
+):
+    monkeypatch.setattr(scaling, "find_spec", lambda name: None if name == absent else True)
+    monkeypatch.setattr(scaling, "_result", lambda _: pytest.fail("a job was run"))
+    assert main(["bench", "scaling", *SMALL, *options]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_worker_that_waits_for_one_that_failed_is_ended():
+    programs = ("import time; time.sleep(100)", "raise SystemExit(3)")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", x], stdout=subprocess.PIPE, text=True)
+        for x in programs
+    ]
+    begin = time.monotonic()
+    assert scaling._result(processes) is None
+    assert time.monotonic() - begin < 50
+    assert all(process.returncode for process in processes)
 
 
 def test_a_job_that_fails_is_counted(monkeypatch, capsys):

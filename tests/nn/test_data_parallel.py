@@ -124,10 +124,10 @@ def test_unequal_devices_get_unequal_parts(device, part_of_device):
     step = clnet.compile(lambda x: model(x), passes=KEEPING_BITS)
     assert step(x).detach().numpy().tobytes() == bits[0]
     del seen[:]
-    model.shares = [1, 1]
+    model.shares = [1e308, 1e308]
     step(x)
     assert [rows for _, rows in seen] == [5, 4]  # a step that was compiled is traced anew
-    for wrong in ([1], [1, 0], [1, float("nan")]):
+    for wrong in ([1], [1, 0], [1, float("nan")], [1, "many"], 3, [1, float("inf")]):
         model.shares = wrong
         with pytest.raises(ArgumentError, match="shares are numbers above 0"):
             model(x)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -134,14 +135,18 @@ def _seconds(module: Module, args: Any, kwargs: Any, device: Any) -> float:
 def _checked(shares: Sequence[float] | None, count: int) -> list[float] | None:
     if shares is None:
         return None
-    if len(shares) != count or not all(0 < s < float("inf") for s in shares):
+    try:
+        found = [float(s) for s in shares]
+    except (TypeError, ValueError):
+        found = []
+    if len(found) != count or not all(0 < s < inf for s in found):
         raise ArgumentError(
             "DataParallel",
             "shares are numbers above 0, one for each device",
-            shares=list(shares),
+            shares=shares,
             devices=count,
         )
-    return list(shares)
+    return [s / max(found) for s in found]  # their sum is a number, too
 
 
 def _opened(name: Any) -> Any:
