@@ -18,7 +18,7 @@ OTHER_RESULTS = (
     (
         "an output that is the operand is written once that was read",
         r"m\.(histc|sum|nansum|mean|nanmean|prod|amax|amin|var|std|norm|logsumexp|all|any|matmul|"
-        r"\w*m[mv])\(.*out=\w+",
+        r"\w*m[mv])\(.*out=\w+|\b(\w+)(\.detach\(\))?\.masked_scatter_\(.*, \2\)",
         r"elements, at",
         "m.sum(x, (0, 1), True, out=x.detach())",
     ),
