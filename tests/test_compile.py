@@ -11,7 +11,7 @@ import pytest
 import clnet
 from clnet import nn, ops
 from clnet.autograd import grad
-from clnet.errors import GradientError, ShapeError, TraceError
+from clnet.errors import ArgumentError, GradientError, ShapeError, TraceError
 from clnet.values import mode
 
 pytestmark = pytest.mark.device
@@ -489,3 +489,10 @@ def test_a_compiled_module_gives_the_module_as_pytorchs_does():
     assert clnet.compile(module)._orig_mod is module
     with pytest.raises(AttributeError, match="_orig_mod"):
         clnet.compile(lambda x: x)._orig_mod  # noqa: B018 - asked for
+
+
+def test_modes_are_those_of_pytorch():
+    assert clnet.compile(mode="reduce-overhead")(lambda x: x + 1)(clnet.ones(1)).tolist() == [2.0]
+    for disable in (False, True):
+        with pytest.raises(ArgumentError, match=r"mode is one of default, .*got mode=.*mean"):
+            clnet.compile(lambda x: x, mode="mean", disable=disable)

@@ -31,6 +31,8 @@ from .trace import Trace
 from .tracer import Tracer
 
 _MOST_PLANS = 16
+# PyTorch's; there is one way to compile here.
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _MOST_TURNS = 4
 _USES = count()
 
@@ -323,7 +325,7 @@ def compile(  # noqa: A001 - PyTorch's name
         fullgraph: taken: there are no partial graphs.
         dynamic: taken: every shape has a plan of its own.
         backend: taken: there is one.
-        mode: taken.
+        mode: taken, if it is one of PyTorch's.
         options: taken; one of both at most.
         disable: give the function as it is.
         passes: what rewrites the trace before it is planned; with none, every op stays a launch of
@@ -345,6 +347,8 @@ def compile(  # noqa: A001 - PyTorch's name
     """
     if mode is not None and options is not None:
         raise ArgumentError("compile", "one of mode and options is given", mode=mode)
+    if mode is not None and mode not in _MODES:
+        raise ArgumentError("compile", f"mode is one of {', '.join(_MODES)}", mode=shown(mode))
     if model is None:
         return lambda function: compile(
             function, disable=disable, passes=passes, recompute=recompute

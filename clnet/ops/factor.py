@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ArgumentError, LinAlgError, ShapeError
+from ..errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 from ..kernels.reduce import Bad
+from ..values.dtypes import Kind
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
@@ -319,14 +320,16 @@ def cov(
     Args:
         x: ``(variables, observations)``, or ``(observations,)``, floating.
         correction: subtracted from the number of observations.
-        fweights: ``(observations,)``, how often each was made.
-        aweights: ``(observations,)``, how much each counts.
+        fweights: ``(observations,)``, how often each was made: whole numbers.
+        aweights: ``(observations,)``, how much each counts: floating.
 
     Returns:
         ``(variables, variables)``, or of one variable a number.
 
     Raises:
         ShapeError: if ``x`` has more axes, or weights are not those of its observations.
+        DtypeError: if weights are of another kind.
+        DataDomainError: if a weight is below 0; told at the next synchronisation.
     """
     if x.ndim > 2:
         raise ShapeError("cov", "x has two axes at most", x=x.shape)
@@ -335,6 +338,14 @@ def cov(
         if given is not None and given.shape != rows.shape[1:]:
             law = "a weight belongs to each observation"
             raise ShapeError("cov", law, x=x.shape, weights=given.shape)
+        if given is not None and given.numel():
+            not_below = of_value("cov", "weights", "they are not below 0")
+            require_elements(given, not_below, Bad.BELOW, 0)
+    if fweights is not None and fweights.dtype.kind is not Kind.INTEGER:
+        law = "fweights are whole numbers: how often each was observed"
+        raise DtypeError("cov", law, dtype=fweights.dtype)
+    if aweights is not None and not aweights.dtype.is_floating_point:
+        raise DtypeError("cov", "aweights are floating", dtype=aweights.dtype)
     weights: Any = fweights
     if aweights is not None:
         weights = aweights if fweights is None else fweights * aweights

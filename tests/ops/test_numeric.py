@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DataDomainError, DtypeError, ShapeError
 from tests.opcase import OpCase, every_check, normal
 
 pytestmark = pytest.mark.device
@@ -87,6 +87,9 @@ X = clnet.zeros(2, 3)
         (lambda: ops.gradient(X[:1]), ShapeError, "edge_order \\+ 1 elements"),
         (lambda: ops.gradient(X, spacing=(X[0],), dim=0), ShapeError, "as many as elements"),
         (lambda: ops.cov(X, aweights=X[0, :2]), ShapeError, "a weight belongs to each"),
+        (lambda: ops.cov(X, fweights=X[0]), DtypeError, "fweights are whole numbers"),
+        (lambda: ops.cov(X, aweights=X[0].long()), DtypeError, "aweights are floating"),
+        (lambda: ops.cov(X, aweights=X[0] - 1).tolist(), DataDomainError, "not below 0"),
     ],
 )
 def test_errors(call, error, message):
