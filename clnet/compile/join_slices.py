@@ -6,7 +6,8 @@ which are zeros, and two sums of them.
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import product
+from typing import cast
 
 from ..array import Array
 from ..device import Storage
@@ -17,6 +18,8 @@ from .pointwise_step import as_pointwise
 from .trace import Trace
 from .tracer import Action, Step
 
+# The first element along each axis, and the sizes.
+_Box = tuple[tuple[int, ...], tuple[int, ...]]
 _SUM = (Input(0) + Input(1),)
 
 
@@ -56,19 +59,12 @@ def _summed(
     (y,) = step.outputs
     if any(not _whole(trace, placed, at, x, y) for x in step.inputs):
         return None
-    parts = [placed[x.storage][1] for x in form.reads]
-    starts: list[tuple[int, ...]] = []
-    inputs: list[Array] = []
-    for part in parts:
-        if isinstance(part.function, Placed):
-            starts += part.function.starts
-            inputs += part.inputs
-    boxes = [(s, x.shape) for s, x in zip(starts, inputs, strict=True)]
-    if len({x.storage for x in step.inputs}) < 2 or _overlap(boxes):
+    first, second = (placed[x.storage][1] for x in step.inputs)
+    if first is second or _overlap(_boxes(first), _boxes(second)):
         return None
-    return Step(
-        Placed(tuple(starts), y.shape), tuple(inputs), step.outputs, step.module_path, step.phase
-    )
+    starts = tuple(start for part in (first, second) for start, _ in _boxes(part))
+    inputs = (*first.inputs, *second.inputs)
+    return Step(Placed(starts, y.shape), inputs, step.outputs, step.module_path, step.phase)
 
 
 def _whole(
@@ -84,8 +80,15 @@ def _whole(
     return not trace.is_disturbed(found[0], at, reads=found[1].inputs)
 
 
-def _overlap(boxes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
+def _boxes(step: Step) -> list[_Box]:
+    """Where a step puts its inputs."""
+    starts = cast("Placed", step.function).starts
+    return [(start, x.shape) for start, x in zip(starts, step.inputs, strict=True)]
+
+
+def _overlap(some: list[_Box], others: list[_Box]) -> bool:
+    """Whether one of some lies in one of the others; neither does so among its own."""
     return any(
-        all(a < b + m and b < a + n for a, n, b, m in zip(start, sizes, begin, others, strict=True))
-        for (start, sizes), (begin, others) in combinations(boxes, 2)
+        all(a < b + m and b < a + n for a, n, b, m in zip(start, sizes, begin, extent, strict=True))
+        for (start, sizes), (begin, extent) in product(some, others)
     )

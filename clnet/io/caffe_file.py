@@ -101,10 +101,11 @@ def _layer(layer: Cursor, numbers: dict[str, int]) -> Iterator[tuple[str, NDArra
         elif field.number == numbers["blob"] and field.wire == _BYTES:
             blobs.append(_blob(field.value))
     if kind == b"BatchNorm" and len(blobs) == 3 and blobs[2].size == 1:
-        factor = float(blobs[2].reshape(-1)[0])
-        scale = 1 / factor if factor else 0.0
-        yield f"{name}.running_mean", blobs[0] * np.asarray(scale, blobs[0].dtype)
-        yield f"{name}.running_var", blobs[1] * np.asarray(scale, blobs[1].dtype)
+        factor = blobs[2].reshape(())
+        for blob, meaning in zip(blobs, ("mean", "var"), strict=False):
+            with np.errstate(all="ignore"):  # any numbers may stand in a file
+                scaled = blob / factor.astype(blob.dtype) if factor else np.zeros_like(blob)
+            yield f"{name}.running_{meaning}", np.asarray(scaled)
         return
     for i, blob in enumerate(blobs):
         yield f"{name}.{('weight', 'bias')[i] if i < 2 else i}", blob

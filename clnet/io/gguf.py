@@ -153,4 +153,5 @@ def _tensor(
     numbers = blocks["numbers"]
     if kind == _Q4_0:
         numbers = np.concatenate([numbers & 15, numbers >> 4], 1).astype(np.int8) - np.int8(8)
-    return (numbers * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
+    with np.errstate(invalid="ignore"):  # a scale may be any number
+        return (numbers * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)

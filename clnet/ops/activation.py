@@ -6,6 +6,7 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
@@ -261,6 +262,10 @@ def _prelu(x, weight):
     return where(x > 0, x, weight * x)
 
 
+def _prelu_gradients(g, y, x, weight):
+    return where(x > 0, g, g * weight), where(x > 0, 0, g * x)
+
+
 @op(_SOFT | Face.METHOD)
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """``x`` above 0, ``weight * x`` elsewhere, with a learnt slope (He et al. 2015).
@@ -282,7 +287,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
         )
     ones = (1,) * (x.ndim - 2)
     slopes = reshape(weight, (weight.numel(), *ones) if x.ndim > 1 else ())
-    return evaluate("prelu", _prelu, [x, slopes])
+    return evaluate("prelu", _prelu, [x, slopes], gradient=_prelu_gradients)
 
 
 @op(_SOFT)
@@ -306,10 +311,11 @@ def rrelu(
         The same shape and dtype.
 
     Raises:
-        ArgumentError: if ``lower > upper``.
+        ArgumentError: if ``lower > upper``, or one of them is not finite.
     """
-    if not lower <= upper:
-        raise ArgumentError("rrelu", "lower is at most upper", lower=lower, upper=upper)
+    if not -inf < lower <= upper < inf:
+        law = "lower is at most upper, and both are finite"
+        raise ArgumentError("rrelu", law, lower=lower, upper=upper)
     out = x if inplace else None
     if not training:
         return evaluate("rrelu", _prelu, [x], [(lower + upper) / 2], out=out)

@@ -198,9 +198,9 @@ def gaussian_nll_loss(
         elif var.shape != (*x.shape[:-1], 1):
             raise ShapeError(name, "there is a variance for each element or row", x=x.shape,
                              var=var.shape)  # fmt: skip
-    held = var + (clamp(var.detach(), min=eps) - var.detach())
-    body = _gaussian_full if full else _gaussian
-    return _broadcast(name, body, [x, target, held], [], reduction)
+    least = clamp(var.detach(), min=eps)
+    held = where(eq(least, var.detach()), var, var + (least - var.detach()))  # infinite ones stay
+    return _broadcast(name, _gaussian_full if full else _gaussian, [x, target, held], [], reduction)
 
 
 def _gaussian(x, target, var):

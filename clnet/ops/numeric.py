@@ -131,7 +131,8 @@ def _slopes(x: Any, dim: int, step: Any, order: int) -> Any:
     if inside:
         left, right = gap(0, inside), gap(1, inside)
         before, after = narrow(slopes, dim, 0, inside), narrow(slopes, dim, 1, inside)
-        found.insert(1, (before * right + after * left) / (left + right))
+        around = (narrow(x, dim, 2, inside) - narrow(x, dim, 0, inside)) / 2
+        found.insert(1, (before * right + after * left) / (left + right) if places else around)
     return cat(found, dim) if places else cat(found, dim) / step
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,31 @@ def test_a_gradient_that_is_read_elsewhere_stays():
     ]
     for got, expected in zip(clnet.compile(both)(x), both(x), strict=True):
         np.testing.assert_array_equal(got.detach().numpy(), expected.detach().numpy())
+
+
+def test_many_slices_are_compared_with_each_other_once():
+    """Steps of a sequence are compared as pairs, not all of them again at each sum."""
+    steps = 48
+
+    def sequence(x):
+        state = x[:, 0]
+        for t in range(1, steps):
+            state = state * 0.5 + x[:, t] * state
+        return state.sum()
+
+    trace = rewrite(record(gradient(sequence), (drawn(),), {}, clnet.device()).trace, BEFORE)
+    compared = 0
+
+    def count(frame, event, _):
+        nonlocal compared
+        name = frame.f_code.co_filename
+        compared += event == "call" and name.endswith("join_slices.py")
+
+    sys.setprofile(count)
+    try:
+        found = join_slices(trace).steps
+    finally:
+        sys.setprofile(None)
+    parts = [len(s.inputs) for s in found if isinstance(s, Step) and type(s.function) is Placed]
+    assert max(parts) >= steps
+    assert compared < 8 * steps**2

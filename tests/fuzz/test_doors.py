@@ -157,6 +157,33 @@ def test_slopes_of_settings_without_end():
     assert np.isnan(F.gaussian_nll_loss(x, x + 1, x + 1, eps=nan).item())
 
 
+def test_slopes_beside_what_is_infinite():
+    inf = float("inf")
+    x = clnet.tensor([inf, 2.0, 0.0, -1.0], requires_grad=True)
+    for slope, slopes in ((inf, [1, 1, inf, inf]), (0.5, [1, 1, 0.5, 0.5])):
+        weight = clnet.tensor([slope], requires_grad=True)
+        gx, gweight = clnet.autograd.grad(F.prelu(x, weight).sum(), [x, weight])
+        assert gx.tolist() == slopes
+        assert gweight.tolist() == [-1]
+    var = clnet.tensor([inf, 4.0, 1e-9], requires_grad=True)
+    zeros = clnet.zeros(3)
+    losses = F.gaussian_nll_loss(zeros, zeros, var, reduction="none")
+    losses.sum().backward()
+    np.testing.assert_allclose(losses.tolist(), 0.5 * np.log([inf, 4, 1e-6]), rtol=1e-6)
+    np.testing.assert_allclose(var.grad.numpy(), [0, 0.125, 5e5], rtol=1e-6)
+    for bounds in ((0.0, inf), (-inf, 0.0)):
+        with pytest.raises(clnet.errors.ArgumentError, match="finite"):
+            F.rrelu(zeros, *bounds)
+
+
+def test_a_slope_does_not_read_the_value_between_its_neighbours():
+    inf = float("inf")
+    assert clnet.gradient(clnet.tensor([1.0, inf, 3.0, 4.0]))[0].tolist() == [inf, 1, -inf, 1]
+    places = clnet.tensor([0.0, 1.0, 3.0])
+    (found,) = clnet.gradient(clnet.tensor([0.0, 1.0, 9.0]), spacing=[places])
+    np.testing.assert_allclose(found.numpy(), np.gradient([0.0, 1, 9], [0.0, 1, 3]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_steps_of_a_gradient_may_be_infinite_or_0(order):
     x = clnet.tensor([1.0, 2.0, 4.0, 9.0])

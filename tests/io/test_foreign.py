@@ -176,3 +176,18 @@ def test_a_type_that_is_not_read_is_named(tmp_path):
     content += struct.pack("<Q1sIQIQ", 1, b"w", 1, 256, 12, 0) + bytes(400)
     with pytest.raises(CheckpointError, match=r"not this tensor's type.*'w'.*type=12"):
         load_gguf(written(tmp_path, content))
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_may_be_any_numbers(tmp_path):
+    two = np.array([0, 2], np.float32)
+    tiny = np.array([1e-45], np.float32)
+    network = caffemodel({"bn": ("BatchNorm", [two, two, tiny])})
+    found = load_caffe(written(tmp_path, network))
+    assert found["bn.running_mean"].tolist() == [0, np.inf]
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 0)
+    head += struct.pack("<Q1sIQIQ", 1, b"a", 1, 32, 8, 0)  # 32 numbers of Q8_0
+    block = np.array([np.inf], np.float16).tobytes() + bytes([0, 1] * 16)
+    found = load_gguf(written(tmp_path, head + bytes(-len(head) % 32) + block)).arrays["a"]
+    assert np.isnan(found[0])
+    assert found[1] == np.inf
