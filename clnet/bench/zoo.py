@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if a network could not be timed.
     """
     options = _parser().parse_args(argv)
-    check_counts("bench zoo", options, "batch")
+    check_counts("bench zoo", options, "batch", "threads")
     modes = [] if options.alone else options.torch_mode.split(",")
     for mode in modes:
         if mode not in TORCH_MODES:
@@ -138,15 +138,16 @@ def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
 
 def _names(only: str | None, *, alone: bool) -> list[str]:
     names: list[str] = []
-    for text in (only or "").split(","):
+    for text in filter(None, only.split(",")) if only else [""]:  # an end of "vae," is no name
         found = [text] if text in NAMES else selected("bench zoo", NAMES, text)
         names += [n for n in found if n not in names]
-    if alone or has_torchvision():
-        return names
-    left = [n for n in names if n in OF_TORCHVISION]
+    left = [] if alone or has_torchvision() else [n for n in names if n in OF_TORCHVISION]
     if left:
         print(f"torchvision is not installed, left out: {', '.join(left)}", file=sys.stderr)
-    return [n for n in names if n not in left]
+    rest = [n for n in names if n not in left]
+    if not rest:
+        raise ArgumentError("bench zoo", "a network is left to be timed", only=only)
+    return rest
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -122,15 +122,24 @@ def test_networks_of_torchvision_are_left_out_without_it(monkeypatch, capsys):
     monkeypatch.setattr(zoo, "has_torchvision", lambda: False)
     assert zoo._names("vae,vgg11", alone=False) == ["vae"]
     assert "left out: vgg11" in capsys.readouterr().err
+    with pytest.raises(ArgumentError, match="a network is left to be timed"):
+        zoo._names("vgg11", alone=False)
     assert zoo._names("vae,vgg11", alone=True) == ["vae", "vgg11"]
     assert zoo._names("resnet50", alone=True) == ["resnet50"]
+    assert zoo._names("vae,", alone=True) == ["vae"]
     assert zoo._names("net50", alone=True) == ["wide_resnet50_2", "resnet50"]
     with pytest.raises(ArgumentError, match="no name contains"):
         zoo._names("nothing", alone=True)
 
 
 @pytest.mark.parametrize(
-    ("settings", "law"), [(["--batch", "0"], "1 or more"), (["--torch-mode", "x"], "no such mode")]
+    ("settings", "law"),
+    [
+        (["--batch", "0"], "--batch is 1 or more"),
+        (["--threads", "-3"], "--threads is 1 or more"),
+        (["--torch-mode", "x"], "no such mode"),
+        (["--only", ","], "a network is left to be timed"),
+    ],
 )
 def test_settings_that_are_no_good(settings, law):
     with pytest.raises(ArgumentError, match=law):
