@@ -323,6 +323,13 @@ def products_by_128_emulated_items(target: Target) -> None:
     sums = normal(3, 1, 1, 5, 9)
     run([gemm_summed.summed(problem, given(sums), by_ptx=False)])
     near(out, np.maximum(2 * sums.sum((0, 1, 2)) + values, 0))
+    c, c_values = operand((20, 8), np.float32, turned=False)
+    dense = output((5, 8))
+    run(gemm(units, dense, a, c, tf32=True))
+    near(dense, a_values @ c_values, terms=2**17)
+    (problem,) = gemm_problem.problems(dense, a, c)
+    run([gemm_summed.summed(problem, given(sums[..., :8]), by_ptx=True)])  # none in float's text
+    near(dense, sums[..., :8].sum((0, 1, 2)))
 
 
 @case()

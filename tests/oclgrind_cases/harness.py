@@ -184,7 +184,9 @@ def _missing(kernel: Kernel) -> list[str]:
     texts = []
     for name, kind in kernel.declared.parameters.items():
         values = {dict(each)[name] for each in seen}
-        if kind == "bool":
+        if name == "emulated":
+            continue  # the instructions that are emulated are NVIDIA's alone
+        elif kind == "bool":
             wanted = {True, False}
         elif "None" in kind:
             wanted = {None} if values != {None} else {"a value"}
