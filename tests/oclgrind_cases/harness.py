@@ -186,7 +186,7 @@ def _missing(kernel: Kernel) -> list[str]:
         values = {dict(each)[name] for each in seen}
         if name == "emulated":
             continue  # the instructions that are emulated are NVIDIA's alone
-        elif kind == "bool":
+        if kind == "bool":
             wanted = {True, False}
         elif "None" in kind:
             wanted = {None} if values != {None} else {"a value"}
