@@ -29,8 +29,6 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     sources = [(a, s) for a, s in ((x, shape), (gy, gy_shape)) if not is_last(a, g.groups)]
     image_bytes = sum(prod(s[1:]) * gw.dtype.itemsize for _, s in sources)
     images = max(images_at_once(target, image_bytes, g.n), 1)
-    if image_bytes * g.n <= target.workspace_limit // 2:
-        images = g.n
     places = {id(a): Array.scratch(memory, (images, *s[1:]), gw.dtype) for a, s in sources}
     ctype = gw.dtype.stored
     unit = matrix_units(target.traits.matrix_units)[ctype]
