@@ -28,7 +28,7 @@ def row(report: Report) -> str:
         if not there
     ]
     cells = (
-        report.identity["platform"],
+        report.device,
         report.identity["name"],
         report.identity["driver"],
         f"{traits['compute_units']}, {traits['simd_width']}",
@@ -40,7 +40,7 @@ def row(report: Report) -> str:
 
 def main() -> int:
     """Print the table."""
-    print("| platform | device | driver | units, vectors | right | without |")
+    print("| name | device | driver | units, vectors | right | without |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name in sys.argv[1:]:
         print(row(read(Path(name))))

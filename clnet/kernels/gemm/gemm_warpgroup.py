@@ -106,6 +106,7 @@ SPLIT_TILES = (
     WarpgroupTile(128, 128, 3, 2),
     WarpgroupTile(64, 128, 4, 2, speed=0.75),
 )
+MOST_GROUPS = 65535
 SMALL, SMALL_SPLIT = WarpgroupTile(64, 64, 2), WarpgroupTile(64, 64, 2, 2)
 
 
@@ -122,6 +123,9 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
     """
     dtype = problem.out.dtype
     if not has_warpgroups(target, dtype) or not _pays(problem, emulated=_emulated(target)):
+        return None
+    # Copies have a group for 32 rows and one for each item of a batch; drivers take no more.
+    if max(ceil_div(max(problem.m, problem.n), 32), problem.batch) > MOST_GROUPS:
         return None
     if split:
         return _split(target, problem)
