@@ -1,8 +1,8 @@
-"""At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT]``.
+"""At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT] [WAY]``.
 
 ``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a
-small network trained so many steps (1,000,000), eager and compiled; memory and speed of the first
-and the last tenth are printed, and it fails if memory grew.
+small network trained so many steps (1,000,000), eager and compiled, or one of both; memory and
+speed of the first and the last tenth are printed, and it fails if memory grew.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -18,12 +19,12 @@ import clnet
 from tests.test_survival import WRITERS, Training, killed
 
 
-def steps(count: int) -> int:
-    """Train; 1 if memory grew."""
+def steps(count: int, ways: Sequence[str]) -> int:
+    """Train, ``"eager"`` or ``"compiled"``; 1 if memory grew."""
     grew = 0
     device = clnet.device()
-    for compiled in (False, True):
-        training = Training(device, compiled=compiled)
+    for way in ways:
+        training = Training(device, compiled=way == "compiled")
         tenth, rates, memory = max(count // 10, 1), list[float](), list[tuple[int, int]]()
         for _ in range(10):
             start = time.perf_counter()
@@ -31,7 +32,6 @@ def steps(count: int) -> int:
             rates.append(tenth / (time.perf_counter() - start))
             held = device.pool.statistics()
             memory.append((held.allocated, resident_kib()))
-        way = "compiled" if compiled else "eager"
         print(
             f"{way}: {10 * tenth:,} steps; steps a second {rates[0]:,.0f} first, {rates[-1]:,.0f} "
             f"last; device bytes {memory[0][0]:,}, {memory[-1][0]:,}; "
@@ -52,7 +52,7 @@ def main() -> int:
     """What the command line asks for."""
     what, count = sys.argv[1], int((sys.argv[2:] or [0])[0])
     if what == "steps":
-        return steps(count or 1_000_000)
+        return steps(count or 1_000_000, sys.argv[3:] or ("eager", "compiled"))
     for writer in WRITERS:
         with tempfile.TemporaryDirectory() as folder:
             kills, partly, absent = killed(writer, Path(folder), count or 1000)
