@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import sys
@@ -46,15 +45,6 @@ def pytest_runtest_setup() -> None:
         sys.modules["torch"].manual_seed(0)
 
 
-def pytest_collection_finish() -> None:
-    """What was collected stays: no search for garbage goes through it again.
-
-    It is half a million objects, and each search of all took a third of a second.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
     """Examples are in clnet's docstrings: no module of the tests is looked through for any."""
@@ -77,15 +67,6 @@ def no_header():
     assert clnet.device().programs.statistics.with_header == 0, (
         "a kernel names a function that clnet/device/builtin_functions.py does not declare"
     )
-
-
-@pytest.fixture
-def nothing_frozen():
-    """The collector looks through all objects, those that were collected with the tests too."""
-    gc.unfreeze()
-    yield
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture

@@ -15,12 +15,9 @@ from clnet.values.collector import collecting_what_is_new, nobody_froze, paused_
 
 @pytest.fixture
 def collecting():
-    enabled, frozen = gc.isenabled(), not nobody_froze()
+    enabled = gc.isenabled()
     yield
     (gc.enable if enabled else gc.disable)()
-    if frozen and nobody_froze():  # tests/conftest.py froze what pytest collected
-        gc.collect()
-        gc.freeze()
 
 
 def test_the_collector_goes_on_after_an_error(collecting):

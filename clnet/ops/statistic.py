@@ -3,7 +3,7 @@
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `unbiased` and `keepdim` by position
 from __future__ import annotations
 
-from math import inf, prod
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -65,9 +65,9 @@ def _moments(
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
-    spread = squares * (1 / count if count > 0 or count < 0 else inf)
+    spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
     if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
-        spread = spread + squares.detach() * inf
+        spread = spread + squares.detach() * float("inf")
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
 

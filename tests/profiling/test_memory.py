@@ -38,7 +38,7 @@ def test_a_training_step_s_memory_has_holders():
     assert "<table>" in found._repr_html_()
 
 
-def test_blocks_are_all_accounted_for(nothing_frozen):
+def test_blocks_are_all_accounted_for():
     gc.collect()
     found = clnet.memory_snapshot()
     assert len(found.holders) == clnet.memory_stats()["allocation.all.current"]

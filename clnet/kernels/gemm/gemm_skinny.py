@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import Activation
 from ..kernel import Constraint, Kernel
 from .gemm_any import sum_slices
 from .gemm_problem import Problem
@@ -20,7 +21,7 @@ class SkinnyParams(NamedTuple):
     rows: int
     at_once: int
     bias: str | None
-    activation: str | None
+    activation: str | Activation | None
 
 
 _LAWS = (Constraint("width >= 2 and width & (width - 1) == 0", "lanes are added up in pairs"),)
