@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ...array import Array
-from ...device import Device
+from ...device import Device, Launch, Target
 from ...errors import DeviceError
 from ...expr import Input
 from ...values import mode
 from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .first_use import LeftOut, look
-from .function import Function
+from .function import Arrays, Function
 from .lowering import launches_of
 from .pointwise import Pointwise
 
@@ -44,11 +44,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         clean = () if anomaly is None else anomaly.look_before(function, inputs)
         target = device.target
         launches = launches_of(function, target, outputs, inputs)
-        if device.first_uses is not None:
-            try:
-                look(function, target, outputs, inputs, launches)
-            except LeftOut:
-                return execute(function, inputs)
+        if device.first_uses is not None and _differs(function, target, outputs, inputs, launches):
+            return execute(function, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
         if function.mutates:
@@ -63,6 +60,17 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         if anomaly is not None:
             anomaly.look(function, inputs, outputs, clean)
     return outputs
+
+
+def _differs(
+    function: Function, target: Target, outputs: Arrays, inputs: Arrays, launches: list[Launch]
+) -> bool:
+    """Whether kernels new to the driver are wrong; they are left out then, and others chosen."""
+    try:
+        look(function, target, outputs, inputs, launches)
+    except LeftOut:
+        return True
+    return False
 
 
 def _written(function: Function, inputs: tuple[Array, ...]) -> None:
