@@ -17,7 +17,7 @@ from .. import models, onnx, optim
 from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError, shortened
 from ..nn import Module
-from ..train.memory_plan import Make, plan
+from ..planning.memory_plan import Make, plan
 from ..values import mode
 from ..values.dtypes import DType, float32, from_numpy
 from . import plan_devices

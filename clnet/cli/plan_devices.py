@@ -12,10 +12,10 @@ from ..device import DeviceKind, DeviceTraits
 from ..device import device as open_device
 from ..errors import ArgumentError
 from ..nn import Module
-from ..train.exchange_cost import Link
-from ..train.memory_plan import Make
-from ..train.parallel_plan import Way, best_of, reason, ways
-from ..train.step_cost import StepCost, figured, measured
+from ..planning.exchange_cost import Link
+from ..planning.memory_plan import Make
+from ..planning.parallel_plan import Way, best_of, reason, ways
+from ..planning.step_cost import StepCost, figured, measured
 
 _RATES = {"": 1e-9, "G": 1.0, "T": 1e3, "P": 1e6}
 _MIB = 2**20

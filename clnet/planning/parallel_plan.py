@@ -68,11 +68,6 @@ class _Job:
         """Of each example, in a step."""
         return self.cost.memory.each
 
-    @property
-    def held_bytes(self) -> float:
-        """Parameters, gradients and state."""
-        return 2 * self.cost.parameter_bytes + self.cost.state_bytes
-
 
 def ways(
     cost: StepCost, workers: int, batch: int, link: Link, *, overlap: bool = True
@@ -140,9 +135,9 @@ def reason(found: Sequence[Way], best: Way, memory: float) -> str:
 
 def _data(job: _Job) -> Way:
     seconds, waiting = _buckets(job, job.cost.layers, job.share)
-    moved = _ring_bytes(job, job.cost.parameter_bytes)
+    moved = _ring_bytes(job, job.cost.trained_bytes)
     memory = job.cost.memory.at(job.share)
-    name = job.link.fastest(job.workers, min(job.cost.parameter_bytes, BUCKET))
+    name = job.link.fastest(job.workers, min(job.cost.trained_bytes, BUCKET))
     return Way("data", seconds, waiting, moved, memory, _too_few(job), f"all-reduce: {name}")
 
 
@@ -150,9 +145,9 @@ def _sharded_optimizer(job: _Job) -> Way:
     """As by data; each device updates a part of the parameters, and sends it to the others."""
     p, cost = job.workers, job.cost
     seconds, waiting = _buckets(job, cost.layers, job.share)
-    sent = job.link.all_gather(p, cost.parameter_bytes)
+    sent = job.link.all_gather(p, cost.trained_bytes)
     saved = cost.update * (1 - 1 / p)
-    moved = _ring_bytes(job, 1.5 * cost.parameter_bytes)
+    moved = _ring_bytes(job, 1.5 * cost.trained_bytes)
     memory = cost.memory.at(job.share) - cost.state_bytes * (1 - 1 / p)
     return Way(
         "data, sharded optimiser",
@@ -172,18 +167,18 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
         Its seconds, and how many of them were spent waiting.
     """
     # Parameters of modules around layers, such as positions, mostly stand where backward ends.
-    outside = job.cost.parameter_bytes - sum(x.parameter_bytes for x in job.cost.layers)
+    outside = job.cost.trained_bytes - sum(x.trained_bytes for x in job.cost.layers)
     waiting = job.link.broadcast(job.workers, job.cost.buffer_bytes)
     now = waiting + sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
     link_free, held, most = 0.0, 0.0, FIRST_BUCKET
     for layer in reversed(layers):
         now += layer.backward.at(n)
-        held += layer.parameter_bytes
+        held += layer.trained_bytes
         last = layer is layers[0]
         held += outside if last else 0.0
         if held < most and not (last and held):
             continue
-        now += job.cost.bucketing(held / job.cost.parameter_bytes)
+        now += job.cost.bucketing(held / job.cost.trained_bytes)
         took = job.link.all_reduce(job.workers, held)
         if job.overlap:
             link_free = max(now, link_free) + took
@@ -212,12 +207,13 @@ def _row_column(job: _Job) -> Way:
 def _divided(job: _Job, name: str, choose: Callable[[Sequence[Layer]], dict[str, str]]) -> Way:
     cost, n = job.cost, job.batch
     chosen = choose(cost.layers)
-    seconds, waiting, moved, shared = _of_layers(job, cost.layers, chosen)
+    seconds, waiting, moved, divided = _of_layers(job, cost.layers, chosen)
     waited = waiting
-    kept = cost.parameter_bytes - shared
-    part = kept + shared / job.workers
-    update = cost.update * part / (cost.parameter_bytes or 1)
-    memory = job.held_bytes * part / (cost.parameter_bytes or 1) + job.activation_bytes * n
+    shared = _parameters(divided)
+    saved = 1 - 1 / job.workers
+    trained = cost.trained_bytes - _trained(divided) * saved
+    update = cost.update * trained / (cost.trained_bytes or 1)
+    memory = cost.held(cost.parameter_bytes - shared * saved, trained) + job.activation_bytes * n
     problem = "" if shared else "no layer divides by so many"
     total = seconds + waiting + cost.rest.at(n) + update
     share = shared / (cost.parameter_bytes or 1)
@@ -226,19 +222,20 @@ def _divided(job: _Job, name: str, choose: Callable[[Sequence[Layer]], dict[str,
 
 def _of_layers(
     job: _Job, layers: Sequence[Layer], chosen: dict[str, str]
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, list[Layer]]:
     """Layers of which some are divided, with a whole batch on every device.
 
     Returns:
-        Seconds of computing, seconds of exchanging, bytes moved, and bytes of parameters divided.
+        Seconds of computing, seconds of exchanging, bytes moved, and the layers divided.
     """
     p, n, link = job.workers, job.batch, job.link
-    seconds = waiting = moved = shared = 0.0
+    seconds = waiting = moved = 0.0
+    divided: list[Layer] = []
     between = False  # a column's outputs lie divided until a row takes them
     for place, layer in enumerate(layers):
         how = chosen.get(layer.path, "")
         if how and layer.kind in {"conv", "dense"} and _divides(layer, how, p):
-            shared += layer.parameter_bytes
+            divided.append(layer)
             seconds += (layer.forward.at(n) + layer.backward.at(n)) / p
             out, into = layer.output_bytes * n, layer.input_bytes * n
             first = place == 0
@@ -254,7 +251,15 @@ def _of_layers(
         else:
             parts = p if between else 1
             seconds += (layer.forward.at(n) + layer.backward.at(n)) / parts
-    return seconds, waiting, moved * (p - 1) / p, shared
+    return seconds, waiting, moved * (p - 1) / p, divided
+
+
+def _parameters(layers: Sequence[Layer]) -> float:
+    return sum(x.parameter_bytes for x in layers)
+
+
+def _trained(layers: Sequence[Layer]) -> float:
+    return sum(x.trained_bytes for x in layers)
 
 
 def _divides(layer: Layer, how: str, workers: int) -> bool:
@@ -300,19 +305,26 @@ def _hybrid(job: _Job) -> Way:
     first = behind[0]
     trunk, head = cost.layers[:first], cost.layers[first:]
     chosen = _pairs(head, p) or {x.path: "outputs" for x in head}
-    computing, exchanging, moved, shared = _of_layers(job, head, chosen)
+    computing, exchanging, moved, divided = _of_layers(job, head, chosen)
     seconds, waiting = _buckets(job, trunk, job.share)
     border = head[0].input_bytes * n
     gathered = job.link.all_gather(p, border) + job.link.reduce_scatter(p, border)
-    of_head = sum(x.parameter_bytes for x in head)
-    of_trunk = cost.parameter_bytes - of_head
-    part = (of_trunk + of_head - shared + shared / p) / (cost.parameter_bytes or 1)
+    shared, saved = _parameters(divided), 1 - 1 / p
+    trained = cost.trained_bytes - _trained(divided) * saved
+    of_trunk = cost.trained_bytes - _trained(head)
     # The loss is of all rows, beside the part of them that _buckets has counted.
-    total = seconds - cost.update * (1 - part) + computing + exchanging + gathered
+    total = (
+        seconds
+        - cost.update * (1 - trained / (cost.trained_bytes or 1))
+        + computing
+        + exchanging
+        + gathered
+    )
     total += cost.rest.at(n) - cost.rest.at(job.share)
     waiting += exchanging + gathered
     moved += _ring_bytes(job, of_trunk) + 2 * border * (p - 1) / p
-    held = job.held_bytes * part + job.activation_bytes * job.share + border
+    held = cost.held(cost.parameter_bytes - shared * saved, trained)
+    held += job.activation_bytes * job.share + border
     problem = _too_few(job) or ("" if shared else "no dense layer divides by so many")
     return Way("hybrid", total, waiting, moved, held, problem, f"dense from {head[0].path} on")
 
@@ -342,8 +354,7 @@ def _piped(job: _Job, blocks: Sequence[Sequence[Layer]], parts: int) -> Way:
     backward[-1] += cost.rest.at(n)
     borders = [stage[0].input_bytes * n for stage in stages[1:]]
     hops = [job.link.send(border) for border in borders]
-    weights = [sum(x.parameter_bytes for x in stage) for stage in stages]
-    share = max(weights) / (cost.parameter_bytes or 1)
+    share = max(_trained(stage) for stage in stages) / (cost.trained_bytes or 1)
     total = _schedule(forward, backward, hops, parts) + cost.update * share
     busy = parts * max(f + b for f, b in zip(forward, backward, strict=True))
     held = 0.0
@@ -351,7 +362,7 @@ def _piped(job: _Job, blocks: Sequence[Sequence[Layer]], parts: int) -> Way:
     for k, stage in enumerate(stages):  # 1F1B: a stage holds a part for each stage from it on
         parts_held = min(job.workers - k, parts)
         of_stage = job.activation_bytes * sum(x.output_bytes for x in stage) / spread
-        own = job.held_bytes * weights[k] / (cost.parameter_bytes or 1)
+        own = cost.held(_parameters(stage), _trained(stage))
         held = max(held, own + of_stage * n * parts_held)
     waiting = max(total - busy - cost.update * share, 0.0)
     moved = 2 * max(borders, default=0.0) * parts

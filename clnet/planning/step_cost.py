@@ -70,6 +70,7 @@ class Layer:
         parameter_bytes: of its own parameters, but of those that a layer before has, too.
         output_bytes, input_bytes: of one example's.
         forward, backward: seconds.
+        frozen_bytes: of its parameters those without gradients.
     """
 
     path: str
@@ -82,6 +83,12 @@ class Layer:
     input_bytes: float = 0.0
     forward: Line = _NONE
     backward: Line = _NONE
+    frozen_bytes: int = 0
+
+    @property
+    def trained_bytes(self) -> int:
+        """Of its parameters that have gradients."""
+        return self.parameter_bytes - self.frozen_bytes
 
 
 @dataclass
@@ -97,6 +104,7 @@ class StepCost:
         state_bytes: of the optimiser's state.
         buffer_bytes: of running statistics, which every forward pass takes from the first device.
         source: where the times come from, in words.
+        frozen_bytes: of the parameters without gradients.
     """
 
     layers: list[Layer]
@@ -107,6 +115,16 @@ class StepCost:
     state_bytes: int
     buffer_bytes: int
     source: str
+    frozen_bytes: int = 0
+
+    @property
+    def trained_bytes(self) -> int:
+        """Of the parameters that have gradients, and of these."""
+        return self.parameter_bytes - self.frozen_bytes
+
+    def held(self, parameters: float, trained: float) -> float:
+        """Bytes of some parameters, of the gradients of those that are trained, and their state."""
+        return parameters + trained * (1 + self.state_bytes / (self.trained_bytes or 1))
 
     def seconds(self, n: float) -> float:
         """Of a step on one device."""
@@ -122,7 +140,7 @@ class StepCost:
         Args:
             share: of all gradients.
         """
-        passes = 3 + 2 * self.state_bytes / (self.parameter_bytes or 1)
+        passes = 3 + 2 * self.state_bytes / (self.trained_bytes or 1)
         return share * self.update * 4 / passes
 
 
@@ -254,7 +272,7 @@ def _cost(
     sizes = (max(n // 2, 1), n) if n > 1 else (1, 2)
     with mode.using(device=device, generator=Generator(), tracer=None):
         model = make()
-        update = optimizer(model.parameters())
+        update = optimizer([p for p in model.parameters() if p.requires_grad])
 
         def step(x: Tensor, target: Tensor) -> Tensor:
             update.zero_grad()
@@ -269,7 +287,8 @@ def _cost(
             for k in sizes
         ]
         points = list(zip(sizes, run(calls), strict=True))
-        parameters = [p.array.nbytes for p in model.parameters()]
+        parameters = sum(p.array.nbytes for p in model.parameters())
+        frozen = sum(p.array.nbytes for p in model.parameters() if not p.requires_grad)
         buffers = sum(b.array.nbytes for b in model.buffers())
         tensors = [t for s in update.state.values() for t in s.values() if isinstance(t, Tensor)]
     rest = _share_out(layers, points)
@@ -277,7 +296,7 @@ def _cost(
     last = points[-1][1].seconds
     updates = sum(s for (_, phase), s in last.items() if phase not in _PHASES)
     state = sum(t.array.nbytes for t in tensors)
-    return StepCost(layers, rest, updates, peaks, sum(parameters), state, buffers, source)
+    return StepCost(layers, rest, updates, peaks, parameters, state, buffers, source, frozen)
 
 
 def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> Line:
@@ -319,10 +338,11 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
             if path in layers:  # one ReLU for all
                 return
             block = next((i for i, b in enumerate(blocks) if f"{path}.".startswith(f"{b}.")), 0)
-            own = {id(p): p.array.nbytes for p in m.parameters() if id(p) not in counted}
+            own = {id(p): p for p in m.parameters() if id(p) not in counted}
             counted.update(own)
-            layers[path] = _layer(path, block, m, args, output)
-            layers[path].parameter_bytes = sum(own.values())
+            layer = layers[path] = _layer(path, block, m, args, output)
+            layer.parameter_bytes = sum(p.array.nbytes for p in own.values())
+            layer.frozen_bytes = sum(p.array.nbytes for p in own.values() if not p.requires_grad)
 
         hooks.append(module.register_forward_hook(seen))
     try:

@@ -8,9 +8,9 @@ import clnet
 from clnet import nn, optim
 from clnet.device import traits_for
 from clnet.errors import ArgumentError
-from clnet.train.exchange_cost import Link
-from clnet.train.parallel_plan import _balanced, _schedule, best_of, reason, ways
-from clnet.train.step_cost import Layer, Line, StepCost, figured, measured
+from clnet.planning.exchange_cost import Link
+from clnet.planning.parallel_plan import _balanced, _schedule, best_of, reason, ways
+from clnet.planning.step_cost import Layer, Line, StepCost, figured, measured
 
 MIB = 2**20
 NAN = float("nan")
@@ -213,6 +213,31 @@ def test_every_kernel_and_parameter_is_counted_once(device):
         figured(
             network, (1, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1, launch_us=NAN
         )
+
+
+def test_frozen_parameters_have_neither_gradients_nor_state(device):
+    def half() -> nn.Module:
+        made = network()
+        for parameter in made[0].parameters():
+            parameter.requires_grad_(False)
+        return made
+
+    found = figured(half, (8, 3, 8, 8), traits_for(device), momentum, gflops=1.0, gbytes=1.0)
+    first, last = found.layers[0], found.layers[3]
+    assert (first.frozen_bytes, first.trained_bytes) == (4 * 8 * 28, 0)
+    assert (found.frozen_bytes, found.trained_bytes) == (4 * 8 * 28, last.parameter_bytes)
+    assert found.state_bytes == last.parameter_bytes
+    data, *_, pipeline = ways(found, 2, 8, Link(1.0))
+    assert data.moved_bytes == last.parameter_bytes  # of two, each sends its gradients once
+    assert found.held(0, found.trained_bytes) == 2 * last.parameter_bytes
+    stages = found.layers[:3], found.layers[3:]
+    assert "2 parts" in ways(found, 2, 2, Link(1.0))[-1].note
+    assert pipeline.memory_bytes >= 3 * sum(x.parameter_bytes for x in stages[1])
+    for layer in found.layers:
+        layer.frozen_bytes = layer.parameter_bytes
+    found.frozen_bytes, found.state_bytes = found.parameter_bytes, 0
+    assert ways(found, 2, 8, Link(1.0))[0].moved_bytes == 0
+    assert all(way.seconds > 0 for way in ways(found, 2, 8, Link(1.0)) if not way.problem)
 
 
 def test_measured_costs_are_those_of_the_step(device):
