@@ -1,8 +1,10 @@
-"""At length what tests/test_survival.py does: ``python ci/survival.py kills|steps [COUNT] [WAY]``.
+"""At length what tests do of survival: ``python ci/survival.py kills|steps|ranks [COUNT] [WAY]``.
 
 ``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a
 small network trained so many steps (1,000,000), eager and compiled, or one of both; memory and
-speed of the first and the last tenth are printed, and it fails if memory grew.
+speed of the first and last tenth are printed, and it fails if memory grew. ``ranks``: one of two
+ranks that train is killed (20 times) and the training resumed; it fails if the job takes more than
+10 s to end, leaves a process or shared memory, or comes to other weights than undisturbed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
+from tests.ranks import survivor
 from tests.test_survival import WRITERS, Training, killed
+
+_END_SECONDS = 10
 
 
 def steps(count: int, ways: Sequence[str]) -> int:
@@ -42,6 +47,22 @@ def steps(count: int, ways: Sequence[str]) -> int:
     return int(grew)
 
 
+def ranks(count: int) -> int:
+    """Kill ranks; 1 if something is not as it should be."""
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = survivor.undisturbed(Path(folder, "undisturbed"))
+        found = survivor.killed(Path(folder, "killed"), count, seed=5)
+    late = [seconds for seconds in found.ends if seconds > _END_SECONDS]
+    other = [weights for weights in found.finished if weights != wanted]
+    print(
+        f"ranks: {len(found.ends)} killed; the job ended {min(found.ends):.2f} to "
+        f"{max(found.ends):.2f} s later, {len(late)} later than {_END_SECONDS} s; "
+        f"{len(found.finished)} trainings came to their end, {len(other)} with other weights than "
+        f"undisturbed; {len(found.orphans)} processes and {len(found.left)} files were left"
+    )
+    return int(bool(late or other or found.orphans or found.left))
+
+
 def resident_kib() -> int:
     """Memory of this process."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -51,6 +72,8 @@ def resident_kib() -> int:
 def main() -> int:
     """What the command line asks for."""
     what, count = sys.argv[1], int((sys.argv[2:] or [0])[0])
+    if what == "ranks":
+        return ranks(count or 20)
     if what == "steps":
         return steps(count or 1_000_000, sys.argv[3:] or ("eager", "compiled"))
     for writer in WRITERS:

@@ -33,15 +33,15 @@ from ..nn import Module
 from ..nn import functional as F
 from ..nn.parallel import DistributedDataParallel
 from ..optim import SGD
+from ..planning.exchange_cost import Link
+from ..planning.parallel_plan import ways
+from ..planning.step_cost import measured
 from ..profiling.table import aligned
 from ..random import manual_seed
 from ..ranks.membership import destroy_process_group, get_rank, init_process_group
 from ..ranks.message import all_gather_object
 from ..ranks.operations import all_reduce, barrier
 from ..tensor import Tensor, tensor
-from ..train.exchange_cost import Link
-from ..train.parallel_plan import ways
-from ..train.step_cost import measured
 from . import torch_networks
 from .workload import WORKLOADS, Workload, check_counts, with_batch
 
@@ -75,8 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     batches = _batches(options, workload, counts)
     found: list[Fields] = []
     failures = 0
+    cores = os.cpu_count() or 1
+    if not options.devices:  # the driver may have been given fewer
+        cores = min(cores, device().traits.compute_units)
     for count, batch in zip(counts, batches, strict=True):
-        threads = options.threads or max(1, (os.cpu_count() or 1) // count)
+        threads = options.threads or max(1, cores // count)
         for side in ("clnet", *([options.against] if options.against else [])):
             run = _ours if side == "clnet" else _theirs
             done = run({**job, "workers": count, "threads": threads, "batch": batch})
@@ -158,13 +161,17 @@ def _resources(found: Fields) -> int:
     return found["workers"] * (1 if found["devices"] else found["threads"])
 
 
+def mpirun() -> str:
+    """The program that starts ranks: the one beside this Python, else what is on the path."""
+    beside = Path(sys.executable).with_name("mpirun")
+    return str(beside) if beside.exists() else shutil.which("mpirun") or "mpirun"
+
+
 def _ours(job: Fields) -> Fields | None:
     settings = {"CLNET_THREADS": str(job["threads"])}
     command = _command("worker", job, settings)
     if job["workers"] > 1:
-        beside = Path(sys.executable).with_name("mpirun")
-        mpirun = str(beside) if beside.exists() else shutil.which("mpirun") or "mpirun"
-        command = [mpirun, "-n", str(job["workers"]), *command]
+        command = [mpirun(), "-n", str(job["workers"]), *command]
     return _result([subprocess.Popen(command, stdout=subprocess.PIPE, text=True)])
 
 

@@ -6,7 +6,7 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import shown
 
-__all__ = ["checked_tensor", "checked_tensors", "read_only", "writable"]
+__all__ = ["arriving", "checked_tensor", "checked_tensors", "read_only", "writable"]
 
 
 def checked_tensor(
@@ -85,6 +85,22 @@ def writable(*tensors: Tensor, read: bool = True) -> Iterator[Sequence[np.ndarra
     """
     with ExitStack() as stack:
         yield [stack.enter_context(x.array.on_host(read=read, write=True)) for x in tensors]
+
+
+@contextmanager
+def arriving(x: Tensor) -> Iterator[Callable[[], np.ndarray]]:
+    """Its elements are asked for, to be overwritten; what is called waits for them.
+
+    They come while ranks agree on what they do. Faults that kernels found in data are told later.
+    """
+    visit = x.array.visit(read=True, write=True)
+    try:
+        yield visit.wait
+    finally:
+        visit.wait()
+        visit.end()
+        with x.device.lock:
+            x.array.storage.version += 1
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
 
     def agreed() -> bool:
         dtypes = ",".join(sorted({x.dtype.name for x in dense}))
-        group.agree(name, dtype=dtypes, root=src, shape=(len(dense),), size=total)
+        group.agree(name, dtype=dtypes, root=src, shape=(len(dense),), size=total, nbytes=total)
         return group.size() > 1 and total > 0
 
     def meet(hosts: Sequence[np.ndarray]) -> None:

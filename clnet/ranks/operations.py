@@ -22,7 +22,7 @@ from ..values import mode
 from ..values.dtypes import Kind, float32
 from .hosted import checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, mpi_name, root_of
-from .pieces import in_pieces, is_narrow, plain, reduced
+from .pieces import everywhere, in_pieces, is_narrow, plain, reduced
 from .traced import is_traced, record_exchange
 from .work import Work
 from .world import Group
@@ -116,13 +116,16 @@ def all_reduce(
     if members is None:
         return None
 
-    def join(piece: np.ndarray, kind: Any) -> bool:
-        members.comm.Allreduce(members.in_place, piece, kind)
-        return True
-
-    def agreed() -> bool:
+    def agree() -> None:
         members.agree(name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel())
-        return members.size() > 1
+
+    def join(host: np.ndarray) -> None:
+        if members.size() > 1:
+            everywhere(members, host, joins.value)
+
+    def meet(hosts: Sequence[np.ndarray]) -> None:
+        agree()
+        join(hosts[0])
 
     if is_traced():
         wide = to_dtype(x.detach(), float32) if is_narrow(x) else x
@@ -130,17 +133,13 @@ def all_reduce(
             name,
             members,
             [wide],
-            lambda hosts: in_pieces(members, hosts[0], joins.value, join) if agreed() else None,
+            meet,
             writes=(True,),
             async_op=async_op,
             behind=None if wide is x else lambda: x.detach().copy_(wide),
         )
 
-    def job() -> None:
-        if agreed():
-            reduced(members, x, joins.value, join)
-
-    return _exchange(members, job, async_op)
+    return _exchange(members, lambda: reduced(x, agree, join), async_op)
 
 
 def reduce(
@@ -172,12 +171,14 @@ def reduce(
         )
         return here
 
-    def job() -> None:
+    def agree() -> None:
         members.agree(
             name, dtype=x.dtype.name, op=op.name, root=root, shape=x.shape, size=x.numel()
         )
-        if members.size() > 1:
-            reduced(members, x if here else _copied(x), joins.value, join)
+
+    def job() -> None:
+        mine = x if here else _copied(x)
+        reduced(mine, agree, lambda host: in_pieces(members, host, joins.value, join))
 
     return _exchange(members, job, async_op)
 

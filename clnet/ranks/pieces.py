@@ -10,11 +10,12 @@ import numpy as np
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
-from .hosted import writable
+from .hosted import arriving
 from .membership import mpi_name
+from .nearby import NEAR_BYTES
 from .world import Group
 
-__all__ = ["Join", "in_pieces", "is_narrow", "plain", "reduced"]
+__all__ = ["Join", "everywhere", "in_pieces", "is_narrow", "plain", "reduced"]
 
 # MPICH sums 25 MiB in half the time of 100 at once; each piece begins with what is in the cache.
 _PIECE_BYTES = 8 * 2**20
@@ -33,22 +34,44 @@ def plain(host: np.ndarray) -> np.ndarray:
     return host.view(np.uint8) if host.dtype == np.bool_ else host
 
 
-def reduced(group: Group, x: Tensor, op: str, join: Join) -> None:
-    """Overwrite a tensor with what ``join`` makes of it.
+def reduced(x: Tensor, agree: Callable[[], None], join: Callable[[np.ndarray], None]) -> None:
+    """Overwrite a tensor with what ``join`` makes of its elements in a row.
+
+    Args:
+        x: dense.
+        agree: with the other ranks, before.
+        join: exchanges them in place; those of 16-bit floats as float32.
+    """
+    if not x.numel():
+        agree()
+        return
+    narrow = is_narrow(x)
+    wide = to_dtype(x.detach(), float32) if narrow else x
+    with arriving(wide) as elements:
+        agree()
+        join(elements())
+    if narrow:
+        x.detach().copy_(wide)
+
+
+def everywhere(group: Group, host: np.ndarray, op: str) -> None:
+    """Overwrite elements in a row with what ranks have together, on every rank.
 
     Args:
         group: who takes part.
-        x: dense.
+        host: the elements.
         op: as for :func:`in_pieces`.
-        join: as there.
     """
-    if is_narrow(x):
-        wide = to_dtype(x.detach(), float32)
-        reduced(group, wide, op, join)
-        x.detach().copy_(wide)
-    elif x.numel():
-        with writable(x) as (host,):
-            in_pieces(group, host, op, join)
+    near = group.nearby() if op in ("SUM", "AVG") and host.nbytes >= NEAR_BYTES else None
+    if near is not None:
+        near.sum(host, average=op == "AVG")
+        return
+
+    def join(piece: np.ndarray, kind: Any) -> bool:
+        group.comm.Allreduce(group.in_place, piece, kind)
+        return True
+
+    in_pieces(group, host, op, join)
 
 
 def in_pieces(group: Group, host: np.ndarray, op: str, join: Join) -> None:

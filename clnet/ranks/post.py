@@ -10,12 +10,12 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from ..errors import DistributedError
+from ..values.exchanges import Exchange, tell_exchange
+from ..values.polling import EAGER_SECONDS
 from .work import Work
 
 __all__ = ["PAUSE_SECONDS", "Asked", "Post", "no_answer"]
 
-# Polled so long without a pause: a rank that is there answers within some microseconds.
-EAGER_SECONDS = 100e-6
 PAUSE_SECONDS = 50e-6
 # What MPI takes back at most so long: a receive that nobody has answered, at once.
 _WITHDRAWN_SECONDS = 1.0
@@ -43,12 +43,13 @@ Message = Generator[Asked, None, Any]
 """Yields what it waits for, and returns what the handle's ``result`` gives."""
 
 
-def no_answer(what: str, seconds: float) -> DistributedError:
+def no_answer(what: str, seconds: float, **found: object) -> DistributedError:
     """The error of a rank that others keep waiting."""
     return DistributedError(
         what,
         "other ranks do not answer",
         seconds=round(seconds, 1),
+        **found,
         remedy="Look which rank is stalled, or give init_process_group a longer timeout",
     )
 
@@ -59,6 +60,7 @@ class _UnderWay:
     work: Work
     what: str
     begun: float = field(default_factory=time.monotonic)
+    came: float = field(default_factory=time.perf_counter)
     asked: Asked | None = None
 
     def go_on(self) -> bool:
@@ -68,6 +70,7 @@ class _UnderWay:
                 return False
             self.asked = next(self.message)
         except StopIteration as end:
+            tell_exchange(Exchange(self.what, self.came, self.came, time.perf_counter(), 0))
             self.work.settle(end.value)
         except BaseException as error:  # raised where it is waited for
             self.work.settle(error=error)

@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any
@@ -22,7 +21,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError, DistributedError
-from .post import EAGER_SECONDS, PAUSE_SECONDS, Post, no_answer
+from ..values.dtypes import from_name
+from ..values.exchanges import Exchange, tell_exchange
+from ..values.polling import polled
+from .nearby import Nearby, forget_files
+from .post import PAUSE_SECONDS, Post, no_answer
 from .work import Runner
 
 __all__ = ["NUMBERS", "Group", "World", "load_mpi"]
@@ -43,6 +46,9 @@ _LEAVING = b"(ended)"
 _DEFAULT_SECONDS = 1800.0
 # So long mpirun needs to pass on what a rank has written: after an abort it may not.
 _LAST_WORDS_SECONDS = 0.5
+# Ranks that wait for another give up within so long of each other.
+_SKEW_SECONDS = 2.0
+_WAITING_TAG = 1
 
 
 def load_mpi() -> Any:
@@ -63,21 +69,6 @@ def load_mpi() -> Any:
     return MPI
 
 
-def _forget_files() -> None:
-    """Take the names of MPICH's shared memory away, which all ranks here have mapped by now.
-
-    It does so itself at the end, which a rank that is killed does not reach: the memory would stay
-    in ``/dev/shm`` until the machine is started again. UCX's has no name any more.
-    """
-    maps = Path("/proc/self/maps")
-    if not maps.exists():  # not Linux
-        return
-    for line in maps.read_text(encoding="utf-8").splitlines():
-        name = line.split()[-1]
-        if name.startswith("/dev/shm/mpich_shm_"):
-            Path(name).unlink(missing_ok=True)
-
-
 def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
     """Ask until something is so, politely: the cores are for computing.
 
@@ -85,12 +76,13 @@ def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
         DistributedError: if it is not within so many seconds.
     """
     start = time.monotonic()
+    if polled(test):
+        return
     while not test():
         waited = time.monotonic() - start
         if waited > seconds:
             raise no_answer(what, waited)
-        if waited > EAGER_SECONDS:
-            time.sleep(PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS)
 
 
 class Group:
@@ -123,6 +115,8 @@ class Group:
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
+        self._met: tuple[str, float, float, int] | None = None
+        self._nearby: Nearby | None = None
         self._numbers = count()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Group:
@@ -152,6 +146,12 @@ class Group:
         """A number for the next message."""
         return next(self._numbers) % NUMBERS
 
+    def nearby(self) -> Nearby | None:
+        """Memory for sums that the members share, made at first use by all; None: MPI sums."""
+        if self._nearby is None:
+            self._nearby = Nearby(load_mpi(), self.comm)
+        return self._nearby if self._nearby.serves else None
+
     def meet(self, job: Callable[[], Any], *, begin: bool = False) -> Any:
         """Do a collective exchange after those that were begun before, or begin it.
 
@@ -164,7 +164,10 @@ class Group:
             try:
                 return job()
             finally:
-                self.busy = None
+                self.busy, met, self._met = None, self._met, None
+                if met is not None:
+                    call, start, since, nbytes = met
+                    tell_exchange(Exchange(call, start, since, time.perf_counter(), nbytes))
 
         return self.runner.begin(watched) if begin else self.runner.do(watched)
 
@@ -177,6 +180,7 @@ class Group:
         root: int = -1,
         shape: tuple[int, ...] | None = None,
         size: int = -1,
+        nbytes: int | None = None,
     ) -> None:
         """Tell the others what comes now, and hear the same from them.
 
@@ -187,6 +191,7 @@ class Group:
             root: the rank from which, or to which, they go; -1: there is none.
             shape: of what every rank gives.
             size: elements of it.
+            nbytes: bytes of it, for who looks on; None: those of so many elements.
 
         Raises:
             DistributedError: if another rank does something else, has ended, or does not answer.
@@ -200,12 +205,16 @@ class Group:
                 rank=self.ranks[self.rank()],
                 remedy="End the job and start it again from the last checkpoint",
             )
+        start = time.perf_counter()
         text = b"" if shape is None else str(list(shape)).encode()[:40]
         mine = np.array((call.encode(), dtype.encode(), op.encode(), root, size, text), _HEADER)
         everyone = np.empty(self.comm.size, _HEADER)
         self._tell(mine, everyone, call)
-        if (everyone == mine).all():
+        # As bytes: comparing records takes NumPy longer than MPI takes to exchange them.
+        if everyone.tobytes() == mine.tobytes() * self.comm.size:
             self.busy = call, time.monotonic()
+            known = nbytes if nbytes is not None else max(size, 0) * _itemsize(dtype)
+            self._met = call, start, time.perf_counter(), known
             return
         gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
         if gone:
@@ -223,6 +232,15 @@ class Group:
             remedy="Let all ranks of the group call it in the same order",
         )
 
+    def collected(self, value: Any) -> list[Any] | None:
+        """An object of each rank, on the first; None on the others. All ranks call it."""
+
+        def job() -> Any:
+            self.agree("collected")
+            return self.comm.gather(value, 0)
+
+        return self.meet(job)
+
     def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str) -> None:
         """Give the others a header and get theirs; what is not answered is kept for MPI.
 
@@ -233,9 +251,22 @@ class Group:
         request = self.comm.Iallgather(given, told)
         try:
             _answered(request.Test, self.seconds, call)
-        except DistributedError:
+        except DistributedError as error:
             self.lost.append((request, given, told))
-            raise
+            raise no_answer(call, self.seconds, silent_ranks=self._silent()) from error
+
+    def _silent(self) -> list[int]:
+        """The ranks that do not say in a moment that they wait, too: stalled, or elsewhere."""
+        told, heard = np.zeros(1, np.uint8), np.zeros(self.comm.size, np.uint8)
+        others = [i for i in range(self.comm.size) if i != self.comm.rank]
+        awaited = {i: self.comm.Irecv(heard[i : i + 1], i, _WAITING_TAG) for i in others}
+        said = [self.comm.Isend(told, i, _WAITING_TAG) for i in others]
+        self.lost.append((said, dict(awaited), told, heard))
+        until = time.monotonic() + min(_SKEW_SECONDS, self.seconds)
+        while awaited and time.monotonic() < until:
+            awaited = {i: request for i, request in awaited.items() if not request.Test()}
+            time.sleep(PAUSE_SECONDS)
+        return [self.ranks[i] for i in awaited]
 
     def leave(self, call: str) -> bool:
         """Let the others know that this rank comes no more, if they ask.
@@ -257,8 +288,15 @@ class Group:
 
     def free(self) -> None:
         """Give MPI's communicators back, of which it has 2,048: when all members have left."""
+        if self._nearby is not None:
+            self._nearby.free()
         self.direct.Free()
         self.comm.Free()
+
+
+def _itemsize(dtype: str) -> int:
+    """Bytes of an element, by a dtype's name; 0: there is none."""
+    return from_name(dtype).itemsize if dtype else 0
 
 
 def _said(header: Any) -> str:
@@ -313,7 +351,7 @@ class World:
             )
         own = comm.Dup()
         own.Barrier()
-        _forget_files()
+        forget_files()
         self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
         if own.size > 1:  # nobody waits for a process that is alone
             self._ended = Event()

@@ -73,17 +73,26 @@ def joined(rank: int, size: int) -> None:
     large = clnet.arange(5_000_000).float() * (rank + 1)  # three pieces
     dist.all_reduce(large)
     assert (large.numpy() == np.arange(5_000_000, dtype=np.float32) * total).all()
+    # Of sizes that go through shared memory, and leave some over.
+    for dtype in (clnet.bfloat16, clnet.int32, clnet.complex64):
+        x = (clnet.arange(600_011) % 7).to(dtype) * (rank + 1)
+        dist.all_reduce(x)
+        assert (x == (clnet.arange(600_011) % 7).to(dtype) * total).all()
+    mean = clnet.full((150_001,), float(rank + 1))
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    assert (mean == total / size).all()
     dist.all_reduce(clnet.zeros(0, 3))
     # In floats that round: the same bits on every rank, and once more.
     clnet.manual_seed(rank)
-    x = clnet.randn(1000)
-    found = []
-    for _ in range(2):
-        y = x.clone()
-        dist.all_reduce(y)
-        found += [clnet.zeros(1000) for _ in range(size)]
-        dist.all_gather(found[-size:], y)
-    assert len({y.numpy().tobytes() for y in found if y.any()}) == 1
+    for count in (1000, 100_003):
+        x = clnet.randn(count)
+        found = []
+        for _ in range(2):
+            y = x.clone()
+            dist.all_reduce(y)
+            found += [clnet.zeros(count) for _ in range(size)]
+            dist.all_gather(found[-size:], y)
+        assert len({y.numpy().tobytes() for y in found}) == 1
 
 
 def spread(rank: int, size: int) -> None:

@@ -63,6 +63,13 @@ def test_ranks_that_do_not_answer_are_an_error():
     assert "all_reduce: other ranks do not answer; got seconds=1" in done.stderr
 
 
+def test_the_rank_that_is_stalled_is_named():
+    program = f"{JOIN.replace('60', '3')}\nimport time\nif rank == 1:\n    time.sleep(100)\n"
+    done = run(3, "-c", program + "dist.all_reduce(clnet.ones(2))")
+    assert done.returncode != 0
+    assert "other ranks do not answer; got seconds=3, silent_ranks=[1]" in done.stderr
+
+
 def test_a_rank_that_comes_after_others_gave_up_ends_the_job():
     """Also where the others go on without it; nothing is read that was given back."""
     program = f"""{JOIN.replace("60", "1")}
@@ -122,3 +129,33 @@ def test_a_runner_keeps_the_order_and_the_errors():
         failing.wait()
     assert type(failing.exception()) is ZeroDivisionError
     runner.close()
+
+
+def test_machines_of_several_ranks_sum_among_themselves_first():
+    """MPICH takes four ranks for two machines of two; three for machines of two and of one."""
+    program = """
+import numpy as np
+import clnet, clnet.distributed as dist
+from clnet.ranks.membership import group_of
+dist.init_process_group(timeout=60)
+rank, size = dist.get_rank(), dist.get_world_size()
+for op, scale in (("SUM", 1), ("AVG", size)):
+    x = clnet.arange(300_007).float() * (rank + 1)
+    dist.all_reduce(x, dist.ReduceOp[op])
+    wanted = np.arange(300_007) * (size * (size + 1) // 2) / scale
+    assert (x.numpy() == wanted.astype(np.float32)).all()
+near = group_of("", None).nearby()
+print(f"<rank {rank}: {near is None or (near._here.size, near._across.size)}>")
+dist.destroy_process_group()
+"""
+    for ranks, told in ((4, "(2, 2)"), (3, "True")):
+        done = run(ranks, "-c", program, MPIR_CVAR_NUM_CLIQUES="2")
+        assert done.returncode == 0, done.stdout + done.stderr
+        if "MPICH" in library():
+            found = sorted(re.findall("<(.*?)>", done.stdout))
+            assert found == [f"rank {rank}: {told}" for rank in range(ranks)]
+
+
+def library() -> str:
+    """Which MPI there is."""
+    return run(1, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())").stdout

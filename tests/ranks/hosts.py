@@ -1,0 +1,117 @@
+"""Two hosts on one machine: network namespaces that a virtual cable joins. Linux, as root.
+
+``python -m tests.ranks.hosts [-n RANKS] PROGRAM [ARGS]`` runs a Python program by ``mpirun`` with
+a hostfile, so many ranks on each host (1), and says how many bytes went through the cable. Ranks of
+one host share memory; UCX is kept from finding out that the hosts do, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.ranks.launch import CHECKOUT, SECONDS, mpirun
+
+_LAUNCHER = """#!/usr/bin/env bash
+while [[ $1 == -* ]]; do shift; done
+host=$1; shift
+case $host in {cases} esac
+exec ip netns exec $name unshare --uts bash -c "hostname $name; $*"
+"""
+
+
+def possible() -> bool:
+    """Whether hosts can be made here."""
+    if os.name != "posix" or os.geteuid() != 0 or not (shutil.which("ip") and mpirun()):
+        return False
+    name = f"clnet-{os.getpid()}-probe"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    if made.returncode == 0:
+        _ip("netns", "del", name)
+    return made.returncode == 0 and shutil.which("unshare") is not None
+
+
+@contextmanager
+def joined() -> Iterator[dict[str, str]]:
+    """Two hosts: addresses by name."""
+    number = os.getpid()
+    hosts = {f"clnet-{number}-{end}": f"10.77.0.{i}" for i, end in enumerate("ab", 1)}
+    first, second = hosts
+    made: list[str] = []
+    try:
+        for name in hosts:
+            _ip("netns", "add", name)
+            made.append(name)
+        _ip("link", "add", "eth0", "netns", first, "type", "veth",
+            "peer", "name", "eth0", "netns", second)  # fmt: skip
+        for name, address in hosts.items():
+            _ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                _ip("-n", name, "link", "set", device, "up")
+        yield hosts
+    finally:
+        for name in made:
+            _ip("netns", "del", name)
+
+
+def run(ranks: int, command: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], int]:
+    """Run a program of Python on two hosts.
+
+    Args:
+        ranks: on each host.
+        command: the program and its arguments.
+
+    Returns:
+        What it did, and the bytes that the first host sent.
+    """
+    with tempfile.TemporaryDirectory() as folder, joined() as hosts:
+        hostfile, launcher = Path(folder, "hosts"), Path(folder, "launcher")
+        hostfile.write_text("".join(f"{address}:{ranks}\n" for address in hosts.values()))
+        cases = " ".join(f"{address}) name={name};;" for name, address in hosts.items())
+        launcher.write_text(_LAUNCHER.format(cases=cases))
+        launcher.chmod(0o700)
+        first = next(iter(hosts))
+        words = [mpirun(), "-launcher", "ssh", "-launcher-exec", str(launcher)]
+        words += ["-f", str(hostfile), "-n", str(2 * ranks), sys.executable, *command]
+        here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "UCX_TLS": "tcp,self"}
+        here |= {"CLNET_THREADS": "1", "CLNET_BUILD_PROCESSES": "0"}
+        inside = f"hostname {first}; exec {shlex.join(words)}"
+        done = subprocess.run(
+            ["ip", "netns", "exec", first, "unshare", "--uts", "bash", "-c", inside],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=here,
+            check=False,
+        )
+        counter = "/sys/class/net/eth0/statistics/tx_bytes"
+        sent = _ip("netns", "exec", first, "cat", counter)
+        return done, int(sent)
+
+
+def _ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    """Run what the command line names."""
+    words = sys.argv[1:]
+    ranks = 1
+    if words[:1] == ["-n"]:
+        ranks, words = int(words[1]), words[2:]
+    done, sent = run(ranks, words)
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    print(f"the first host sent {sent:,} bytes")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Ranks on two hosts, which are network namespaces: what goes by memory, and what by the cable."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.ranks import hosts
+
+pytestmark = pytest.mark.device
+
+PROGRAM = """
+import platform
+import numpy as np
+import clnet
+from clnet import distributed as dist
+from clnet.ranks.membership import group_of
+dist.init_process_group(timeout=60)
+rank, size = dist.get_rank(), dist.get_world_size()
+x = clnet.arange(600_011).float() * (rank + 1)
+dist.all_reduce(x)
+wanted = np.arange(600_011, dtype=np.float32) * (size * (size + 1) // 2)
+assert (x.numpy() == wanted).all()
+near = group_of("", None).nearby()
+print(f"<{platform.node()[-1]}{rank} {near._here.size} {near._across.size}>")
+dist.destroy_process_group()
+"""
+
+
+def test_two_ranks_on_each_of_two_hosts_sum():
+    if not hosts.possible():
+        pytest.skip("network namespaces are made by root, on Linux")
+    done, sent = hosts.run(2, ["-c", PROGRAM])
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = sorted(re.findall("<(.*?)>", done.stdout))
+    assert found == ["a0 2 2", "a1 2 2", "b2 2 2", "b3 2 2"]
+    # Each host has summed its ranks' before: 2.4 MB go each way, not those of all ranks.
+    assert 2.4e6 < sent < 6e6
