@@ -1,4 +1,4 @@
-"""Compile every product on matrix units for every target, without a card, and look at the code.
+"""Compile products and convolutions on matrix units for every target, and look at the code.
 
 Usage: python ci/matrix_offline.py [--targets gfx1100 dg2 ...] [--write]
 
@@ -20,16 +20,20 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
-from clnet.device import DeviceKind, DeviceTraits, Target, matrix_units
+from clnet.device import DeviceKind, DeviceTraits, Launch, Target, matrix_units
 from clnet.device.matrix_units import trial
+from clnet.device.warpgroups import MARK
+from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.epilogue import Epilogue
-from clnet.kernels.gemm import gemm
+from clnet.kernels.gemm import gemm, gemm_warpgroup
 
 PAGE = Path(__file__).parents[1] / "docs/notes/matrix-offline.md"
 BEGIN, END = "<!-- begin: ci/matrix_offline.py -->", "<!-- end -->"
@@ -59,13 +63,14 @@ class Built(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A target: its row of the units' table, and who compiles for it."""
+    """A target: its row of the units' table, its compiler, and whether 128 items multiply."""
 
     name: str
     unit: str
     local: int
     tools: tuple[str, ...]
     build: Callable[[str, str, Path], Built]
+    warpgroups: bool = False
 
 
 class Problem(NamedTuple):
@@ -134,7 +139,7 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
     """Type and tile, the kernel's name, and its text, of all products of a target's unit."""
     traits = DeviceTraits(
         kind=DeviceKind.GPU,
-        compute_units=64,
+        compute_units=132 if card.warpgroups else 64,
         simd_width=1,
         max_group_size=1024,
         local_memory_bytes=card.local,
@@ -146,8 +151,12 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
         float16=True,
         float64=True,
         matrix_units=card.unit,
+        warpgroup_units=card.warpgroups,
     )
     target = Target(traits, 2**30)
+    if card.warpgroups:
+        yield from _by_warpgroups(target)
+        return
     for ctype, unit in matrix_units(card.unit).items():
         if unit.way == "builtin":
             yield f"{ctype}, probe", "probe_unit", trial(unit, ctype)
@@ -157,6 +166,51 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
             if text not in texts:
                 yield f"{ctype}, {tile}", "gemm_matrix", text
             texts.add(text)
+
+
+def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
+    """The same of kernels in which 128 items multiply, in every tile: the driver's text."""
+    tiles = [(tile, False) for tile in gemm_warpgroup.TILES]
+    tiles += [(tile, True) for tile in gemm_warpgroup.SPLIT_TILES]
+    for (tile, split), ctype in product(tiles, DTYPES):
+        listed = "SPLIT_TILES" if split else "TILES"
+        if split and ctype != "float":
+            continue
+        with patch.object(gemm_warpgroup, listed, (tile,)), clnet.abstract():
+            launches = _products(target, DTYPES[ctype], split=split)
+            if tile is tiles[0][0]:
+                launches += _convolutions(target, DTYPES[ctype])
+        texts: set[str] = set()
+        for launch in launches:
+            text = launch.kernel.text().replace(MARK, "")
+            name = launch.kernel.name
+            if "warpgroup" in name and text not in texts:
+                what = f"{name.partition('_')[0]}{' in two parts' * split}"
+                yield f"{ctype}, {what} {tile.m}x{tile.n} in {tile.stages}", name, text
+            texts.add(text)
+
+
+def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
+    """Of operands that are dense along k, and with a bias along their other axis."""
+    square, bias = clnet.empty(4096, 4096, dtype=dtype), clnet.empty(4096, dtype=dtype).array
+    x, turned = square.array, square.T.array
+    return [
+        *gemm(target, x, x, turned, tf32=not split, split=split),
+        *gemm(target, x, turned, x, epilogue=Epilogue(bias), tf32=not split, split=split),
+    ]
+
+
+def _convolutions(target: Target, dtype: Any) -> list[Launch]:
+    """A layer with a bias and ReLU, and its gradients."""
+    images, filters = clnet.empty(64, 28, 28, 128, dtype=dtype), clnet.empty(128, 128, 3, 3)
+    x, w = images.permute(0, 3, 1, 2).array, filters.to(dtype).array
+    g = ConvGeometry(64, 128, 28, 28, 128, 3, 3, 28, 28, 1, 1, 1, 1)
+    epilogue = Epilogue(clnet.empty(128, dtype=dtype).array, None, "relu")
+    return [
+        *conv_forward(target, x, x, w, g, epilogue, tf32=True),
+        *conv_input_grad(target, x, x, w, g, tf32=True),
+        *conv_weight_grad(target, w, x, x, g, tf32=True),
+    ]
 
 
 def _product(target: Target, problem: Problem, ctype: str) -> tuple[str, str]:
@@ -263,9 +317,10 @@ def _nvidia(chip: str) -> Callable[[str, str, Path], Built]:
             "-Xclang", "-target-cpu", "-Xclang", chip, "-Xclang", "-target-feature",
             "-Xclang", "+ptx80",
         )  # fmt: skip
-        report = (
-            _run(["ptxas", f"-arch={chip}", "-v", "k.s", "-o", "k.cubin"], place) if made else ""
-        )
+        items = _number(r"reqd_work_group_size\((\d+)", text)
+        most = min(255, 65536 // max(items, 1) // 8 * 8)  # of an item, that a group has
+        options = [f"-arch={chip}", "-v", f"--maxrregcount={most}"]
+        report = _run(["ptxas", *options, "k.s", "-o", "k.cubin"], place) if made else ""
         assembled = (place / "k.cubin").exists()
         return Built(
             len(re.findall(r"\b(?:mma\.sync|wgmma\.mma_async)", made)) if assembled else 0,
@@ -316,6 +371,7 @@ CARDS = (
     Card("pvc", "dpas_16_tf32", 131072, ("ocloc",), _intel("pvc")),
     Card("sm_80", "ptx", 49_152, (*_CLANG, "ptxas"), _nvidia("sm_80")),
     Card("sm_90a", "ptx", 232_000, (*_CLANG, "ptxas"), _nvidia("sm_90a")),
+    Card("sm_90a wgmma", "ptx", 232_000, (*_CLANG, "ptxas"), _nvidia("sm_90a"), warpgroups=True),
 )
 
 if __name__ == "__main__":

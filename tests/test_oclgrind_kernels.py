@@ -14,7 +14,7 @@ from tests.oclgrind_cases.harness import kernel_modules
 SCRIPT = Path(__file__).parent / "oclgrind_kernels.py"
 
 # Two tiles of 64 x 64 lie in local memory, and barriers beside them: more than Oclgrind has.
-OPTIONS = {"gemm_cases": ("--local-mem-size", "65536")}
+OPTIONS = dict.fromkeys(("gemm_cases", "conv_cases"), ("--local-mem-size", "65536"))
 
 # Runs a family with a text of its kernels replaced; numbers that are wrong then are no surprise.
 PLANTED = """

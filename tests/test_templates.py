@@ -230,11 +230,13 @@ def check_declared(template: Template, text: str, header: list[str]) -> list[str
     bad += [
         f"{name}: documented, but there is no such kernel" for name in set(documented) - set(found)
     ]
+    # What a kernel captures and hands to a library's def is none of its own text.
+    parts = [d.own_text for d in template.definitions.values() if "__kernel" not in d.own_text]
     for name, declaration in found.items():
         own = template.definitions[name].own_text
         if own.count("__kernel") > 1:
             bad.append(f"{name}: holds {own.count('__kernel')} kernels, one def is one kernel")
-        body = template.text(name) + template.code
+        body = "".join((template.text(name), template.code, *parts))
         bad += [
             f"{name}: {argument}_offset is never read"
             for argument, pointer in declaration.names.items()
@@ -478,7 +480,11 @@ def test_a_kernel_asks_about_its_work_item_by_numbers_of_axes(path):
 
 @pytest.mark.parametrize(
     "path",
-    [p for p in TEMPLATES if "CLK_GLOBAL_MEM_FENCE" in p.read_text()],
+    [
+        path
+        for path in TEMPLATES
+        if "CLK_GLOBAL_MEM_FENCE" in path.read_text() and "\n## arg" in path.read_text()
+    ],
     ids=lambda path: path.stem,
 )
 def test_work_items_tell_each_other_through_arrays_that_may_alias(path):

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..array import Array
 from ..device import Device, DeviceKind, Target, device
 from ..errors import ArgumentError
-from ..kernels.gemm import gemm, pack_for
+from ..kernels.gemm import gemm, multiplies, pack_for
+from ..tensor import Tensor, tensor
+from ..values.dtypes import DType, bfloat16, float16, float32
 from .bound_launches import placed, replaying
 from .peer import Peer, peer_on
 from .timing import seconds
@@ -101,6 +102,13 @@ SHI = (
     *_linear("LSTM states", 128, 256, 1024),
     *_linear("LSTM words", 4096, 256, 10000),
 )
+# Of GPT-2 124M with eight texts of 1024 words.
+GPT2 = (
+    *_linear("GPT-2 queries, keys, values", 8192, 768, 2304),
+    *_linear("GPT-2 attention's result", 8192, 768, 768),
+    *_linear("GPT-2 hidden", 8192, 768, 3072),
+    *_linear("GPT-2 behind it", 8192, 3072, 768),
+)
 GROUPS = {
     "launch": LAUNCH,
     "squares": SQUARES,
@@ -108,8 +116,35 @@ GROUPS = {
     "transposed": TRANSPOSED,
     "others": NETWORKS,
     "shi2016": SHI,
+    "gpt2": GPT2,
 }
-"""What ``--cases`` names; large squares are for GPUs. One element is what a launch costs alone."""
+"""What ``--cases`` names, those for GPUs last. One element is what a launch costs alone."""
+_FOR_GPUS = ("large", "gpt2")
+
+
+class Precision(NamedTuple):
+    """What both sides multiply.
+
+    Attributes:
+        dtype: of operands and result.
+        error: allowed, in units of the largest element; of float32 it grows with k.
+        tf32: float32 may be rounded to TF32, on both sides.
+        split: it may be split in two that TF32 holds, on our side.
+    """
+
+    dtype: DType = float32
+    error: float = 1e-6
+    tf32: bool = False
+    split: bool = False
+
+
+PRECISIONS = {
+    "fp32": Precision(),
+    "tf32": Precision(error=2e-3, tf32=True),
+    "tf32x3": Precision(split=True),
+    "bf16": Precision(bfloat16, error=1e-2),
+    "fp16": Precision(float16, error=2e-3),
+}
 
 
 class Result(NamedTuple):
@@ -157,6 +192,7 @@ def measure(
     rounds: int,
     peer: Peer | None,
     packed: bool = False,
+    precision: Precision = PRECISIONS["fp32"],
 ) -> Result:
     """Check and time one product.
 
@@ -167,6 +203,7 @@ def measure(
         rounds: turns; the median counts.
         peer: PyTorch, or None.
         packed: ``b`` is packed before, as the weights of a compiled plan are.
+        precision: what is multiplied.
 
     Returns:
         What was measured.
@@ -178,16 +215,21 @@ def measure(
     lead = (case.batch,) if case.batch > 1 else ()
     a = _operand(rng, (*lead, case.m, case.k), transposed=case.layout[0] == "T")
     b = _operand(rng, (*lead, case.k, case.n), transposed=case.layout[1] == "T")
-    out = Array.from_numpy(np.full((*lead, case.m, case.n), np.nan, np.float32), where)
-    left, right = _upload(a, where), _upload(b, where)
-    packing, panels = pack_for(target, out, left, right) if packed else ([], None)
-    launches = placed([*packing, *gemm(target, out, left, right, panels=panels)], where)
+    left, right = (_upload(x, where, precision.dtype) for x in (a, b))
+    a, b = left.float().numpy(), right.float().numpy()
+    made = tensor(np.full((*lead, case.m, case.n), np.nan, np.float32), device=where)
+    made = made.to(precision.dtype)
+    out, operands = made.array, (left.array, right.array)
+    packing, panels = pack_for(target, out, *operands) if packed else ([], None)
+    rounded = precision.tf32
+    product = gemm(target, out, *operands, panels=panels, tf32=rounded, split=precision.split)
+    launches = placed([*packing, *product], where)
     for launch in launches[: len(packing)]:
         where.queue.launch(launch)
     ours = replaying(launches[len(packing) :], where)
     ours()
-    error = _check(case, out.numpy(), a, b)
-    theirs = None if peer is None else _peer(peer, out.shape, a, b)
+    error = _check(case, made.float().numpy(), a, b, precision)
+    theirs = None if peer is None else _peer(peer, out.shape, a, b, precision)
     repeats = max(1, min(200, int(0.02 / max(seconds(ours, where, 1), 1e-6))))
     own_times: list[float] = []
     peer_times: list[float] = []
@@ -209,6 +251,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=11, help="turns, of which the median counts")
     parser.add_argument("--cases", help=f"with commas, of {', '.join(GROUPS)} (all that suit)")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument(
+        "--precision", choices=tuple(PRECISIONS), default="fp32", help="tf32x3 is ours alone"
+    )
     parser.add_argument("--packed", action="store_true", help="b is packed before, for all turns")
     parser.add_argument("--portable", action="store_true", help="in plain OpenCL C alone")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
@@ -218,6 +263,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.portable:
         target = replace(target, traits=replace(target.traits, asynchronous_copies=False))
     check_counts("bench gemm", options, "rounds", "threads")
+    precision = PRECISIONS[options.precision]
+    if precision.dtype is not float32 and not multiplies(target, precision.dtype):
+        raise ArgumentError(
+            "--precision",
+            "the device has no matrix units for it: it is computed in float32",
+            found=options.precision,
+            device=where.name,
+        )
     cases = list(_cases(options.cases, where))
     names = selected("bench gemm", [case.name for case in cases], options.only)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
@@ -230,7 +283,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     for case in cases:
         if case.name in names:
             result = measure(
-                case, where, target, rounds=options.rounds, peer=peer, packed=options.packed
+                case,
+                where,
+                target,
+                rounds=options.rounds,
+                peer=peer,
+                packed=options.packed,
+                precision=precision,
             )
             print(result.json(where) if options.json else result.row(), flush=True)
             if result.peer_seconds is not None:
@@ -242,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _cases(names: str | None, where: Device) -> Iterator[Case]:
     """The cases of the groups that are named."""
-    suit = [g for g in GROUPS if g != "large" or where.traits.kind is DeviceKind.GPU]
+    suit = [g for g in GROUPS if g not in _FOR_GPUS or where.traits.kind is DeviceKind.GPU]
     for name in suit if names is None else names.split(","):
         if name not in GROUPS:
             raise ArgumentError(
@@ -258,25 +317,32 @@ def _operand(rng: np.random.Generator, shape: tuple[int, ...], *, transposed: bo
     return values.swapaxes(-1, -2) if transposed else values
 
 
-def _upload(values: np.ndarray, where: Device) -> Array:
-    """The values in device memory, laid out as on the host."""
+def _upload(values: np.ndarray, where: Device, dtype: DType) -> Tensor:
+    """The values in device memory, rounded, laid out as on the host."""
     if values.flags.c_contiguous:
-        return Array.from_numpy(values, where)
-    dense = Array.from_numpy(values.swapaxes(-1, -2), where)
-    return dense.view(values.shape, (*dense.strides[:-2], dense.strides[-1], dense.strides[-2]))
+        return tensor(values, device=where).to(dtype)
+    return tensor(values.swapaxes(-1, -2), device=where).to(dtype).transpose(-1, -2)
 
 
-def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+def _check(
+    case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray, precision: Precision
+) -> float:
     expected = a.astype(np.float64) @ b.astype(np.float64)
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
-    if not error <= 1e-6 * max(1.0, case.k**0.5 / 4):
+    plain = precision.dtype is float32 and not precision.tf32
+    if not error <= precision.error * (max(1.0, case.k**0.5 / 4) if plain else 1.0):
         raise ArithmeticError(f"{case}: deviates from float64; got error={error:.1e}")
     return error
 
 
-def _peer(peer: Peer, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
-    left, right, out = peer.tensor(a), peer.tensor(b), peer.empty(shape)
-    return lambda: peer.torch.matmul(left, right, out=out)
+def _peer(
+    peer: Peer, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray, precision: Precision
+) -> Callable[[], object]:
+    torch = peer.torch
+    torch.backends.cuda.matmul.allow_tf32 = precision.tf32
+    dtype = getattr(torch, precision.dtype.name)
+    left, right, out = (x.to(dtype) for x in (peer.tensor(a), peer.tensor(b), peer.empty(shape)))
+    return lambda: torch.matmul(left, right, out=out)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clnet.array import Array
 from clnet.device import Target
 from clnet.kernels import tile
 from clnet.kernels.conv import (
@@ -22,6 +23,7 @@ from clnet.kernels.conv import (
     conv_matrix_weight,
     conv_parts,
     conv_planes,
+    conv_warpgroup,
     conv_winograd,
 )
 from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
@@ -43,6 +45,7 @@ MODULES = (
     conv_parts,
     conv_planes,
     conv_im2col,
+    conv_warpgroup,
     conv_winograd,
 )
 
@@ -209,3 +212,37 @@ def emulated_matrix_units(target: Target) -> None:
         )
         run(conv_forward(units, last, turned, given(w), g, algorithm=Algorithm.MATRIX))
         near(out, x @ w[:, :, 0, 0].T, terms=2**17)
+
+
+def last(array: Array) -> Array:
+    """Images whose channels lie last in memory."""
+    n, h, w, c = array.shape
+    return array.view((n, c, h, w), tuple(array.strides[axis] for axis in (0, 3, 1, 2)))
+
+
+@case()
+def convolutions_by_128_emulated_items(target: Target) -> None:
+    """Filters' gradients are of 16 bits alone; rows of five channels do not come in whole runs."""
+    traits = replace(
+        target.traits,
+        matrix_units="emulated ptx",
+        warpgroup_units=True,
+        local_memory_bytes=2**16,
+        max_group_size=max(target.traits.max_group_size, 128),
+    )
+    units = replace(target, traits=traits)
+    for dtype, oc, full in ((np.float32, 5, True), (np.float16, 8, False)):
+        g = ConvGeometry(1, 8, 4, 3, oc, 3, 2, 2, 2, sh=2, ph=1)
+        x, w = normal(1, 4, 3, 8, dtype=dtype), normal(oc, 8, 3, 2, dtype=dtype)
+        gy, bias = normal(1, 2, 2, oc, dtype=dtype), normal(oc, dtype=dtype)
+        wide = [a.astype(np.float64) for a in (x, w, gy)]
+        reads = taps(g)
+        y = np.einsum("nhwi,oirs,yxrshw->nyxo", *wide[:2], reads, optimize=True)
+        gw = np.einsum("nyxo,nhwi,yxrshw->oirs", wide[2], wide[0], reads, optimize=True)
+        out, gw_ = output(y.shape, dtype), output(gw.shape, dtype)
+        epilogue = Epilogue(given(bias), None, "relu") if full else Epilogue()
+        run(conv_forward(units, last(out), last(given(x)), given(w), g, epilogue, tf32=True))
+        near(out, np.maximum(y + bias, 0) if full else y, terms=2**17 if full else 16)
+        if not full:
+            run(conv_weight_grad(units, gw_, last(given(gy)), last(given(x)), g))
+            near(gw_, gw, terms=16)

@@ -10,7 +10,8 @@ The algorithms: ``conv_direct`` and ``conv_planes`` (no memory beside the operan
 ``conv_implicit`` with ``conv_implicit_weight`` (a product whose operand is gathered),
 ``conv_im2col`` (columns, then a product), ``conv_winograd``, ``conv_depthwise``, and
 ``conv_matrix`` (on matrix units, between images whose channels are dense; :func:`computes_on_units`
-says where); ``conv_parts`` adds up what slices of a sum gave.
+says where), which leaves to ``conv_warpgroup`` what 128 items at once do faster; ``conv_parts``
+adds up what slices of a sum gave.
 """
 
 from .conv import Algorithm as Algorithm
@@ -26,6 +27,7 @@ from .conv_geometry import ConvProblem as ConvProblem
 from .conv_geometry import Direction as Direction
 from .conv_im2col import col2im as col2im
 from .conv_im2col import im2col as im2col
+from .conv_log import log_choice as log_choice
 from .conv_obstacle import ConvObstacle as ConvObstacle
 from .conv_trial import ConvTrial as ConvTrial
 from .conv_trial import Operands as Operands

@@ -28,6 +28,7 @@ from . import (
     conv_winograd,
 )
 from .conv_geometry import ConvGeometry, Direction
+from .conv_log import log_choice
 from .conv_obstacle import ConvObstacle
 
 __all__ = [
@@ -287,4 +288,5 @@ def _decide(
             workspace_limit=target.workspace_limit,
             remedy="Raise the device's limit with set_workspace_limit, or leave the choice open",
         )
+    log_choice(geometry, direction, dtype, algorithm.value)
     return _WAYS[algorithm]

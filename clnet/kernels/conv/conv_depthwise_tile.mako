@@ -22,6 +22,7 @@
 ## param    rows: int         of a tile with its borders
 ## param    row: int          elements of one of them
 ## param    step: int         elements from a plane's tile to the next's
+## param    at_once: int      rows that come at once, an item its column of one
 ##
 ## arg      y: out ctype[n][channels][oh][ow]  of a gradient, the input's
 ## arg      x: in ctype[n][channels][h][w]     of a gradient, the output's
@@ -36,8 +37,49 @@
 ## numerics sums in the order column, row
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 ##
-## The tiles of planes, from row top and column left of each; count: planes there are.
+## The tiles of planes, from row top and column left of each; all: planes there are.
 <%def name="fetch(ctype, rows, row, step, planes, group_size)">
+<%
+    at_once = group_size // row
+%>
+% if 0 < at_once <= rows:
+${fetch_rows(ctype, rows, row, step, planes, at_once)}
+% else:
+${fetch_any(ctype, rows, row, step, planes, group_size)}
+% endif
+</%def>
+##
+## Items stay in their column, so that what lies beside the plane is found out once.
+<%def name="fetch_rows(ctype, rows, row, step, planes, at_once)">
+<%
+    # Reads of an item that are under way at once.
+    most = 8
+    rounds = list(range(-(-rows // at_once)))
+%>
+    const int fetch_row = lane / ${row}, fetch_column = left + lane % ${row};
+    const bool within = fetch_row < ${at_once} && fetch_column >= 0 && fetch_column < w;
+    for (int plane = 0; plane < ${planes}; plane++) {
+        const bool there = within && first_plane + plane < all;
+        const long start = (long)(plane * h + top + fetch_row) * w + fetch_column;
+        __local ${ctype} *to = tile + plane * ${step} + lane;
+% for begin in range(0, len(rounds), most):
+        {
+% for u in rounds[begin:begin + most]:
+            ${ctype} value_${u} = 0;
+            if (there && (uint)(top + fetch_row + ${u * at_once}) < (uint)h)
+                value_${u} = x[start + ${u * at_once} * w];
+% endfor
+% for u in rounds[begin:begin + most]:
+            if (fetch_row < ${min(at_once, rows - u * at_once)})
+                to[${u * at_once * row}] = value_${u};
+% endfor
+        }
+% endfor
+    }
+</%def>
+##
+## The same where a row is longer than a group, or a tile has fewer rows than come at once.
+<%def name="fetch_any(ctype, rows, row, step, planes, group_size)">
 <%
     size = planes * rows * row
     # Reads of an item that are under way at once.

@@ -91,6 +91,30 @@ def _reader(names: str) -> Callable[[ConvGeometry], tuple[int, ...]]:
     return attrgetter(*names.split())
 
 
+class Phase(NamedTuple):
+    """Results that meet the same taps, along one axis; see ``conv_matrix.mako``.
+
+    Attributes:
+        first: the first of them in the result; each next one lies ``stride`` further.
+        grid: results.
+        source: pixel of the source that the first one meets at its first tap.
+        step: pixels of the source from result to result.
+        taps: met.
+        move: pixels of the source from tap to tap.
+        w_first: the first tap.
+        w_step: from tap to tap that is met.
+    """
+
+    first: int
+    grid: int
+    source: int
+    step: int
+    taps: int
+    move: int
+    w_first: int
+    w_step: int
+
+
 class ConvProblem(NamedTuple):
     """What choices for convolutions are measured for: flat, and made of numbers and texts alone.
 

@@ -1,7 +1,8 @@
 """Convolutions and their gradients on matrix units, between images whose channels are dense.
 
 Images in the other order are copied first, and so are those whose channels are not whole runs of
-16 bytes; filters always are. Results are stored in whatever order they are wanted.
+16 bytes; filters always are. Results are stored in whatever order they are wanted. Where 128 items
+multiply at once, ``conv_warpgroup`` takes over what suits it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import product
 from math import gcd, prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, MatrixUnit, Scratch, Target, matrix_units
@@ -18,7 +18,8 @@ from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import MATRIX_TILES, MatrixTile, small_matrix_tile
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..moving import copy, fill
-from .conv_geometry import ConvGeometry, Direction
+from .conv_geometry import ConvGeometry, Direction, Phase
+from .conv_warpgroup import convolved
 
 RUN_BYTES = 16
 _POSITION_BYTES = 16
@@ -38,30 +39,6 @@ _NARROW = (
 )
 # Speed of a tile by the number of its results, relative to the largest, as measured on an H200.
 _SPEEDS = {128 * 128: 1.0, 128 * 64: 0.74, 64 * 64: 0.58}
-
-
-class Phase(NamedTuple):
-    """Results that meet the same taps, along one axis; see the template.
-
-    Attributes:
-        first: the first of them in the result; each next one lies ``stride`` further.
-        grid: results.
-        source: pixel of the source that the first one meets at its first tap.
-        step: pixels of the source from result to result.
-        taps: met.
-        move: pixels of the source from tap to tap.
-        w_first: the first tap.
-        w_step: from tap to tap that is met.
-    """
-
-    first: int
-    grid: int
-    source: int
-    step: int
-    taps: int
-    move: int
-    w_first: int
-    w_step: int
 
 
 def fits(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> bool:
@@ -123,8 +100,9 @@ def forward(
     more, filters = _filters(target, memory, weight, _FORWARD, g)
     down = Phase(0, g.oh, -g.ph, g.sh, g.kh, g.dh, 0, 1)
     right = Phase(0, g.ow, -g.pw, g.sw, g.kw, g.dw, 0, 1)
-    multiply = _multiply(target, y, source, filters, g, (down, right), (1, 1), epilogue)
-    return [*before, *more, multiply]
+    both = (down, right)
+    multiply = _multiply(target, memory, y, source, filters, g, both, (1, 1), epilogue)
+    return [*before, *more, *multiply]
 
 
 def input_grad(
@@ -137,7 +115,11 @@ def input_grad(
     strides = (g.sh, g.sw)
     grids = product(_phases(g.h, g.sh, g.ph, g.dh, g.kh), _phases(g.w, g.sw, g.pw, g.dw, g.kw))
     launches = [
-        _multiply(target, gx, source, filters, g, phases, strides, NO_EPILOGUE) for phases in grids
+        launch
+        for phases in grids
+        for launch in _multiply(
+            target, memory, gx, source, filters, g, phases, strides, NO_EPILOGUE
+        )
     ]
     return [*before, *more, *launches]
 
@@ -220,6 +202,25 @@ def _phases(size: int, stride: int, before: int, dilation: int, taps: int) -> li
 
 def _multiply(
     target: Target,
+    memory: Scratch,
+    out: Array,
+    x: Array,
+    filters: Array,
+    g: ConvGeometry,
+    phases: tuple[Phase, Phase],
+    strides: tuple[int, int],
+    epilogue: Epilogue,
+) -> list[Launch]:
+    """The launches of one grid of results, ``out`` shaped ``(n, channels, height, width)``."""
+    if g.groups == 1:
+        launches = convolved(target, memory, out, x, filters, g.kw, phases, strides, epilogue)
+        if launches is not None:
+            return launches
+    return [_gathered(target, out, x, filters, g, phases, strides, epilogue)]
+
+
+def _gathered(
+    target: Target,
     out: Array,
     x: Array,
     filters: Array,
@@ -228,7 +229,7 @@ def _multiply(
     strides: tuple[int, int],
     epilogue: Epilogue,
 ) -> Launch:
-    """The launch of one grid of results, ``out`` shaped ``(n, channels, height, width)``."""
+    """The launch of the kernel that gathers pixels one by one."""
     down, right = phases
     ctype, run = out.dtype.stored, RUN_BYTES // out.dtype.itemsize
     unit = matrix_units(target.traits.matrix_units)[ctype]

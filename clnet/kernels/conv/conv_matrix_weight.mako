@@ -26,9 +26,9 @@
 ## arg      h, w, pixel: int     the size of x, elements from pixel to pixel
 ## arg      oh, ow, sh, sw, ph, pw, dh, dw, kw: int  see conv_geometry.py
 ## def      conv_matrix_sum
-## arg      out: out ctype[rows][ic][taps]
+## arg      out: out ctype[oc][ic][taps]
 ## arg      parts: in float[slices][rows][taps][channels]
-## arg      rows, ic, taps, channels, slices: int
+## arg      oc, rows, ic, taps, channels, slices: int  filters are the first of the rows
 ##
 ## launch   conv_matrix_weight: global (tiles * groups * slices * items,), local (items,);
 ##          conv_matrix_sum: an item for each element of out
@@ -180,7 +180,7 @@ ${name}_tile[slot * ${loads.size} + (${name}_line + ${i * loads.jump}) * ${loads
 __kernel void conv_matrix_sum(...)
 {
     const int at = get_global_id(0), channel = at % ic, tap = at / ic % taps, row = at / ic / taps;
-    if (row >= rows)
+    if (row >= oc)
         return;
     const long slice = (long)rows * taps * channels;
     __global const float *from = parts + parts_offset

@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
-from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
+from ..conv import (
+    ConvGeometry,
+    ConvObstacle,
+    ConvProblem,
+    ConvTrial,
+    Direction,
+    Operands,
+    log_choice,
+)
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..tuning import Tunable
 from . import (
@@ -270,6 +278,7 @@ def blocked_forward(
 
     Nothing is added to the sums where the form has a plain ``x``.
     """
+    _log(geometry, Direction.FORWARD, y, form)
     return [_WAYS[form.algorithm].forward(target, y, x, packed, geometry, form, epilogue)]
 
 
@@ -277,6 +286,7 @@ def blocked_input_grad(
     target: Target, gx: Array, gy: Array, packed: Array, geometry: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``."""
+    _log(geometry, Direction.INPUT_GRAD, gx, form)
     return [_WAYS[form.algorithm].input_grad(target, gx, gy, packed, geometry, form)]
 
 
@@ -284,7 +294,12 @@ def blocked_weight_grad(
     target: Target, gw: Array, gy: Array, x: Array, geometry: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``."""
+    _log(geometry, Direction.WEIGHT_GRAD, gw, form)
     return _WAYS[form.algorithm].weight_grad(target, gw, gy, x, geometry, form)
+
+
+def _log(geometry: ConvGeometry, direction: Direction, result: Array, form: BlockedForm) -> None:
+    log_choice(geometry, direction, result.dtype, f"blocked {form.algorithm.value}")
 
 
 def _default(target: Target, problem: ConvProblem) -> FormChoice:

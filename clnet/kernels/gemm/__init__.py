@@ -21,16 +21,32 @@ from .gemm_matrix import MatrixLoads as MatrixLoads
 from .gemm_matrix import MatrixTile as MatrixTile
 from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
+from .gemm_problem import Problem as Problem
+from .gemm_summed import summed as summed
+from .gemm_warpgroup import MAP_WORDS as MAP_WORDS
+from .gemm_warpgroup import WarpgroupChoice as WarpgroupChoice
+from .gemm_warpgroup import WarpgroupTile as WarpgroupTile
+from .gemm_warpgroup import emulates_warpgroups as emulates_warpgroups
+from .gemm_warpgroup import has_warpgroups as has_warpgroups
+from .gemm_warpgroup import warpgroup_choice as warpgroup_choice
 
 __all__ = [
+    "MAP_WORDS",
     "MATRIX_TILES",
     "MatrixLoads",
     "MatrixTile",
     "Multiplied",
+    "Problem",
+    "WarpgroupChoice",
+    "WarpgroupTile",
+    "emulates_warpgroups",
     "finishes",
     "gemm",
     "gemm_together",
+    "has_warpgroups",
     "multiplies",
     "pack_for",
     "small_matrix_tile",
+    "summed",
+    "warpgroup_choice",
 ]

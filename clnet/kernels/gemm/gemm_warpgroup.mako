@@ -30,6 +30,7 @@
 ## param    base: int            bytes of a stage before the operand
 ## param    start: str           where the tile begins along its axis that is not k, in C
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
+## param    pairs: bool          two results at a time become 16 bits
 ## param    extent: int          of the tile along the other axis
 ## arg      m: int                         rows of out
 ## arg      n: int                         columns of out
@@ -59,7 +60,9 @@
 ## launch   global (groups * items,), local (items,); as many groups as wanted
 ## numerics products of 16-bit numbers are exact; each sum runs over k in order in float, which the
 ##          unit rounds towards zero
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
+<%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="gemm_warpgroup(
     ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, rank, raster, bias, activation,
@@ -67,26 +70,21 @@
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
+    pairs = out_dense and sum_ctype != "float"
 %>
 ${units.functions(ctype, unit, tile, rank, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
+% if not pairs:
 ${sums_of.stored(sum_ctype, element, out_dense, bias, activation, tile.run(sum_ctype))}
+% endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void gemm_warpgroup(...)
 {
-    __local uint4 tiles[${tile.stages * tile.stage_bytes // 16}] __attribute__((aligned(1024)));
-    __local float held[${tile.teams * 4 * 1024}] __attribute__((aligned(16)));
-% if not emulated:
-    __local ulong bars[${2 * tile.stages}] __attribute__((aligned(8)));
-    const uint full = (uint)(size_t)bars, left = full + ${8 * tile.stages};
-    const uint start = (uint)(size_t)tiles;
-% else:
-    const uint start = 0;
-% endif
-    const int self = get_local_id(0), lane = self % 32, warp = self / 32 % 4, team = self / 128;
+    ${tiles_of.begun(tile, emulated)}
     const int tiles_m = (m + ${tile.m - 1}) / ${tile.m}, tiles_n = (n + ${tile.n - 1}) / ${tile.n};
     const int all = tiles_m * tiles_n * batch * slices;
     const int stages_k = (k + ${steps - 1}) / ${steps};
+    __global ${element} *const out_from = (__global ${element} *)out + out_offset;
     __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
@@ -95,71 +93,18 @@ __kernel void gemm_warpgroup(...)
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-% else:
-    if (self == 0)
-        bars_begin(full);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (team == ${tile.teams}) {
-        if (self == ${tile.teams * 128}) {
-            int slot = 0;
-            uint turn = 1;
-            for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
-                ${placed(tile, raster)}
-                for (int t = first_stage; t < last_stage; t++) {
-                    bar_wait(left + 8 * slot, turn);
-                    bar_expect(full + 8 * slot);
-                    const uint to = start + ${tile.stage_bytes} * slot;
-                    ${fetched("a", a_along, "row0", tile.m, 0, steps, tile, rank, emulated)}
-                    ${fetched("b", b_along, "column0", tile.n, tile.m * 128, steps, tile, rank,
-                        emulated)}
-                    slot++;
-                    if (slot == ${tile.stages}) {
-                        slot = 0;
-                        turn ^= 1;
-                    }
-                }
-            }
-        }
-        return;
-    }
 % endif
-    float acc[${tile.n // 2}];
-% if tile.promotes:
-    float sums[${tile.n // 2}];
-% endif
-    int slot = 0;
-    uint turn = 0;
-    for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
-        ${placed(tile, raster)}
-% if tile.promotes:
-% for e in range(tile.n // 2):
-        sums[${e}] = 0;
-% endfor
-% endif
-        for (int t = first_stage; t < last_stage; t++) {
-            const uint to = start + ${tile.stage_bytes} * slot;
-% if emulated:
-            barrier(CLK_LOCAL_MEM_FENCE);
-            ${fetched("a", a_along, "row0", tile.m, 0, steps, tile, rank, emulated)}
-            ${fetched("b", b_along, "column0", tile.n, tile.m * 128, steps, tile, rank, emulated)}
-            barrier(CLK_LOCAL_MEM_FENCE);
-% else:
-            bar_wait(full + 8 * slot, turn);
-% endif
-            ${units.multiplied(ctype, unit, tile, a_along, b_along, emulated)}
-            slot++;
-            if (slot == ${tile.stages}) {
-                slot = 0;
-                turn ^= 1;
-            }
-        }
-        ${units.ended(tile, emulated)}
-        __global ${element} *to = (__global ${element} *)out + out_offset + slice * out_slice
-            + item / inner * out_outer + item % inner * out_inner;
-        __local float *own = held + (team * 4 + warp) * 1024;
-        ${stored(sum_ctype, element, tile, bias, emulated)}
-    }
+    ${tiles_of.walked(
+        ctype, unit, tile, a_along, b_along, emulated, capture(placed, tile, raster),
+        capture(both, a_along, b_along, steps, tile, rank, emulated), tile.stage_bytes,
+        capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
 }
+</%def>
+##
+## Bring both operands.
+<%def name="both(a_along, b_along, steps, tile, rank, emulated)">
+    ${fetched("a", a_along, "row0", tile.m, 0, steps, tile, rank, emulated)}
+    ${fetched("b", b_along, "column0", tile.n, tile.m * 128, steps, tile, rank, emulated)}
 </%def>
 ##
 ## Which tile is the at-th: where it begins, of which product, and over which stages of k.
@@ -186,7 +131,7 @@ __kernel void gemm_warpgroup(...)
         ${sizes[0]}, ${sizes[1]}, ${name}_step * ${item}, ${box[0]}, ${box[1]}, ${item}
 % if rank == 4:
         , ${name}_inner ? inner : 1, ${name}_inner * ${item},
-        ${name}_outer ? batch / inner : 1, ${name}_outer * ${item}
+        ${name}_outer ? batch / inner : 1, ${name}_outer * ${item}, 1, 1, 1, 1
 % endif
         );
 </%def>
@@ -211,33 +156,49 @@ __kernel void gemm_warpgroup(...)
 % endfor
 </%def>
 ##
-## Sums go through local memory 64 columns at a time; neighbouring rows use other banks.
-<%def name="stored(sum_ctype, element, tile, bias, emulated)">
-<% run = tile.run(sum_ctype) %>
-% for first in range(0, tile.n, 64):
-% for half in range(2):
-% for j in range(8):
-    *(__local float2 *)(own + (lane / 4 + ${8 * half}) * 64 + (${j} ^ lane / 4 % 4) * 8
-        + lane % 4 * 2) = (float2)(acc[${(first // 8 + j) * 4 + 2 * half}],
-        acc[${(first // 8 + j) * 4 + 2 * half + 1}]);
-% endfor
-% endfor
-    team_wait();
-    for (int e = lane; e < ${16 * 64 // run}; e += 32) {
-        const int line = e / ${64 // run}, across = e % ${64 // run} * ${run};
-        const int row = row0 + team * 64 + warp * 16 + line, column = column0 + ${first} + across;
-        __local const float4 *x = (__local const float4 *)(
-            own + line * 64 + (across / 8 ^ line % 4) * 8 + across % 8);
-% for part in range(run // 4):
-        const float4 x_${part} = x[${part}];
-% endfor
-        if (row < m && column < n)
-            store_sums(to + row * out_m + column * out_n,
-                ${", ".join(f"x_{e // 4}.s{e % 4}" for e in range(run))},
-                n - column, out_n, alpha, beta
+## Store a tile's rows.
+<%def name="stored(sum_ctype, element, tile, bias, activation, pairs)">
+    __global ${element} *to = out_from + slice * out_slice
+        + item / inner * out_outer + item % inner * out_inner;
+% if pairs:
+    ${tiles_of.stored_pairs(
+        tile, capture(line, element), capture(before, bias), capture(finish, bias, activation))}
+% else:
+    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
+% endif
+</%def>
+<%def name="before(bias)">
+% if bias == "n":
+        __global const ushort *const added = (__global const ushort *)bias + bias_offset
+            + column * bias_step;
+        if (valid > 0) {
+            b_0 = read_one(added);
+            b_1 = read_one(added + bias_step);
+        }
+% endif
+</%def>
+<%def name="finish(bias, activation)">
+            u *= alpha;
+            v *= alpha;
+            if (beta != 0 && inside) {
+                u += beta * read_one(there);
+                v += beta * read_one(there + 1);
+            }
+% if bias == "m":
+            if (inside)
+                b_0 = b_1 = read_one((__global const ushort *)bias + bias_offset
+                    + row * bias_step);
+% endif
+            u = ${epilogue.activate(activation, "u + b_0", "float")};
+            v = ${epilogue.activate(activation, "v + b_1", "float")};
+</%def>
+<%def name="line(element)">
+        const int row = row0 + line, column = column0 + block + across, valid = n - column;
+        const int inside = row < m && column < n;
+        __global ${element} *const there = to + row * out_m + column * out_n;
+</%def>
+<%def name="tail(element, bias)" filter="trim">
+out_n, alpha, beta
                 ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
-                    element, "row" if bias == "m" else "column") if bias else ""});
-    }
-    team_wait();
-% endfor
+                    element, "row" if bias == "m" else "column") if bias else ""}
 </%def>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...array import Array
@@ -99,7 +100,9 @@ class WarpgroupTile(NamedTuple):
 # The speeds are of an H200.
 TILES = (
     WarpgroupTile(128, 256, 4),
+    WarpgroupTile(128, 192, 4, speed=0.97),
     WarpgroupTile(128, 128, 6, speed=0.85),
+    WarpgroupTile(128, 64, 8, speed=0.62),
     WarpgroupTile(64, 128, 8, speed=0.7),
 )
 SPLIT_TILES = (
@@ -122,7 +125,7 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
         The launches; None where the device has no such units, or another kernel is faster.
     """
     dtype = problem.out.dtype
-    if not has_warpgroups(target, dtype) or not _pays(problem, emulated=_emulated(target)):
+    if not has_warpgroups(target, dtype) or not _pays(target, problem):
         return None
     # Copies have a group for 32 rows and one for each item of a batch; drivers take no more.
     if max(ceil_div(max(problem.m, problem.n), 32), problem.batch) > MOST_GROUPS:
@@ -135,12 +138,75 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
     nbytes = 2 * sum(x.size * dtype.itemsize for x in copied)
     saved = problem.flops * SAVED_S[dtype.itemsize]
     costs = len(copied) * COPY_S + nbytes / COPY_BYTES_S
-    loses = costs > saved or nbytes // 2 > target.workspace_limit
-    if copied and loses and not _emulated(target):
+    if copied and costs > saved and not emulates_warpgroups(target):
         return None
+    if copied and nbytes // 2 > target.workspace_limit:
+        alone = len(copied) == 1 and copied[0] is a
+        return _in_pieces(target, problem) if alone else None
     memory, launches = problem.memory(), list[Launch]()
     a, b = (_copied(memory, x, launches) if _along(x, turns=turns) is None else x for x in (a, b))
     return [*launches, *_products(target, problem, memory, a, b)]
+
+
+class WarpgroupChoice(NamedTuple):
+    """How a product is computed.
+
+    Attributes:
+        tile: what a group computes at a time.
+        slices: of the sums.
+        steps: stages of a slice.
+    """
+
+    tile: WarpgroupTile
+    slices: int
+    steps: int
+
+
+def warpgroup_choice(
+    target: Target,
+    dtype: DType,
+    memory: Scratch,
+    *,
+    rows_of: Callable[[WarpgroupTile], int],
+    columns: int,
+    stages: int,
+    results: int,
+    split: bool = False,
+    most_slices: int = MOST_SLICES,
+) -> WarpgroupChoice:
+    """The tile and slices that take the least time, by a rough estimate.
+
+    Args:
+        target: what the device is like.
+        dtype: of the operands.
+        memory: beside which slices' sums must fit.
+        rows_of: how many tiles lie below each other.
+        columns: of the result.
+        stages: of a whole sum.
+        results: elements of the result.
+        split: operands have two parts.
+        most_slices: 1 where sums must stay whole.
+
+    Returns:
+        The choice.
+    """
+    units, item = target.traits.compute_units, dtype.itemsize
+    room = max(target.workspace_limit - memory.nbytes, 0) // (4 * results)
+    found: list[tuple[float, WarpgroupChoice]] = []
+    for tile in _tiles(target, split=split):
+        tiles = rows_of(tile) * ceil_div(columns, tile.n)
+        flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if split else 1)
+        each = flops * units / (RATES[item] * tile.speed)
+        fixed = tile.m * tile.n * STORE_S
+        most = min(stages // LEAST_STAGES, room, most_slices) if tiles < 2 * units else 1
+        for wanted in range(1, max(most, 1) + 1):
+            steps = ceil_div(stages, wanted)
+            slices = ceil_div(stages, steps)
+            time = ceil_div(tiles * slices, units) * (steps * each + fixed)
+            if slices > 1:
+                time += COPY_S + (2 * 4 * slices + item) * results / COPY_BYTES_S
+            found.append((time, WarpgroupChoice(tile, slices, steps)))
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def has_warpgroups(target: Target, dtype: DType) -> bool:
@@ -148,6 +214,35 @@ def has_warpgroups(target: Target, dtype: DType) -> bool:
     traits = target.traits
     known = dtype.stored in WARPGROUP_UNITS and dtype.stored in matrix_units(traits.matrix_units)
     return known and traits.warpgroup_units and bool(_tiles(target))
+
+
+def _in_pieces(target: Target, problem: Problem) -> list[Launch] | None:
+    """As many rows at a time as scratch memory holds copies of; None: too few, or of a batch."""
+    pitch = round_up(problem.k, LINE_BYTES // problem.a.dtype.itemsize)
+    most = target.workspace_limit // 2 // (pitch * problem.a.dtype.itemsize) // 128 * 128
+    if most == 0 or problem.batch > 1:
+        return None
+    launches: list[Launch] = []
+    for start in range(0, problem.m, most):
+        part = by_warpgroups(target, _rows_of(problem, start, min(start + most, problem.m)))
+        if part is None:
+            return None
+        launches += part
+    return launches
+
+
+def _rows_of(problem: Problem, start: int, stop: int) -> Problem:
+    """The product of some rows."""
+    a, out = (
+        x.view((*x.shape[:2], stop - start, x.shape[3]), x.strides, x.offset + start * x.strides[2])
+        for x in (problem.a, problem.out)
+    )
+    epilogue, bias = problem.epilogue, problem.epilogue.bias
+    if bias is not None and epilogue.axis == "m":
+        step = bias.strides[0]
+        rows = bias.view((stop - start,), (step,), bias.offset + start * step)
+        epilogue = epilogue._replace(bias=rows)
+    return problem._replace(a=a, out=out, epilogue=epilogue)
 
 
 def _split(target: Target, problem: Problem) -> list[Launch] | None:
@@ -196,7 +291,7 @@ def _products(
         epilogue=problem.epilogue._replace(bias=None, activation=None),
     )
     launch = _multiply(target, first, memory, a, b, choice=choice, out_slice=sums.strides[0])
-    return [launch, summed(problem, sums, by_ptx=not _emulated(target))]
+    return [launch, summed(problem, sums, by_ptx=not emulates_warpgroups(target))]
 
 
 def _multiply(
@@ -206,11 +301,11 @@ def _multiply(
     a: Array,
     b: Array,
     *,
-    choice: _Choice,
+    choice: WarpgroupChoice,
     out_slice: int = 0,
 ) -> Launch:
     tile = choice.tile
-    ctype, emulated = a.dtype.stored, _emulated(target)
+    ctype, emulated = a.dtype.stored, emulates_warpgroups(target)
     unit, rank = WARPGROUP_UNITS[ctype], 2 if problem.batch == 1 else 4
     a_along, b_along = (_along(x, turns=unit.turns) or "k" for x in (a, b))
     tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
@@ -288,53 +383,37 @@ def _aligned(x: Array, axis: int) -> bool:
     return whole and not repeats and x.offset * item % RUN_BYTES == 0 and min(x.strides) >= 0
 
 
-def _pays(problem: Problem, *, emulated: bool) -> bool:
+def _pays(target: Target, problem: Problem) -> bool:
     """Whether there is enough to multiply."""
     work, least = problem.m * problem.n * problem.k * problem.batch, LEAST_AXIS
     large = work >= LEAST_WORK and min(problem.m, problem.n, problem.k) >= least
-    return large or emulated
+    return large or emulates_warpgroups(target)
 
 
-def _emulated(target: Target) -> bool:
+def emulates_warpgroups(target: Target) -> bool:
+    """Whether plain C takes the units' place."""
     return matrix_units(target.traits.matrix_units)["half"].emulated
 
 
 def _tiles(target: Target, *, split: bool = False) -> list[WarpgroupTile]:
-    if _emulated(target):
+    if emulates_warpgroups(target):
         return [SMALL_SPLIT if split else SMALL]
     tiles, traits = SPLIT_TILES if split else TILES, target.traits
     return [tile for tile in tiles if tile.local_bytes <= traits.static_local_bytes]
 
 
-class _Choice(NamedTuple):
-    """A tile, and how k is divided: so many slices, each of so many stages."""
-
-    tile: WarpgroupTile
-    slices: int
-    steps: int
-
-
-def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -> _Choice:
-    """The tile and slices that take the least time, by a rough estimate."""
-    ctype, units = problem.a.dtype.stored, target.traits.compute_units
-    out, item = problem.out.size, problem.out.dtype.itemsize
-    room = max(target.workspace_limit - memory.nbytes, 0) // (4 * out)
-    found: list[tuple[float, _Choice]] = []
-    for tile in _tiles(target, split=split):
-        stages = ceil_div(problem.k, tile.steps(ctype))
-        tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
-        flops = 2 * tile.m * tile.n * tile.steps(ctype) * (3 if split else 1)
-        each = flops * units / (RATES[item] * tile.speed)
-        fixed = tile.m * tile.n * STORE_S
-        most = min(stages // LEAST_STAGES, room, MOST_SLICES) if tiles < 2 * units else 1
-        for wanted in range(1, max(most, 1) + 1):
-            steps = ceil_div(stages, wanted)
-            slices = ceil_div(stages, steps)
-            time = ceil_div(tiles * slices, units) * (steps * each + fixed)
-            if slices > 1:
-                time += COPY_S + (2 * 4 * slices + item) * out / COPY_BYTES_S
-            found.append((time, _Choice(tile, slices, steps)))
-    return min(found, key=lambda pair: pair[0])[1]
+def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -> WarpgroupChoice:
+    """The tile and slices of a product."""
+    return warpgroup_choice(
+        target,
+        problem.a.dtype,
+        memory,
+        columns=problem.n,
+        rows_of=lambda tile: ceil_div(problem.m, tile.m) * problem.batch,
+        stages=ceil_div(problem.k, LINE_BYTES // problem.a.dtype.itemsize),
+        results=problem.out.size,
+        split=split,
+    )
 
 
 def _bytes(ctype: str) -> int:

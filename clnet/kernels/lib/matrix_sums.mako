@@ -30,11 +30,12 @@ inline void store_one(__global ${element} *to, const float x)
     ${stored_as.store(ctype, "to", 0, "x")}
 % endif
 }
-% if ctype == "bfloat16" and by_ptx:
+% if ctype != "float" and by_ptx:
+<% kind = "bf16x2" if ctype == "bfloat16" else "f16x2" %>
 inline uint nearest(const float x, const float y)
 {
     uint both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
+    asm("cvt.rn.${kind}.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
     return both;
 }
 % elif ctype == "bfloat16":
@@ -47,6 +48,14 @@ inline uint nearest(const float x, const float y)
 {
     return nearest_one(x) | nearest_one(y) << 16;
 }
+% elif ctype == "half":
+inline uint nearest(const float x, const float y)
+{
+    ushort bits[2];
+    vstore_half_rte(x, 0, (half *)bits);
+    vstore_half_rte(y, 1, (half *)bits);
+    return bits[0] | (uint)bits[1] << 16;
+}
 % endif
 </%def>
 ##
@@ -57,8 +66,16 @@ inline void store_sums(
     const int valid, const long out_n, const float alpha, const float beta
     ${", __global const %s *bias, const long bias_step" % element if bias else ""})
 {
+% if out_dense:
+    if (valid <= 0)
+        return;
+% endif
 % for lane in range(width):
+% if not out_dense:
     if (valid > ${lane}) {
+% else:
+    {
+% endif
         x_${lane} *= alpha;
         if (beta != 0)
             x_${lane} += beta * read_one(to + ${lane} * out_n);
@@ -70,11 +87,10 @@ inline void store_sums(
 % endfor
 <% xs = [f"x_{lane}" for lane in range(width)] %>
 % if out_dense:
-    if (valid > 0) {
 % if ctype == "half":
-        ushort${width} bits;
-        vstore_half${width}_rte((float${width})(${", ".join(xs)}), 0, (half *)&bits);
-        *(__global ushort${width} *)to = bits;
+        ushort bits[${width}];
+        vstore_half${width}_rte((float${width})(${", ".join(xs)}), 0, (half *)bits);
+        *(__global ushort${width} *)to = vload${width}(0, bits);
 % elif ctype == "float":
         *(__global float${width} *)to = (float${width})(${", ".join(xs)});
 % else:
@@ -82,7 +98,6 @@ inline void store_sums(
             ${f"(uint{width // 2})" if width > 2 else ""}(${", ".join(
                 f"nearest({x}, {y})" for x, y in zip(xs[::2], xs[1::2]))});
 % endif
-    }
 % else:
 % for lane in range(width):
     if (valid > ${lane})

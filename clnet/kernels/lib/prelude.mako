@@ -51,9 +51,9 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 ## `FETCH_AHEAD(place)` asks for the line at a place in global memory to come into the second-level
 ## cache. PoCL leaves OpenCL's prefetch() out, but its compiler has an instruction for it. Others'
 ## take it for host memory alone, and SPIR, the code of an abstract machine, has none. The place
-## need not exist.
+## need not exist; bytes are named, since not every driver knows the function for half.
 <%def name="fetch_ahead()">
-#define FETCH_AHEAD(place) prefetch(place, 1)
+#define FETCH_AHEAD(place) prefetch((__global const char *)(place), 1)
 #if defined(__has_builtin) && defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__)
 #if __has_builtin(__builtin_prefetch)
 #undef FETCH_AHEAD

@@ -14,6 +14,8 @@
 ##
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same.
 ##
+## Of maps with four axes, boxes may have lines along three, that lie `skip` elements apart.
+##
 ## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
 ## param unit: WarpgroupUnit  see device/warpgroups.py
 ## param tile: WarpgroupTile  shapes, see gemm_warpgroup.py
@@ -37,7 +39,8 @@ inline void map_write(
     __global uint *map, const uint form, const ulong from, const int size_0, const int size_1,
     const ulong step_1, const uint box_0, const uint box_1, const uint item
 % if rank == 4:
-    , const int size_2, const ulong step_2, const int size_3, const ulong step_3
+    , const int size_2, const ulong step_2, const int size_3, const ulong step_3,
+    const uint box_2, const uint box_3, const uint skip_1, const uint skip_2
 % endif
     )
 {
@@ -59,6 +62,11 @@ inline void map_write(
     map[14] = box_1 - 1;
     map[16] = item * box_0 * box_1;
     map[18] = 1024;
+% if rank == 4:
+    map[13] |= skip_1 - 1 << 3 | skip_2 - 1 << 6;
+    map[14] = (box_1 - 1) * skip_1 | (box_2 - 1) * skip_2 << 8 | box_3 - 1 << 16;
+    map[16] *= box_2 * box_3;
+% endif
 % if not emulated:
     asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
@@ -83,10 +91,10 @@ inline void bars_begin(const uint full)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-inline void bar_expect(const uint bar)
+inline void bar_expect(const uint bar, const uint bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], ${tile.stage_bytes};"
-        :: "r"(bar) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+        :: "r"(bar), "r"(bytes) : "memory");
 }
 inline void bar_arrive(const uint bar)
 {
@@ -212,16 +220,24 @@ inline uint swizzled(const uint place)
 }
 inline void box_copy(const uint to, __global const uint *map${given}, __local uint4 *tiles)
 {
-    const int wide = (map[13] >> 24) + 1, high = (map[14] & 0xff) + 1;
+    const int wide = (map[13] >> 24) + 1;
     __global const uchar *from = (__global const uchar *)((ulong)map[1] << 32 | map[0]);
-% if rank == 4:
-    from += inner * ((ulong)map[4] << 4) + outer * ((ulong)map[5] << 4);
-% endif
-    for (int e = get_local_id(0); e < wide * high; e += ${tile.items(emulated=True)}) {
+    const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
+    const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
+        lines_3 = (map[14] >> 16 & 0xff) + 1;
+    for (int e = get_local_id(0); e < wide * lines_1 * lines_2 * lines_3;
+            e += ${tile.items(emulated=True)}) {
         const uint line = e / wide, lane = e % wide;
-        const int there = x + lane <= map[8] && y + line <= map[9];
-        ${element} value = there ? ((__global const ${element} *)(
-            from + (y + line) * ((ulong)map[3] << 4)))[x + lane] : 0;
+        const uint at_0 = x + lane, at_1 = y + line % lines_1 * skip_1;
+        ulong place = at_1 * ((ulong)map[3] << 4) + at_0 * sizeof(${element});
+        int there = at_0 <= map[8] && at_1 <= map[9];
+% if rank == 4:
+        const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
+            at_3 = outer + line / lines_1 / lines_2;
+        place += at_2 * ((ulong)map[4] << 4) + at_3 * ((ulong)map[5] << 4);
+        there = there && at_2 <= map[10] && at_3 <= map[11];
+% endif
+        ${element} value = there ? *(__global const ${element} *)(from + place) : 0;
 % if ctype == "float":
         if (isfinite(value))
             value = as_float(as_uint(value) + 0x1000 & 0xffffe000);

@@ -1,0 +1,252 @@
+## kernel conv_warpgroup: convolutions of images whose channels are dense, 128 items at once
+##
+## The product of conv_matrix: rows are results' pixels, columns channels of the result, and sums
+## run over the taps and, within each, over the source's channels. Here a tile's rows are a box of
+## pixels, box_x wide, box_y high, of box_n images, so that one copy brings the pixels that all of
+## them meet at a tap, `step` apart, zeros beyond the image. See lib/warpgroup.mako.
+##
+## layout   x: (images, h, w, channels), pixels and channels dense, in whole runs of 16 bytes;
+##          weight: (n, taps, channels) likewise; out: channels dense
+## param    ctype: 'half'|'bfloat16'|'float'  element type of x and weight; float is rounded to TF32
+## param    sum_ctype: 'half'|'bfloat16'|'float'  element type of out
+## param    unit: WarpgroupUnit  see device/warpgroups.py
+## param    tile: WarpgroupTile  shapes, see gemm/gemm_warpgroup.py
+## param    out_dense: bool      channels of out come in whole aligned runs of 16 bytes
+## param    bias: bool           whether there is a bias
+## param    activation: None|str see lib/epilogue.mako
+## param    emulated: bool       plain C copies and multiplies, all items in step
+## param    form: int            word of the tensor maps, see device/warpgroups.py
+## param    element: 'ushort'|'float'  as a pointer to out leads to
+## param    steps: int           of channels in a stage
+## param    pairs: bool          two results at a time become 16 bits
+## def      conv_warpgroup
+## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
+##                                         bytes
+## arg      n: int                         channels of a result
+## arg      out: out sum_ctype, may alias
+## arg      x: in ctype                    the source
+## arg      weight: in ctype
+## % if bias:
+## arg      bias: in ctype[n]
+## % endif
+## arg      images, channels, h, w: int    of the source
+## arg      taps: int                      of a filter, also those that are not met here
+## arg      grid_h, grid_w: int            results of an image
+## arg      box_x, box_y, box_n: int       see above
+## arg      step_y, step_x, first_y, first_x, taps_y, taps_x, move_y, move_x: int  see conv_matrix
+## arg      w_first, w_y, w_x: int         taps, likewise
+## arg      out_first, out_image, out_y, out_x: int  where results lie
+## arg      slices, slice_steps: int       slices of the sums, each of so many stages
+## arg      out_slice: long                how far slices of sums lie apart
+## def      conv_warpgroup_weight
+## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
+##                                         bytes
+## arg      m: int                         channels of gy
+## arg      parts: out float[slices][m][taps][channels], may alias
+## arg      gy, x: in ctype
+## arg      images, channels, h, w: int    of x
+## arg      oh, ow, sh, sw, ph, pw, dh, dw, kh, kw: int  see conv_geometry.py
+## arg      box_x, box_y, box_n: int       pixels of a stage, so many as a line has elements; boxes
+##                                         cross no edge of an image
+## arg      slices, slice_steps: int       as above
+## launch   global (groups * items,), local (items,); as many groups as wanted
+## numerics products of 16-bit numbers are exact; each sum runs in order in float, which the unit
+##          rounds towards zero: over taps, then channels; of filters' gradients, over pixels
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
+<%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
+<%namespace name="units" file="/lib/warpgroup.mako"/>
+<%def name="conv_warpgroup(
+    ctype, sum_ctype, unit, tile, out_dense, bias, activation, emulated, form)">
+<%
+    element = "float" if sum_ctype == "float" else "ushort"
+    steps = tile.steps(ctype)
+    pairs = out_dense and sum_ctype != "float"
+%>
+${units.functions(ctype, unit, tile, 4, emulated)}
+${sums_of.elements(sum_ctype, element, not emulated)}
+% if not pairs:
+${sums_of.stored(
+    sum_ctype, element, out_dense, "n" if bias else None, activation, tile.run(sum_ctype))}
+% endif
+__attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
+__kernel void conv_warpgroup(...)
+{
+    __local int places[${tile.m}];
+    ${tiles_of.begun(tile, emulated)}
+    const int boxes_x = (grid_w + box_x - 1) / box_x, boxes_y = (grid_h + box_y - 1) / box_y,
+        boxes_n = (images + box_n - 1) / box_n;
+    const int tiles_n = (n + ${tile.n - 1}) / ${tile.n}, boxes = boxes_x * boxes_y * boxes_n;
+    const int all = boxes * tiles_n * slices;
+    const int chunks = (channels + ${steps - 1}) / ${steps}, stages_k = taps_y * taps_x * chunks;
+    const int in_box = box_x * box_y * box_n;
+    __global ${element} *const out_from = (__global ${element} *)out + out_offset;
+    __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
+    __global uint *const b_map = a_map + 32;
+    if (self == ${0 if emulated else tile.teams * 128}) {
+        const ulong pixel = (ulong)channels * sizeof(*x);
+        map_write(a_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, ${steps}, box_x,
+            sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, step_x, step_y);
+        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), channels, taps, pixel,
+            ${steps}, 1, sizeof(*weight), n, pixel * taps, 1, 0, ${tile.n}, 1, 1, 1);
+    }
+% if emulated:
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+% endif
+    ${tiles_of.walked(
+        ctype, unit, tile, "k", "k", emulated, capture(placed, tile),
+        capture(fetched, tile, steps, emulated), f"{tile.n * 128} + 128 * in_box",
+        capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
+}
+</%def>
+##
+## Which tile is the at-th: its pixels, its channels, and where its sums begin.
+<%def name="placed(tile)">
+    const int box = at / tiles_n % boxes, slice = at / tiles_n / boxes;
+    const int column0 = at % tiles_n * ${tile.n};
+    const int x0 = box % boxes_x * box_x, y0 = box / boxes_x % boxes_y * box_y,
+        image0 = box / boxes_x / boxes_y * box_n;
+    const int first_stage = slice * slice_steps,
+        last_stage = min(first_stage + slice_steps, stages_k);
+    int chunk = first_stage % chunks, tap_x = first_stage / chunks % taps_x,
+        tap_y = first_stage / chunks / taps_x;
+</%def>
+##
+## Bring a tap's pixels and filters, and go on to the next channels, or taps.
+<%def name="fetched(tile, steps, emulated)">
+<% tail = "tiles" if emulated else "full + 8 * slot" %>
+    box_copy(to, a_map, chunk * ${steps}, x0 * step_x + first_x + tap_x * move_x,
+        y0 * step_y + first_y + tap_y * move_y, image0, ${tail});
+    box_copy(to + ${tile.m * 128}, b_map, chunk * ${steps}, w_first + tap_y * w_y + tap_x * w_x,
+        column0, 0, ${tail});
+    chunk++;
+    if (chunk == chunks) {
+        chunk = 0;
+        tap_x++;
+        if (tap_x == taps_x) {
+            tap_x = 0;
+            tap_y++;
+        }
+    }
+</%def>
+##
+## Store a tile's pixels. Each warp finds where its own 16 lie.
+<%def name="stored(sum_ctype, element, tile, bias, activation, pairs)">
+    __global ${element} *to = out_from + slice * out_slice;
+    if (lane < 16) {
+        const int row = team * 64 + warp * 16 + lane;
+        const int grid_x = x0 + row % box_x, grid_y = y0 + row / box_x % box_y,
+            image = image0 + row / box_x / box_y;
+        const int inside = row < in_box && grid_x < grid_w && grid_y < grid_h && image < images;
+        places[row] = inside
+            ? out_first + image * out_image + grid_y * out_y + grid_x * out_x : -1;
+    }
+% if not pairs:
+    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
+% else:
+    team_wait();
+    ${tiles_of.stored_pairs(tile, capture(line, element), capture(before, bias),
+        capture(finish, activation))}
+% endif
+</%def>
+<%def name="before(bias)">
+% if bias:
+        if (valid > 0) {
+            b_0 = read_one((__global const ushort *)bias + bias_offset + column);
+            b_1 = read_one((__global const ushort *)bias + bias_offset + column + 1);
+        }
+% endif
+</%def>
+<%def name="finish(activation)">
+            u = ${epilogue.activate(activation, "u + b_0", "float")};
+            v = ${epilogue.activate(activation, "v + b_1", "float")};
+</%def>
+<%def name="line(element)">
+        const int column = column0 + block + across, valid = n - column;
+        const int inside = places[line] >= 0 && column < n;
+        __global ${element} *const there = to + places[line] + column;
+</%def>
+<%def name="tail(element, bias)" filter="trim">
+1, 1.0f, 0.0f${f", (__global const {element} *)bias + bias_offset + column, 1" if bias else ""}
+</%def>
+<%def name="conv_warpgroup_weight(ctype, unit, tile, emulated, form)">
+<% steps = tile.steps(ctype) %>
+${units.functions(ctype, unit, tile, 4, emulated)}
+${sums_of.elements("float", "float", not emulated)}
+${sums_of.stored("float", "float", True, None, None, 4)}
+__attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
+__kernel void conv_warpgroup_weight(...)
+{
+    ${tiles_of.begun(tile, emulated)}
+    const int boxes_x = (ow + box_x - 1) / box_x, boxes_y = (oh + box_y - 1) / box_y,
+        stages_k = boxes_x * boxes_y * ((images + box_n - 1) / box_n);
+    const int chunks = (channels + 63) / 64, blocks = kh * kw * chunks;
+    const int tiles_m = (m + ${tile.m - 1}) / ${tile.m},
+        tiles_n = (blocks + ${tile.n // 64 - 1}) / ${tile.n // 64};
+    const int all = tiles_m * tiles_n * slices;
+    __global float *const sums_from = parts + parts_offset;
+    __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
+    __global uint *const b_map = a_map + 32;
+    if (self == ${0 if emulated else tile.teams * 128}) {
+        const ulong pixel = (ulong)channels * sizeof(*x), gy_pixel = (ulong)m * sizeof(*gy);
+        map_write(a_map, ${form}u, (ulong)(gy + gy_offset), m, ow, gy_pixel, 64, box_x,
+            sizeof(*gy), oh, gy_pixel * ow, images, gy_pixel * ow * oh, box_y, box_n, 1, 1);
+        map_write(b_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, 64, box_x,
+            sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, sw, sh);
+    }
+% if emulated:
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+% endif
+    ${tiles_of.walked(
+        ctype, unit, tile, "tile", "tile", emulated, capture(weights_placed, tile),
+        capture(weights_fetched, tile, steps, emulated), tile.stage_bytes,
+        capture(weights_stored, tile))}
+}
+</%def>
+##
+## Which tile is the at-th: its channels, its taps and channels by 64, and its pixels.
+<%def name="weights_placed(tile)">
+    const int slice = at / (tiles_m * tiles_n), row0 = at / tiles_n % tiles_m * ${tile.m},
+        block0 = at % tiles_n * ${tile.n // 64};
+    const int first_stage = slice * slice_steps,
+        last_stage = min(first_stage + slice_steps, stages_k);
+    int x0 = first_stage % boxes_x * box_x, y0 = first_stage / boxes_x % boxes_y * box_y,
+        image0 = first_stage / boxes_x / boxes_y * box_n;
+% for i in range(tile.n // 64):
+    const int tap_${i} = (block0 + ${i}) / chunks,
+        from_${i} = block0 + ${i} < blocks ? (block0 + ${i}) % chunks * 64 : channels;
+    const int right_${i} = tap_${i} % kw * dw - pw, down_${i} = tap_${i} / kw * dh - ph;
+% endfor
+</%def>
+##
+## Bring a box of pixels, as each tap meets it, and go on to the next.
+<%def name="weights_fetched(tile, steps, emulated)">
+<% tail = "tiles" if emulated else "full + 8 * slot" %>
+% for i in range(tile.m // 64):
+    box_copy(to + ${i * 128 * steps}, a_map, row0 + ${64 * i}, x0, y0, image0, ${tail});
+% endfor
+% for i in range(tile.n // 64):
+    box_copy(to + ${tile.m * 128 + i * 128 * steps}, b_map, from_${i}, x0 * sw + right_${i},
+        y0 * sh + down_${i}, image0, ${tail});
+% endfor
+    x0 += box_x;
+    if (x0 >= ow) {
+        x0 = 0;
+        y0 += box_y;
+        if (y0 >= oh) {
+            y0 = 0;
+            image0 += box_n;
+        }
+    }
+</%def>
+<%def name="weights_stored(tile)">
+    __global float *to = sums_from + (long)slice * m * kh * kw * channels;
+    ${tiles_of.stored("float", tile, capture(weights_line), "1, 1.0f, 0.0f")}
+</%def>
+<%def name="weights_line()">
+        const int row = row0 + line, part = block0 + block / 64,
+            channel = part % chunks * 64 + across, valid = channels - channel;
+        const int inside = row < m && part < blocks && valid > 0;
+        __global float *const there =
+            to + ((long)row * kh * kw + part / chunks) * channels + channel;
+</%def>

@@ -1,0 +1,177 @@
+## lib warpgroup_tiles: a group that takes tiles in turn, copies, multiplies, and stores sums
+##
+## What lib/warpgroup.mako has is what it is made of; kernels say what is copied and stored where.
+##
+## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
+## param unit: WarpgroupUnit  see device/warpgroups.py
+## param tile: WarpgroupTile  shapes, see gemm_warpgroup.py
+## param emulated: bool       see lib/warpgroup.mako
+## param a_along: 'tile'|'k'  axis of a that is dense
+## param b_along: 'tile'|'k'  the same of b
+## param placed: str          which tile is the at-th, in C: sets first_stage, last_stage
+## param fetched: str         brings stage t to local memory at `to`, and goes on to the next
+## param stage_bytes: str     that it brings
+## param stored: str          what becomes of a tile's sums
+## param sum_ctype: 'half'|'bfloat16'|'float'  element type of what is stored
+## param line: str            sets `inside`, `there` and `valid` of the `across`-th column behind
+##                            `block`, in the tile's row `line`
+## param tail: str            further arguments of store_sums
+## param before: str          reads what two columns, from `column` on, have in common
+## param finish: str          makes results of their sums `u` and `v`
+<%namespace name="units" file="warpgroup.mako"/>
+##
+## What a group does: it takes tiles in turn, one item copies, the others multiply.
+<%def name="walked(
+    ctype, unit, tile, a_along, b_along, emulated, placed, fetched, stage_bytes, stored)">
+% if not emulated:
+    if (self == 0)
+        bars_begin(full);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (team == ${tile.teams}) {
+        if (self == ${tile.teams * 128}) {
+            int slot = 0;
+            uint turn = 1;
+            for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
+                ${placed}
+                for (int t = first_stage; t < last_stage; t++) {
+                    bar_wait(left + 8 * slot, turn);
+                    bar_expect(full + 8 * slot, ${stage_bytes});
+                    const uint to = start + ${tile.stage_bytes} * slot;
+                    ${fetched}
+                    slot++;
+                    if (slot == ${tile.stages}) {
+                        slot = 0;
+                        turn ^= 1;
+                    }
+                }
+            }
+        }
+        return;
+    }
+% endif
+    float acc[${tile.n // 2}];
+% if tile.promotes:
+    float sums[${tile.n // 2}];
+% endif
+    int slot = 0;
+    uint turn = 0;
+    for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
+        ${placed}
+% if tile.promotes:
+% for e in range(tile.n // 2):
+        sums[${e}] = 0;
+% endfor
+% endif
+        for (int t = first_stage; t < last_stage; t++) {
+            const uint to = start + ${tile.stage_bytes} * slot;
+% if emulated:
+            barrier(CLK_LOCAL_MEM_FENCE);
+            ${fetched}
+            barrier(CLK_LOCAL_MEM_FENCE);
+% else:
+            bar_wait(full + 8 * slot, turn);
+% endif
+            ${units.multiplied(ctype, unit, tile, a_along, b_along, emulated)}
+            slot++;
+            if (slot == ${tile.stages}) {
+                slot = 0;
+                turn ^= 1;
+            }
+        }
+        ${units.ended(tile, emulated)}
+        ${stored}
+    }
+</%def>
+##
+## Local memory of a group, and who an item is.
+<%def name="begun(tile, emulated)">
+    __local uint4 tiles[${tile.stages * tile.stage_bytes // 16}] __attribute__((aligned(1024)));
+    __local float held[${tile.teams * 4 * 1024}] __attribute__((aligned(16)));
+% if not emulated:
+    __local ulong bars[${2 * tile.stages}] __attribute__((aligned(8)));
+    const uint full = (uint)(size_t)bars, left = full + ${8 * tile.stages};
+    const uint start = (uint)(size_t)tiles;
+% else:
+    const uint start = 0;
+% endif
+    const int self = get_local_id(0), lane = self % 32, warp = self / 32 % 4, team = self / 128;
+    __local float *const own = held + (team * 4 + warp) * 1024;
+% if emulated:
+    /* Boxes may be smaller than a tile. */
+    for (int e = self; e < ${tile.stages * tile.stage_bytes // 16}; e += ${
+            tile.items(emulated=True)})
+        tiles[e] = (uint4)(0);
+% endif
+</%def>
+##
+## Sums go through local memory 64 columns at a time; neighbouring rows use other banks.
+<%def name="stored(sum_ctype, tile, line, tail)">
+<% run = tile.run(sum_ctype) %>
+% for first in range(0, tile.n, 64):
+% for half in range(2):
+% for j in range(8):
+    *(__local float2 *)(own + (lane / 4 + ${8 * half}) * 64 + (${j} ^ lane / 4 % 4) * 8
+        + lane % 4 * 2) = (float2)(acc[${(first // 8 + j) * 4 + 2 * half}],
+        acc[${(first // 8 + j) * 4 + 2 * half + 1}]);
+% endfor
+% endfor
+    team_wait();
+    for (int e = lane; e < ${16 * 64 // run}; e += 32) {
+        const int block = ${first}, across = e % ${64 // run} * ${run};
+        const int line = team * 64 + warp * 16 + e / ${64 // run};
+        __local const float4 *x = (__local const float4 *)(own + line % 16 * 64
+            + (across / 8 ^ line % 4) * 8 + across % 8);
+% for part in range(run // 4):
+        const float4 x_${part} = x[${part}];
+% endfor
+        ${line}
+        if (inside)
+            store_sums(there, ${", ".join(f"x_{e // 4}.s{e % 4}" for e in range(run))},
+                valid, ${tail});
+    }
+    team_wait();
+% endfor
+</%def>
+##
+## Sums of two columns become results of 16 bits, which go through local memory: so they take half
+## of it. `inside` runs of 16 bytes are dense, aligned, and cross no edge.
+<%def name="stored_pairs(tile, line, before, finish)">
+<%
+    width = 64 if tile.n % 128 else 128
+    runs = width // 8
+%>
+% for first in range(0, tile.n, width):
+% for j in range(runs):
+    {
+        const int block = ${first}, across = ${j * 8} + lane % 4 * 2;
+        float b_0 = 0, b_1 = 0;
+        {
+            const int line = team * 64 + warp * 16;
+            ${line}
+            ${before}
+        }
+% for half in range(2):
+        {
+            const int line = team * 64 + warp * 16 + lane / 4 + ${8 * half};
+            ${line}
+            float u = acc[${(first // 8 + j) * 4 + 2 * half}],
+                v = acc[${(first // 8 + j) * 4 + 2 * half + 1}];
+            ${finish}
+            ((__local uint *)own)[line % 16 * ${runs * 4} + (${j} ^ line % 8) * 4 + lane % 4] =
+                nearest(u, v);
+        }
+% endfor
+    }
+% endfor
+    team_wait();
+    for (int e = lane; e < ${16 * runs}; e += 32) {
+        const int block = ${first}, across = e % ${runs} * 8;
+        const int line = team * 64 + warp * 16 + e / ${runs};
+        const uint4 x = ((__local const uint4 *)own)[line % 16 * ${runs} + (across / 8 ^ line % 8)];
+        ${line}
+        if (inside)
+            *(__global uint4 *)there = x;
+    }
+    team_wait();
+% endfor
+</%def>
