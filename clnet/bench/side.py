@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
+from ..compile.compiled import AnyPlan
+from ..compile.passes import PASSES, Pass
 from ..device import Device
 from ..errors import ArgumentError
 from ..nn import functional as F
@@ -52,6 +55,7 @@ class Ours:
         where: the device.
         compile: record the step once and replay it.
         recompute: as for :func:`clnet.compile`.
+        passes: the same.
 
     Attributes:
         model: the network.
@@ -64,6 +68,7 @@ class Ours:
         *,
         compile: bool = True,  # noqa: A002 - what it switches
         recompute: bool | None = None,
+        passes: Sequence[Pass] = PASSES,
     ) -> None:
         self.workload = workload
         self.where = where
@@ -85,7 +90,14 @@ class Ours:
             self.model.eval()
             run = self._ask
             self._batch = self._batch[:-1]
-        self._run = compiled(run, recompute=recompute) if compile else run
+        self._run: Any = run
+        if compile:
+            self._run = compiled(run, recompute=recompute, passes=passes)
+
+    @property
+    def plan(self) -> AnyPlan:
+        """The plan of the step that was taken last, compiled."""
+        return self._run.plans[-1]
 
     @property
     def parameters(self) -> int:

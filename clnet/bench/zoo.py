@@ -19,7 +19,7 @@ from typing import Any
 from ..device import DeviceKind, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
-from . import chart
+from . import chart, zoo_memory
 from .precision import PRECISIONS
 from .shi2016 import compete, in_process
 from .side import TORCH_MODES
@@ -55,10 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ArgumentError("--torch-mode", "there is no such mode", found=mode, have=have)
     traits = device(options.device).traits
     on_cpu = traits.kind is DeviceKind.CPU
+    batch = options.batch or (_CPU_BATCH if on_cpu else _GPU_BATCH)
+    if options.foretell:
+        names = _names(options.only, alone=True)
+        print(zoo_memory.report([zoo_memory.peak(name, batch, traits) for name in names]))
+        return 0
     common = {
         "device": options.device,
         "threads": (options.threads or traits.compute_units) if on_cpu else None,
-        "batch": options.batch or (_CPU_BATCH if on_cpu else _GPU_BATCH),
+        "batch": batch,
         "modes": modes,
         "seconds": options.seconds,
         "compile": not options.no_compile,
@@ -159,6 +164,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=2.0, help="about, a side and figure (2)")
     parser.add_argument("--direction", choices=("both", *_DIRECTIONS), default="both")
     parser.add_argument("--precision", choices=tuple(PRECISIONS), default="fp32")
+    parser.add_argument(
+        "--foretell", action="store_true", help="only say what training needs of memory"
+    )
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument(
         "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}"

@@ -13,6 +13,7 @@ from ..bench import (
     cnn,
     conv,
     ece408,
+    exchange,
     gemm,
     limits,
     memory,
@@ -43,6 +44,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "start": (start.main, "from import to the first result, cold and warm"),
     "tinygrad": (beside_tinygrad.main, "a product and steps of training beside tinygrad's"),
     "scaling": (scaling.main, "a step on 1, 2 ... workers, beside PyTorch's"),
+    "allreduce": (exchange.main, "sums over ranks, beside mpi4py's of host arrays"),
     "profiler": (profiler.main, "what the profiler costs, and how its times add up"),
 }
 

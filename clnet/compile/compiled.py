@@ -331,7 +331,8 @@ def compile(  # noqa: A001 - PyTorch's name
         passes: what rewrites the trace before it is planned; with none, every op stays a launch of
             its own, as in eager.
         recompute: whether backward computes cheap values (a ReLU of a norm) once more instead of
-            holding them from forward on; None: where the device has no room otherwise.
+            holding them from forward on; None: where the device has no room otherwise. On GPUs
+            those that a step of backward gives beside its own result are so anyway.
 
     Returns:
         The compiled function; it gives the same results. Any thread may call it; see

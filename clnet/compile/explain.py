@@ -14,6 +14,7 @@ _MIB = 2**20
 _COLUMNS = ("#", "phase", "op", "kernels", "makes", "place", "MFLOP", "MiB", "module")
 _RIGHT = {"#", "MFLOP", "MiB"}
 _MOST_NAMES = 3
+_MOST_HOLDERS = 6
 
 Entries = Sequence[Lowered | Action]
 
@@ -80,9 +81,36 @@ def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
         f"arenas: {', '.join(f'{n:,}' for n in memory.arenas) or 'none'} bytes; "
         f"{memory.busiest[0]:,} alive at #{memory.busiest[1]}"
     )
+    held = sorted(_held(entries, memory).items(), key=lambda each: -each[1])
+    if held:
+        most = ", ".join(f"{name} {n / _MIB:,.2f}" for name, n in held[:_MOST_HOLDERS])
+        yield f"held at #{memory.busiest[1]}, MiB: {most}" + (
+            f" and {len(held) - _MOST_HOLDERS} more" if len(held) > _MOST_HOLDERS else ""
+        )
     if memory.workspaces:
         cost = ", ".join(f"{name} {n:,}" for name, n in memory.workspace_bytes.items())
         yield f"workspaces, bytes: {cost}"
+
+
+def _held(entries: Entries, memory: MemoryPlan) -> dict[str, int]:
+    """Bytes of the arenas alive at the busiest step, by the phase and op that made them."""
+    at = memory.busiest[1]
+    makers: dict[int, str] = {}  # by region: who wrote it last until then
+    for position, entry in _ops(entries):
+        if position > at:
+            break
+        name = " ".join(filter(None, (entry.step.phase, _op(entry.step))))
+        for storage in entry.step.made:
+            if storage in memory.homes:
+                makers[memory.homes[storage]] = name
+        if position in memory.homes:
+            makers[memory.homes[position]] = f"scratch of {name}"
+    found: dict[str, int] = {}
+    for region, name in makers.items():
+        tenant = memory.regions[region]
+        if tenant.first <= at <= tenant.last:
+            found[name] = found.get(name, 0) + tenant.nbytes
+    return found
 
 
 def _kernels(prepared: Prepared) -> str:

@@ -6,8 +6,8 @@ they are computed are passed on, and floats stored in 16 bits, which are rounded
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ..array import Array
@@ -21,16 +21,21 @@ _MOST_OPERANDS = 16
 _MOST_NODES = 160
 _MOST_REPEATED_WORK = 1 << 16
 _MOST_READS_TURNED = 2
-_NEAR = 12
+NEAR = 12
 
 
-def fuse(trace: Trace) -> Trace:
+def fuse(trace: Trace, guests: Collection[int] = ()) -> Trace:
     """The trace with fewer, longer pointwise steps.
 
     A producer moves down to its consumer, or the consumer up to it, whichever the reads and writes
     in between allow. Where others read what is made, too, both outputs are made in one pass.
+
+    Args:
+        trace: what is to run.
+        guests: positions of pointwise steps that may join a later one as its producers do, if both
+            read one array as a whole.
     """
-    return _Fusion(trace).run()
+    return _Fusion(trace, guests).run()
 
 
 def unfused_pairs(trace: Trace) -> Iterator[UnfusedPair]:
@@ -60,8 +65,9 @@ class _Joined(NamedTuple):
 class _Fusion:
     """The steps while they are being fused: a place for each, empty once it is fused away."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, guests: Collection[int] = ()) -> None:
         self.trace = trace
+        self.guests = sorted(guests)
         self.steps: list[Step | Action | None] = list(trace.steps)
         self.forms: dict[int, PointwiseStep] = {}
         self.readers = {s: set(at) for s, at in trace.readers.items()}
@@ -94,10 +100,18 @@ class _Fusion:
         return None
 
     def producers(self, at: int) -> list[int]:
-        """Where the steps are whose results a step reads, the latest first."""
+        """Where the steps are whose results a step reads, and its guests, the latest first."""
         reads = (x.storage for x in self.forms[at].reads)
         found = {self.made_by[s] for s in reads if s in self.made_by}
+        found.update(self._guests_of(at))
         return sorted((p for p in found if p < at), reverse=True)
+
+    def _guests_of(self, at: int) -> Iterator[int]:
+        """Guests closely before a step that read what it reads."""
+        first = bisect_left(self.guests, at - NEAR)
+        for guest in self.guests[first : bisect_left(self.guests, at)]:
+            if guest in self.forms and share(self.forms[guest], self.forms[at]):
+                yield guest
 
     def joined(self, p: int, c: int) -> _Joined | FusionObstacle:
         """A step together with one that reads what it makes."""
@@ -129,7 +143,7 @@ class _Fusion:
         """Whether fusing might keep operands alive for much longer."""
         first, last = self.steps[p], self.steps[c]
         apart = isinstance(first, Step) and isinstance(last, Step) and first.phase != last.phase
-        return apart or c - p > _NEAR
+        return apart or c - p > NEAR
 
     def _meeting(self, p: int, c: int, others: set[int]) -> int | None:
         """Where both steps can be done at once.
@@ -190,6 +204,14 @@ class _Fusion:
                 self.made_by.pop(storage, None)
         self.steps[at] = None
         del self.forms[at]
+
+
+def share(form: PointwiseStep, other: PointwiseStep) -> bool:
+    """Whether two forms of one shape read one array as a whole."""
+    if form.shape != other.shape:
+        return False
+    wholes = {x.storage for x in form.reads if x.shape == form.shape}
+    return any(x.storage in wholes and x.shape == form.shape for x in other.reads)
 
 
 def _obstacle(

@@ -18,7 +18,7 @@ from .layout import layout
 from .merge_updates import merge_updates
 from .narrow_sums import narrow_sums
 from .prologue import prologue
-from .rematerialize import recompute
+from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
 from .split_batch_norm import split
 from .trace import Trace
@@ -37,6 +37,7 @@ PASSES: tuple[Pass, ...] = (
     epilogue,
     fuse,
     activations,
+    recompute_beside,
     fuse_into_products,
     join_products,
     prologue,

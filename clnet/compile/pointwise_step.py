@@ -106,6 +106,22 @@ class PointwiseStep:
             return FusionObstacle.OPERANDS
         return FusionObstacle.LENGTH if self.num_nodes > nodes else None
 
+    def trimmed(self) -> PointwiseStep:
+        """Without operands and scalars that no expression names."""
+        reads: list[Array] = []
+        leaves = _added(self, self.reads, reads)
+        scalars = scalars_of(*self.exprs)
+        leaves |= {s: Scalar(k) for k, s in enumerate(scalars)}
+        return PointwiseStep(
+            self.parts,
+            tuple(substitute(e, leaves) for e in self.exprs),
+            tuple(self.scalars[s.index] for s in scalars),
+            self.compute,
+            tuple(reads),
+            self.changed,
+            self.made,
+        )
+
     def step(self, like: Step) -> Step:
         """The form as one step; module path and phase are ``like``'s."""
         compute = self.compute or from_name(self.written[0].dtype.compute)
@@ -235,7 +251,7 @@ class _Composition:
         own = [substitute(e, {**self.shifted, **read}) for e in producer.exprs]
         split, first = len(producer.changed), len(consumer.changed)
         kept = [own[split + self.made[y.storage]] for y in keep]
-        return _trimmed(
+        return (
             PointwiseStep(
                 (*producer.parts, *consumer.parts),
                 (*own[:split], *exprs[:first], *kept, *exprs[first:]),
@@ -245,7 +261,7 @@ class _Composition:
                 (*producer.changed, *consumer.changed),
                 (*keep, *consumer.made),
             )
-        )
+        ).trimmed()
 
 
 def stored(expr: Expr, place: Array, compute: DType) -> Expr | None:
@@ -377,23 +393,6 @@ def _added(form: PointwiseStep, operands: Sequence[Array], reads: list[Array]) -
             reads.append(array)
         leaves[leaf] = Input(at, leaf.boolean)
     return leaves
-
-
-def _trimmed(form: PointwiseStep) -> PointwiseStep:
-    """Without operands and scalars that no expression names."""
-    reads: list[Array] = []
-    leaves = _added(form, form.reads, reads)
-    scalars = scalars_of(*form.exprs)
-    leaves |= {s: Scalar(k) for k, s in enumerate(scalars)}
-    return PointwiseStep(
-        form.parts,
-        tuple(substitute(e, leaves) for e in form.exprs),
-        tuple(form.scalars[s.index] for s in scalars),
-        form.compute,
-        tuple(reads),
-        form.changed,
-        form.made,
-    )
 
 
 def _view(array: Array) -> tuple[object, ...]:

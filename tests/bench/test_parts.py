@@ -108,6 +108,24 @@ def test_gemm_has_its_command(capsys, only, size, packed):
     assert size in capsys.readouterr().out
 
 
+def test_gemm_in_other_precisions(capsys):
+    """Compared with float64 of what was rounded; 16 bits only where units multiply them."""
+    options = ["--rounds", "1", "--cases", "transposed", "--json", "--against", "nothing"]
+    assert main(["bench", "gemm", *options, "--precision", "tf32x3"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(found) == 3
+    with pytest.raises(ArgumentError, match=r"--precision: the device has no matrix units.*bf16"):
+        gemm.main([*options, "--precision", "bf16"])
+    where = device()
+    units = Target(units_of(where.traits), where.target.workspace_limit)
+    case, bf16 = gemm.Case("small", 24, 16, 40, "NT"), gemm.PRECISIONS["bf16"]
+    result = gemm.measure(case, where, units, rounds=1, peer=None, precision=bf16)
+    assert 1e-4 < result.error < 1e-2
+    exact = bf16._replace(error=1e-6)
+    with pytest.raises(ArithmeticError, match="deviates from float64"):
+        gemm.measure(case, where, units, rounds=1, peer=None, precision=exact)
+
+
 def test_gemm_takes_the_groups_that_are_named(capsys):
     options = ["--rounds", "1", "--against", "nothing", "--only", "s"]
     assert main(["bench", "gemm", *options, "--cases", "transposed", "--portable"]) == 0

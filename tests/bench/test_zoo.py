@@ -12,6 +12,7 @@ import clnet
 from clnet.bench import contest, shi2016, workload, zoo, zoo_networks
 from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
+from clnet.device import AbsentDevice
 from clnet.errors import ArgumentError
 from clnet.values import mode
 from tests.bench.test_shi2016 import outcome
@@ -91,6 +92,21 @@ def test_precisions(name):
         assert (state and state.dtype) is precision.narrow
         product = (clnet.ones(2, 2) @ clnet.ones(2, 2)).dtype
     assert product is (precision.narrow or clnet.float32)
+
+
+def test_memory_is_foretold(capsys, monkeypatch):
+    """On a device with local memory, where backward makes values again."""
+    traits = dataclasses.replace(
+        clnet.device().traits, dedicated_local_memory=True, simd_width=1, max_group_size=256
+    )
+    monkeypatch.setattr(zoo, "device", lambda name: AbsentDevice(traits))
+    assert zoo.main(["--only", "dcgan,vae", "--batch", "8", "--foretell"]) == 0
+    head, dcgan, vae, mean = capsys.readouterr().out.splitlines()
+    assert head.split()[-1] == "network"
+    assert dcgan.split()[-1] == "dcgan"
+    assert 0.5 < float(dcgan.split()[2]) < 0.95
+    assert float(vae.split()[2]) == 1.0
+    assert mean.endswith("of 2")
 
 
 def test_nothing_is_dropped_and_no_answer_is_zero():

@@ -68,6 +68,24 @@ def test_what_kernels_took_is_in_the_text(step):
     assert "kernels: 7 different" in as_text((), memory, Prepared(7), (), "here").splitlines()
 
 
+def test_what_is_held_at_the_busiest_step_is_in_the_text():
+    """Two results of 1 MiB that the third op reads, and what it makes: no fourth has come yet."""
+
+    def function(x, y):
+        first, second = x @ y, y @ x
+        return (first @ second @ first).sum()
+
+    compiled = clnet.compile(function)
+    compiled(clnet.ones(512, 512), clnet.ones(512, 512))
+    memory = compiled.plans[-1].memory
+    line = next(x for x in compiled.explain().splitlines() if x.startswith("held at"))
+    found = re.match(rf"held at #{memory.busiest[1]}, MiB: (.*)$", line)
+    assert found is not None
+    held = dict(each.rsplit(" ", 1) for each in found[1].split(", "))
+    assert float(held["forward matmul"]) == 3.0
+    assert sum(map(float, held.values())) == pytest.approx(memory.busiest[0] / 2**20, abs=0.01)
+
+
 def test_offsets_are_those_of_the_memory_plan(step):
     memory, text = step.plans[-1].memory, step.explain()
     for region, place in zip(memory.regions, memory.places, strict=True):

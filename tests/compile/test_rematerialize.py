@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from clnet import nn
 from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.regions import lower, memory_is_short, plan_memory
-from clnet.compile.rematerialize import recompute
+from clnet.compile.rematerialize import recompute, recompute_beside
 from clnet.compile.split_batch_norm import split
 from clnet.nn import functional as F
 
@@ -149,3 +151,74 @@ def test_it_is_done_where_memory_is_short(device):
         assert not memory_is_short(trace)
     finally:
         device.pool.limit = limit
+
+
+@pytest.fixture
+def local_memory(device, monkeypatch):
+    """The device as one whose groups share a local memory, as a GPU's do."""
+    if not device.traits.dedicated_local_memory:
+        small = {"simd_width": 1, "max_group_size": 256, "local_memory_bytes": 49152}
+        traits = replace(device.traits, dedicated_local_memory=True, **small)
+        monkeypatch.setattr(device, "traits", traits)
+        monkeypatch.setattr(device, "target", replace(device.target, traits=traits))
+
+
+class Mixed(nn.Module):
+    """What is saved twice elsewhere: norms before ReLU6 and SiLU, gates, GELUs between products."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(16) for _ in range(2))
+        self.gate = nn.Linear(16, 16)
+        self.parts = nn.ModuleList(nn.Linear(*sizes) for sizes in ((16, 48), (48, 16), (16, 5)))
+
+    def forward(self, x):
+        x = F.relu6(self.norms[0](self.conv(x)))
+        x = F.silu(self.norms[1](x * 1.5))
+        x = x * self.gate(x.mean((2, 3))).sigmoid()[:, :, None, None]
+        first, second, last = self.parts
+        x = x.flatten(2).transpose(1, 2)
+        x = x + second(F.gelu(first(x)))
+        return last(x.mean(1))
+
+
+def mixed_job() -> Job:
+    clnet.manual_seed(0)
+    job = Job(8)
+    job.model = Mixed()
+    job.optimizer = clnet.optim.SGD(job.model.parameters(), lr=0.05, momentum=0.9)
+    return job
+
+
+@pytest.mark.usefixtures("local_memory")
+@pytest.mark.parametrize("make", [lambda: Job(16), mixed_job], ids=["residual", "mixed"])
+def test_backward_makes_again_what_a_step_of_its_own_gives_beside(make):
+    found, busiest, steps = [], [], []
+    for left_out in ((recompute_beside,), ()):
+        job = make()
+        step = clnet.compile(job.step, passes=[p for p in PASSES if p not in left_out])
+        found.append(([step(*batch(i)).item() for i in range(2)], job.bits()))
+        busiest.append(step.plans[0].memory.busiest[0])
+        steps.append(len(step.plans[0].entries))
+    assert found[0] == found[1]
+    assert busiest[1] < 0.9 * busiest[0]
+    assert steps[1] <= steps[0]  # none has a launch of its own
+
+
+@pytest.mark.usefixtures("local_memory")
+def test_what_forward_does_not_read_is_not_stored():
+    """Of a norm and a ReLU6 the norm's result is backward's alone, which makes it again."""
+    trace = rewrite(record(mixed_job().step, batch(0), {}, clnet.device()).trace, PASSES)
+    assert trace.passes.count("recompute_beside") == 1
+    norms = [step for _, step in trace.ops if "relu6" in step.function.name]
+    forward, backward = (s for s in norms if s.phase in ("forward", "backward"))
+    assert len(forward.outputs) == 1
+    assert "batch_norm" in backward.function.name
+
+
+def test_no_step_is_a_host_on_devices_without_local_memory(device):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("where groups have local memory they are")
+    trace = rewrite(record(Job(16).step, batch(0), {}, device).trace, PASSES)
+    assert recompute_beside(trace) is trace

@@ -77,7 +77,7 @@ def test_a_step_on_two_devices_has_the_bits_of_eager(device, part_of_device, eag
     assert isinstance(plan, SpanningPlan)
     assert [part.device for part in plan.parts] == [device, part_of_device]
     assert plan.num_launches == sum(part.num_launches for part in plan.parts)
-    assert plan.peak_bytes > plan.held_bytes > 0
+    assert plan.peak_bytes > 0 < plan.held_bytes  # of arenas that larger plans may share
     # The activations there, their gradients back; labels; a norm to the first, the scale to the
     # second; the loss back.
     assert plan.num_moves == 6
