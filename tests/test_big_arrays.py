@@ -14,8 +14,9 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.device import Device
+from clnet.device import Device, oversize
 from clnet.device.discovery import discover, select
+from clnet.device.oversize import keeps_numbers
 from clnet.errors import OutOfDeviceMemory
 from clnet.values.settings import SETTINGS
 
@@ -91,8 +92,9 @@ def test_what_is_larger_than_any_buffer_is_refused_with_figures(device):
         clnet.empty(elements)
 
 
-def test_a_model_larger_than_a_buffer_trains_to_the_same_bits(tmp_path):
-    """A plan's memory is spread over several buffers where one may not be as large."""
+@pytest.fixture
+def little() -> Device:
+    """The default device once more, which says that a buffer may have 64 KiB."""
 
     def small(handle):
         return replace(found(handle), max_allocation_bytes=2**16)
@@ -101,8 +103,30 @@ def test_a_model_larger_than_a_buffer_trains_to_the_same_bits(tmp_path):
 
     found = module.__globals__["traits_of"]
     with patch.dict(module.__globals__, {"traits_of": small}):
-        device = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
-    assert device.traits.max_allocation_bytes == 2**16
+        opened = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
+    assert opened.traits.max_allocation_bytes == 2**16
+    return opened
+
+
+def test_buffers_beyond_what_the_driver_says_are_used_where_they_hold_their_numbers(little):
+    x = clnet.arange(300_000.0, device=little)
+    np.testing.assert_array_equal(x.numpy(), np.arange(300_000))
+    assert (x + x)[-2:].tolist() == [599_996.0, 599_998.0]
+    assert keeps_numbers(little.queue._context, x.array.storage.buffer, 2**20)
+
+
+def test_buffers_that_lose_the_upper_bits_of_places_are_refused(little, monkeypatch):
+    monkeypatch.setattr(oversize, "_TEXT", oversize._TEXT.replace("x[PLACE", "x[0xffff & PLACE"))
+    law = "one buffer may have 65,536 bytes; got need=8,388,608 bytes"
+    with pytest.raises(OutOfDeviceMemory, match=law):
+        clnet.empty(2**21, device=little)
+    reserved = little.pool.statistics().reserved
+    assert clnet.empty(2**14, device=little).shape == (2**14,)
+    assert little.pool.statistics().reserved == reserved + 2**16
+
+
+def test_a_model_larger_than_a_buffer_trains_to_the_same_bits(little):
+    """A plan's memory is spread over several buffers where one may not be as large."""
 
     def losses(where, *, compiled: bool) -> list[float]:
         with where:
@@ -124,5 +148,5 @@ def test_a_model_larger_than_a_buffer_trains_to_the_same_bits(tmp_path):
 
     for compiled in (False, True):
         expected = losses(clnet.device(), compiled=compiled)
-        assert losses(device, compiled=compiled) == expected
-    assert device.pool.statistics().peak_allocated > 8 * 2**16
+        assert losses(little, compiled=compiled) == expected
+    assert little.pool.statistics().peak_allocated > 8 * 2**16

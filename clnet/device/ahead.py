@@ -26,7 +26,9 @@ from typing import Any, NamedTuple
 
 import pyopencl as cl
 
+from ..values.settings import inherited
 from .builtin_functions import POCL, WITHOUT_HEADER
+from .linking import linking_less
 
 # A process starts in the time that two or three kernels take.
 _FEWEST_EACH = 3
@@ -218,6 +220,7 @@ class Ahead:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[end for both in theirs for end in both],
                 start_new_session=_FORKS,
+                env=linking_less(inherited()),
             )
         except OSError:
             _close(ours)

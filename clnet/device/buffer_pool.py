@@ -83,7 +83,9 @@ class BufferPool:
     Args:
         create: makes a buffer of so many bytes, backed with memory; raises pyopencl's errors.
         finish: waits for the queue.
-        max_block: the device's largest single buffer.
+        max_block: the largest single buffer by what the device says.
+        keeps: whether a larger buffer, of so many bytes, holds what is written to it; None: none
+            is tried.
         limit: bytes the pool may take from the device, or None for no limit of ours.
         whole: bytes the device has in all, if that is known.
         watch: who looks on; None: one of its own.
@@ -98,6 +100,7 @@ class BufferPool:
         create: Callable[[int], Any],
         finish: Callable[[], None],
         max_block: int,
+        keeps: Callable[[Any, int], bool] | None = None,
         limit: int | None,
         whole: int | None = None,
         watch: Watch | None = None,
@@ -107,7 +110,8 @@ class BufferPool:
         self._create = create
         self._poison = poison
         self._finish = finish
-        self._max_block = max_block
+        self._max_block = max_block  # grows with what was tried
+        self._keeps = keeps
         self._watch = watch or Watch()
         self._free: dict[int, list[Any]] = defaultdict(list)
         self.lock: Any = RLock() if lock is None else lock
@@ -178,8 +182,9 @@ class BufferPool:
         Raises:
             OutOfDeviceMemory: if it is larger than any buffer, than the limit or the device.
         """
-        if size_class(nbytes) > self._max_block:
-            raise self._error(nbytes, f"one buffer may have {self._max_block:,} bytes")
+        tried = self._keeps is not None and self._whole is not None and nbytes <= self._whole
+        if size_class(nbytes) > self._max_block and not tried:
+            raise self._too_large(nbytes)
         if self.limit is not None and size_class(nbytes) > self.limit:
             place = "the device" if self._limit_is_all() else "the limit set on it"
             raise self._error(nbytes, f"{place} has no room left")
@@ -252,16 +257,18 @@ class BufferPool:
                 self._poison(buffer, capacity)
 
     def _allocate(self, capacity: int, wanted: int) -> Any:
-        if capacity > self._max_block:
-            raise self._error(wanted, f"one buffer may have {self._max_block:,} bytes")
-        buffer = self._try(capacity)
+        if capacity > self._max_block and self._keeps is None:
+            raise self._too_large(wanted)
+        buffer = self._try(capacity, wanted)
         if buffer is None:
             self.empty_cache()
-            buffer = self._try(capacity)
+            buffer = self._try(capacity, wanted)
         if buffer is None:
             ours = self._beyond_limit(capacity) and not self._limit_is_all()
             place = "the limit set on it" if ours else "the device"
             raise self._error(wanted, f"{place} has no room left")
+        if capacity > self._max_block:
+            self._believe(buffer, capacity, wanted)
         if self._poison is not None:
             self._poison(buffer, capacity)
         self._reserved += capacity
@@ -269,13 +276,29 @@ class BufferPool:
         self._peak_reserved = max(self._peak_reserved, self._reserved)
         return buffer
 
-    def _try(self, capacity: int) -> Any:
+    def _believe(self, buffer: Any, capacity: int, wanted: int) -> None:
+        """Take a buffer larger than the device says there are, if it holds what is written."""
+        self._finish()
+        try:
+            kept = self._keeps is not None and self._keeps(buffer, capacity)
+        except cl.Error:  # its memory is taken when it is used
+            kept = False
+        if not kept:
+            buffer.release()
+            raise self._too_large(wanted)
+        self._max_block = capacity
+
+    def _try(self, capacity: int, wanted: int) -> Any:
         if self._beyond_limit(capacity):
             return None
         try:
             return self._create(capacity)
         except cl.MemoryError:
             return None
+        except cl.LogicError as error:
+            if error.code != cl.status_code.INVALID_BUFFER_SIZE or capacity <= self._max_block:
+                raise
+            raise self._too_large(wanted) from error
         except cl.RuntimeError as error:
             if error.code != cl.status_code.OUT_OF_RESOURCES:
                 raise
@@ -286,6 +309,9 @@ class BufferPool:
 
     def _limit_is_all(self) -> bool:
         return self.limit is not None and self._whole is not None and self.limit >= self._whole
+
+    def _too_large(self, wanted: int) -> OutOfDeviceMemory:
+        return self._error(wanted, f"one buffer may have {self._max_block:,} bytes")
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
         with self.lock:  # figures that belong together

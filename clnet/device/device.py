@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from threading import RLock, local
 from typing import Any
@@ -27,6 +27,7 @@ from .discovery import Found, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
 from .forked import INHERITANCE
 from .guard import guarded
+from .oversize import keeps_numbers
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
@@ -121,6 +122,7 @@ class Device:
             create=self.queue.create,
             finish=self.queue.wait,
             max_block=self.traits.max_allocation_bytes,
+            keeps=partial(keeps_numbers, context),
             limit=limit,
             whole=self.traits.global_memory_bytes,
             watch=watch,

@@ -25,6 +25,7 @@ import pyopencl as cl
 from ..values.cache import Shelf
 from .discovery import discover, select
 from .matrix_units import UNITS, MatrixUnit, trial
+from .quiet_build import built
 from .warpgroups import MAP_WORDS, TRIAL, retargeted
 
 # Asynchronous copies came with the first target of this number.
@@ -207,13 +208,12 @@ def warpgroups_multiply(handle: Any) -> bool:
         context = cl.Context([handle])
         queue = cl.CommandQueue(context)
         options = ["-cl-std=CL1.2"]
-        program = cl.Program(context, TRIAL).build(options, cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        program = built(cl.Program(context, TRIAL), options)
         binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])  # pyright: ignore[reportIndexIssue, reportArgumentType] - a list
         if binary is None:
             return False
-        kernel = cl.Kernel(
-            cl.Program(context, [handle], [binary]).build(options), "probe_warpgroup"
-        )
+        again = built(cl.Program(context, [handle], [binary]), options)
+        kernel = cl.Kernel(again, "probe_warpgroup")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         y = np.full(64 * 8, np.nan, np.float32)
         made = cl.Buffer(context, flags, hostbuf=y)
@@ -232,7 +232,7 @@ def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.n
     try:
         context = cl.Context([handle])
         queue = cl.CommandQueue(context)
-        program = cl.Program(context, source).build(["-cl-std=CL1.2"], cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        program = built(cl.Program(context, source), ["-cl-std=CL1.2"])
         kernel = cl.Kernel(program, name)
         flags = cl.mem_flags
         given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
@@ -250,7 +250,7 @@ def takes_ptx(context: Any) -> bool:
     """Whether programs are PTX text, for a target that copies asynchronously."""
     try:
         source = "__kernel void probe(__global float *y) { y[0] = 1; }"
-        program = cl.Program(context, source).build(cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        program = built(cl.Program(context, source))
         text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
     except cl.Error:
         return False

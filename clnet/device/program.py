@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from .build_progress import progress
 from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
+from .quiet_build import built
 from .warpgroups import is_marked, retargeted
 from .watch import Watch
 
@@ -431,19 +431,13 @@ class ProgramCache:
             ) from error
 
     def _compiled(self, text: str, options: tuple[str, ...]) -> Any:
-        with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
-            if QUIET:
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-            program = cl.Program(self._context, text).build(
-                options=list(options),
-                cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
-            )
-            if not is_marked(text):
-                return program
-            binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])  # pyright: ignore[reportIndexIssue, reportArgumentType] - a list
-            if binary is None:
-                raise cl.RuntimeError("the program is no PTX for a target that has marked lines")
-            return cl.Program(self._context, [self._device], [binary]).build(list(options))
+        program = built(cl.Program(self._context, text), options, told=not QUIET)
+        if not is_marked(text):
+            return program
+        binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])
+        if binary is None:
+            raise cl.RuntimeError("the program is no PTX for a target that has marked lines")
+        return built(cl.Program(self._context, [self._device], [binary]), options, told=not QUIET)
 
     def _whole_log(self, source: KernelSource, text: str) -> str | None:
         """What the compiler says about a source that it refuses, warnings included."""
@@ -455,10 +449,8 @@ class ProgramCache:
 
     def _program(self, binary: bytes, source: KernelSource) -> Any:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                program = cl.Program(self._context, [self._device], [binary])
-                return program.build(options=[*source.options, *QUIET])
+            program = cl.Program(self._context, [self._device], [binary])
+            return built(program, [*source.options, *QUIET])
         except cl.Error:  # a driver that no longer takes its own binary: build anew
             return None
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from .discovery import discover, select
+from .quiet_build import built
 
 _EMPTY = "__kernel void quirk(__global float *y) { y[get_global_id(0)] = 1; }"
 _DENORMAL = """
@@ -79,7 +80,7 @@ def _tried(attempt: Callable[[Any, Any, Any], Any], *where: Any) -> Any:
 
 
 def _kernel(context: Any, text: str) -> Any:
-    return cl.Kernel(cl.Program(context, text).build(cache_dir=False), "quirk")  # pyright: ignore[reportArgumentType] - no cache
+    return cl.Kernel(built(cl.Program(context, text)), "quirk")
 
 
 def _run(context: Any, queue: Any, text: str, y: np.ndarray) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 
 import pyopencl as cl
 
 from .launch import KernelSource
 from .program import CompiledKernel
+from .quiet_build import built
 
 # Compilers with these options report registers when they are asked.
 _EXTENSION, _OPTION = "cl_nv_compiler_options", "-cl-nv-verbose"
@@ -32,12 +32,7 @@ def spilled_bytes(kernel: CompiledKernel, source: KernelSource) -> int | None:
     device = context.devices[0]
     if _EXTENSION not in device.extensions.split():
         return None
-    with warnings.catch_warnings():  # a log is what is wanted
-        warnings.simplefilter("ignore", cl.CompilerWarning)
-        program: Any = cl.Program(context, source.text()).build(
-            options=[*source.options, _OPTION],
-            cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
-        )
+    program = built(cl.Program(context, source.text()), [*source.options, _OPTION])
     return spilled_in(program.get_build_info(device, cl.program_build_info.LOG))
 
 

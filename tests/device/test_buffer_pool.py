@@ -169,6 +169,21 @@ def test_a_request_larger_than_any_block_raises():
     assert harness.num_finishes == 0
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_larger_one_is_taken_if_it_keeps_numbers(kept):
+    harness = Harness(max_block=2**20, whole=2**30)
+    harness.pool._keeps = lambda buffer, nbytes: kept
+    harness.pool.check(2**21)
+    with pytest.raises(OutOfDeviceMemory, match="one buffer may have 1,048,576 bytes"):
+        harness.pool.check(2**30 + 1)
+    if kept:
+        assert harness.storage(2**21).buffer.size == 2**21
+    else:
+        with pytest.raises(OutOfDeviceMemory, match="one buffer may have 1,048,576 bytes"):
+            harness.storage(2**21)
+        assert harness.pool.statistics().reserved == 0
+
+
 def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
     harness = Harness()
 

@@ -20,6 +20,7 @@ from clnet.doctor.examine import everything, examine_apart
 from clnet.doctor.rate import Rates
 from clnet.doctor.report import contradictions, empty_report, remedy
 from clnet.errors import ArgumentError
+from tests.groups import are_compiled_wrongly
 
 pytestmark = pytest.mark.device
 
@@ -212,6 +213,8 @@ def test_two_reports_are_compared(healthy):
 
 
 def test_quirks_are_found(device):
+    if are_compiled_wrongly(device):
+        pytest.skip("PoCL 5.0 for AVX-512 ends the process for the largest group as continuations")
     found = report.quirks(device.name)
     assert found["largest group stated"] == device.traits.max_group_size
     assert 0 < found["largest group compiled"] <= found["largest group stated"]
