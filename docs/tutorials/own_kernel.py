@@ -1,15 +1,26 @@
-"""A convolution written in OpenCL C: checked against clnet's own, tuned, and timed beside it.
+# %% [markdown]
+# # An OpenCL kernel of one's own
+#
+# `pip install "clnet[pocl]"`. A convolution written in OpenCL C: checked against clnet's own, tuned, timed beside it,
+# and given a gradient. The layer is the ECE408 course's: 6 channels of 48x48 images to 16 of 42x42, windows of 7x7.
+#
+# - **Data**: random numbers.
+# - **Result**: with six rows an item 6.7 GFLOP/s on two busy cores, where clnet's own convolution made 18.6; 26
+#   seconds in all.
 
-The layer is the ECE408 course's: 6 channels of 48x48 images to 16 of 42x42, windows of 7x7.
-"""
-
+# %%
 import numpy as np
 
 import clnet
 from clnet.nn import functional as F
 
-# A template (Mako): ${...} is filled in before the device's compiler sees it. An item computes
-# eight neighbours, which a CPU keeps in one vector, of ROWS rows: what it reads serves all of them.
+REPEATS = 20
+
+# %% [markdown]
+# The kernel is a template (Mako): `${...}` is filled in before the device's compiler sees it. An item computes eight
+# neighbours, which a CPU keeps in one vector, of `ROWS` rows: what it reads serves all of them.
+
+# %%
 SOURCE = """
 #define ROWS ${rows}
 #define WINDOW ${window}
@@ -68,6 +79,34 @@ def convolution(rows, window):
     return call
 
 
+# %% [markdown]
+# First right, then fast: each variant is compared with `F.conv2d`, then timed by the device's clock.
+
+# %%
+clnet.manual_seed(0)
+x, w = clnet.randn(16, 6, 48, 48), clnet.randn(16, 6, 7, 7)
+expected = F.conv2d(x, w)
+flops = 2 * 6 * 7 * 7 * expected.numel() * REPEATS
+rates = {}
+for rows in (1, 2, 3, 6):
+    own = convolution(rows, window=7)
+    np.testing.assert_allclose(own(x, w).numpy(), expected.numpy(), atol=1e-3)
+    with clnet.profile() as profile:
+        for _ in range(REPEATS):
+            own(x, w)
+    rates[rows] = flops / profile.device_seconds / 1e9
+    print(f"{rows} rows an item: {rates[rows]:6.1f} GFLOP/s")
+with clnet.profile() as profile:
+    for _ in range(REPEATS):
+        F.conv2d(x, w)
+print(f"clnet's own:   {flops / profile.device_seconds / 1e9:6.1f} GFLOP/s")
+
+# %% [markdown]
+# A kernel of one's own gives no gradient unless it is told how: an `autograd.Function` says it, here in convolutions
+# of clnet.
+
+
+# %%
 class Convolution(clnet.autograd.Function):
     """The same in the tape: a kernel of one's own gives no gradient unless it is told how."""
 
@@ -93,32 +132,9 @@ def gradients(layer, x, w):
     return x.grad, w.grad
 
 
-def main(steps=20):
-    clnet.manual_seed(0)
-    x, w = clnet.randn(16, 6, 48, 48), clnet.randn(16, 6, 7, 7)
-    expected = F.conv2d(x, w)
-    flops = 2 * 6 * 7 * 7 * expected.numel() * steps
-    rates = {}
-    for rows in (1, 2, 3, 6):
-        own = convolution(rows, window=7)
-        np.testing.assert_allclose(own(x, w).numpy(), expected.numpy(), atol=1e-3)
-        with clnet.profile() as profile:
-            for _ in range(steps):
-                own(x, w)
-        rates[rows] = flops / profile.device_seconds / 1e9
-        print(f"{rows} rows an item: {rates[rows]:6.1f} GFLOP/s")
-    with clnet.profile() as profile:
-        for _ in range(steps):
-            F.conv2d(x, w)
-    print(f"clnet's own:   {flops / profile.device_seconds / 1e9:6.1f} GFLOP/s")
-
-    best = convolution(max(rates, key=rates.get), window=7)
-    ours = gradients(lambda a, b: Convolution.apply(a, b, best), x[:2], w)
-    for one, other in zip(ours, gradients(F.conv2d, x[:2], w), strict=True):
-        scale = other.abs().max().item()
-        np.testing.assert_allclose(one.numpy() / scale, other.numpy() / scale, atol=1e-5)
-    print("the gradients agree")
-
-
-if __name__ == "__main__":
-    main()
+best = convolution(max(rates, key=rates.get), window=7)
+ours = gradients(lambda a, b: Convolution.apply(a, b, best), x[:2], w)
+for one, other in zip(ours, gradients(F.conv2d, x[:2], w), strict=True):
+    scale = other.abs().max().item()
+    np.testing.assert_allclose(one.numpy() / scale, other.numpy() / scale, atol=1e-5)
+print("the gradients agree")
