@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +126,7 @@ def test_training_is_watched_as_asked(tmp_path, capsys):
     folder, picture = tmp_path / "run", tmp_path / "curves.png"
     watched = ["--times", "4", "--statistics", "--curves", str(picture)]
     chosen = [*watched, "--tensorboard", str(folder), "--validation", "0.2", "--schedule", "step"]
+    chosen += ["--log-every", "6"]
     settings = [
         "--weight-decay",
         "1e-4",
@@ -139,8 +142,33 @@ def test_training_is_watched_as_asked(tmp_path, capsys):
     assert "1151 training images" in out  # four fifths
     assert re.search(r"step 4: forward [\d.]+ ms, backward [\d.]+ ms, update [\d.]+ ms", out)
     assert re.search(r"layers\.0\.weight\.grad +256x64 .*\|", out)
+    assert re.search(r"epoch 1/1, step 6: loss [\d.]+, accuracy [\d.]+, lr 0.0002, ", out)
     assert picture.stat().st_size > 1000
     assert [file for file in folder.iterdir() if "tfevents" in file.name]
+
+
+@pytest.mark.device
+def test_board_is_served_while_it_trains(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("tensorboard", reason='pip install "clnet[tensorboard]"')
+    asked = []
+
+    def evaluate(self, loader):  # the training is over, the page is still there
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            out = capsys.readouterr().out
+            if found := re.search(r"the training, live: (\S+)", out):
+                with urllib.request.urlopen(found[1], timeout=60) as page:
+                    asked.append(page.read())
+                break
+            time.sleep(0.1)
+        return {"loss": 0.0, "accuracy": 1.0}
+
+    monkeypatch.setattr("clnet.train.Trainer.evaluate", evaluate)
+    assert main(["train", "digits", *QUICK, "--board", str(tmp_path)]) == 0
+    assert b"TensorBoard" in asked[0]
+    (run,) = tmp_path.iterdir()
+    assert run.name.startswith("digits-mlp-")
+    assert f"the page again: tensorboard --logdir {tmp_path}" in capsys.readouterr().out
 
 
 @pytest.mark.device
@@ -180,6 +208,8 @@ def test_rate_follows_the_schedule(schedule, capsys):
             "--validation lies between 0 and 1; got --validation=1.0",
         ),
         (["digits", "--times", "0"], "every is 1 or more"),
+        (["digits", "--log-every", "0"], "--log-every is 1 or more; got --log-every=0"),
+        (["digits", "--board", "--tensorboard", "a"], "both name the run's folder"),
         (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
     ],
 )

@@ -81,6 +81,13 @@ def test_nothing_is_tuned_unless_asked():
         Settings.read({"CLNET_TUNE": "yes"})
 
 
+def test_logs_are_known_by_name():
+    assert Settings.read({}).log == ()
+    assert Settings.read({"CLNET_LOG": "conv, conv"}).log == ("conv", "conv")
+    with pytest.raises(ArgumentError, match="CLNET_LOG: is of conv"):
+        Settings.read({"CLNET_LOG": "gemm"})
+
+
 def test_debug_mode_is_off_unless_asked():
     assert not Settings.read({}).debug
     with pytest.raises(ArgumentError, match="CLNET_DEBUG: is 0 or 1; got value='on'"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 from .. import optim
 from ..data import DataLoader
@@ -22,8 +25,10 @@ from ..train import (
     find_learning_rate,
 )
 from ..train.steps import PRECISIONS
+from ..values.dtypes import DType, float32
 from ..values.generator import Generator
 from ..values.settings import SETTINGS
+from .board import served
 
 # By name: the class, how its usual learning rate relates to Adam's, and its settings.
 OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float | bool]]] = {
@@ -33,6 +38,8 @@ OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, flo
     "rmsprop": (optim.RMSprop, 0.5, {}),
 }
 SCHEDULES = ("cosine", "step", "constant")
+_SHOWN_IMAGES = 16
+_OF_NO_SETTING = ("run", "debug")
 _DROPS = (0.5, 0.75)  # parts of a training after which the rate of "step" falls to a tenth
 
 
@@ -77,8 +84,30 @@ def training_options() -> argparse.ArgumentParser:
     add("--no-compile", action="store_true", help="run every op as it comes")
     add("--checkpoint", metavar="DIR", help="folder for checkpoints")
     add("--resume", action="store_true", help="go on from the checkpoint in DIR")
+    _add_watching(parser)
+    return parser
+
+
+def _add_watching(parser: argparse.ArgumentParser) -> None:
+    """Options that show a training and change nothing of it."""
+    add = parser.add_argument
     add("--curves", metavar="FILE", help="draw loss and metrics, such as curves.png")
     add("--tensorboard", metavar="DIR", help="write the run for TensorBoard")
+    add(
+        "--board",
+        nargs="?",
+        const="runs",
+        metavar="DIR",
+        help="show the training live: write it for TensorBoard into a new folder in DIR (runs), "
+        "and serve the page while it goes on",
+    )
+    add(
+        "--log-every",
+        type=int,
+        default=100,
+        metavar="N",
+        help="print a line after every Nth step where there is no terminal; default: %(default)s",
+    )
     add(
         "--statistics",
         action="store_true",
@@ -91,7 +120,6 @@ def training_options() -> argparse.ArgumentParser:
         metavar="N",
         help="split the device's time of every Nth step into forward, backward and update",
     )
-    return parser
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -110,6 +138,8 @@ def check(arguments: argparse.Namespace) -> None:
         )
     if arguments.find_lr and (arguments.devices or SETTINGS.ranks > 1):
         raise ArgumentError("train", "--find-lr runs in one process on one device")
+    if arguments.board is not None and arguments.tensorboard is not None:
+        raise ArgumentError("train", "--board and --tensorboard both name the run's folder")
     if arguments.resume and arguments.checkpoint is None:
         raise ArgumentError("train", "--resume needs --checkpoint DIR")
 
@@ -168,19 +198,51 @@ def scheduler(
     return optim.lr_scheduler.MultiStepLR(of, drops)
 
 
-def callbacks(arguments: argparse.Namespace) -> list[Callback]:
-    """What looks on at the training, as the options ask."""
+def callbacks(
+    arguments: argparse.Namespace,
+    model: Module,
+    input_shape: Sequence[int],
+    input_dtype: DType = float32,
+) -> list[Callback]:
+    """What looks on at the training, as the options ask.
+
+    Args:
+        arguments: the options.
+        model: what is trained.
+        input_shape: of a batch.
+        input_dtype: of the inputs.
+    """
     chosen: list[Callback] = []
     if arguments.times is not None:
-        chosen.append(StepTimes(arguments.times, shown=True))
+        first = not is_initialized() or get_rank() == 0
+        chosen.append(StepTimes(arguments.times, shown=first))
     statistics = TensorStatistics(shown=True) if arguments.statistics else None
     if statistics is not None:
         chosen.append(statistics)
-    if arguments.curves is not None:
+    if arguments.curves is not None and is_first():
         chosen.append(Curves(arguments.curves))
-    if arguments.tensorboard is not None:
-        chosen.append(TensorBoard(arguments.tensorboard, statistics))
+    folder = arguments.tensorboard
+    if arguments.board is not None:
+        what = Path(str(vars(arguments).get("dataset") or arguments.path)).stem
+        folder = Path(arguments.board) / time.strftime(f"{what}-{arguments.model}-%m%d-%H%M%S")
+    if folder is not None and is_first():
+        texts = {
+            "settings": "\n".join(
+                f"--{name.replace('_', '-')} {value}"
+                for name, value in vars(arguments).items()
+                if value is not None and value is not False and name not in _OF_NO_SETTING
+            ),
+            "model": str(model.summary(input_shape, input_dtype=input_dtype)),
+        }
+        chosen.append(TensorBoard(folder, statistics, images=_SHOWN_IMAGES, texts=texts))
     return chosen
+
+
+def board(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """Serves the page of ``--board`` while it is entered; nothing without that option."""
+    if arguments.board is None or not is_first():
+        return nullcontext()
+    return served(Path(arguments.board))
 
 
 def suggest_rate(trainer: Trainer, loader: DataLoader) -> int:

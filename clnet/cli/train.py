@@ -158,7 +158,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     loader, validation_loader, test_loader = _loaders(task, training, test, arguments)
     with mode.using(device=chosen, generator=generator):
-        model = _model(arguments, training.arrays[0].shape[1:], len(training.classes))
+        shape = training.arrays[0].shape[1:]
+        model = _model(arguments, shape, len(training.classes))
         if options.is_first():
             print(f"{name}: {len(loader.dataset)} training images, {len(test)} test images")
             print(f"{arguments.model}: {sum(p.numel() for p in model.parameters()):,} parameters")
@@ -175,14 +176,16 @@ def run(arguments: argparse.Namespace) -> int:
             clip_grad_norm=arguments.clip,
             compile=not arguments.no_compile,
             checkpoint=arguments.checkpoint,
-            callbacks=options.callbacks(arguments),
+            callbacks=options.callbacks(arguments, model, (loader.batch_size, *shape)),
+            log_every=arguments.log_every,
         )
         if arguments.find_lr:
             return options.suggest_rate(trainer, loader)
         if arguments.resume:
             trainer.resume()
-        trainer.fit(loader, validation_loader, epochs=epochs)
-        result = trainer.evaluate(test_loader)
+        with options.board(arguments):
+            trainer.fit(loader, validation_loader, epochs=epochs)
+            result = trainer.evaluate(test_loader)
     if options.is_first():
         place = options.where(chosen, arguments)
         print(f"test accuracy {result['accuracy']:.4f} on {place}")

@@ -13,6 +13,7 @@ from ..models import GPT, LSTMLanguageModel
 from ..nn import Module
 from ..train import Carried, Perplexity, Trainer, continuation, perplexity, token_loss
 from ..values import mode
+from ..values.dtypes import int64
 from ..values.settings import SETTINGS
 from . import options
 
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaders = [_loader(part, arguments, training=i == 0) for i, part in enumerate(parts)]
     with mode.using(device=chosen, generator=generator):
         model = _model(arguments, len(vocabulary))
+        shape = (arguments.batch_size, arguments.steps)
         trained = model if arguments.model == "gpt" else _carried(model, arguments)
         _introduce(arguments, model, vocabulary, parts, chosen)
         optimizer = options.optimizer(model, arguments, lr=_RATES[arguments.model])
@@ -80,14 +82,16 @@ def run(arguments: argparse.Namespace) -> int:
             clip_grad_norm=arguments.clip,
             compile=not arguments.no_compile,
             checkpoint=arguments.checkpoint,
-            callbacks=[Perplexity(), *options.callbacks(arguments)],
+            callbacks=[Perplexity(), *options.callbacks(arguments, model, shape, int64)],
+            log_every=arguments.log_every,
         )
         if arguments.find_lr:
             return options.suggest_rate(trainer, loaders[0])
         if arguments.resume:
             trainer.resume()
-        trainer.fit(loaders[0], loaders[1], epochs=arguments.epochs)
-        result = trainer.evaluate(loaders[2])
+        with options.board(arguments):
+            trainer.fit(loaders[0], loaders[1], epochs=arguments.epochs)
+            result = trainer.evaluate(loaders[2])
         if arguments.sample > 0:
             window = arguments.steps if arguments.model == "gpt" else None
             begin = [int(n) for n in parts[2][: arguments.steps]]

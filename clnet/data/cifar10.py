@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from . import source
+from .cifar_pickle import records
 from .dataset import ArrayDataset
 from .idx import check_labels
 from .image import SUFFIXES, Encoded, decode, read
@@ -32,7 +33,7 @@ CLASSES = (
     "ship",
     "truck",
 )
-_FOLDERS = ("cifar-10-batches-bin", "cifar10-jpeg", "cifar10")
+_FOLDERS = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar10-jpeg", "cifar10")
 _SHAPE = (3, 32, 32)
 _RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the red, green and blue planes
 _MOST_ENCODED = 2**16  # bytes of an image file: plain it has 3 KiB, and some for its head
@@ -45,13 +46,15 @@ def CIFAR10(  # noqa: N802 - torchvision's name
     """The 32x32 photographs of ten classes of Krizhevsky (2009).
 
     A folder may hold any of: the binary version (``data_batch_1.bin`` ...), its archive
-    ``cifar-10-binary.tar.gz``, zips of images (``train_1.zip`` ... ``train_5.zip``, ``test.zip``
-    with entries ``CLASS/NAME.jpg``), or such images in ``train/CLASS`` and ``test/CLASS``. Images
-    are decoded once; what they give is kept in the cache.
+    ``cifar-10-binary.tar.gz``, the python version as torchvision keeps it (``data_batch_1`` ...,
+    of which nothing but arrays is read), zips of images (``train_1.zip`` ... ``train_5.zip``,
+    ``test.zip`` with entries ``CLASS/NAME.jpg``), or such images in ``train/CLASS`` and
+    ``test/CLASS``. Images are decoded once; what they give is kept in the cache.
 
     Args:
-        root: the folder; by default ``cifar-10-batches-bin``, ``cifar10-jpeg`` or ``cifar10`` in
-            ``CLNET_DATA``, then in the cache.
+        root: the folder, or torchvision's root above it; by default ``cifar-10-batches-bin``,
+            ``cifar-10-batches-py``, ``cifar10-jpeg`` or ``cifar10`` in ``CLNET_DATA``, then in the
+            cache.
         train: the 50,000 training images, or the 10,000 test images.
         download: whether to download the binary version where none is found.
 
@@ -87,6 +90,9 @@ def _load(folder: Path, *, train: bool) -> ArrayDataset | None:
     names = _batch_names(train=train)
     if (folder / names[0]).is_file():
         return _from_batches([read(folder / name) for name in names])
+    pickles = [folder / name.removesuffix(".bin") for name in names]
+    if pickles[0].is_file():
+        return _from_batches([records(path, _RECORD - 1) for path in pickles])
     if (folder / REMOTE.name).is_file():
         return _from_archive(folder / REMOTE.name, names)
     zips = [folder / name for name in _zip_names(train=train)]
@@ -106,12 +112,12 @@ def _from_batches(batches: Sequence[Encoded]) -> ArrayDataset:
             raise DataError(
                 name, f"a batch is whole records of {_RECORD} bytes", bytes=len(content)
             )
-        records = np.frombuffer(content, np.uint8).reshape(-1, _RECORD)
-        check_labels(name, records[:, 0], len(CLASSES))
-        parts.append(records)
-    records = np.concatenate(parts)
-    images = np.ascontiguousarray(records[:, 1:]).reshape(-1, *_SHAPE)
-    return ArrayDataset(images, records[:, 0].astype(np.int64), classes=CLASSES)
+        rows = np.frombuffer(content, np.uint8).reshape(-1, _RECORD)
+        check_labels(name, rows[:, 0], len(CLASSES))
+        parts.append(rows)
+    whole = np.concatenate(parts)
+    images = np.ascontiguousarray(whole[:, 1:]).reshape(-1, *_SHAPE)
+    return ArrayDataset(images, whole[:, 0].astype(np.int64), classes=CLASSES)
 
 
 def _from_archive(path: Path, names: Sequence[str]) -> ArrayDataset:
@@ -143,8 +149,8 @@ def _from_images(
     images = decode(encoded)
     if images.shape[1:] != _SHAPE:
         raise DataError(str(files[0]), f"images are {_SHAPE}", image=images.shape[1:])
-    records = np.column_stack([labels.astype(np.uint8), images.reshape(len(images), -1)])
-    source.kept("cifar10").write(key, records.tobytes())
+    rows = np.column_stack([labels.astype(np.uint8), images.reshape(len(images), -1)])
+    source.kept("cifar10").write(key, rows.tobytes())
     return ArrayDataset(images, labels, classes=CLASSES)
 
 

@@ -61,7 +61,7 @@ def attach(load: Callable[[str], Any], modules: type) -> None:
     for public, (module, name) in _LATER.items():
         _Later(load, module, name).__set_name__(Tensor, public)
     _Later(load, "compile.compiled", "compile_module").__set_name__(modules, "compile")
-    _Later(load, "train.model_summary", "summary").__set_name__(modules, "summary")
+    _Later(load, "planning.model_summary", "summary").__set_name__(modules, "summary")
 
 
 def _of_sparse(name: str) -> Callable[[Tensor], Any]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..device import Command
+from ..values.exchanges import Exchange
 
 if TYPE_CHECKING:
     from .profile import Profile
 
 _HOST, _FIRST_DEVICE = 1, 2
 _COMMANDS, _MODULES, _MEMORY = 1, 2, 3
+_CALLS, _EXCHANGES = 1, 2
+_PROCESSES = 1000  # of a rank, at most
 _MICROSECONDS = 1e6
 
 
@@ -28,13 +31,17 @@ def events(profile: Profile) -> Iterator[dict[str, Any]]:
     """
     pids = {name: _FIRST_DEVICE + i for i, name in enumerate(profile.devices)}
     yield _name("process_name", _HOST, 0, "host")
-    yield _name("thread_name", _HOST, 1, "OpenCL calls")
+    yield _name("thread_name", _HOST, _CALLS, "OpenCL calls")
+    if profile.exchanges:
+        yield _name("thread_name", _HOST, _EXCHANGES, "exchanges")
     for name, pid in pids.items():
         yield _name("process_name", pid, 0, f"{name} {profile.devices[name]}")
         yield _name("thread_name", pid, _COMMANDS, "kernels and copies")
         yield _name("thread_name", pid, _MODULES, "modules")
     for call in profile.calls:
-        yield _slice(_HOST, 1, call.name, call.start - profile.begin, call.seconds, "call", {})
+        yield _slice(_HOST, _CALLS, call.name, call.start - profile.begin, call.seconds, "call", {})
+    for exchange in profile.exchanges:
+        yield from _of_exchange(exchange, profile.begin)
     for command in profile.commands:
         yield _of_command(command, pids[command.device], profile.begin)
     yield from _of_modules(profile, pids)
@@ -50,10 +57,41 @@ def events(profile: Profile) -> Iterator[dict[str, Any]]:
             }
 
 
-def write(profile: Profile, path: Path) -> None:
-    """Write the events as one JSON file."""
-    document = {"displayTimeUnit": "ms", "traceEvents": list(events(profile))}
+def of_ranks(told: Sequence[tuple[float, Sequence[dict[str, Any]]]]) -> Iterator[dict[str, Any]]:
+    """The events of several ranks, on tracks of their own.
+
+    Args:
+        told: of each rank when its profile began, in seconds since 1970, and its events.
+
+    Yields:
+        The events, times in microseconds since the first profile began.
+    """
+    first = min(begin for begin, _ in told)
+    for rank, (begin, of_rank) in enumerate(told):
+        for event in of_rank:
+            moved = {**event, "pid": rank * _PROCESSES + event["pid"]}
+            if "ts" in event:
+                moved["ts"] += (begin - first) * _MICROSECONDS
+            if event["name"] == "process_name":
+                moved["args"] = {"name": f"rank {rank}: {event['args']['name']}"}
+            yield moved
+
+
+def write(told: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write events as one JSON file."""
+    document = {"displayTimeUnit": "ms", "traceEvents": list(told)}
     path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _of_exchange(exchange: Exchange, begin: float) -> Iterator[dict[str, Any]]:
+    """Two slices: until the other ranks are there, and the exchange."""
+    if exchange.waited > 0:
+        label, start = f"{exchange.call}: others", exchange.start - begin
+        yield _slice(_HOST, _EXCHANGES, label, start, exchange.waited, "waiting", {})
+    rate = exchange.bytes / (exchange.seconds or 1.0) / 1e9
+    details = {"bytes": exchange.bytes, "GB/s": round(rate, 3)}
+    start = exchange.met - begin
+    yield _slice(_HOST, _EXCHANGES, exchange.call, start, exchange.seconds, "exchange", details)
 
 
 def _of_command(command: Command, pid: int, begin: float) -> dict[str, Any]:

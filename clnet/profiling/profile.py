@@ -7,14 +7,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..device import Call, Command, Device, Recorder, current_device, on_open, opened_devices
 from ..device import device as open_device
+from ..values.exchanges import Exchange, observed_exchanges
 from . import chrome_trace, html, table
+from .exchanges import hidden_seconds
+from .host_usage import HostUsage
 from .limits import Limits, known_limits
 from .startup import StartUp, peak_resident_bytes, seconds_since_process_start
 from .total import Total, totals_of_calls, totals_of_commands
+
+if TYPE_CHECKING:
+    from ..ranks.world import Group
 
 _SHARE = 0.9
 _PHASES = ("forward", "backward", "update")
@@ -26,13 +32,15 @@ class Profile:
     Attributes:
         commands: kernels and copies, in order.
         calls: calls into OpenCL on the host, in order.
+        exchanges: with other processes, in order.
         allocated: by device, pairs of a time and the bytes in use then.
         devices: names of the devices, and what they are.
         limits: what a device reaches at best, where it was measured before.
         start: where the time before the first result went.
         begin: when it began, as ``time.perf_counter`` has it.
+        begin_unix: when it began, in seconds since 1970.
         wall: seconds from begin to end.
-        cpu: processor seconds the process used meanwhile, all threads together.
+        host: what the process used of the host meanwhile: user and system time, page faults.
         peak_resident_bytes: the most memory the process has had resident.
         peak_allocated_bytes: the most bytes tensors had in use on a device.
     """
@@ -40,15 +48,22 @@ class Profile:
     def __init__(self) -> None:
         self.commands: list[Command] = []
         self.calls: list[Call] = []
+        self.exchanges: list[Exchange] = []
         self.allocated: dict[str, list[tuple[float, int]]] = {}
         self.devices: dict[str, str] = {}
         self.limits: dict[str, Limits] = {}
         self.start = StartUp()
-        self.wall = self.cpu = 0.0
+        self.wall = 0.0
+        self.host = HostUsage()
         self.peak_resident_bytes = 0
         self._recorders: dict[Device, Recorder] = {}
-        self.begin = time.perf_counter()
-        self._cpu_begin = time.process_time()
+        self.begin, self.begin_unix = time.perf_counter(), time.time()
+        self._host_begin = HostUsage.now()
+
+    @property
+    def cpu(self) -> float:
+        """Processor seconds the process used meanwhile, all threads together."""
+        return self.host.user + self.host.system
 
     @property
     def device_seconds(self) -> float:
@@ -104,13 +119,26 @@ class Profile:
         """The figures as plain values, for JSON."""
         return table.fields(self)
 
-    def save_trace(self, path: str | os.PathLike[str]) -> None:
+    @property
+    def hidden_exchange_seconds(self) -> float:
+        """Seconds of exchanges in which a device computed."""
+        return hidden_seconds(self.exchanges, self.commands)
+
+    def save_trace(self, path: str | os.PathLike[str], *, ranks: Group | None = None) -> None:
         """Write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
         Args:
             path: the JSON file.
+            ranks: whose traces go into one file, each with tracks of its own; their first writes
+                it, and all call this. ``distributed.group.WORLD``: all.
         """
-        chrome_trace.write(self, Path(path))
+        mine = list(chrome_trace.events(self))
+        if ranks is None:
+            chrome_trace.write(mine, Path(path))
+            return
+        told = ranks.collected((self.begin_unix, mine))
+        if told is not None:
+            chrome_trace.write(chrome_trace.of_ranks(told), Path(path))
 
     def save_html(self, path: str | os.PathLike[str], title: str = "clnet profile") -> None:
         """Write a report with charts: one file that needs no network.
@@ -146,7 +174,7 @@ class Profile:
         for device in self._recorders:
             device.queue.wait()
         self.wall = time.perf_counter() - self.begin
-        self.cpu = time.process_time() - self._cpu_begin
+        self.host = HostUsage.now().since(self._host_begin)
         self.peak_resident_bytes = peak_resident_bytes()
         for device, recorder in self._recorders.items():
             self.commands += recorder.commands()
@@ -159,6 +187,7 @@ class Profile:
                 self.limits[device.name] = limits
         self.commands.sort(key=lambda c: c.start)
         self.calls.sort(key=lambda c: c.start)
+        self.exchanges = sorted(self.exchanges, key=lambda e: e.start)
 
 
 @contextmanager
@@ -192,6 +221,7 @@ def profile(
     observer = Profile()
     observer.start.process = before
     with ExitStack() as stack:
+        observer.exchanges = stack.enter_context(observed_exchanges())
         for each in chosen:
             stack.enter_context(observer.observe(each))
 

@@ -49,20 +49,32 @@ def calls(totals: dict[str, Total], share: float) -> str:
     return aligned([(*_HEADS, "Name"), *rows])
 
 
-def layers(commands: Sequence[Command], limits: Limits | None, share: float) -> str:
-    """Device time by module, in its phases, with allocations and rates."""
-    totals = totals_of_commands(commands, module_of)
-    by_phase = totals_of_commands(commands, lambda c: f"{module_of(c)}\0{c.phase or 'forward'}")
+def by_phase(
+    commands: Sequence[Command],
+    key: Callable[[Command], str],
+    limits: Limits | None,
+    share: float,
+) -> str:
+    """Device time in its phases, the host's time to enqueue, allocations and rates.
+
+    Args:
+        commands: what was carried out.
+        key: what a row stands for, such as :func:`module_of`.
+        limits: of the device, if they are known.
+        share: leave out rows beyond this share of the time.
+    """
+    totals = totals_of_commands(commands, key)
+    phased = totals_of_commands(commands, lambda c: f"{key(c)}\0{c.phase or 'forward'}")
     everything = sum(t.seconds for t in totals.values()) or 1.0
-    rows: list[tuple[str, ...]] = [
-        ("Time(%)", *(p.capitalize() for p in _PHASES), "Calls", "Allocs", "Bytes", *_RATES, "Name")
-    ]
+    heads = (*(p.capitalize() for p in _PHASES), "Host", "Calls", "Allocs", "Bytes")
+    rows: list[tuple[str, ...]] = [("Time(%)", *heads, *_RATES, "Name")]
     for name, total in dearest(totals, share).items():
-        phases = [by_phase.get(f"{name}\0{phase}", Total()).seconds for phase in _PHASES]
+        phases = [phased.get(f"{name}\0{phase}", Total()).seconds for phase in _PHASES]
         rows.append(
             (
                 f"{100 * total.seconds / everything:.2f}%",
                 *(duration(s) if s else "-" for s in phases),
+                duration(total.host_seconds),
                 str(total.calls),
                 str(total.allocations),
                 size(total.allocated_bytes),
@@ -76,6 +88,11 @@ def layers(commands: Sequence[Command], limits: Limits | None, share: float) -> 
 def module_of(command: Command) -> str:
     """The module that asked for a command, or a name for none."""
     return command.module_path or "(no module)"
+
+
+def name_of(command: Command) -> str:
+    """The op that asked for a command, whatever the phase."""
+    return command.op or "(no op)"
 
 
 def op_of(command: Command) -> str:
@@ -93,11 +110,13 @@ def summary(profile: Profile, share: float) -> str:
         activity(kernels, profile.common_limits, share),
         _titled("Host: API calls", host, share),
         calls(host, share),
-        "By op",
-        activity(profile.totals(op_of), profile.common_limits, share),
-        "By module",
-        layers(profile.commands, profile.common_limits, share),
+        _titled("By op", profile.totals(name_of), share),
+        by_phase(profile.commands, name_of, profile.common_limits, share),
+        _titled("By module", profile.totals(module_of), share),
+        by_phase(profile.commands, module_of, profile.common_limits, share),
     ]
+    if profile.exchanges:
+        parts += ["Exchanges with other ranks", exchanges(profile)]
     return "\n\n".join(parts)
 
 
@@ -113,16 +132,45 @@ def headline(profile: Profile) -> str:
         f"device    {names or 'none was used'}",
         f"wall      {duration(profile.wall)}; kernels and copies {duration(busy)} "
         f"({100 * busy / wall:.1f}% of wall); CPU {100 * profile.cpu / wall:.0f}%",
+        f"host      user {duration(profile.host.user)}, system {duration(profile.host.system)}; "
+        f"page faults: {profile.host.minor_faults:,} at first touch, "
+        f"{profile.host.major_faults:,} from a disk",
         f"phases    {phases}",
         f"memory    peak RSS {size(profile.peak_resident_bytes)}, peak on the device "
         f"{size(profile.peak_allocated_bytes)}, {blocks} allocations of {size(nbytes)} in all",
         f"start-up  {profile.start.text()}",
     ]
+    if profile.exchanges:
+        lines.append(f"exchange  {exchanged(profile)}")
     for name, limits in profile.limits.items():
         lines.append(f"limits    {limits.text()} (measured on {name})")
     if not profile.limits:
         lines.append("limits    not measured; run: clnet bench limits")
     return "\n".join(lines)
+
+
+def exchanged(profile: Profile) -> str:
+    """What was exchanged with other ranks, and the share of the time, in words."""
+    found = profile.exchanges
+    seconds = sum(e.seconds for e in found)
+    return (
+        f"{len(found)} of {size(sum(e.bytes for e in found))} in {duration(seconds)} "
+        f"({100 * seconds / (profile.wall or 1.0):.1f}% of wall), "
+        f"{duration(profile.hidden_exchange_seconds)} of it while a device computed; "
+        f"{duration(sum(e.waited for e in found))} until other ranks were there"
+    )
+
+
+def exchanges(profile: Profile) -> str:
+    """Exchanges with other ranks, by what was called."""
+    rows: list[tuple[str, ...]] = [("Time", "Calls", "Waiting", "Bytes", "GB/s", "Name")]
+    for name in dict.fromkeys(e.call for e in profile.exchanges):
+        of = [e for e in profile.exchanges if e.call == name]
+        seconds, nbytes = sum(e.seconds for e in of), sum(e.bytes for e in of)
+        rate = f"{nbytes / seconds / 1e9:.2f}" if nbytes and seconds else "-"
+        waited = duration(sum(e.waited for e in of))
+        rows.append((duration(seconds), str(len(of)), waited, size(nbytes), rate, name))
+    return aligned(rows)
 
 
 def fields(profile: Profile) -> dict[str, Any]:
@@ -132,6 +180,7 @@ def fields(profile: Profile) -> dict[str, Any]:
         "wall_seconds": profile.wall,
         "device_seconds": profile.device_seconds,
         "cpu_percent": 100 * profile.cpu / (profile.wall or 1.0),
+        "host": profile.host._asdict(),
         "peak_resident_bytes": profile.peak_resident_bytes,
         "peak_allocated_bytes": profile.peak_allocated_bytes,
         "start": profile.start.fields(),
@@ -141,6 +190,13 @@ def fields(profile: Profile) -> dict[str, Any]:
         "calls": _listed(profile.call_totals()),
         "ops": _listed(profile.totals(op_of)),
         "modules": _listed(profile.totals(module_of)),
+        "exchanges": {
+            "calls": len(profile.exchanges),
+            "bytes": sum(e.bytes for e in profile.exchanges),
+            "seconds": sum(e.seconds for e in profile.exchanges),
+            "hidden_seconds": profile.hidden_exchange_seconds,
+            "waited_seconds": sum(e.waited for e in profile.exchanges),
+        },
     }
 
 

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..device import Recorder
 from ..errors import ArgumentError
+from ..profiling.exchanges import hidden_seconds
 from ..tensor import Tensor
+from ..values.exchanges import observed_exchanges
 
 if TYPE_CHECKING:
     from .trainer import Trainer
 
 _PHASES = ("forward", "backward", "update")
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What a training step measured.
+
+    Attributes:
+        step: its number, the first is 1.
+        values: loss and metrics of its batch.
+        lr: the learning rate of the optimiser's first group.
+    """
+
+    step: int
+    values: Mapping[str, float]
+    lr: float
 
 
 class Callback:
@@ -25,6 +42,14 @@ class Callback:
     ) -> AbstractContextManager[None]:
         """Entered before a training step on a batch, left when it was enqueued."""
         return nullcontext()
+
+    def read_steps(self, trainer: Trainer, steps: Sequence[StepFigures]) -> None:
+        """Called a few times a second with the steps whose figures were read from the device.
+
+        Args:
+            trainer: whose steps they are.
+            steps: in order; each comes once.
+        """
 
     def measure(self, trainer: Trainer, measured: Mapping[str, float]) -> Mapping[str, float]:
         """Further figures of the epoch that ends, for its entry of the history.
@@ -46,25 +71,42 @@ class StepTime:
     Attributes:
         step: its number, the first is 1.
         forward, backward, update: milliseconds of kernels and copies.
+        exchange: milliseconds of exchanges with other ranks.
+        hidden: of them those in which the device computed.
     """
 
     step: int
     forward: float
     backward: float
     update: float
+    exchange: float = 0.0
+    hidden: float = 0.0
+
+    @property
+    def exchange_share(self) -> float:
+        """Of the step's time: exchanges during which the device does not compute."""
+        alone = self.exchange - self.hidden
+        return alone / ((self.forward + self.backward + self.update + alone) or 1.0)
 
     def __str__(self) -> str:
-        return (
+        told = (
             f"step {self.step}: forward {self.forward:.2f} ms, backward {self.backward:.2f} ms, "
             f"update {self.update:.2f} ms"
         )
+        if self.exchange:
+            told += (
+                f", exchange {self.exchange:.2f} ms ({self.hidden:.2f} beside kernels; "
+                f"{self.exchange_share:.0%} of the step)"
+            )
+        return told
 
 
 class StepTimes(Callback):
     """Splits the device's time of training steps into forward, backward and update.
 
     A step that is measured waits for the device before and after it; its wall time is no measure.
-    An epoch's entry gets the means, ``"forward_ms"``, ``"backward_ms"``, ``"update_ms"``.
+    An epoch's entry gets the means, ``"forward_ms"``, ``"backward_ms"``, ``"update_ms"``; in
+    several processes ``"exchange_ms"`` and ``"hidden_ms"``, too.
 
     Args:
         every: measure one step out of so many; the first step of a training, in which kernels
@@ -98,17 +140,21 @@ class StepTimes(Callback):
         steps, self._begun = self.steps[self._begun :], len(self.steps)
         if not steps:
             return {}
-        return {f"{p}_ms": sum(getattr(s, p) for s in steps) / len(steps) for p in _PHASES}
+        told = (*_PHASES, *(("exchange", "hidden") if any(s.exchange for s in steps) else ()))
+        return {f"{p}_ms": sum(getattr(s, p) for s in steps) / len(steps) for p in told}
 
     @contextmanager
     def _measured(self, step: int, inputs: Tensor) -> Iterator[None]:
         recorder = Recorder(inputs.device)
-        with inputs.device.queue.observe(recorder):
+        with inputs.device.queue.observe(recorder), observed_exchanges() as exchanges:
             yield
             inputs.device.synchronize()
         seconds: dict[str, float] = dict.fromkeys(_PHASES, 0.0)
-        for command in recorder.commands():
+        commands = recorder.commands()
+        for command in commands:
             seconds[command.phase or "forward"] += command.seconds
-        self.steps.append(StepTime(step, *(1e3 * seconds[p] for p in _PHASES)))
+        exchanged = sum(e.seconds for e in exchanges), hidden_seconds(exchanges, commands)
+        parts = *(seconds[p] for p in _PHASES), *exchanged
+        self.steps.append(StepTime(step, *(1e3 * part for part in parts)))
         if self.shown:
             print(self.steps[-1], flush=True)

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import ArgumentError
 from .callback import Callback
 
@@ -20,6 +23,9 @@ def save_curves(
     path: str | os.PathLike[str],
     epochs: Sequence[Mapping[str, float]],
     names: Sequence[str] = ("loss",),
+    *,
+    losses: Sequence[float] = (),
+    rates: Sequence[float] = (),
 ) -> None:
     """Draw what was measured over the epochs, training and validation together.
 
@@ -27,6 +33,8 @@ def save_curves(
         path: the picture; its suffix chooses the format.
         epochs: entries of :attr:`History.epochs`.
         names: of the measures, each in a picture of its own; the learning rate has one too.
+        losses: of every step (:attr:`History.losses`), drawn behind those of the epochs.
+        rates: learning rates of every step; without them those that the epochs ended with.
 
     Raises:
         ArgumentError: if matplotlib is not installed, or has no such format.
@@ -44,13 +52,21 @@ def save_curves(
     figure = Figure(figsize=(5 * (len(names) + 1), 4), layout="constrained")
     axes: Any = figure.subplots(1, len(names) + 1, squeeze=False)[0]
     numbers = [epoch["epoch"] for epoch in epochs]
+    if "loss" in names and len(losses):
+        axes[list(names).index("loss")].plot(
+            _places(losses, numbers), losses, color="0.75", linewidth=0.7, label="each step"
+        )
     for axis, name in zip(axes, names, strict=False):
         for label, key in (("training", name), ("validation", _PREFIX + name)):
             if epochs and key in epochs[-1]:
                 axis.plot(numbers, [e.get(key, float("nan")) for e in epochs], ".-", label=label)
         axis.set_title(name.replace("_", " "))
-        axis.legend()
-    axes[-1].plot(numbers, [epoch["lr"] for epoch in epochs], ".-")
+        if axis.lines:
+            axis.legend()
+    if len(rates):
+        axes[-1].plot(_places(rates, numbers), rates)
+    else:
+        axes[-1].plot(numbers, [epoch["lr"] for epoch in epochs], ".-")
     axes[-1].set(title="learning rate", ylim=(0, None))
     for axis in axes:
         axis.set_xlabel("epoch")
@@ -78,4 +94,16 @@ class Curves(Callback):
 
     def end_epoch(self, trainer: Trainer, epoch: Mapping[str, float]) -> None:
         """Draw the picture anew."""
-        save_curves(self.path, trainer.history.epochs, trainer.measures)
+        history = trainer.history
+        save_curves(
+            self.path,
+            history.epochs,
+            trainer.measures,
+            losses=history.losses,
+            rates=history.rates,
+        )
+
+
+def _places(steps: Sequence[float], epochs: Sequence[float]) -> NDArray[np.float64]:
+    """Where steps stand on the axis of epochs: the last step of epoch 1 at 1."""
+    return np.arange(1, len(steps) + 1) * (epochs[-1] if epochs else 1) / len(steps)

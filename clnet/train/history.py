@@ -19,19 +19,28 @@ class History:
             the metrics' names), the same for validation (``"validation_loss"`` ...), the learning
             rate, ``"seconds"`` and ``"examples_per_second"`` of its training part.
         losses: the loss of every step.
+        rates: the learning rate of every step, of the optimiser's first group.
     """
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
 
     def state_dict(self) -> dict[str, Any]:
         """The same, for a checkpoint."""
-        return {"epochs": [dict(e) for e in self.epochs], "losses": np.array(self.losses)}
+        return {
+            "epochs": [dict(e) for e in self.epochs],
+            "losses": np.array(self.losses),
+            "rates": np.array(self.rates),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave."""
         self.epochs = [dict(e) for e in state["epochs"]]
         self.losses = state["losses"].tolist()
+        # Files of older versions have none.
+        unknown = np.full(len(self.losses), np.nan)
+        self.rates = state.get("rates", unknown).tolist()
 
 
 class Means:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+import numpy as np
 from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from .callback import StepFigures
+
+
+def on_terminal() -> bool:
+    """Whether somebody sees a bar."""
+    return sys.stderr.isatty()
 
 
 class Bar:
@@ -27,7 +37,7 @@ class Bar:
             unit="batch",
             leave=False,
             dynamic_ncols=True,
-            disable=not (shown and sys.stderr.isatty()),
+            disable=not (shown and on_terminal()),
         )
 
     def __enter__(self) -> Bar:
@@ -66,4 +76,22 @@ def epoch_line(epoch: Mapping[str, float], epochs: int) -> str:
     return (
         f"epoch {epoch['epoch']:.0f}/{epochs}: {', '.join(figures)}, "
         f"{epoch['seconds']:.1f} s, {epoch['examples_per_second']:,.0f} examples/s"
+    )
+
+
+def steps_line(label: str, steps: Sequence[StepFigures], examples_per_second: float) -> str:
+    """One line that tells how some steps went: means over them, and the rate of the last.
+
+    Args:
+        label: of the epoch.
+        steps: one or more.
+        examples_per_second: of the epoch so far.
+    """
+    means = [
+        f"{name.replace('_', ' ')} {np.mean([s.values[name] for s in steps]):.4f}"
+        for name in steps[-1].values
+    ]
+    return (
+        f"{label}, step {steps[-1].step}: {', '.join(means)}, lr {steps[-1].lr:.3g}, "
+        f"{examples_per_second:,.0f} examples/s"
     )

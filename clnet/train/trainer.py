@@ -23,12 +23,12 @@ from ..optim.lr_scheduler import LRScheduler
 from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values import mode
-from .callback import Callback
+from .callback import Callback, StepFigures
 from .history import History, Means
 from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
-from .progress import Bar, epoch_line
+from .progress import Bar, epoch_line, on_terminal, steps_line
 from .steps import Loss, Step, evaluation_step, mixed, training_step
 
 _LAST = "last.safetensors"
@@ -61,6 +61,8 @@ class Trainer:
             and on Ctrl-C.
         checkpoint_every: write it after so many steps too.
         progress: show a bar (on a terminal) and a line for each epoch.
+        log_every: where there is no terminal, as in a job's file, print a line after so many steps
+            too, with means over them; None: none.
         callbacks: what looks on, in the order in which it is called.
 
     Attributes:
@@ -96,9 +98,10 @@ class Trainer:
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | None = None,
         progress: bool = True,
+        log_every: int | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        _check_settings(clip_grad_norm, checkpoint, checkpoint_every)
+        _check_settings(clip_grad_norm, checkpoint, checkpoint_every, log_every)
         self.model = model
         self._ranks = model.process_group if isinstance(model, DistributedDataParallel) else None
         self._first = self._ranks is None or self._ranks.rank() == 0
@@ -109,6 +112,7 @@ class Trainer:
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.progress = progress and self._first
+        self.log_every = log_every
         self.callbacks = tuple(callbacks)
         self.history = History()
         chosen = dict(metrics or {})
@@ -252,7 +256,9 @@ class Trainer:
         """The rest of the loader's epoch."""
         self.model.train()
         done = loader.state_dict()["position"] if self._means.examples else 0
-        reader = _Reader(self._means, self.history.losses, self.num_steps)
+        reader = _Reader(self._means, self.history, self.num_steps)
+        logged = self.log_every if self.progress and not on_terminal() else None
+        unlogged: list[StepFigures] = []
         with Bar(label, len(loader), done=done, shown=self.progress) as bar:
             begun, start = self._means.examples, time.perf_counter()
             before = self._seconds
@@ -261,27 +267,46 @@ class Trainer:
                     for callback in self.callbacks:
                         looking_on.enter_context(callback.around_step(self, inputs, targets))
                     values = self._train_step(inputs, targets)
-                reader.add(values, len(inputs) * (1 if self._ranks is None else self._ranks.size()))
+                examples = len(inputs) * (1 if self._ranks is None else self._ranks.size())
+                reader.add(values, examples, self._rate)
                 self.num_steps += 1
                 if self.scheduler is not None and self.scheduler_per_batch:
                     self.scheduler.step()
                 self._loader_state = loader.state_dict()
                 due = self.checkpoint_every and self.num_steps % self.checkpoint_every == 0
-                if due or interrupt.noted or reader.due:
-                    batches = reader.read()
+                told = logged and self.num_steps % logged == 0
+                if due or told or interrupt.noted or reader.due:
+                    steps = self._look(reader)
                     seconds = time.perf_counter() - start
                     self._seconds = before + seconds
                     speed = (self._means.examples - begun) / seconds
-                    bar.advance(batches, self._means.values(), speed)
+                    bar.advance(len(steps), self._means.values(), speed)
+                    unlogged += steps if logged else ()
+                    if told:
+                        print(steps_line(label, unlogged, speed), flush=True)
+                        unlogged.clear()
                 if due or interrupt.noted:
                     self._write()
                 _stop_if(interrupt)
-            reader.read()
+            self._look(reader)
             self._seconds = before + time.perf_counter() - start
+
+    @property
+    def _rate(self) -> float:
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def _look(self, reader: _Reader) -> list[StepFigures]:
+        """Read what training steps measured, and show it to the callbacks."""
+        steps = reader.read()
+        if steps:
+            for callback in self.callbacks:
+                callback.read_steps(self, steps)
+        return steps
 
     def _end_epoch(self, loader: DataLoader, measured: dict[str, float]) -> None:
         """Enter the epoch into the history, step the scheduler, and save."""
-        lr = float(self.optimizer.param_groups[0]["lr"])
+        # Of the last step: a scheduler that steps after every batch has left it already.
+        lr = self.history.rates[-1] if self.history.rates else self._rate
         speed = self._means.examples / self._seconds if self._seconds else 0.0
         measured = {**self._means.values(), **measured}
         for callback in self.callbacks:
@@ -326,7 +351,7 @@ class Trainer:
                     reader.add(self._evaluate_step(inputs, targets), len(inputs))
                     _stop_if(interrupt)
                     if reader.due:
-                        batches = reader.read()
+                        batches = len(reader.read())
                         speed = means.examples / (time.perf_counter() - start)
                         bar.advance(batches, means.values(), speed)
                 reader.read()
@@ -403,18 +428,18 @@ class _Reader:
 
     Args:
         means: where it is summed.
-        losses: where each step's loss is entered; training has it.
+        history: where each step's loss and rate are entered; training has it.
         num_steps: steps done before, for the error.
 
     Raises:
         NonFiniteError: from :meth:`read`, if a training loss is infinite or NaN.
     """
 
-    def __init__(self, means: Means, losses: list[float] | None = None, num_steps: int = 0) -> None:
+    def __init__(self, means: Means, history: History | None = None, num_steps: int = 0) -> None:
         self._means = means
-        self._losses = losses
+        self._history = history
         self._num_steps = num_steps
-        self._unread: list[tuple[Tensor, int]] = []
+        self._unread: list[tuple[Tensor, int, float]] = []
         self._last = time.perf_counter()
 
     @property
@@ -423,17 +448,17 @@ class _Reader:
         waited = time.perf_counter() - self._last
         return waited >= _SECONDS_BETWEEN_READS or len(self._unread) >= _MOST_UNREAD
 
-    def add(self, values: Tensor, examples: int) -> None:
-        """What a step measured, still on the device."""
-        self._unread.append((values, examples))
+    def add(self, values: Tensor, examples: int, lr: float = 0.0) -> None:
+        """What a step measured, still on the device, and its learning rate."""
+        self._unread.append((values, examples, lr))
 
-    def read(self) -> int:
-        """Wait for the device and sum up; returns how many steps that were."""
-        count = len(self._unread)
-        for values, examples in self._unread:
+    def read(self) -> list[StepFigures]:
+        """Wait for the device and sum up; returns the steps that were read."""
+        steps: list[StepFigures] = []
+        for values, examples, lr in self._unread:
             host = values.numpy()
             self._num_steps += 1
-            if self._losses is not None:
+            if self._history is not None:
                 if not np.isfinite(host[0]):
                     raise NonFiniteError(
                         "train",
@@ -443,18 +468,24 @@ class _Reader:
                         remedy="Lower the learning rate, warm it up, or look for bad examples in "
                         "this batch",
                     )
-                self._losses.append(float(host[0]))
+                self._history.losses.append(float(host[0]))
+                self._history.rates.append(lr)
             self._means.add(host, examples)
+            named = zip(self._means.names, host.tolist(), strict=True)
+            steps.append(StepFigures(self._num_steps, dict(named), lr))
         self._unread.clear()
         self._last = time.perf_counter()
-        return count
+        return steps
 
 
 def _check_settings(
     clip_grad_norm: float | None,
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int | None,
+    log_every: int | None,
 ) -> None:
+    if log_every is not None and log_every < 1:
+        raise ArgumentError("Trainer", "log_every is 1 or more", log_every=log_every)
     if clip_grad_norm is not None and clip_grad_norm <= 0:
         raise ArgumentError("Trainer", "clip_grad_norm is positive", clip_grad_norm=clip_grad_norm)
     if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):

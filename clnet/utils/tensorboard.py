@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.png import png
 from ..errors import ArgumentError
 
 __all__ = ["SummaryWriter"]
@@ -173,22 +173,17 @@ class SummaryWriter:
             walltime: seconds since 1970; None: now.
             dataformats: what the axes are: ``"CHW"``, ``"HWC"`` or ``"HW"``.
         """
-        from PIL import Image  # noqa: PLC0415 - optional
-
         host = _on_host(img_tensor)
         if host.dtype.kind == "f":
             host = (host * 255).clip(0, 255)
         if dataformats == "CHW":
             host = host.transpose(1, 2, 0)
         host = host.astype(np.uint8)
-        image = Image.fromarray(host[..., 0] if host.ndim == 3 and host.shape[2] == 1 else host)
-        buffer = io.BytesIO()
-        image.save(buffer, format="PNG")
         encoded = self._proto.Summary.Image(
             height=host.shape[0],
             width=host.shape[1],
-            colorspace=3,
-            encoded_image_string=buffer.getvalue(),
+            colorspace=1 if host.ndim == 2 else host.shape[2],
+            encoded_image_string=png(host),
         )
         self._write(self._proto.Summary.Value(tag=tag, image=encoded), global_step, walltime)
 

@@ -42,6 +42,8 @@ def parse_bytes(text: str, name: str) -> int:
         ) from None
 
 
+LOGS = ("conv",)  # which algorithm each convolution takes
+
 # By which MPICH and Intel's MPI, and Open MPI, tell a process how many there are.
 _LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
@@ -68,6 +70,7 @@ class Settings:
         build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
         guard: ``CLNET_GUARD``, whether kernels are compared with plainer ones at their first use;
             None: on platforms that clnet's tests do not run on.
+        log: ``CLNET_LOG``, what is told on the standard error, of :data:`LOGS`.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
         ranks: how many processes ``mpirun`` started together, as its variables say.
     """
@@ -87,6 +90,7 @@ class Settings:
     build_warnings: bool = False
     guard: bool | None = None
     ranks: int = 1
+    log: tuple[str, ...] = ()
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -152,8 +156,17 @@ class Settings:
             poison=switch("CLNET_POISON"),
             debug=switch("CLNET_DEBUG"),
             guard=None if text("CLNET_GUARD") is None else switch("CLNET_GUARD"),
+            log=_logs(text("CLNET_LOG") or ""),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
         )
+
+
+def _logs(text: str) -> tuple[str, ...]:
+    wanted = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not set(wanted) <= set(LOGS):
+        law = f"is of {', '.join(LOGS)}, with commas between"
+        raise ArgumentError("CLNET_LOG", law, value=repr(text))
+    return wanted
 
 
 def _at_home(folder: Path, variable: str) -> Path:
@@ -189,6 +202,11 @@ def _spare_pyopencl() -> None:
         writable = os.access(folder, os.W_OK)
     if not writable:
         os.environ["PYOPENCL_NO_CACHE"] = "1"
+
+
+def inherited() -> dict[str, str]:
+    """What a process that is started now inherits; who starts it may change this copy."""
+    return dict(os.environ)
 
 
 SETTINGS = Settings.read(os.environ)

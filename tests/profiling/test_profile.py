@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import time
 
 import numpy as np
@@ -179,6 +180,16 @@ def test_summary_has_every_part(step):
     with clnet.profile() as p:
         run().item()
     text = p.summary()
+    of_all = len({c.op for c in p.commands})
+    assert re.search(rf"^By op: \d+ of {of_all} make up \d+\.\d% of ", text, re.MULTILINE), text
+    head = (
+        "Time(%) Forward Backward Update Host Calls Allocs Bytes GFLOP/s of gemm GB/s of copy Name"
+    )
+    heads = [line.split() for line in text.splitlines() if "Allocs" in line]
+    assert heads == [head.split()] * 2
+    assert p.host.user + p.host.system == p.cpu > 0
+    assert p.host.minor_faults >= 0
+    assert f"page faults: {p.host.minor_faults:,} at first touch" in text
     for part in ("wall ", "peak RSS", "start-up", "Device: kernels", "Host: API", "Sequential.0"):
         assert part in text, text
     fields = json.loads(json.dumps(p.fields()))

@@ -87,6 +87,41 @@ def test_time_is_split_by_phase(compiled, capsys):
     assert lines[0].startswith("step 3: forward ")
 
 
+def test_every_step_is_shown_once_with_its_rate():
+    seen = []
+
+    class Watcher(Callback):
+        def read_steps(self, trainer, steps):
+            seen.extend(steps)
+
+    trainer = trained(Watcher())
+    assert [s.step for s in seen] == list(range(1, 2 * STEPS + 1))
+    assert [s.values["loss"] for s in seen] == trainer.history.losses
+    assert [s.lr for s in seen] == trainer.history.rates == [0.1] * 8
+
+
+def test_first_images_and_texts_are_written_for_tensorboard(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason='pip install "clnet[tensorboard]"',
+    )
+    writer = TensorBoard(tmp_path, images=2, texts={"settings": "--lr 1\n--seed 0"})
+    images = np.zeros((3, 1, 4, 5), np.float32)
+    images[1] = 1
+    trainer: Any = type("Trainer", (), {"num_steps": 0})()
+    for _ in range(2):  # the first batch alone is shown
+        with writer.around_step(trainer, clnet.tensor(images), clnet.tensor([0, 0, 0])):
+            pass
+    writer.close()
+    events = accumulator.EventAccumulator(str(tmp_path))
+    events.Reload()
+    (shown,) = events.Images("inputs")
+    assert (shown.height, shown.width) == (4, 11)
+    assert shown.encoded_image_string.startswith(b"\x89PNG")
+    (text,) = events.Tensors("settings")
+    assert text.tensor_proto.string_val[0] == b"    --lr 1\n    --seed 0"
+
+
 def test_epoch_without_a_measured_step_has_no_times():
     assert "forward_ms" not in trained(StepTimes(100)).history.epochs[0]
 
@@ -147,6 +182,10 @@ def test_curves_are_drawn(tmp_path):
     image = pytest.importorskip("matplotlib.image", reason='pip install "clnet[plot]"')
     path = tmp_path / "new" / "curves.png"
     trained(Curves(path))
+    assert path.stat().st_size > 1000
+    save_curves(path, [], ("loss",))  # before the first epoch
+    epochs = [{"epoch": 1, "loss": 0.75, "lr": 0.0}, {"epoch": 2, "loss": 0.25, "lr": 0.0}]
+    save_curves(path, epochs, losses=[1.0, 0.5, 0.3, 0.2], rates=[0.1, 0.1, 0.05, 0.01])
     pixels = image.imread(path)
     assert pixels.shape[1] > pixels.shape[0] > 100
     assert 0.5 < pixels[..., :3].mean() < 1  # lines on white
@@ -174,7 +213,10 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     losses = [(e.step, e.value) for e in events.Scalars("training/loss")]
     expected = [(i + 1, e["loss"]) for i, e in enumerate(trainer.history.epochs)]
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
-    histogram = events.Histograms("0.weight")[-1].histogram_value
+    steps = [(e.step, e.value) for e in events.Scalars("step/loss")]
+    np.testing.assert_allclose(steps, list(enumerate(trainer.history.losses, 1)), rtol=1e-6)
+    assert [e.value for e in events.Scalars("step/learning rate")] == pytest.approx([0.1] * 8)
+    histogram = events.Histograms("tensors/0.weight")[-1].histogram_value
     assert histogram.num == 35
     assert sum(histogram.bucket) == 35
 

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from clnet.train.progress import Bar, epoch_line
+from clnet.train.callback import StepFigures
+from clnet.train.progress import Bar, epoch_line, steps_line
 
 EPOCH = {
     "epoch": 2,
@@ -47,4 +48,11 @@ def test_bar_is_quiet_without_a_terminal_or_wish(stream, shown, monkeypatch):
 def test_line_of_an_epoch_has_all_figures():
     assert epoch_line(EPOCH, 4) == (
         "epoch 2/4: loss 0.2500, validation accuracy 0.8750, 2.0 s, 1,500 examples/s"
+    )
+
+
+def test_line_of_some_steps_has_their_means():
+    steps = [StepFigures(7, {"loss": 1.0}, 0.1), StepFigures(8, {"loss": 0.5}, 0.05)]
+    assert steps_line("epoch 1/2", steps, 1234.0) == (
+        "epoch 1/2, step 8: loss 0.7500, lr 0.05, 1,234 examples/s"
     )
