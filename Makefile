@@ -3,6 +3,7 @@
 #   make test TORCH=1            with PyTorch, the oracle of the comparison tests
 #   make fuzz TORCH=1 COUNT=10000 SEED=1   draws calls and mutates files, and looks for internal errors
 #   make docs                    builds the documentation as a site
+#   make notebooks               runs the tutorials anew
 #   make demo PYTHON=python3.12 DEMO="train digits --model mlp"
 PYTHON ?= python3
 VENV ?= .venv
@@ -22,17 +23,18 @@ export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
 
-.PHONY: demo test fuzz lint docs environment clean
+.PHONY: demo test fuzz lint docs notebooks environment clean
 
 demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
 
 environment: $(VENV)/with-$(TEST_EXTRAS)
 
-# pytest's workers take all cores; processes that build kernels would only start in vain.
+# pytest's workers take all cores; processes that build kernels would only start in vain. Here PoCL
+# links kernels as it does there: clnet/device/linking.py.
 test: export CLNET_BUILD_PROCESSES ?= 0
 test: $(VENV)/with-$(TEST_EXTRAS)
-	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
+	PATH="$(abspath $(BIN)):$$PATH:$(CURDIR)/clnet/device/linker" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
 
 # Drawn calls of every public name, and mutated files: what ends otherwise than in a result or a
 # clear error is printed. A call of COUNT takes some tenths of a second; SEED draws others.
@@ -50,6 +52,13 @@ lint: $(VENV)/with-$(TEST_EXTRAS)
 # The site of docs/, with the reference made from docstrings: docs/_build/html/index.html.
 docs: $(VENV)/with-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
+# Run tutorials and keep what they gave in their notebooks: make notebooks TUTORIALS="digits vae".
+TUTORIALS ?= $(basename $(notdir $(wildcard docs/tutorials/*.py)))
+notebooks: $(VENV)/with-pocl,data,plot,search,gymnasium,docs
+	for name in $(TUTORIALS); do \
+	    $(BIN)/jupytext --quiet --to ipynb docs/tutorials/$$name.py && \
+	    $(BIN)/jupyter-execute --inplace --timeout=-1 docs/tutorials/$$name.ipynb || exit 1; done
 
 clean:
 	rm -rf docs/_build docs/api/*.rst .venv .venv-* .clnet build dist .pytest_cache .ruff_cache .hypothesis

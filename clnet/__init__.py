@@ -130,13 +130,13 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .io import load as load
     from .io import save as save
     from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
+    from .planning.memory_plan import plan as plan
+    from .planning.model_summary import summary as summary
     from .profiling import memory_snapshot as memory_snapshot
     from .profiling import memory_stats as memory_stats
     from .profiling import memory_summary as memory_summary
     from .profiling import profile as profile
     from .profiling import record_memory_history as record_memory_history
-    from .train.memory_plan import plan as plan
-    from .train.model_summary import summary as summary
     from .user_kernel import kernel as kernel
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
@@ -159,9 +159,9 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "checkpoint": ("autodiff.recompute", "checkpoint"),
     "checkpoint_sequential": ("autodiff.recompute", "checkpoint_sequential"),
     "kernel": ("user_kernel", "kernel"),
-    "plan": ("train.memory_plan", "plan"),
+    "plan": ("planning.memory_plan", "plan"),
     "profile": ("profiling", "profile"),
-    "summary": ("train.model_summary", "summary"),
+    "summary": ("planning.model_summary", "summary"),
     **{n: ("profiling", n) for n in ("memory_snapshot", "memory_stats", "memory_summary")},
     "record_memory_history": ("profiling", "record_memory_history"),
     "save": ("io", "save"),

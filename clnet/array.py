@@ -12,6 +12,7 @@ import numpy as np
 from .device import Device, Scratch, Storage, transfer
 from .errors import DtypeError
 from .values.dtypes import DType, from_numpy
+from .values.polling import polled
 from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
 
 
@@ -273,6 +274,7 @@ class Visit:
     def wait(self) -> np.ndarray:
         """The elements in a row, once they are there; any thread may wait, and needs no lock."""
         if self._event is not None:
+            polled(lambda: self._event.command_execution_status <= 0)  # done, or failed
             self._event.wait()
         return self._raw.view(self._array.dtype.numpy)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ author = "the authors of clnet"
 release = version = str(clnet.__version__)
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
 root_doc = "index"
 exclude_patterns = ["_build"]
+nb_execution_mode = "off"  # a notebook shows what its last run gave: `make notebooks`
 html_theme = "furo"
 html_title = "clnet"
 
@@ -98,6 +100,18 @@ def _is_ours(thing: Any) -> bool:
     return known and str(getattr(thing, "__module__", "")).startswith("clnet")
 
 
+def offer_notebook(_: Any, place: str, source: list[str]) -> None:
+    """Each tutorial's page says where its notebook and its script are."""
+    if not place.startswith("tutorials/") or place.endswith("index"):
+        return
+    name = place.removeprefix("tutorials/")
+    notebook = json.loads(source[0])
+    begin = notebook["cells"][0]["source"]
+    links = f"{{download}}`The notebook <{name}.ipynb>`, {{download}}`the script <{name}.py>`."
+    notebook["cells"][0]["source"] = [*begin, "\n\n", links]
+    source[0] = json.dumps(notebook)
+
+
 def join_names(*event: Any) -> None:
     """``mean, std: of all`` in a docstring: Sphinx would take the first name for a type."""
     lines: list[str] = event[-1]
@@ -107,4 +121,5 @@ def join_names(*event: Any) -> None:
 def setup(app: Any) -> None:
     """Sphinx asks for what else there is to do."""
     app.connect("builder-inited", write_reference)
+    app.connect("source-read", offer_notebook)
     app.connect("autodoc-process-docstring", join_names, priority=1)  # before napoleon

@@ -79,6 +79,12 @@ def test_wheel_holds_the_whole_package(wheel):
     assert "clnet/py.typed" in packed
 
 
+def test_wheel_keeps_the_linker_executable(wheel):
+    entries = zipfile.ZipFile(wheel).infolist()
+    (linker,) = (each for each in entries if each.filename.startswith("clnet/device/linker/"))
+    assert linker.external_attr >> 16 & 0o111 == 0o111
+
+
 def test_import_comes_from_the_wheel(installed, tmp_path):
     file = run(installed, "-c", "import clnet; print(clnet.__file__)", cwd=tmp_path).strip()
     assert Path(file).is_relative_to(installed.parents[1])

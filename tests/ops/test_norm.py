@@ -144,6 +144,8 @@ def _slope(x, gy, mean, invstd, dtype=np.float64):
 @pytest.mark.parametrize(("offset", "most"), [(0, 1.6), (30, 1.2)])
 def test_over_few_elements_errors_are_those_of_rounded_statistics(device, count, offset, most):
     """PyTorch's are: it sums in float64 on CPUs, and keeps mean and invstd in float32."""
+    if device.traits.dedicated_local_memory:
+        most *= 2  # GPUs round quotients and roots to two or three units of the last place
     errors, own = [], []
     for seed in range(5):
         rng = np.random.default_rng(seed)

@@ -78,6 +78,10 @@ def _zero(*x: Any) -> Any:
     return np.any([v == 0 for v in x], axis=0)
 
 
+def _denormal(*x: Any) -> Any:
+    return np.any([(v != 0) & (np.abs(v) < 1e-37) for v in x], axis=0)
+
+
 def _sign(got: Any, want: Any) -> Any:
     return (got == 0) & (want == 0)
 
@@ -146,6 +150,8 @@ DIFFERENCES = [
     Difference(r"hardtanh|hardshrink|relu6|softshrink|hardswish|elu|selu|celu", "d.*", POSITION,
                _has_nan, _constant),
     Difference(r"sinc", "daa", SECOND, lambda a: np.abs(a) < 1e-30, _nan),
+    Difference(r"hypot\(|pow\(a, b\)", "d..", "powers of a denormal: 0, or not, by the device",
+               _denormal, _nan),
     Difference(r"normalize|cosine_similarity|dist\(|norm\(", "d..", SECOND, _zero, _nan),
     Difference(r"norm\(|var\(", "d.", "a length or variance that is infinite or NaN", _infinite,
                _unbounded),
