@@ -17,6 +17,7 @@ from .device import (
 )
 from .discovery import Found
 from .fault import Check, users_line
+from .integer_dot import DOTS, IntegerDot
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .matrix_units import MatrixUnit, matrix_units
 from .memory_figures import (
@@ -40,6 +41,7 @@ from .warpgroups import WARPGROUP_UNITS, WarpgroupUnit, map_form
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
+    "DOTS",
     "WARPGROUP_UNITS",
     "AbsentDevice",
     "BlockSizes",
@@ -56,6 +58,7 @@ __all__ = [
     "DeviceTraits",
     "Found",
     "HostScalar",
+    "IntegerDot",
     "KernelSource",
     "Landing",
     "Launch",

@@ -17,7 +17,8 @@ import pyopencl as cl
 from ..errors import ArgumentError, DeviceError
 from ..values import mode
 from ..values.arguments import integer, shown
-from ..values.cache import shelf
+from ..values.cache import Shelf, shelf
+from ..values.lazy import lazy
 from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
@@ -27,6 +28,7 @@ from .discovery import Found, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
 from .forked import INHERITANCE
 from .guard import guarded
+from .integer_dot import integer_dot
 from .oversize import keeps_numbers
 from .probe import probe
 from .program import ProgramCache
@@ -76,6 +78,7 @@ class Device:
     poison: Callable[[Any, int], None] | None = None
     first_uses: FirstUses | None = None
     inherited = False
+    _tried: tuple[str, Shelf] | None = None
 
     def __init__(self, found: Found, threads: int | None, part: int | None = None) -> None:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
@@ -95,6 +98,7 @@ class Device:
         watch = Watch()
         self.lock: Any = RLock()
         kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
+        self._tried = (found.selector, kept)
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
@@ -164,6 +168,11 @@ class Device:
     def index(self) -> int:
         """Which of its platform's devices it is."""
         return int(re.sub(r"\[.*", "", self.name).rpartition(":")[2] or 0)
+
+    @lazy
+    def integer_dot(self) -> str:
+        """How it multiplies small integers: a name of :data:`.integer_dot.DOTS`, once tried."""
+        return "" if self._tried is None else integer_dot(*self._tried)
 
     def split(self, parts: int) -> tuple[Device, ...]:
         """Its compute units in equal parts: devices of their own, for ``nn.DataParallel``.

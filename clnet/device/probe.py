@@ -34,10 +34,7 @@ _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
 _KEY = "probe 4"  # the number changes with what is tried
 _ITEMS = 64
-_PROCESS = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from clnet.device.probe import {}; {}(*sys.argv[2:])"
-)
+_PROCESS = "import sys; sys.path.insert(0, sys.argv[1]); from {} import {}; {}(*sys.argv[2:])"
 
 _COPY = """
 __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -227,8 +224,19 @@ def warpgroups_multiply(handle: Any) -> bool:
     return np.array_equal(y, expected)
 
 
-def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
-    """What a kernel writes, in a context of its own; None if it cannot be built or run."""
+def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
+    """What a kernel of 64 work-items writes, in a context of its own.
+
+    Args:
+        handle: a ``pyopencl.Device``.
+        source: OpenCL C of a kernel that takes where it writes and ``x``.
+        name: the kernel's.
+        x: what it is given.
+        count: floats that it writes.
+
+    Returns:
+        What it wrote, NaN elsewhere; None if it cannot be built or run.
+    """
     try:
         context = cl.Context([handle])
         queue = cl.CommandQueue(context)
@@ -244,6 +252,9 @@ def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.n
     except cl.Error:
         return None
     return y
+
+
+_run = run_trial
 
 
 def takes_ptx(context: Any) -> bool:
@@ -305,8 +316,23 @@ def _unit_in_processes(selector: str) -> Verdict | None:
 
 def _process(function: str, *given: str) -> list[str]:
     """The lines that a function of this module prints in a process of its own, while it lives."""
+    return lines_of(__name__, function, *given)
+
+
+def lines_of(module: str, function: str, *given: str) -> list[str]:
+    """The lines that a function of texts prints in a process of its own, while it lives.
+
+    Args:
+        module: where it is, by its full name.
+        function: its name.
+        *given: its arguments.
+
+    Raises:
+        OSError: if no process can be started.
+    """
     root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-W", "ignore", "-c", _PROCESS.format(function, function), root]
+    code = _PROCESS.format(module, function, function)
+    command = [sys.executable, "-W", "ignore", "-c", code, root]
     try:
         done = subprocess.run([*command, *given], capture_output=True, timeout=_TIMEOUT_S)
         return done.stdout.decode().splitlines()

@@ -81,3 +81,23 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 <%def name="side_by_side()">
 #define SIDE_BY_SIDE
 </%def>
+##
+## `CONVERT(value, type)` converts numbers to `floats`, `ints` or `uchars`, vectors of `width`: by
+## the compiler's own conversion of whole vectors where there is one, since PoCL's functions go
+## lane by lane. Floats are whole numbers.
+<%def name="convert(width)">
+% if width == 1:
+#define CONVERT(value, type) (type)(value)
+% else:
+#define convert_ints convert_int${width}
+#define convert_floats convert_float${width}
+#define convert_uchars convert_uchar${width}
+#define CONVERT(value, type) convert_##type(value)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_convertvector)
+#undef CONVERT
+#define CONVERT(value, type) __builtin_convertvector(value, type)
+#endif
+#endif
+% endif
+</%def>

@@ -1,0 +1,163 @@
+"""Instructions that multiply several small integers and add the products to one of 32 bits.
+
+One table of forms: how a device is spoken to, and how operands lie. OpenCL reports one of them
+(``cl_khr_integer_dot_product``), and compilers need not find the others from plain C; so each is
+tried in a process of its own, since an instruction that the processor lacks ends it, and numbers
+are compared. The verdict is kept beside the compiled kernels, and asked for by the first op that
+multiplies integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..values.cache import Shelf
+from .discovery import discover, select, traits_of
+from .probe import lines_of, run_trial
+
+_KEY = "integer dot 1"
+_ITEMS = 64
+_BYTES = 4
+
+
+class IntegerDot(NamedTuple):
+    """How sums of products of ``x``, unsigned, and ``w``, signed, both of 8 bits, are taken.
+
+    Attributes:
+        define: C that defines ``DOT(sum, x, w)``: to ``sum``, an int or a vector of them, the
+            products of what lies in the 32 bits of ``x`` and ``w``, vectors alike.
+        numbers: that lie in 32 bits: 4 bytes, or 2 shorts.
+        shift: what is taken from each number of ``x``, since the instruction wants it signed.
+        vectors: whether operands are vectors of a processor; else ints.
+    """
+
+    define: str
+    numbers: int = 4
+    shift: int = 0
+    vectors: bool = False
+
+
+def _assembled(instruction: str, register: str = "v") -> str:
+    operands = f'"+{register}"(sum) : "{register}"(x), "{register}"(w)'
+    return f'#define DOT(sum, x, w) __asm__("{instruction} %2, %1, %0" : {operands})'
+
+
+_BYTE = "(({0}) >> {1} & 255) * (({2}) << {3} >> 24)"
+_PLAIN = " + ".join(_BYTE.format("x", 8 * b, "w", 24 - 8 * b) for b in range(_BYTES))
+
+PLAIN = IntegerDot(f"#define DOT(sum, x, w) (sum) += {_PLAIN}")
+"""What every compiler takes, for ints and vectors of them."""
+
+DOTS: dict[str, IntegerDot] = {
+    "": PLAIN,
+    "vnni": IntegerDot(_assembled("vpdpbusd"), vectors=True),
+    "avx_vnni": IntegerDot(_assembled("%{vex%} vpdpbusd", "x"), vectors=True),
+    "madd": IntegerDot(
+        "#define DOT(sum, x, w) do { __typeof__(sum) pairs_; "
+        '__asm__("vpmaddwd %2, %1, %0" : "=v"(pairs_) : "v"(x), "v"(w)); '
+        "(sum) += pairs_; } while (0)",
+        numbers=2,
+        vectors=True,
+    ),
+    "dp4a": IntegerDot(
+        '#define DOT(sum, x, w) asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x), "r"(w))'
+    ),
+    "khr": IntegerDot("#define DOT(sum, x, w) (sum) += dot_4x8packed_us_int((uint)(x), (uint)(w))"),
+    "sdot4": IntegerDot(
+        "#define DOT(sum, x, w) "
+        "(sum) = __builtin_amdgcn_sdot4((x) ^ (int)0x80808080, w, sum, false)",
+        shift=128,
+    ),
+}
+"""By the trait's name; those that lie before others are taken first."""
+
+_TRIAL = """
+{define}
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void probe_dot(__global int{width} *y, __global const int{width} *x)
+{{
+    const int i = get_global_id(0);
+    int{width} sum = 3;
+    const int{width} a = x[i], b = x[i + 64];
+    DOT(sum, a, b);
+    DOT(sum, a, b);
+    y[i] = sum;
+}}
+"""
+
+
+def dots(handle: Any, name: str) -> bool:
+    """Whether a form is compiled, and sums of the largest products come out exactly.
+
+    Args:
+        handle: a ``pyopencl.Device``; a failure may take the process along.
+        name: of the form.
+    """
+    form = DOTS[name]
+    width = traits_of(handle).simd_width if form.vectors else 1
+    wide = np.dtype(np.int16) if form.numbers == 2 else np.dtype(np.int8)
+    rng = np.random.default_rng(1)
+    shape = (_ITEMS * width, form.numbers)
+    x, w = rng.integers(0, 256, shape), rng.integers(-128, 128, shape)
+    x[::3], w[::3], w[1::3] = 255, 127, -128
+    given = np.concatenate([x.astype(wide), w.astype(wide)])
+    source = _TRIAL.format(define=form.define, width=width if width > 1 else "")
+    found = run_trial(handle, source, "probe_dot", given.reshape(-1).view(np.float32), len(x))
+    expected = 3 + 2 * ((x - form.shift) * w).sum(1)
+    return found is not None and np.array_equal(found.view(np.int32), expected)
+
+
+def answer_dots(selector: str) -> None:
+    """Print each form's name before it is tried, and then ``"yes"`` behind the first that works."""
+    handle = select(selector, discover()).handle
+    one_by_one = traits_of(handle).dedicated_local_memory
+    print("tried", flush=True)
+    for name, form in DOTS.items():
+        if name and form.vectors is not one_by_one:
+            print(name, flush=True)
+            if dots(handle, name):
+                print("yes")
+                return
+
+
+def answer_dot(selector: str, name: str) -> None:
+    """Print ``"yes"`` if a form works."""
+    if dots(select(selector, discover()).handle, name):
+        print("yes")
+
+
+def integer_dot(selector: str, shelf: Shelf) -> str:
+    """The name of the first form whose numbers are right; ``""``: none but plain C.
+
+    Args:
+        selector: the device's name, ``"nvidia:0"``.
+        shelf: where the verdict is kept; it belongs to this device and driver.
+    """
+    kept = shelf.read(_KEY)
+    if kept is not None and kept.decode() in DOTS:
+        return kept.decode()
+    found = _tried(selector)
+    if found is None:
+        return ""
+    shelf.write(_KEY, found.encode())
+    return found
+
+
+def _tried(selector: str) -> str | None:
+    """What the processes answer; None: they could not be started. A form may end its process."""
+    try:
+        lines = lines_of(__name__, answer_dots.__name__, selector)
+        if lines[:1] != ["tried"]:
+            return None
+        if lines[-1] == "yes":
+            return lines[-2]
+        names = list(DOTS)
+        left = names[names.index(lines[-1]) + 1 :] if len(lines) > 1 else []
+        for name in left:
+            if lines_of(__name__, answer_dot.__name__, selector, name)[-1:] == ["yes"]:
+                return name
+    except OSError:
+        return None
+    return ""

@@ -1,0 +1,134 @@
+"""Integers of 8 bits: convolutions with plain C for products, images and maxima."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels.conv import ConvGeometry
+from clnet.kernels.integer import (
+    IntegerEpilogue,
+    Quantisation,
+    dequantise_images,
+    integer_max_pool,
+    pack_integers,
+    packed_shapes,
+    quantise_images,
+)
+from clnet.kernels.pool import Window
+
+from .harness import case, constants, given, near, normal, output, run
+
+conv_module = import_module("clnet.kernels.integer.integer_conv")
+images_module = import_module("clnet.kernels.integer.integer_images")
+pack_module = import_module("clnet.kernels.integer.integer_pack")
+pool_module = import_module("clnet.kernels.integer.integer_pool")
+
+MODULES = (conv_module, images_module, pack_module, pool_module)
+
+RNG = np.random.default_rng(3)
+GIVEN, OUT = Quantisation(0.05, 90), Quantisation(4.0, 12)
+WINDOWS = ConvGeometry(2, 4, 4, 5, 9, 3, 3, 4, 5, ph=1, pw=1)
+STRIDED = ConvGeometry(1, 12, 5, 5, 6, 3, 2, 3, 3, sh=2, sw=2, ph=1, pw=1, groups=2)
+ODD = ConvGeometry(1, 6, 3, 4, 6, 1, 2, 3, 3, groups=2)
+POINTWISE = ConvGeometry(1, 8, 3, 3, 5, 1, 1, 3, 3)
+
+
+@case()
+def convolutions_of_integers(target: Target) -> None:
+    """Floats and bytes, alone and with either added; rows gathered whole, by taps and by bytes."""
+    with constants(conv_module, LOCAL_BYTES=1024):
+        for g, added in (
+            (WINDOWS, None),
+            (STRIDED, np.float32),
+            (ODD, None),
+            (POINTWISE, np.uint8),
+        ):
+            for bytes_ in (False, True):
+                _convolution(target, g, added, OUT if bytes_ else None)
+
+
+def _convolution(target: Target, g: ConvGeometry, added: type | None, out: Quantisation | None):
+    x = RNG.integers(0, 256, (g.n, g.ic, g.h, g.w)).astype(np.uint8)
+    w = RNG.integers(-128, 128, (g.oc, g.icg, g.kh, g.kw)).astype(np.int8)
+    bias = RNG.integers(-99, 99, g.oc).astype(np.int32)
+    scale = (RNG.random(g.oc) * 0.02).astype(np.float32)
+    made = tuple(output(shape, np.int32) for shape in packed_shapes(target, "", g))
+    run(pack_integers(target, made, (given(w), given(bias), given(scale)), g, dot=""))
+    expected = _sums(x, w, g).transpose(0, 2, 3, 1) + bias
+    expected = expected * scale.astype(np.float64) * GIVEN.scale
+    channels = -(-g.oc // 4) * 4 if out else g.oc
+    y = output((g.n, g.oh, g.ow, channels), np.uint8 if out else np.float32)
+    more = []
+    if added is not None:
+        values = (normal(*y.shape) * 9 + 90).astype(added)
+        more = [given(values)]
+        zero, unit = (GIVEN.zero, GIVEN.scale) if added is np.uint8 else (0, 1)
+        expected = expected + (values[..., : g.oc].astype(np.float64) - zero) * unit
+    other = GIVEN if added is np.uint8 else None
+    run(
+        conv_module.integer_conv(
+            target, y, (given(_last(x)), *made, *more), g,
+            IntegerEpilogue(out, 0.0, 90.0, other), given=GIVEN, dot="",
+        )
+    )  # fmt: skip
+    expected = np.clip(expected, 0, 90)
+    found = y.numpy()[..., : g.oc]
+    if out is None:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
+    else:
+        steps = np.clip(expected / out.scale + out.zero, 0, out.of(90.0))
+        assert np.abs(found - steps).max() < 0.51
+
+
+def _sums(x: np.ndarray, w: np.ndarray, g: ConvGeometry) -> np.ndarray:
+    seen = x.astype(np.float64) - GIVEN.zero
+    y = np.zeros((g.n, g.oc, g.oh, g.ow))
+    for o, c, r, s, target_, source in _terms(g):
+        y[(slice(None), o, *target_)] += seen[(slice(None), c, *source)] * float(
+            w[o, c % g.icg, r, s]
+        )
+    return y
+
+
+def _terms(g: ConvGeometry):
+    for o in range(g.oc):
+        for c in range(o // g.ocg * g.icg, (o // g.ocg + 1) * g.icg):
+            for r in range(g.kh):
+                for s in range(g.kw):
+                    rows = [i for i in range(g.oh) if 0 <= i * g.sh + r * g.dh - g.ph < g.h]
+                    columns = [j for j in range(g.ow) if 0 <= j * g.sw + s * g.dw - g.pw < g.w]
+                    if rows and columns:
+                        down = np.array(rows)[:, None], np.array(columns)
+                        yield o, c, r, s, down, (
+                            down[0] * g.sh + r * g.dh - g.ph, down[1] * g.sw + s * g.dw - g.pw
+                        )  # fmt: skip
+
+
+def _last(x: np.ndarray) -> np.ndarray:
+    missing = -x.shape[1] % 4
+    return np.pad(x, ((0, 0), (0, missing), (0, 0), (0, 0))).transpose(0, 2, 3, 1)
+
+
+@case()
+def images_of_integers(target: Target) -> None:
+    """Floats to bytes and back, channels that are no whole fours."""
+    x = normal(2, 5, 3, 2) * 3
+    y, back = output((2, 3, 2, 8), np.uint8), output((2, 3, 2, 5))
+    run(quantise_images(target, y, given(x, before=3), GIVEN))
+    run(dequantise_images(target, back, y, GIVEN))
+    bounds = (0 - GIVEN.zero) * GIVEN.scale, (255 - GIVEN.zero) * GIVEN.scale
+    assert np.abs(back.numpy() - np.clip(x, *bounds).transpose(0, 2, 3, 1)).max() < 0.03
+
+
+@case()
+def maxima_of_integers(target: Target) -> None:
+    """Vectors of 16 channels, and of four."""
+    for channels in (4, 16):
+        x = RNG.integers(0, 256, (2, 5, 4, channels)).astype(np.uint8)
+        y = output((2, 2, 3, channels), np.uint8)
+        run(integer_max_pool(target, y, given(x), window=Window(2, 2, 2, 1)))
+        seen = [x[:, r : r + 3 : 2, s : s + 3] for r in (0, 1) for s in (0, 1)]
+        near(y, np.max(seen, axis=0))
