@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.cli import command, main, options
+from clnet.cli import command, main, options, plan_networks
 from clnet.data import fashion_mnist, source
 from clnet.device import Target
 from clnet.device.discovery import Found
@@ -40,12 +41,35 @@ def test_devices_are_listed(capsys):
 
 
 def test_devices_without_any_says_what_to_install(monkeypatch, capsys):
-    missing = Found("opencl", None, "no OpenCL platform. Install an OpenCL runtime")
+    missing = Found("opencl", None, "no OpenCL platform")
     monkeypatch.setattr("clnet.cli.devices.devices", lambda: (missing,))
     assert main(["devices"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "Install an OpenCL runtime" in captured.err
+    assert "opencl: no OpenCL platform" in captured.err
+    assert 'any CPU: pip install "clnet[pocl]"' in captured.err
+
+
+def test_a_system_without_drivers_is_told_what_to_install(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "clnet", "devices"],
+        env={**os.environ, "OCL_ICD_VENDORS": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert 'pip install "clnet[pocl]"' in run.stderr
+    assert f"OCL_ICD_VENDORS is {tmp_path / 'none'}" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.device
+def test_devices_are_described(capsys):
+    assert main(["devices", "--verbose"]) == 0
+    out = capsys.readouterr().out
+    for part in ("compute units", "largest array", "extensions", "cl_khr_", "kernels are kept in"):
+        assert part in out, out
 
 
 @pytest.mark.device
@@ -290,6 +314,48 @@ def test_plan_prints_whether_it_fits(capsys):
     assert "compiled, checkpoints" in capsys.readouterr().out
     assert main(["plan", "resnet20", "--batch-size", "8", "--memory", "2M", "--inference"]) == 3
     assert "does not fit" in capsys.readouterr().out
+
+
+def test_plan_knows_every_network_of_the_readme():
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    table = page.split("| for | constructors |")[1].split("\n\n")[0]
+    names = {n for n in re.findall(r"`(\w+)`", table) if hasattr(clnet.models, n)}
+    assert len(names) > 50
+    assert names - set(plan_networks.NETWORKS) == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("googlenet", "CNN", "unet", "VAE", "DCGANGenerator", "lstm_language_model"),
+        *("gru_tagger", "gpt", "shi_lstm"),
+    ],
+)
+def test_plan_has_a_loss_for_each_kind_of_network(name, capsys):
+    assert main(["plan", name, "--batch-size", "2", "--memory", "64G", "--json"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    needs = line["needs"]
+    # A training step holds parameters, their gradients and the optimiser's state.
+    assert needs["compiled"]["used"] > 2.9 * line["parameters"]
+    assert needs["compiled, checkpoints"]["problem"] is None
+
+
+def test_plan_of_blocks_that_give_tensors_within_tuples():
+    config = clnet.models.LlamaConfig(100, 32, 128, 6, 4, 2)
+    forecast = clnet.plan(
+        lambda: clnet.models.Llama(config), (8, 64), optimizer=clnet.optim.Adam,
+        loss=lambda found, words: clnet.nn.functional.cross_entropy(
+            found.flatten(0, 1), words.flatten()
+        ),
+        target_shape=(8, 64), input_dtype=clnet.int64,
+    )  # fmt: skip
+    assert forecast.needs["eager, checkpoints"].used < forecast.needs["eager"].used
+
+
+def test_plan_of_devices_is_of_networks_of_classes(capsys):
+    options = ["--devices", "2", "--link", "1", "--flops", "1T", "--bandwidth", "1"]
+    assert main(["plan", "gpt", *options]) == 1
+    assert "networks that find the class of an image" in capsys.readouterr().err
 
 
 def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):

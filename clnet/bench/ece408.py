@@ -2,54 +2,67 @@
 
 Training and asking are processes of their own: the second one answers for all 10,000 test images in
 one batch and reports what a course asks for: accuracy, time by layer, the kernels and the API calls
-that make up 90%, wall time, processor and memory.
+that make up 90%, wall time, processor and memory. Several devices, or numbers of threads of a CPU,
+are asked one after another, and stand in one table at the end.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import data, models
 from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
-from ..device import Device, device, synchronize
+from ..device import Device, DeviceKind, device, synchronize
+from ..errors import ArgumentError
 from ..io import load_state, save_state
 from ..nn import functional as F
 from ..optim import Adam
 from ..profiling import Profile, profile
-from ..profiling.table import duration, module_of, size
+from ..profiling.table import aligned, duration, module_of, size
 from ..profiling.two_tables import kernels_against_calls
 from ..tensor import Tensor, tensor
 from ..train import Trainer, accuracy
 from ..values import mode
 from ..values.generator import Generator
 from ..values.settings import SETTINGS
+from .timing import environment_of
 from .workload import check_counts
 
 _BAR = 0.8236
 _BATCH, _LR = 100, 1e-3
 _WHITE = 255.0
-_ASK = "import sys; from clnet.bench.ece408 import ask; ask(sys.argv[1])"
+_ASK = """
+import json, os, sys
+job, environment = sys.argv[1:]
+os.environ.update(json.loads(environment))
+from clnet.bench.ece408 import ask
+ask(job)
+"""
+_MARK = "result: "
+
+Fields = dict[str, Any]
 
 
-def train(where: Device, folder: str | None, *, epochs: int, steps: int | None) -> models.ECE408:
+def train(where: Device, whole: Any, *, epochs: int, steps: int | None) -> models.ECE408:
     """The trained network.
 
     Args:
         where: the device.
-        folder: of the data set's files.
+        whole: the data set.
         epochs: passes over the 60,000 images.
         steps: of a pass, when not all.
     """
-    whole = data.ECE408(folder, train=True)
     many = len(whole) if steps is None else steps * _BATCH
     images, labels = (part[:many] for part in whole.arrays)
     loader = data.DataLoader(
@@ -71,11 +84,12 @@ def ask(job: str) -> None:
     """Answer for the test images in one batch and report; the work of a process of its own.
 
     Args:
-        job: JSON with ``weights``, ``device``, ``data``, ``images``, ``html`` and ``trace``.
+        job: JSON with ``weights``, ``device``, ``threads``, ``data``, ``images``, ``html`` and
+            ``trace``.
     """
     wanted = json.loads(job)
     with profile(whole_program=True) as observed:
-        where = device(wanted["device"])
+        where = _opened(wanted["device"], wanted["threads"])
         test = data.ECE408(wanted["data"], train=False)
         images, labels = (part[: wanted["images"]] for part in test.arrays)
         with mode.using(device=where):
@@ -96,6 +110,52 @@ def ask(job: str) -> None:
     if wanted["trace"]:
         observed.save_trace(wanted["trace"])
     print(report(observed, correct, len(labels)))
+    print(_MARK + json.dumps(_figures(observed, correct, where)), flush=True)
+
+
+def _opened(name: str | None, threads: int | None) -> Device:
+    """The device; one that has so many units need not be divided."""
+    where = device(name)
+    if threads is None or where.traits.compute_units == threads:
+        return where
+    return device(name, threads=threads)
+
+
+def _figures(observed: Profile, correct: float, where: Device) -> Fields:
+    """What stands in a column of the table of several devices."""
+    layers = observed.totals(module_of)
+    before = observed.start.process or 0.0
+    wall = before + observed.wall
+    return {
+        "name": where.name,
+        "layers": {module_of(c): layers[module_of(c)].seconds for c in observed.commands},
+        "device_seconds": observed.device_seconds,
+        "wall": wall,
+        "processor": time.process_time() / wall,
+        "resident": observed.peak_resident_bytes,
+        "correct": correct,
+    }
+
+
+def beside(found: Sequence[Fields]) -> str:
+    """One table of several devices, a column for each.
+
+    Args:
+        found: the figures of each, as :func:`ask` has them.
+    """
+    names = list(dict.fromkeys(name for f in found for name in f["layers"]))
+    rows = [(*(f["title"] for f in found), "")]
+    for name in names:
+        times = [f["layers"].get(name) for f in found]
+        rows.append((*("-" if s is None else duration(s) for s in times), name))
+    rows += [
+        (*(duration(f["device_seconds"]) for f in found), "all on the device"),
+        (*(f"{f['wall']:.2f} s" for f in found), "wall time"),
+        (*(f"{100 * f['processor']:.0f}%" for f in found), "of a processor"),
+        (*(size(f["resident"]) for f in found), "maximum RSS"),
+        (*(f"{f['correct']:.4f}" for f in found), "correctness"),
+    ]
+    return aligned(rows)
 
 
 def report(observed: Profile, correct: float, images: int) -> str:
@@ -132,8 +192,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code of the process that asked.
     """
     parser = argparse.ArgumentParser(prog="clnet bench ece408", description=__doc__)
-    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--device", help="as in clnet.device(); several with commas, as cpu,gpu")
+    parser.add_argument("--threads", help="of a CPU; several with commas, as 1,2")
     parser.add_argument("--data", help="folder of the Fashion-MNIST files")
+    parser.add_argument("--download", action="store_true", help="download them if absent")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--steps", type=int, help="of an epoch, when not all")
     parser.add_argument("--images", type=int, default=10_000, help="of the test set (10,000)")
@@ -142,18 +204,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     options = parser.parse_args(argv)
     check_counts("bench ece408", options, "epochs", "steps", "images")
-    weights = _weights(options)
-    job = {"weights": str(weights), "device": options.device, "data": options.data}
-    job |= {"images": options.images, "html": options.html, "trace": options.trace}
-    return subprocess.run([sys.executable, "-c", _ASK, json.dumps(job)], check=False).returncode
+    places = _places(options)
+    if options.download:  # the test images, too, before anything is trained
+        data.ECE408(options.data, train=False, download=True)
+    weights = _weights(options, *places[0])
+    found: list[Fields] = []
+    worst = 0
+    for name, threads in places:
+        job: Fields = {"weights": str(weights), "device": name, "threads": threads}
+        job |= {"data": options.data, "images": options.images}
+        job |= {"html": options.html, "trace": options.trace}
+        code, figures = _in_process(job)
+        worst = max(worst, code)
+        if figures is not None:
+            found.append(figures)
+    if len(places) > 1:
+        print("\n" + beside(found))
+    return worst
 
 
-def _weights(options: argparse.Namespace) -> Path:
+def _places(options: argparse.Namespace) -> list[tuple[str | None, int | None]]:
+    """Devices and threads to ask on, in order.
+
+    Raises:
+        ArgumentError: if threads are no numbers, or no device is a CPU.
+    """
+    names = [None] if options.device is None else options.device.split(",")
+    if options.threads is None:
+        return [(name, None) for name in names]
+    if re.fullmatch(r"[1-9]\d{0,3}(,[1-9]\d{0,3})*", options.threads) is None:
+        law = "--threads is given as 2, or 1,2"
+        raise ArgumentError("bench ece408", law, threads=options.threads)
+    counts = [int(text) for text in options.threads.split(",")]
+    cpus = [name for name in names if device(name).traits.kind is DeviceKind.CPU]
+    if not cpus:
+        law = "threads are a CPU's"
+        raise ArgumentError("bench ece408", law, device=device(names[0]).name)
+    for threads in counts:
+        device(cpus[0], threads=threads)  # refuses more than there are
+    return [(n, t) for n in names for t in (counts if n in cpus else [None])]
+
+
+def _in_process(job: Fields) -> tuple[int, Fields | None]:
+    """Ask in a process of its own: its exit code, and its figures, if it came to any."""
+    run = subprocess.run(
+        [sys.executable, "-c", _ASK, json.dumps(job), json.dumps(environment_of(job["threads"]))],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    lines = run.stdout.splitlines()
+    marked = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
+    print("\n".join(line for line in lines if not line.startswith(_MARK)), flush=True)
+    if not marked:
+        return run.returncode or 1, None
+    figures = json.loads(marked[-1])
+    threads = "" if job["threads"] is None else f", {job['threads']} threads"
+    return run.returncode, {**figures, "title": (job["device"] or figures["name"]) + threads}
+
+
+def _weights(options: argparse.Namespace, name: str | None, threads: int | None) -> Path:
     """The file of the trained network; trained now unless one is given."""
     if options.weights is not None:
         return Path(options.weights)
-    where = device(options.device)
-    model = train(where, options.data, epochs=options.epochs, steps=options.steps)
+    whole = data.ECE408(options.data, train=True, download=options.download)
+    where = _opened(name, threads)
+    model = train(where, whole, epochs=options.epochs, steps=options.steps)
     path = SETTINGS.cache_dir / "bench" / "ece408.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     save_state(path, {k: v.numpy() for k, v in model.state_dict().items()})

@@ -5,8 +5,14 @@ Columns: threads of a desktop processor (D, i7-3820) and of a server's (S, E5-26
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+CAPTION = (
+    "Shi et al. 2016, seconds a mini-batch: D, S: a desktop's and a server's processor with so "
+    "many threads; G980, G1080, K80: GPUs. Ours in columns of our own: another machine. "
+    "(!): not comparable, see below"
+)
 COLUMNS = (
     *("D1", "D2", "D4", "D8", "S1", "S2", "S4", "S8", "S16", "S32"),
     *("G980", "G1080", "K80"),
@@ -118,6 +124,8 @@ def _parse() -> tuple[Entry, ...]:
 
 
 TABLE = _parse()
+TOOLS = ("Caffe", "CNTK", "TF", "MXNet", "Torch")
+NETS = tuple(dict.fromkeys(e.net for e in TABLE))
 
 
 def best(net: str, columns: tuple[str, ...]) -> Entry | None:
@@ -138,6 +146,49 @@ def beside(net: str, threads: int | None) -> list[Entry]:
         net: as the paper names it.
         threads: ours on a CPU, or None on a GPU.
     """
-    same = tuple(c for c in _CPU if threads is not None and c[1:] == str(threads))
+    same = () if threads is None else equal_threads(threads)
     found = [best(net, columns) for columns in ((same, _CPU, _GPU) if same else (_CPU, _GPU))]
     return [entry for entry in found if entry is not None]
+
+
+def table(
+    ours: Mapping[tuple[str, int | None], float] | None = None, *, nets: Sequence[str] | None = None
+) -> list[tuple[str, ...]]:
+    """The paper's rows, five for each network, with ours below them; empty if there are none.
+
+    Args:
+        ours: seconds by network and threads (None on a GPU).
+        nets: which networks; None: those of ``ours``.
+    """
+    ours = ours or {}
+    wanted = dict.fromkeys(net for net, _ in ours) if nets is None else nets
+    columns = sorted({t for _, t in ours}, key=lambda t: t or 0)
+    heads = [f"ours {'GPU' if t is None else t}" for t in columns]
+    rows: list[tuple[str, ...]] = []
+    for net in wanted:
+        for tool in TOOLS if net in NETS else ():
+            cells = {e.column: e for e in TABLE if (e.net, e.tool) == (net, tool)}
+            shown = [_cell(cells.get(column)) for column in COLUMNS]
+            rows.append((*shown, *("" for _ in columns), tool, net))
+        if net in NETS and ours:
+            times = [ours.get((net, t)) for t in columns]
+            own = ["" if s is None else f"{s:.3f}" for s in times]
+            rows.append((*("" for _ in COLUMNS), *own, "clnet", net))
+    return [(*COLUMNS, *heads, "tool", "network"), *rows] if rows else []
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return "-"
+    return f"{entry.seconds:.3f}" + ("" if entry.anomaly is None else "(!)")
+
+
+def equal_threads(threads: int | None) -> tuple[str, ...]:
+    """The paper's columns of processors with as many threads; of its GPUs, if there are none.
+
+    Args:
+        threads: ours, or None on a GPU. Empty if the paper had no processor with so many.
+    """
+    if threads is None:
+        return _GPU
+    return tuple(c for c in _CPU if c[1:] == str(threads))

@@ -21,6 +21,7 @@ from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
 from .side import TORCH_MODES
+from .timing import environment_of
 from .workload import WORKLOADS, Workload, check_counts, chosen, with_batch
 
 _WORKER = """
@@ -46,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if a network could not be timed.
     """
     options = _parser().parse_args(argv)
+    if options.paper:
+        print(_published(options.net))
+        return 0
     check_counts("bench shi2016", options, "batch")
     workloads = [with_batch(workload, options.batch) for workload in chosen(options.net)]
     modes = _modes(options)
@@ -104,13 +108,28 @@ def report(found: Sequence[Fields]) -> str:
     if published:
         heads = ("Shi et al. 2016: with as many threads, of all processors, of all GPUs", "")
         parts.append(aligned([heads, *published]))
-    parts += [f"{title}: {text}" for title, text in paper.REMARKS.items() if title in titles]
-    parts += [
-        f"{net}, {tool} is not compared: {text}"
-        for (net, tool), text in paper.NOT_COMPARABLE.items()
-        if net in titles
-    ]
+    if whole := paper.table({(f["title"], f["threads"]): f["seconds"] for f in found}):
+        parts.append(f"{paper.CAPTION}\n{aligned(whole)}")
+    parts += _oddities(titles)
     return "\n\n".join(parts)
+
+
+def _published(names: str | None) -> str:
+    """The paper's rows of networks, and what is odd in them."""
+    titles = [w.title for w in chosen(names)]
+    parts = [f"{paper.CAPTION}\n{aligned(paper.table(nets=titles))}", *_oddities(titles)]
+    return "\n\n".join(parts)
+
+
+def _oddities(titles: Sequence[str]) -> list[str]:
+    return [
+        *(f"{title}: {text}" for title, text in paper.REMARKS.items() if title in titles),
+        *(
+            f"{net}, {tool} is not compared: {text}"
+            for (net, tool), text in paper.NOT_COMPARABLE.items()
+            if net in titles
+        ),
+    ]
 
 
 def worker(job: str) -> None:
@@ -154,11 +173,7 @@ def in_process(program: str, job: Fields) -> Fields | None:
         program: Python, given the job and settings of the environment as JSON.
         job: as :func:`worker` has it.
     """
-    environment: dict[str, str] = {}
-    if job["threads"] is not None:
-        text = str(job["threads"])
-        # PoCL makes so many threads; where it says nothing to a runtime, the device is divided.
-        environment = {"POCL_MAX_PTHREAD_COUNT": text, "OMP_NUM_THREADS": text}
+    environment = environment_of(job["threads"])
     run = subprocess.run(
         [sys.executable, "-c", program, json.dumps(job), json.dumps(environment)],
         stdout=subprocess.PIPE,
@@ -192,6 +207,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", metavar="FILE", help="append each figure as a line of JSON")
     parser.add_argument("--resume", action="store_true", help="leave out what is in that file")
     parser.add_argument("--chart", metavar="FILE", help="draw a PNG (needs clnet[plot])")
+    parser.add_argument(
+        "--paper",
+        action="store_true",
+        help="print the paper's table, all 35 rows, and time nothing",
+    )
     parser.add_argument("--json", action="store_true", help="lines of JSON instead of the table")
     return parser
 

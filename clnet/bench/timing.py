@@ -41,3 +41,15 @@ def seconds(run: Callable[[], object], where: Waits, repeats: int = 1) -> float:
         run()
     where.synchronize()
     return (time.perf_counter() - start) / repeats
+
+
+def environment_of(threads: int | None) -> dict[str, str]:
+    """Variables of the environment of a process that shall use so many threads of a CPU.
+
+    Args:
+        threads: how many; None: all, and nothing is said.
+    """
+    if threads is None:
+        return {}
+    # PoCL makes so many threads; where it says nothing to a runtime, the device is divided.
+    return {"POCL_MAX_PTHREAD_COUNT": str(threads), "OMP_NUM_THREADS": str(threads)}

@@ -7,10 +7,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from textwrap import fill
 from typing import Any
 
 from ..device import devices
-from ..device.discovery import Found, identity_of, select, traits_of
+from ..device.discovery import Found, extensions_of, identity_of, select, traits_of
+from ..device.install_hint import install_hint
+from ..profiling.table import size
 from ..values.settings import SETTINGS
 
 _HEADER = (
@@ -33,6 +36,9 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         description="List the OpenCL devices, and the platforms that were skipped with the reason. "
         "A star marks the default device.",
     )
+    parser.add_argument(
+        "--verbose", action="store_true", help="all that is known of each, and where files are kept"
+    )
     parser.add_argument("--json", action="store_true", help="names and traits, for clnet plan")
     parser.set_defaults(run=run)
 
@@ -43,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     usable = [f for f in found if f.handle is not None]
     if usable and arguments.json:
         print(json.dumps([_described(f) for f in usable], indent=1))
+    elif usable and arguments.verbose:
+        print("\n\n".join([*map(_description, usable), _folders()]))
     elif usable:
         default = select(SETTINGS.device, found)
         print(_table([_HEADER, *(_row(f, default) for f in usable)]))
@@ -50,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     for skipped in found:
         if skipped.problem is not None:
             print(f"{skipped.selector}: {skipped.problem}", file=problems)
+    if not usable:
+        print(
+            "\n".join(["To install, for one of:", *map("  {}".format, install_hint())]),
+            file=problems,
+        )
     return 0 if usable else 1
 
 
@@ -60,6 +73,43 @@ def _described(found: Found) -> dict[str, Any]:
         "identity": identity,
         "traits": traits_of(found.handle).to_dict(),
     }
+
+
+def _description(found: Found) -> str:
+    """All that is known of a device, a line for each fact."""
+    traits, identity = traits_of(found.handle), identity_of(found.handle)
+    local = size(traits.local_memory_bytes)
+    facts = {
+        "device": identity.name,
+        "vendor": identity.vendor,
+        "platform": f"{identity.platform}, {identity.platform_version}",
+        "driver": identity.driver,
+        "version": identity.version,
+        "type": traits.kind.value,
+        "compute units": str(traits.compute_units),
+        "floats in a vector": str(traits.simd_width),
+        "items in a group": f"up to {traits.max_group_size:,}",
+        "local memory": local
+        + (", its own" if traits.dedicated_local_memory else ", in main memory"),
+        "memory": size(traits.global_memory_bytes)
+        + (", the host's" if traits.unified_memory else ""),
+        "largest array": size(traits.max_allocation_bytes),
+        "16-bit floats": "computed" if traits.float16 else "stored, computed in 32 bits",
+        "64-bit floats": "yes" if traits.float64 else "no",
+    }
+    width = max(map(len, facts))
+    extensions = fill(
+        " ".join(extensions_of(found.handle)), 100, initial_indent="    ", subsequent_indent="    "
+    )
+    lines = [f"  {name:{width}}  {text}" for name, text in facts.items()]
+    return "\n".join([found.selector, *lines, "  extensions", extensions])
+
+
+def _folders() -> str:
+    return (
+        f"kernels are kept in {SETTINGS.cache_dir}\n"
+        f"measured choices are kept in {SETTINGS.tunings_dir}"
+    )
 
 
 def _row(found: Found, default: Found) -> tuple[str, ...]:

@@ -13,38 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from .. import models, onnx, optim
+from .. import onnx, optim
 from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError, shortened
 from ..nn import Module
 from ..planning.memory_plan import Make, plan
 from ..values import mode
-from ..values.dtypes import DType, float32, from_numpy
+from ..values.dtypes import DType, from_numpy
 from . import plan_devices
+from .plan_networks import NETWORKS, Network
 
-_IMAGENET, _CIFAR = (3, 224, 224), (3, 32, 32)
-NETWORKS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(
-        (
-            *("alexnet", "vgg11", "vgg13", "vgg16", "vgg19"),
-            *("vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"),
-            *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
-            *("resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2"),
-            *("densenet121", "squeezenet1_0", "squeezenet1_1", "mobilenet_v2"),
-            *("mobilenet_v3_small", "mobilenet_v3_large", "mnasnet1_0"),
-            *("shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "regnet_x_400mf", "regnet_y_400mf"),
-            *("efficientnet_b0", "convnext_tiny", "convnext_small", "convnext_base"),
-            *("vit_b_16", "vit_b_32", "vit_l_16", "swin_t", "swin_s", "mixer_s16", "mixer_b16"),
-        ),
-        _IMAGENET,
-    ),
-    "efficientnet_b1": (3, 240, 240),
-    "efficientnet_b2": (3, 288, 288),
-    "efficientnet_b3": (3, 300, 300),
-    "efficientnet_b4": (3, 380, 380),
-    **dict.fromkeys(("resnet14", "resnet14_bn", "resnet20", "resnet56"), _CIFAR),
-    "ece408": (1, 48, 48),
-}
 OPTIMIZERS: dict[str, Make] = {
     "sgd": lambda params: optim.SGD(params, momentum=0.9),
     "adam": optim.Adam,
@@ -109,10 +87,22 @@ def run(arguments: argparse.Namespace) -> int:
     optimizer = None if arguments.inference or name is None else OPTIMIZERS[name]
     made = _of_zoo(arguments) if arguments.network in NETWORKS else _of_file(arguments)
     make, shape, dtype = made
+    network = NETWORKS.get(arguments.network, Network(make, shape))
     if arguments.devices is not None:
+        if not network.classifies:
+            law = "--devices is of networks that find the class of an image"
+            raise ArgumentError("plan", law, network=arguments.network)
         return plan_devices.run(arguments, make, shape, _traits(arguments), optimizer)
     plan_devices.refuse_options(arguments)
-    forecast = plan(make, shape, _traits(arguments), optimizer=optimizer, input_dtype=dtype)
+    forecast = plan(
+        make,
+        shape,
+        _traits(arguments),
+        optimizer=optimizer,
+        loss=network.loss,
+        target_shape=network.targets(shape),
+        input_dtype=dtype,
+    )
     if arguments.json:
         needs = {
             way: {**asdict(need), "fits": forecast.fits(way)}
@@ -138,14 +128,15 @@ _Made = tuple[Callable[[], Module], tuple[int, ...], DType]
 
 def _of_zoo(arguments: argparse.Namespace) -> _Made:
     """What makes a network, and the shape and dtype of a batch."""
-    shape = NETWORKS[arguments.network]
+    network = NETWORKS[arguments.network]
+    shape = network.shape
     if arguments.input is not None:
         if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
             raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
         shape = tuple(map(int, arguments.input.split("x")))
     if arguments.size:
         raise ArgumentError("plan", "--size is of a model of ONNX", network=arguments.network)
-    return getattr(models, arguments.network), (arguments.batch_size, *shape), float32
+    return network.make, network.batch(arguments.batch_size, shape), network.dtype
 
 
 def _of_file(arguments: argparse.Namespace) -> _Made:

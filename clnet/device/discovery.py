@@ -13,11 +13,6 @@ from ..errors import ArgumentError, DeviceError
 from ..values.settings import SETTINGS
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 
-_INSTALL_HINT = (
-    'Install an OpenCL runtime: pip install "clnet[pocl]" runs on any CPU; a GPU needs its '
-    "vendor's driver (package names often end in opencl-icd). OCL_ICD_VENDORS, if set, must name a "
-    "folder of .icd files, and POCL_CACHE_DIR a folder you may write"
-)
 # Platforms are called by the first word of their name, but for those whose first word says nothing.
 _ALIASES = {"portable": "pocl", "advanced": "amd"}
 # Floats in a vector of the CPUs that LLVM knows. One that it does not know, being newer, it takes
@@ -108,7 +103,8 @@ def select(name: str | int | None, found: tuple[Found, ...]) -> Found:
             "device",
             "no usable OpenCL device found",
             found=problems or "none",
-            remedy=_INSTALL_HINT,
+            remedy='Install an OpenCL driver: pip install "clnet[pocl]" runs on any CPU; '
+            "clnet devices says what a GPU needs here",
         )
     if name is None:
         return next((f for f in usable if f.kind is DeviceKind.GPU), usable[0])
@@ -153,6 +149,11 @@ def traits_of(handle: Any) -> DeviceTraits:
         float16="cl_khr_fp16" in extensions,
         float64="cl_khr_fp64" in extensions or bool(handle.double_fp_config),
     )
+
+
+def extensions_of(handle: Any) -> list[str]:
+    """What a ``pyopencl.Device`` can do beside what its version of OpenCL says."""
+    return sorted(handle.extensions.split())
 
 
 def _lanes(handle: Any) -> int:

@@ -73,6 +73,7 @@ class Settings:
         log: ``CLNET_LOG``, what is told on the standard error, of :data:`LOGS`.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
         ranks: how many processes ``mpirun`` started together, as its variables say.
+        icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
     """
 
     device: str | None
@@ -91,6 +92,7 @@ class Settings:
     guard: bool | None = None
     ranks: int = 1
     log: tuple[str, ...] = ()
+    icd_vendors: str | None = None
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -157,6 +159,7 @@ class Settings:
             debug=switch("CLNET_DEBUG"),
             guard=None if text("CLNET_GUARD") is None else switch("CLNET_GUARD"),
             log=_logs(text("CLNET_LOG") or ""),
+            icd_vendors=text("OCL_ICD_VENDORS"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
         )
 

@@ -7,7 +7,17 @@ import re
 
 import pytest
 
-from clnet.bench import attention, bandwidth, beside_tinygrad, conv, gemm, profiler, start, step
+from clnet.bench import (
+    attention,
+    bandwidth,
+    beside_tinygrad,
+    conv,
+    ece408,
+    gemm,
+    profiler,
+    start,
+    step,
+)
 from clnet.bench.conv_layers import GROUPS
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
@@ -15,6 +25,7 @@ from clnet.data.source import places
 from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.conv import ConvGeometry
+from clnet.profiling.table import duration
 from tests.kernels.test_gemm_matrix import units_of
 
 pytestmark = pytest.mark.device
@@ -36,6 +47,28 @@ def test_course_report_has_all_that_is_asked_for(capfd, tmp_path):
     assert [n for n in layers if n.startswith("conv")] == ["conv1", "conv2"]
     assert "The tables differ because" in out
     assert page.stat().st_size > 10_000
+
+
+def test_course_report_of_several_devices_has_one_table():
+    def figures(title, conv):
+        return {"title": title, "layers": {"ECE408.conv1": conv}, "device_seconds": 2 * conv,
+                "wall": 3.0, "processor": 1.5, "resident": 2**30, "correct": 0.85}  # fmt: skip
+
+    table = ece408.beside([figures("pocl:0, 2 threads", 1.0), figures("nvidia:0", 0.001)])
+    lines = table.splitlines()
+    assert lines[0].startswith("pocl:0, 2 threads  nvidia:0")
+    assert lines[1].split()[-1] == "ECE408.conv1"
+    assert lines[1].startswith(duration(1.0).rjust(len("pocl:0, 2 threads"))), table
+    assert lines[-1].split() == ["0.8500", "0.8500", "correctness"]
+
+
+@pytest.mark.parametrize(
+    ("options", "law"),
+    [(["--threads", "two"], "--threads is given as 2"), (["--threads", "4096"], "threads lies in")],
+)
+def test_course_report_refuses_threads_that_are_none(options, law):
+    with pytest.raises(ArgumentError, match=law):
+        ece408.main([*options, "--device", "cpu"])
 
 
 def test_first_step_says_where_the_time_went(monkeypatch, capsys):

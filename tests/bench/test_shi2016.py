@@ -57,6 +57,36 @@ def test_figures_with_as_many_threads_stand_beside_ours():
     assert paper.beside("Fashion-MNIST CNN", 2) == []
 
 
+def test_the_whole_table_is_printed(capsys):
+    assert shi2016.main(["--paper"]) == 0
+    out = capsys.readouterr().out
+    rows = [
+        line.split()
+        for line in out.splitlines()
+        if re.search(r" (Caffe|CNTK|TF|MXNet|Torch) ", line)
+    ]
+    rows = [row for row in rows if row[-1] in {w.title for w in PAPER} and len(row) == 15]
+    assert len(rows) == 35
+    assert ["0.186(!)", "CNTK", "LSTM"] in [[row[0], *row[-2:]] for row in rows]
+    assert all(len(row) == 15 for row in rows)
+
+
+def test_ours_stand_below_by_threads():
+    rows = paper.table({("FCN-S", 1): 0.5, ("FCN-S", 2): 0.25, ("Fashion-MNIST CNN", 1): 9.0})
+    assert rows[0][-4:] == ("ours 1", "ours 2", "tool", "network")
+    assert rows[-1][-4:] == ("0.500", "0.250", "clnet", "FCN-S")
+    assert len(rows) == 7  # heads, five tools and ours
+    assert paper.table({("Fashion-MNIST CNN", 1): 9.0}) == []
+
+
+@pytest.mark.parametrize(
+    ("threads", "columns"),
+    [(2, ("D2", "S2")), (16, ("S16",)), (14, ()), (None, ("G980", "G1080", "K80"))],
+)
+def test_equal_threads_are_compared(threads, columns):
+    assert paper.equal_threads(threads) == columns
+
+
 @pytest.mark.parametrize("workload", [*PAPER, *OTHERS], ids=lambda w: w.name)
 def test_twins_have_the_same_parameters(workload):
     torch = pytest.importorskip("torch")

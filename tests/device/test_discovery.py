@@ -12,6 +12,7 @@ import pytest
 import clnet
 from clnet.device import DeviceKind, discovery
 from clnet.device.discovery import discover, select
+from clnet.device.install_hint import install_hint
 from clnet.errors import ArgumentError, DeviceError
 from clnet.values.settings import Settings
 
@@ -152,7 +153,7 @@ def test_no_platform_says_what_to_install(monkeypatch):
 def test_an_empty_list_of_platforms_says_what_to_install(platforms):
     with pytest.raises(
         DeviceError,
-        match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime",
+        match=r"no usable OpenCL device found; got found=none\. Install an OpenCL driver",
     ):
         select(None, platforms())
 
@@ -249,3 +250,40 @@ def test_a_device_that_was_named_before_is_not_looked_for_again(monkeypatch, dev
     monkeypatch.setattr(module, "_found", tuple)  # there is something else now
     with pytest.raises(pytest.fail.Exception, match="looked for again"):
         clnet.device(named)
+
+
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [
+        ("ID=ubuntu\nID_LIKE=debian\n", "apt install intel-opencl-icd"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "dnf install intel-compute-runtime"),
+        ("ID=arch\n", "pacman -S intel-compute-runtime"),
+        ("ID=other\n", "Intel's compute runtime"),
+        (None, "Intel's compute runtime"),
+    ],
+)
+def test_what_to_install_is_said_for_each_distribution(tmp_path, release, command):
+    file = tmp_path / "os-release"
+    if release is not None:
+        file.write_text(release)
+    lines = install_hint("Linux", release=file, buses=tmp_path / "none")
+    assert "clnet[pocl]" in lines[0]
+    assert any(command in line for line in lines), lines
+
+
+def test_the_gpu_that_is_here_comes_first(tmp_path):
+    for name, kind, vendor in (
+        ("0", "0x060000", "0x8086"), ("1", "0x030000", "0x1002"), ("2", "0x030200", "0x10de")
+    ):  # fmt: skip
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "class").write_text(kind + "\n")
+        (tmp_path / name / "vendor").write_text(vendor + "\n")
+    lines = install_hint("Linux", release=tmp_path / "none", buses=tmp_path)
+    assert lines[0].startswith("the AMD GPU in this machine: ")
+    assert lines[1].startswith("the NVIDIA GPU in this machine: ")
+    assert lines[3].startswith("a GPU of Intel: ")
+
+
+@pytest.mark.parametrize(("system", "text"), [("Darwin", "macOS"), ("Windows", "clnet[intel]")])
+def test_other_systems_have_hints_of_their_own(system, text):
+    assert any(text in line for line in install_hint(system))
