@@ -235,6 +235,9 @@ def test_rate_follows_the_schedule(schedule, capsys):
         (["digits", "--log-every", "0"], "--log-every is 1 or more; got --log-every=0"),
         (["digits", "--board", "--tensorboard", "a"], "both name the run's folder"),
         (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
+        (["digits", "--clip", "nan"], "clip_grad_norm is positive"),
+        (["digits", "--devices", ""], "--devices is one name or more, with commas"),
+        (["digits", "--devices", "cpu,"], "--devices is one name or more, with commas"),
     ],
 )
 def test_option_that_does_not_fit_is_refused(options, complaint, capsys):
@@ -454,6 +457,7 @@ def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsy
     ("options", "complaint"),
     [
         (["--seconds", "0"], "tune: --seconds is positive; got --seconds=0.0"),
+        (["--seconds", "nan"], "tune: --seconds is positive; got --seconds=nan"),
         (["--op", "sort"], "--op: there is no such op; got found='sort', have=gemm, conv"),
         (["--net", "none"], "there is no such network"),
         (["--simd-width", "3"], "tune: --simd-width is a power of two in [1, "),
@@ -476,6 +480,10 @@ def test_tune_options_that_make_no_sense(options, complaint, capsys):
         (["shi2016", "--net", "lstm,"], "--net: there is no such network; got found=''"),
         (["step", "--steps", "0"], "bench step: --steps is 1 or more; got --steps=0"),
         (["gemm", "--rounds", "0"], "bench gemm: --rounds is 1 or more; got --rounds=0"),
+        (["zoo", "--seconds", "nan"], "bench zoo: --seconds is a number above 0, and finite"),
+        (["zoo", "--seconds", "inf"], "bench zoo: --seconds is a number above 0, and finite"),
+        (["shi2016", "--seconds", "0"], "bench shi2016: --seconds is a number above 0"),
+        (["onnx", "none.onnx", "--seconds", "nan"], "bench onnx: --seconds is a number above 0"),
         (["conv", "--batch", "-1"], "bench conv: --batch is 1 or more; got --batch=-1"),
         (["ece408", "--images", "0"], "bench ece408: --images is 1 or more; got --images=0"),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 from ..device import Device, max_memory_allocated, reset_peak_memory_stats
 from ..errors import ArgumentError
 from ..profiling import measured_limits, profile
-from ..profiling.startup import peak_resident_bytes
+from ..profiling.host_usage import peak_resident_bytes
 from .peer import Peer, peer_on
 from .side import Ours, Side, Theirs
 from .timing import settle
@@ -45,7 +45,7 @@ class Outcome:
         of_gemm, of_copy: fractions of the device's measured limits: arithmetic, bytes moved.
         kernel_seconds, launches: of a step under the profiler, and its wall seconds there.
         peak_bytes: the most device memory in use.
-        peak_resident_bytes: of the process before PyTorch came.
+        peak_resident_bytes: of the process before PyTorch came; None where nobody knows.
         first_seconds: of the first step, kernels built or loaded.
         peers: by PyTorch's mode, its median seconds, or why there is none.
         ratios: by mode, the median over the turns of PyTorch's seconds over ours.
@@ -68,7 +68,7 @@ class Outcome:
     profiled_seconds: float
     launches: int
     peak_bytes: int
-    peak_resident_bytes: int
+    peak_resident_bytes: int | None
     first_seconds: float
     peer: str | None = None
     peers: dict[str, float | str] = field(default_factory=dict[str, "float | str"])
@@ -120,7 +120,7 @@ class _Costs(NamedTuple):
     launches: int
     moved_bytes: int
     peak_bytes: int
-    peak_resident_bytes: int
+    peak_resident_bytes: int | None
 
     def reported(self) -> dict[str, Any]:
         """Those that an outcome has."""

@@ -21,6 +21,7 @@ from ..device import Device, DeviceKind, device
 from ..errors import ArgumentError
 from ..values import mode
 from .timing import settle
+from .workload import check_counts, check_seconds
 
 _TOLERANCE = 1e-3  # of the largest number
 Run = Callable[[], object]
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
     options = parser.parse_args(argv)
+    check_counts("bench onnx", options, "batch_size", "threads")
+    check_seconds("bench onnx", options.seconds)
     where = device(options.device)
     figures = measured(options, where)
     if options.json:
@@ -99,7 +102,7 @@ def _peer(
     settings = onnxruntime.SessionOptions()
     own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
     settings.intra_op_num_threads = options.threads or own or 1
-    session = onnxruntime.InferenceSession(
+    session: Any = onnxruntime.InferenceSession(
         str(options.path), settings, providers=["CPUExecutionProvider"]
     )
     return lambda: session.run(None, arrays), session.run(None, arrays)

@@ -22,7 +22,7 @@ from ..profiling.table import aligned, size
 from . import chart, contest, paper
 from .side import TORCH_MODES
 from .timing import environment_of
-from .workload import WORKLOADS, Workload, check_counts, chosen, with_batch
+from .workload import WORKLOADS, Workload, check_counts, check_seconds, chosen, with_batch
 
 _WORKER = """
 import json, os, sys
@@ -51,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_published(options.net))
         return 0
     check_counts("bench shi2016", options, "batch")
+    check_seconds("bench shi2016", options.seconds)
     workloads = [with_batch(workload, options.batch) for workload in chosen(options.net)]
     modes = _modes(options)
     columns = _threads(options)

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,22 @@ def check_counts(bench: str, options: Namespace, *names: str) -> None:
         if value is not None and value < 1:
             option = f"--{name.replace('_', '-')}"
             raise ArgumentError(bench, f"{option} is 1 or more", **{option: value})
+
+
+def check_seconds(bench: str, seconds: float) -> None:
+    """Refuse times that do not end, or do not begin.
+
+    Args:
+        bench: the benchmark, for the error.
+        seconds: what was asked for.
+
+    Raises:
+        ArgumentError: if it is not a finite number above 0.
+    """
+    if not 0 < seconds < inf:
+        law = "--seconds is a number above 0, and finite"
+        given: dict[str, Any] = {"--seconds": seconds}
+        raise ArgumentError(bench, law, **given)
 
 
 def chosen(names: str | None) -> list[Workload]:

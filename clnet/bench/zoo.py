@@ -23,7 +23,7 @@ from . import chart, zoo_memory
 from .precision import PRECISIONS
 from .shi2016 import compete, in_process
 from .side import TORCH_MODES
-from .workload import check_counts, selected
+from .workload import check_counts, check_seconds, selected
 from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
 
 _WORKER = """
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(argv)
     check_counts("bench zoo", options, "batch", "threads")
+    check_seconds("bench zoo", options.seconds)
     modes = [] if options.alone else options.torch_mode.split(",")
     for mode in modes:
         if mode not in TORCH_MODES:

@@ -130,6 +130,9 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if arguments.epochs is not None and arguments.epochs < 1:
         raise ArgumentError("train", "--epochs is 1 or more", **{"--epochs": arguments.epochs})
+    if arguments.devices is not None and not all(map(str.strip, arguments.devices.split(","))):
+        law = "--devices is one name or more, with commas (see: clnet devices)"
+        raise ArgumentError("train", law, **{"--devices": repr(arguments.devices)})
     if arguments.devices and (arguments.device or arguments.threads or SETTINGS.ranks > 1):
         raise ArgumentError(
             "train",

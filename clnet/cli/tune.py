@@ -50,7 +50,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune, and print what was found."""
-    if arguments.seconds is not None and arguments.seconds <= 0:
+    if arguments.seconds is not None and not arguments.seconds > 0:
         raise ArgumentError("tune", "seconds is positive", seconds=arguments.seconds)
     where = device(arguments.device, threads=arguments.threads)
     if arguments.simd_width is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, full
 from ..values.dtypes import DType
 from .module import Module, Parameter
@@ -242,7 +242,7 @@ class Hardtanh(OpLayer):
 
     Args:
         min_val: the lower bound.
-        max_val: the upper bound.
+        max_val: the upper bound, greater than the lower.
         inplace: as for :class:`ReLU`.
     """
 
@@ -250,6 +250,15 @@ class Hardtanh(OpLayer):
     min_val: float = -1.0
     max_val: float = 1.0
     inplace: bool = False
+
+    def _check_settings(self) -> None:
+        if not self.max_val > self.min_val:
+            raise ArgumentError(
+                "Hardtanh",
+                "max_val is greater than min_val",
+                min_val=self.min_val,
+                max_val=self.max_val,
+            )
 
 
 class Hardshrink(OpLayer):

@@ -61,7 +61,7 @@ def leaky_relu(x, negative_slope=0.01):
 
 
 def _elu_gradient(g, y, x, alpha):
-    return where(x > 0, g, g * (alpha * exp(_below(x))))
+    return where(x <= 0, g * (alpha * exp(_below(x))), g)  # of NaN: that above 0, as PyTorch's
 
 
 def _below(x):
@@ -71,8 +71,7 @@ def _below(x):
 @pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_elu_gradient)
 def elu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015)."""
-    below = where(x > 0, 0, x)  # so that no overflow reaches the gradient of large x
-    return where(x > 0, x, alpha * expm1(below))
+    return where(x < 0, alpha * expm1(_below(x)), x)  # at 0 it is x, for every alpha
 
 
 def _silu_gradient(g, y, x):
@@ -143,7 +142,12 @@ def relu6(x):
     return _held(x, 0, 6)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_held_gradient)
+@pointwise(
+    face=Face.FUNCTIONAL,
+    inplace=True,
+    gradient=_held_gradient,
+    laws={"min_val is at most max_val": lambda min_val, max_val: not min_val > max_val},
+)
 def hardtanh(x, min_val=-1.0, max_val=1.0):
     """``min(max(x, min_val), max_val)``; its gradient at a bound is 0."""
     # A bound that is NaN takes over everywhere, as in clamp.
@@ -164,7 +168,8 @@ def hardsigmoid(x):
 
 
 def _hardswish_gradient(g, y, x):
-    return where(x <= -3, 0, where(x >= 3, g, g * (x * (1 / 3) + 0.5)))
+    inner = where(x < 3, g * (x * (1 / 3) + 0.5), g)  # of NaN: that above 3, as PyTorch's
+    return where(x <= -3, 0, inner)
 
 
 @pointwise(face=Face.FUNCTIONAL, inplace=True, result=Result.floating, gradient=_hardswish_gradient)
@@ -175,7 +180,7 @@ def hardswish(x):
 
 
 def _selu_gradient(g, y, x):
-    return g * where(x > 0, _SELU_SCALE, _SELU_SCALE * _SELU_ALPHA * exp(_below(x)))
+    return g * where(x <= 0, _SELU_SCALE * _SELU_ALPHA * exp(_below(x)), _SELU_SCALE)
 
 
 @pointwise(face=_SOFT, inplace=True, gradient=_selu_gradient)
@@ -187,14 +192,18 @@ def selu(x):
 
 def _celu_gradient(g, y, x, alpha):
     inner = 1 / alpha  # NaN, where alpha or this is infinite: PyTorch's
-    return where(x > 0, g, g * (alpha * inner * exp(_below(x) * inner)))
+    return where(x <= 0, g * (alpha * inner * exp(_below(x) * inner)), g)
 
 
-@pointwise(face=_SOFT, inplace=True, gradient=_celu_gradient, least={"alpha": None})
+@pointwise(
+    face=_SOFT,
+    inplace=True,
+    gradient=_celu_gradient,
+    laws={"alpha is not 0": lambda alpha: alpha != 0},
+)
 def celu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017)."""
-    below = where(x > 0, 0, x)
-    return where(x > 0, x, alpha * expm1(below / alpha))
+    return where(x < 0, alpha * expm1(_below(x) / alpha), x)
 
 
 def _mish_gradient(g, y, x):
@@ -226,7 +235,15 @@ def hardshrink(x, lambd=0.5):
     return where(logical_and(x >= -lambd, x <= lambd), 0, x)
 
 
-@pointwise(face=Face.FUNCTIONAL, least={"lambd": 0})
+def _softshrink_gradient(g, y, x, lambd):
+    return where(logical_and(x >= -lambd, x <= lambd), 0, g)  # of NaN: g, as PyTorch's
+
+
+@pointwise(
+    face=Face.FUNCTIONAL,
+    gradient=_softshrink_gradient,
+    laws={"lambd is 0 or more, and finite": lambda lambd: 0 <= lambd < inf},
+)
 def softshrink(x, lambd=0.5):
     """``x`` drawn towards 0 by ``lambd``, 0 or more: 0 where ``|x| <= lambd``."""
     return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x - x))  # NaN stays NaN

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import LinAlgError, ShapeError
+from ..errors import DtypeError, LinAlgError, ShapeError
 from ..kernels.factor import ldl, ldl_substitute
 from ..kernels.reduce import Bad
-from ..values.dtypes import int32
+from ..values.dtypes import Kind, int32
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .machinery.function import Arrays, Face, Function, apply, op
@@ -130,6 +130,9 @@ def ldl_solve(x: Tensor, pivots: Tensor, b: Tensor, *, hermitian: bool = False) 
     del hermitian
     require_square("ldl_solve", x)
     require_matrix("ldl_solve", b)
+    if pivots.dtype.kind is not Kind.INTEGER:
+        law = "pivots are whole numbers, as ldl_factor has them"
+        raise DtypeError("ldl_solve", law, pivots=pivots.dtype)
     n, columns = b.shape[-2:]
     if n != x.shape[-1] or pivots.shape != x.shape[:-1]:
         law = "b has the rows of x, and pivots are those of x"

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
-from math import isnan
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -177,12 +177,16 @@ def _logit(x):
 
 def _logit_gradient(g, y, x):
     outside = e.logical_or(x < 0, x > 1)
-    return e.where(outside, float("nan"), g / (x * (1 - x)))
+    return e.where(outside, float("nan"), _logit_slope(g, x))
+
+
+def _logit_slope(g, x):
+    return e.where(e.eq(x, 0), g * inf, g / (x * (1 - x)))  # of -0 as of 0
 
 
 def _clamped_logit_gradient(g, y, x, eps):
-    inside = e.logical_and(x >= eps, x <= 1 - eps)
-    return e.where(inside, g / (x * (1 - x)), 0)
+    # NaN is not outside, and nothing is outside of bounds that are NaN.
+    return e.where(e.logical_or(x < eps, x > 1 - eps), 0, _logit_slope(g, x))
 
 
 def _clamped_logit(x, eps):
@@ -196,13 +200,13 @@ def logit(x: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> 
 
     Args:
         x: any shape.
-        eps: hold ``x`` between ``eps`` and ``1 - eps`` first; None leaves it as it is.
+        eps: hold ``x`` between ``eps`` and ``1 - eps`` first; None or less than 0: not.
         out: what to overwrite with the result.
 
     Returns:
         The same shape; NaN outside [0, 1] without ``eps``.
     """
-    if eps is None or isnan(eps):
+    if eps is None or eps < 0:
         return evaluate(
             "logit", _logit, [x], result=Result.floating, gradient=_logit_gradient, out=out
         )

@@ -5,17 +5,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, prod
+from operator import gt
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..kernels import pool as kernels
 from ..kernels.grid import in_groups
-from ..kernels.pool import Window, avg_pool_gradient
+from ..kernels.pool import Window, Window3, avg_pool_gradient, window_max
 from ..values import mode
-from ..values.dtypes import int32, int64
+from ..values.dtypes import bool_, int32, int64
 from ..values.shapes import Shape, pair
+from .arithmetic import maximum, where
 from .index import gather_within
 from .machinery.function import (
     Arrays,
@@ -28,7 +33,7 @@ from .machinery.function import (
     op,
     require_floating,
 )
-from .shape import contiguous, reshape
+from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -98,6 +103,29 @@ class MaxPoolBackward(Function):
         flat = reshape(grads[0], (*self.shape[:-2], h * w))
         positions = reshape(index, (*index.shape[:-2], index.shape[-2] * index.shape[-1]))
         return reshape(gather_within(flat, -1, positions), index.shape), None
+
+
+class WindowMax(Function):
+    """Where in its volume the maximum of each window (or, without one, each part) is.
+
+    -1 where none of a window's elements lies within the volume.
+    """
+
+    op_name: str
+    size: Shape
+    window: Window3 | None
+
+    differentiable = ()
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Dense positions."""
+        if x.dtype is bool_ or x.dtype.is_complex:
+            law = "operands are real numbers, and not booleans"
+            raise DtypeError(self.op_name, law, dtype=x.dtype, remedy="Convert it with .int()")
+        return (Array.abstract((*x.shape[:-3], *self.size), int64, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        return window_max(target, outputs[0], inputs[0], self.window)
 
 
 class AvgPool(Function):
@@ -218,10 +246,10 @@ def max_pool2d(
     """Maxima over windows; of equal elements the first, NaN above all.
 
     Args:
-        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, of real numbers.
         kernel_size: the window, an int or a pair ``(vertical, horizontal)``.
         stride: steps from window to window; None: the window's size.
-        padding: on every side, with minus infinity; at most half the window.
+        padding: on every side, with the least number; at most half of ``kernel_size``.
         dilation: steps within a window.
         ceil_mode: windows that begin inside the padded image and reach beyond it count too.
         return_indices: also return where in its plane each maximum was.
@@ -241,10 +269,35 @@ def max_pool2d(
 def max_pool(name: str, x: Tensor, window: Window, *, ceil_mode: bool, return_indices: bool) -> Any:
     """What :func:`max_pool2d` gives, for an op of another name."""
     size = _pooled_size(name, x.shape, window, ceil_mode=ceil_mode)
+    kh, kw, sh, sw, ph, pw, dh, dw = window
+    hollow = dh > x.shape[-2] or dw > x.shape[-1]  # a window may lie in the padding alone
+    if hollow or not x.dtype.is_floating_point:
+        across = Window3((1, kh, kw), (1, sh, sw), (0, ph, pw), (1, dh, dw))
+        result = picked(unsqueeze(x, -3), WindowMax(name, (1, *size), across))
+        values, index = (squeeze(part, -3) for part in result)
+        return (values, index) if return_indices else values
     recorded = mode.current().grad and x.requires_grad
     index_dtype = int64 if return_indices else int32 if recorded else None
     result = apply(MaxPool(window, size, index_dtype), contiguous(x))
     return result[0] if recorded and not return_indices else result
+
+
+def picked(x: Tensor, function: WindowMax) -> tuple[Tensor, Tensor]:
+    """The elements at the positions a function finds, and those: the gradient is a gather's.
+
+    Of a window without elements, which steps across the volume, it is the dtype's least number.
+    """
+    x = contiguous(x)
+    index = apply(function, x.detach())
+    *lead, d, h, w = x.shape
+    flat = reshape(index, (*lead, prod(function.size)))
+    hollow = function.window is not None and any(map(gt, function.window.dilation, (d, h, w)))
+    within = maximum(flat, 0) if hollow else flat
+    values = reshape(gather_within(reshape(x, (*lead, d * h * w)), -1, within), index.shape)
+    if hollow:
+        least = -inf if x.dtype.is_floating_point else int(np.iinfo(x.dtype.numpy).min)
+        values = where(index < 0, least, values)
+    return values, index
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -340,8 +393,7 @@ def plane_window(
     if min(*kernel, *steps, *within) < 1 or max(*kernel, *steps, *within) >= 2**31:
         law = "sizes and steps are 1 or more, and numbers of 32 bits"
         raise ArgumentError(name, law, kernel_size=kernel, stride=steps, dilation=within)
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, within, strict=True)]
-    if min(pads) < 0 or any(2 * p > r for p, r in zip(pads, reach, strict=True)):
+    if min(pads) < 0 or any(2 * p > k for p, k in zip(pads, kernel, strict=True)):
         raise ArgumentError(
             name, "padding is at most half the window", padding=pads, kernel_size=kernel
         )

@@ -13,7 +13,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, DataBoundsError, DtypeError, ShapeError
 from ..kernels.index import put_rows
 from ..kernels.moving import fill
-from ..kernels.pool import Window3, window_max
+from ..kernels.pool import Window3
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
 from ..values.plain import MOST
@@ -24,7 +24,7 @@ from .arithmetic import pow as power
 from .arithmetic import sign
 from .check import of_value, require_elements
 from .create import positions
-from .index import GatherRows, gather_within
+from .index import GatherRows
 from .machinery.function import (
     Arrays,
     Face,
@@ -34,9 +34,17 @@ from .machinery.function import (
     Saved,
     apply,
     op,
-    require_floating,
 )
-from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, max_pool2d, plane_window
+from .pool import (
+    WindowMax,
+    adaptive_avg_pool2d,
+    avg_pool,
+    avg_pool2d,
+    max_pool,
+    max_pool2d,
+    picked,
+    plane_window,
+)
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
@@ -53,24 +61,6 @@ _SHAPES = {
 
 _LARGEST = 3.4028234663852886e38
 """The largest float; exponents of norms beyond it are as good as infinite."""
-
-
-class WindowMax(Function):
-    """Where in its volume the maximum of each window (or, without one, each part) is."""
-
-    op_name: str
-    size: Shape
-    window: Window3 | None
-
-    differentiable = ()
-
-    def infer(self, x: Array) -> tuple[Array, ...]:
-        """Dense positions."""
-        require_floating(self.op_name, x)
-        return (Array.abstract((*x.shape[:-3], *self.size), int64, x.device),)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return window_max(target, outputs[0], inputs[0], self.window)
 
 
 class MaxUnpool(Function):
@@ -132,7 +122,8 @@ def max_pool3d(
     for n, *setting in zip(x.shape[-3:], kernel, steps, pads, gaps, strict=True):
         sizes.append(_pooled(name, x.shape, n, *setting, ceil_mode=ceil_mode))
     window = Window3(kernel, steps, pads, gaps)  # pyright: ignore[reportArgumentType]
-    return _picked(x, WindowMax(name, tuple(sizes), window), return_indices)
+    result = picked(x, WindowMax(name, tuple(sizes), window))
+    return result if return_indices else result[0]
 
 
 @op(_POOL)
@@ -382,7 +373,7 @@ def _pooled(
         raise ArgumentError(
             name, "sizes and steps are 1 or more", kernel_size=k, stride=s, dilation=d
         )
-    if p < 0 or 2 * p > d * (k - 1) + 1:
+    if p < 0 or 2 * p > k:
         raise ArgumentError(name, "padding is at most half the window", padding=p, kernel_size=k)
     free = n + 2 * p - d * (k - 1) - 1
     out = (free + (s - 1 if ceil_mode else 0)) // s + 1
@@ -391,16 +382,6 @@ def _pooled(
     if out < 1:
         raise ShapeError(name, "the window fits into the volume", x=shape, kernel_size=k, padding=p)
     return out
-
-
-def _picked(x: Tensor, function: WindowMax, return_indices: bool) -> Any:
-    """The elements at the positions a function finds: so the gradient is that of a gather."""
-    x = contiguous(x)
-    index = apply(function, x.detach())
-    *lead, d, h, w = x.shape
-    flat = reshape(index, (*lead, prod(function.size)))
-    values = reshape(gather_within(reshape(x, (*lead, d * h * w)), -1, flat), index.shape)
-    return (values, index) if return_indices else values
 
 
 def _adaptive_sizes(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ...]:
@@ -424,7 +405,7 @@ def _adaptive_max(
     lead, axes = x.shape[:-count], x.shape[-count:]
     ones = (1,) * (3 - count)
     function = WindowMax(name, (*ones, *sizes), None)
-    values, index = _picked(reshape(x, (*lead, *ones, *axes)), function, return_indices=True)
+    values, index = picked(reshape(x, (*lead, *ones, *axes)), function)
     values = reshape(values, (*lead, *sizes))
     return (values, reshape(index, (*lead, *sizes))) if return_indices else values
 

@@ -18,7 +18,7 @@ from ..kernels.factor import exchanged, substitute
 from ..kernels.factor import lu as launch_lu
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
-from ..values.shapes import broadcast_shapes
+from ..values.shapes import Shape, broadcast_shapes
 from .check import of_value, require_elements
 from .index import gather_within
 from .machinery.derived import derived
@@ -353,12 +353,9 @@ def lu_unpack(
         ShapeError: if the exchanges are not those of such matrices.
     """
     require_matrix("lu_unpack", x)
-    if pivots.dtype is not int32:
-        raise DtypeError("lu_unpack", "pivots are int32, as lu_factor has them", got=pivots.dtype)
     m, n = x.shape[-2:]
     count = min(m, n)
-    if pivots.shape != (*x.shape[:-2], count):
-        raise ShapeError("lu_unpack", "pivots are those of x", x=x.shape, pivots=pivots.shape)
+    _require_pivots("lu_unpack", pivots, x, (*x.shape[:-2], count))
     none = x.detach().new_zeros((0,))
     order = lower = upper = none
     if unpack_pivots:
@@ -371,6 +368,13 @@ def lu_unpack(
         lower = tril(narrow(x, -1, 0, count), -1) + ones
         upper = triu(narrow(x, -2, 0, count))
     return TriangularFactors(order, lower, upper)
+
+
+def _require_pivots(name: str, pivots: Tensor, x: Tensor, shape: Shape) -> None:
+    if pivots.dtype is not int32:
+        raise DtypeError(name, "pivots are int32, as lu_factor has them", pivots=pivots.dtype)
+    if pivots.shape != shape:
+        raise ShapeError(name, "pivots are those of x", x=x.shape, pivots=pivots.shape)
 
 
 def row_order(pivots: Tensor, rows: int) -> Tensor:
@@ -412,10 +416,12 @@ def linalg_lu_solve(
         The shape of ``b``, with the broadcast batch.
 
     Raises:
+        DtypeError: if pivots are not int32.
         ShapeError: if shapes do not fit.
     """
     require_square("lu_solve", x)
     require_matrix("lu_solve", b)
+    _require_pivots("lu_solve", pivots, x, x.shape[:-1])
     if not left:
         flipped = linalg_lu_solve(x, pivots, turned(b), adjoint=not adjoint)
         return turned(flipped)

@@ -14,9 +14,9 @@ from ..device import device as open_device
 from ..values.exchanges import Exchange, observed_exchanges
 from . import chrome_trace, html, table
 from .exchanges import hidden_seconds
-from .host_usage import HostUsage
+from .host_usage import HostUsage, peak_resident_bytes
 from .limits import Limits, known_limits
-from .startup import StartUp, peak_resident_bytes, seconds_since_process_start
+from .startup import StartUp, seconds_since_process_start
 from .total import Total, totals_of_calls, totals_of_commands
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Profile:
         begin_unix: when it began, in seconds since 1970.
         wall: seconds from begin to end.
         host: what the process used of the host meanwhile: user and system time, page faults.
-        peak_resident_bytes: the most memory the process has had resident.
+        peak_resident_bytes: the most memory the process has had resident; None where the
+            system does not say.
         peak_allocated_bytes: the most bytes tensors had in use on a device.
     """
 
@@ -55,7 +56,7 @@ class Profile:
         self.start = StartUp()
         self.wall = 0.0
         self.host = HostUsage()
-        self.peak_resident_bytes = 0
+        self.peak_resident_bytes: int | None = 0
         self._recorders: dict[Device, Recorder] = {}
         self.begin, self.begin_unix = time.perf_counter(), time.time()
         self._host_begin = HostUsage.now()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..device import Command
+from .host_usage import HostUsage
 from .limits import Limits
 from .total import Total, dearest, totals_of_commands
 
@@ -26,8 +27,10 @@ def duration(seconds: float) -> str:
     return "0" if seconds <= 0 else f"{seconds * 1e9:.3f}ns"
 
 
-def size(nbytes: float) -> str:
-    """Bytes with the unit that suits them, such as ``1.5 MiB``."""
+def size(nbytes: float | None) -> str:
+    """Bytes with the unit that suits them, such as ``1.5 MiB``; None: nobody knows."""
+    if nbytes is None:
+        return "unknown"
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if nbytes >= scale:
             return f"{nbytes / scale:.1f} {unit}"
@@ -120,6 +123,12 @@ def summary(profile: Profile, share: float) -> str:
     return "\n\n".join(parts)
 
 
+def _faults(host: HostUsage) -> str:
+    if host.minor_faults is None or host.major_faults is None:
+        return "unknown"
+    return f"{host.minor_faults:,} at first touch, {host.major_faults:,} from a disk"
+
+
 def headline(profile: Profile) -> str:
     """Wall, device and processor time, memory, start-up and limits: a line each."""
     wall = profile.wall or 1.0
@@ -133,8 +142,7 @@ def headline(profile: Profile) -> str:
         f"wall      {duration(profile.wall)}; kernels and copies {duration(busy)} "
         f"({100 * busy / wall:.1f}% of wall); CPU {100 * profile.cpu / wall:.0f}%",
         f"host      user {duration(profile.host.user)}, system {duration(profile.host.system)}; "
-        f"page faults: {profile.host.minor_faults:,} at first touch, "
-        f"{profile.host.major_faults:,} from a disk",
+        f"page faults: {_faults(profile.host)}",
         f"phases    {phases}",
         f"memory    peak RSS {size(profile.peak_resident_bytes)}, peak on the device "
         f"{size(profile.peak_allocated_bytes)}, {blocks} allocations of {size(nbytes)} in all",

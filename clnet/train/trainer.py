@@ -486,7 +486,7 @@ def _check_settings(
 ) -> None:
     if log_every is not None and log_every < 1:
         raise ArgumentError("Trainer", "log_every is 1 or more", log_every=log_every)
-    if clip_grad_norm is not None and clip_grad_norm <= 0:
+    if clip_grad_norm is not None and not clip_grad_norm > 0:
         raise ArgumentError("Trainer", "clip_grad_norm is positive", clip_grad_norm=clip_grad_norm)
     if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):
         raise ArgumentError(

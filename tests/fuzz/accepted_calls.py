@@ -151,7 +151,7 @@ ACCEPTED_CALLS = (
         "PyTorch's CPU has no kernel for the dtype, clnet has one",
         r"",
         r"not implemented for|not supported for|does not support bool|"
-        r"not support .* inputs|is not implemented",
+        r"not support .* inputs|is not implemented|Unsupported input type encountered",
         "F.gelu(i)",
     ),
     (

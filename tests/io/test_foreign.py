@@ -50,6 +50,20 @@ def test_gguf(version, tmp_path):
     }
 
 
+def test_gguf_of_empty_tensors_ends_where_they_are_listed(tmp_path):
+    def listed(*tensors):
+        content = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 0)
+        for name, sizes in tensors:
+            content += struct.pack("<Q", len(name)) + name.encode()
+            content += struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, 0)
+        return written(tmp_path, content)
+
+    found = load_gguf(listed(("a", (0,)), ("b", (3, 0))))
+    assert {name: array.shape for name, array in found.arrays.items()} == {"a": (0,), "b": (0, 3)}
+    with pytest.raises(CheckpointError, match="the file ends before what it announces"):
+        load_gguf(listed(("a", (0,)), ("b", (3,))))
+
+
 def test_blocks_are_near_what_was_written():
     values = RNG.standard_normal((2, 64)).astype(np.float32)
     np.testing.assert_allclose(q8_0(values)[1], values, atol=0.03)  # the writer, not the reader

@@ -109,7 +109,7 @@ def _poles(x: Any) -> Any:
 
 FUSED = "PyTorch multiplies and adds in one rounding, where the processor can"
 OVERFLOW = "PyTorch's formula overflows on the way to a number that is in range"
-POSITION = "PyTorch's own answer for NaN depends on where in memory the element lies"
+POSITION = "PyTorch's own answer depends on where the element lies; its formula's is taken"
 TRIGAMMA = "the trigamma function: PyTorch's has nine digits in float64"
 BESIDE = "at a pole or beside it, where PyTorch divides by the sine of a rounded multiple of pi"
 UNDEFINED = "there is no second derivative there; each takes another side"
@@ -148,7 +148,8 @@ DIFFERENCES = [
                lambda a, b: ~(np.abs(a) < 3e38 * np.abs(b)), _nan),
     Difference(r"\b(fmax|fmin)\(", "y", "of two zeros either may be given", _zero, _sign),
     Difference(r"hardtanh|hardshrink|relu6|softshrink|hardswish|elu|selu|celu", "d.*", POSITION,
-               _has_nan, _constant),
+               _has_nan),
+    Difference(r"m\.logit\(", "da", POSITION, lambda a: np.isnan(a) | (a == 0)),
     Difference(r"sinc", "daa", SECOND, lambda a: np.abs(a) < 1e-30, _nan),
     Difference(r"hypot\(|pow\(a, b\)", "d..", "powers of a denormal: 0, or not, by the device",
                _denormal, _nan),

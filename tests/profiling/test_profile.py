@@ -6,6 +6,8 @@ import gc
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -260,3 +262,28 @@ def test_limits_that_cannot_be_kept_say_so(device, quick):
     with pytest.warns(RuntimeWarning, match="^cache: cannot write .*CLNET_CACHE_DIR"):
         assert measured_limits(device).gflops > 0
     assert known_limits(device) is None
+
+
+WITHOUT_UNIX = """
+import importlib, pkgutil, sys
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None  # as on Windows
+import clnet
+for found in pkgutil.walk_packages(clnet.__path__, "clnet."):
+    if not found.name.endswith("__main__"):
+        importlib.import_module(found.name)
+with clnet.profile() as profile:
+    clnet.ones(3).sum().item()
+print(profile.host.user > 0, profile.host.minor_faults, profile.peak_resident_bytes)
+print(profile.summary())
+"""
+
+
+def test_where_python_has_no_resource_module_nothing_is_made_up():
+    """Everything is imported and profiles are made without the modules that Windows lacks."""
+    command = [sys.executable, "-c", WITHOUT_UNIX]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("True None None\n")
+    assert "page faults: unknown" in found.stdout
+    assert "peak RSS unknown" in found.stdout

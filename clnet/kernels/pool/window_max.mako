@@ -20,7 +20,8 @@
 ## arg    x: in ctype
 ##
 ## launch   one item per output
-## numerics exact: the first of equal elements, NaN above all (the last one); parts are those from
+## numerics exact: the first of equal elements, NaN above all (the last one), -1 where a window
+##          lies in the padding alone; parts are those from
 ##          floor(i * d / od) to ceil((i + 1) * d / od)
 <%namespace name="memory" file="/lib/stored.mako"/>
 <%def name="window_bounds(axis)">
@@ -38,8 +39,10 @@
         x += x_offset + (long)(at / ow / oh / od) * d * h * w;
 </%def>
 <%def name="search(stored, real)">
-        int where = (from_d * h + from_h) * w + from_w;
-        ${real} best = -INFINITY;
+        const bool any = from_d < end_d && from_h < end_h && from_w < end_w;
+        int where = any ? (from_d * h + from_h) * w + from_w : -1;
+        ${memory.load(stored, real, "first", "x", "max(where, 0)")}
+        ${real} best = first;
         for (int i = from_d; i < end_d; i += gd)
             for (int j = from_h; j < end_h; j += gh)
                 for (int k = from_w; k < end_w; k += gw) {

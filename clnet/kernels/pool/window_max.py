@@ -36,10 +36,12 @@ class Window3(NamedTuple):
 def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -> list[Launch]:
     """Where in its volume the maximum of each window is; of equal ones the first, NaN above all.
 
+    -1 where a window has no element.
+
     Args:
         target: what to choose the sizes for.
         index: ``(..., od, oh, ow)``, dense, int64.
-        x: ``(..., d, h, w)``, dense, floating, not empty.
+        x: ``(..., d, h, w)``, dense, of real numbers, not empty.
         window: how it lies; None: parts, from ``floor(i d / od)`` to ``ceil((i + 1) d / od)``.
     """
     if index.size == 0:

@@ -211,7 +211,7 @@ def pointwise(
     result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
     gradient: Callable[..., Any] | None = None,
     inplace: bool = False,
-    least: Mapping[str, float | None] = MappingProxyType({}),
+    laws: Mapping[str, Callable[..., bool]] = MappingProxyType({}),
 ) -> Any:
     """Declare a pointwise op from a function of symbols.
 
@@ -229,17 +229,16 @@ def pointwise(
             *options)``, a tuple where there are several operands: for an op whose derived gradient
             would not be PyTorch's at a kink, in saturation or at infinity.
         inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
-        least: the least values of run-time scalars that have one; None: any, but not 0.
+        laws: what run-time scalars must fulfil, in words, with a function of all of them.
 
     Returns:
         The public op.
     """
     if body is None:
         return lambda function: pointwise(
-            function, face=face, result=result, gradient=gradient, inplace=inplace, least=least
+            function, face=face, result=result, gradient=gradient, inplace=inplace, laws=laws
         )
     signature = inspect.signature(body)
-    names = tuple(signature.parameters)
     operands = [p.name for p in signature.parameters.values() if p.default is p.empty]
     options = [p.name for p in signature.parameters.values() if p.default is not p.empty]
     if inplace:
@@ -256,8 +255,8 @@ def pointwise(
             values = _bound(body.__name__, signature, args, given)
         if len(args) > fewest or given:
             values = _settings(body.__name__, signature, values, fewest, most)
-            if least:
-                _check_least(body.__name__, dict(zip(names, values, strict=False)), least)
+            if laws:
+                _check_laws(body.__name__, options, values[fewest:most], laws)
         if inplace and values[-1]:
             out = values[0]
         if out is not None:
@@ -294,12 +293,14 @@ def _bound(
     return bound.args
 
 
-def _check_least(name: str, values: dict[str, Any], least: Mapping[str, float | None]) -> None:
-    for setting, bound in least.items():
-        value = values[setting]
-        if type(value) is not HostScalar and not (value != 0 if bound is None else value >= bound):
-            law = f"{setting} is not 0" if bound is None else f"{setting} is {bound:g} or more"
-            raise ArgumentError(name, law, **{setting: value})
+def _check_laws(
+    name: str, options: list[str], values: tuple[Any, ...], laws: Mapping[str, Callable[..., bool]]
+) -> None:
+    if any(type(value) is HostScalar for value in values):
+        return  # it may be another at every replay
+    for law, holds in laws.items():
+        if not holds(*values):
+            raise ArgumentError(name, law, **dict(zip(options, values, strict=True)))
 
 
 def _settings(
