@@ -2,7 +2,7 @@
 #   make test ARGS="-k conv"     passes on to pytest
 #   make test TORCH=1            with PyTorch, the oracle of the comparison tests
 #   make fuzz TORCH=1 COUNT=10000 SEED=1   draws calls and mutates files, and looks for internal errors
-#   make docs                    builds the documentation as a site
+#   make docs                    builds the documentation as a site, and looks for dead links in it
 #   make notebooks               runs the tutorials anew
 #   make demo PYTHON=python3.12 DEMO="train digits --model mlp"
 PYTHON ?= python3
@@ -23,7 +23,7 @@ export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
 
-.PHONY: demo test fuzz lint docs notebooks environment clean
+.PHONY: demo test fuzz lint docs links notebooks environment clean
 
 demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
@@ -52,9 +52,16 @@ lint: $(VENV)/with-$(TEST_EXTRAS)
 # The site of docs/, with the reference made from docstrings: docs/_build/html/index.html.
 docs: $(VENV)/with-docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+	$(BIN)/python ci/links.py docs/_build/html
+
+# Dead links of a site that is built.
+links:
+	python3 ci/links.py docs/_build/html
 
 # Run tutorials and keep what they gave in their notebooks: make notebooks TUTORIALS="digits vae".
 TUTORIALS ?= $(basename $(notdir $(wildcard docs/tutorials/*.py)))
+# (A bar of progress that no widget draws is not worth a warning.)
+notebooks: export PYTHONWARNINGS = ignore:IProgress not found
 notebooks: $(VENV)/with-pocl,data,plot,search,gymnasium,docs
 	for name in $(TUTORIALS); do \
 	    $(BIN)/jupytext --quiet --to ipynb docs/tutorials/$$name.py && \
