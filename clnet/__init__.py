@@ -67,6 +67,7 @@ with paused_collector():
     from .inspection import numel as numel
     from .inspection import promote_types as promote_types
     from .inspection import result_type as result_type
+    from .ops.conv import convolution_algorithm as convolution_algorithm
     from .ops.conv import no_winograd as no_winograd
     from .ops.machinery.function import PUBLIC_OPS, Face
     from .random import get_rng_state as get_rng_state

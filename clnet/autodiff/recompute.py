@@ -161,6 +161,7 @@ class _Segment:
             device=before.device,
             float32_precision=before.float32_precision,
             winograd=before.winograd,
+            conv_algorithm=before.conv_algorithm,
             autocast=before.autocast and before.autocast.apart(),
         ):
             return _tensors(self.run(tensors))

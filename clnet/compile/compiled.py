@@ -132,6 +132,7 @@ class Compiled:
             now.float32_precision,
             default_float(),
             now.winograd,
+            now.conv_algorithm,
             now.autocast and now.autocast.dtype,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
             self._frozen() if now.grad else None,

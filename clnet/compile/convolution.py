@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..device import Target
-from ..kernels.conv import ConvGeometry, computes_on_units, winograd_obstacle
+from ..kernels.conv import Algorithm, ConvGeometry, computes_on_units, winograd_obstacle
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from ..ops.matmul import rounds_to_tf32
 from ..ops.rewritten.blocked import (
@@ -66,11 +66,11 @@ def learns(trace: Trace) -> bool:
 
 
 def convolution_of(step: Step) -> Convolution | None:
-    """What a step computes, if it is a plain convolution of float32."""
+    """What a step computes, if it is a plain convolution of float32 that is free to choose how."""
     function = step.function
     if not isinstance(function, Conv2d | ConvInputGrad | ConvWeightGrad):
         return None
-    if step.inputs[0].dtype is not float32:
+    if step.inputs[0].dtype is not float32 or function.settings.algorithm is not None:
         return None
     geometry, direction = _sizes(step)
     return Convolution(geometry, direction, function.settings.winograd)
@@ -79,6 +79,8 @@ def convolution_of(step: Step) -> Convolution | None:
 def on_units(target: Target, step: Step) -> bool:
     """Whether a step is a convolution, or a gradient of one, that matrix units compute."""
     if not isinstance(step.function, Conv2d | ConvInputGrad | ConvWeightGrad):
+        return False
+    if step.function.settings.algorithm not in (None, Algorithm.MATRIX):
         return False
     geometry, direction = _sizes(step)
     dtype = step.inputs[0].dtype

@@ -87,6 +87,8 @@ def _convolution(trace: Trace, step: Step) -> str:
         return "; ".join((taken, *against))
     if not isinstance(function, Conv2d | ConvInputGrad | ConvWeightGrad):
         return ""
+    if function.settings.algorithm is not None:
+        return f"plain, by {function.settings.algorithm.value}, as was asked for"
     convolution = convolution_of(step)
     if "layout" not in trace.passes:
         return "plain; the layout pass did not run"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import empty
 from ..errors import ArgumentError, ShapeError
+from ..ops.conv import convolution_algorithm, known_algorithm
 from ..tensor import Tensor
 from ..values.dtypes import DType
 from ..values.shapes import each
@@ -133,8 +134,12 @@ class _Forward(_Conv):
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: DType | None = None,
+        *,
+        algorithm: str | None = None,
     ) -> None:
         super().__init__()
+        known_algorithm(type(self).__name__, algorithm)
+        self.algorithm = algorithm
         self._build(
             in_channels,
             out_channels,
@@ -153,7 +158,16 @@ class _Forward(_Conv):
         if self.padding_mode != "zeros":
             x = ops.pad(x, self._ends(), _MODES[self.padding_mode])
             padding = 0
-        return function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        settings = (self.stride, padding, self.dilation, self.groups)
+        if self.algorithm is None:
+            return function(x, self.weight, self.bias, *settings)
+        with convolution_algorithm(self.algorithm):
+            return function(x, self.weight, self.bias, *settings)
+
+    def extra_repr(self) -> str:
+        """The sizes, and the settings that are not the default."""
+        text = super().extra_repr()
+        return text if self.algorithm is None else f"{text}, algorithm={self.algorithm!r}"
 
 
 class _Transposed(_Conv):
@@ -267,6 +281,8 @@ class Conv2d(_Forward):
             ``"circular"``.
         device: where the parameters are; None: the current device.
         dtype: of the parameters.
+        algorithm: how it is computed, as :func:`clnet.convolution_algorithm` has it; None: as is
+            fastest.
 
     Attributes:
         weight: ``(out_channels, in_channels / groups, kh, kw)``, uniform within

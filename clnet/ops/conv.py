@@ -12,6 +12,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import (
+    Algorithm,
     ConvGeometry,
     Direction,
     computes_on_units,
@@ -53,6 +54,7 @@ class ConvSettings:
         before, after: rows and columns of padding above and left, and below and right.
         groups: groups of channels.
         winograd: whether Winograd's transforms may be used, for the gradients too.
+        algorithm: how it is computed, and its gradients; None: as is fastest.
     """
 
     stride: Pair
@@ -61,6 +63,7 @@ class ConvSettings:
     dilation: Pair
     groups: int
     winograd: bool = True
+    algorithm: Algorithm | None = None
 
     def geometry(self, x: Shape, weight: Shape) -> ConvGeometry:
         """The sizes of the convolution of images of shape ``x`` with ``weight``."""
@@ -103,13 +106,14 @@ class Conv2d(Function):
         epilogue = Epilogue(bias[0] if bias else None, None, self.activation)
         return conv_forward(
             target, outputs[0], x, weight, g, epilogue,
-            winograd=self.settings.winograd, tf32=rounds_to_tf32(),
+            algorithm=self.settings.algorithm, winograd=self.settings.winograd,
+            tf32=rounds_to_tf32(),
         )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units multiply 16 bits."""
         g = self.settings.geometry(inputs[0].shape, inputs[1].shape)
-        return _on_units(target, g, Direction.FORWARD, inputs)
+        return _on_units(target, g, Direction.FORWARD, inputs, self.settings)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -147,14 +151,16 @@ class ConvInputGrad(Function):
         """The input gradient."""
         gy, weight = inputs
         g = self.settings.geometry(self.x_shape, weight.shape)
-        winograd = self.settings.winograd
-        tf32 = rounds_to_tf32()
-        return conv_input_grad(target, outputs[0], gy, weight, g, winograd=winograd, tf32=tf32)
+        return conv_input_grad(
+            target, outputs[0], gy, weight, g,
+            algorithm=self.settings.algorithm, winograd=self.settings.winograd,
+            tf32=rounds_to_tf32(),
+        )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units multiply 16 bits."""
         g = self.settings.geometry(self.x_shape, inputs[1].shape)
-        return _on_units(target, g, Direction.INPUT_GRAD, inputs)
+        return _on_units(target, g, Direction.INPUT_GRAD, inputs, self.settings)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -190,14 +196,16 @@ class ConvWeightGrad(Function):
         """The weight gradient."""
         gy, x = inputs
         g = self.settings.geometry(x.shape, self.weight_shape)
-        winograd = self.settings.winograd
-        tf32 = rounds_to_tf32()
-        return conv_weight_grad(target, outputs[0], gy, x, g, winograd=winograd, tf32=tf32)
+        return conv_weight_grad(
+            target, outputs[0], gy, x, g,
+            algorithm=self.settings.algorithm, winograd=self.settings.winograd,
+            tf32=rounds_to_tf32(),
+        )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units multiply 16 bits."""
         g = self.settings.geometry(inputs[1].shape, self.weight_shape)
-        return _on_units(target, g, Direction.WEIGHT_GRAD, inputs)
+        return _on_units(target, g, Direction.WEIGHT_GRAD, inputs, self.settings)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -213,9 +221,16 @@ class ConvWeightGrad(Function):
         )
 
 
-def _on_units(target: Target, g: ConvGeometry, direction: Direction, inputs: Arrays) -> bool:
+def _on_units(
+    target: Target,
+    g: ConvGeometry,
+    direction: Direction,
+    inputs: Arrays,
+    settings: ConvSettings,
+) -> bool:
     alike = all(x.dtype is inputs[0].dtype for x in inputs)
-    return alike and computes_on_units(target, g, direction, inputs[0].dtype)
+    free = settings.algorithm in (None, Algorithm.MATRIX)
+    return alike and free and computes_on_units(target, g, direction, inputs[0].dtype)
 
 
 @contextmanager
@@ -233,6 +248,51 @@ def no_winograd() -> Iterator[None]:
     """
     with mode.using(winograd=False):
         yield
+
+
+@contextmanager
+def convolution_algorithm(algorithm: str | None) -> Iterator[None]:
+    """Context in which convolutions are computed as is said, and not as is fastest; a decorator.
+
+    It is for comparing, and for what clnet chooses badly. A gradient is computed as its
+    convolution is. Compiled functions leave such convolutions as they are, without layouts that
+    their neighbours share. A layer takes it by name, too: ``nn.Conv2d(..., algorithm="im2col")``.
+
+    Args:
+        algorithm: ``"im2col"`` (columns, then a product), ``"direct"`` (sums on padded planes),
+            ``"implicit"`` (a product whose columns are gathered on the way), ``"winograd"``
+            (windows of 3x3 and 5x5 with stride 1), ``"depthwise"`` (each output by itself),
+            ``"whole"`` (windows as large as the image), ``"matrix"`` (matrix units: 16 bits, or
+            TF32 where float32 may be rounded); None: as is fastest.
+
+    Raises:
+        ArgumentError: if there is no such algorithm; and by a convolution, if it cannot serve it.
+
+    Example:
+        >>> import clnet
+        >>> x, weight = clnet.zeros(8, 16, 32, 32), clnet.zeros(16, 16, 3, 3)
+        >>> with clnet.convolution_algorithm("im2col"):
+        ...     y = clnet.nn.functional.conv2d(x, weight, padding=1)
+    """
+    known_algorithm("convolution_algorithm", algorithm)
+    with mode.using(conv_algorithm=algorithm):
+        yield
+
+
+def known_algorithm(name: str, algorithm: str | None) -> None:
+    """Refuse the name of an algorithm of convolutions that there is none of.
+
+    Args:
+        name: of who asks.
+        algorithm: the name, or None.
+
+    Raises:
+        ArgumentError: if it is neither.
+    """
+    known = [a.value for a in Algorithm]
+    if algorithm is not None and algorithm not in known:
+        law = f"algorithm is None or one of {', '.join(known)}"
+        raise ArgumentError(name, law, algorithm=repr(algorithm))
 
 
 @op(Face.FUNCTIONAL)
@@ -415,7 +475,9 @@ def _settings(
     groups: int,
 ) -> ConvSettings:
     steps, gaps = pair(stride, name, "stride"), pair(dilation, name, "dilation")
-    winograd = mode.current().winograd
+    now = mode.current()
+    winograd = now.winograd
+    algorithm = None if now.conv_algorithm is None else Algorithm(now.conv_algorithm)
     if min(steps) < 1 or min(gaps) < 1 or groups < 1:
         raise ArgumentError(
             name,
@@ -430,7 +492,7 @@ def _settings(
         top, left = (d * (k - 1) for k, d in zip(weight.shape[2:], gaps, strict=True))
         before = (top // 2, left // 2)
         return ConvSettings(
-            steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd
+            steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd, algorithm
         )
     if isinstance(padding, str) and padding != "valid":
         raise ArgumentError(
@@ -439,4 +501,4 @@ def _settings(
     before = (0, 0) if isinstance(padding, str) else pair(padding, name, "padding")
     if min(before) < 0:
         raise ArgumentError(name, "padding is 0 or more", padding=padding)
-    return ConvSettings(steps, before, before, gaps, groups, winograd)
+    return ConvSettings(steps, before, before, gaps, groups, winograd, algorithm)

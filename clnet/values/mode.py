@@ -22,6 +22,7 @@ class Mode:
         tracer: what records ops instead of running them, or None.
         float32_precision: ``"highest"``: float32 products are computed in float32.
         winograd: whether convolutions may take Winograd's transforms, which round more coarsely.
+        conv_algorithm: how convolutions are computed, by its name; None: as is fastest.
         module_path: dotted path of the module whose ``forward`` is running.
         phase: ``"forward"``, ``"backward"`` or ``"update"``.
         generator: the random generator of ops that are given none.
@@ -41,6 +42,7 @@ class Mode:
     tracer: Any = None
     float32_precision: str = "highest"
     winograd: bool = True
+    conv_algorithm: str | None = None
     module_path: str = ""
     phase: str = "forward"
     generator: Generator = field(default_factory=Generator)

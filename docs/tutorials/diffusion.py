@@ -6,8 +6,8 @@
 #
 # - **Data**: Fashion-MNIST at half its height and width, so that a CPU gets through it; looked for in
 #   `CLNET_DATA` and in the cache, and `FashionMNIST(download=True)` fetches it once (30 MB).
-# - **Result**: 900 steps in 427 seconds, on two busy cores; then coats, trousers, dresses and shoes that nobody made, most
-#   of them recognisable, in 18 seconds.
+# - **Result**: 900 steps in 427 seconds, on two busy cores; then coats, trousers, dresses and shoes that nobody made,
+#   most of them recognisable, in 18 seconds.
 
 # %%
 import time

@@ -5,8 +5,8 @@
 # saw where better ones are, and stops trials that go badly.
 #
 # - **Data**: 1,438 images of 8x8 that come with clnet; 238 of them judge the trials, 359 others the winner.
-# - **Result**: 20 trials in 24 seconds, 9 of them stopped early; rates from 0.004 to 0.04 are about as good, and with the
-#   best settings 97.5% of the test are right.
+# - **Result**: 20 trials in 24 seconds, 9 of them stopped early; rates from 0.004 to 0.04 are about as good, and with
+#   the best settings 97.5% of the test are right.
 
 # %%
 import time

@@ -7,6 +7,7 @@ table ``_WAYS``. Every one of them adds in a fixed order: the same inputs give t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -280,13 +281,46 @@ def _decide(
         return _WAYS[Algorithm.DEPTHWISE]
     if algorithm is None:
         algorithm = choose(target, geometry, direction, dtype, winograd=winograd, tf32=tf32)
-    elif not fits(target, geometry, direction, dtype, algorithm):
+    else:
+        _refuse(target, geometry, direction, dtype, algorithm, tf32)
+    log_choice(geometry, direction, dtype, algorithm.value)
+    return _WAYS[algorithm]
+
+
+def _refuse(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    dtype: DType,
+    algorithm: Algorithm,
+    tf32: bool,  # noqa: FBT001 - as in _decide
+) -> None:
+    """Refuse an algorithm that was asked for and cannot serve."""
+    what, wanted = f"conv_{direction.value}", algorithm.value
+    if algorithm is Algorithm.MATRIX and dtype is float32 and not tf32:
+        law = "matrix units would round float32 to TF32"
+        remedy = 'Allow it with clnet.set_float32_matmul_precision("tf32")'
+        raise ArgumentError(what, law, algorithm=wanted, remedy=remedy)
+    if fits(target, geometry, direction, dtype, algorithm):
+        return
+    ample = replace(target, workspace_limit=2**62)
+    if fits(ample, geometry, direction, dtype, algorithm):
         raise ArgumentError(
-            f"conv_{direction.value}",
+            what,
             "the algorithm does not fit the workspace",
-            algorithm=algorithm.value,
+            algorithm=wanted,
             workspace_limit=target.workspace_limit,
             remedy="Raise the device's limit with set_workspace_limit, or leave the choice open",
         )
-    log_choice(geometry, direction, dtype, algorithm.value)
-    return _WAYS[algorithm]
+    serving = [a.value for a in Algorithm if fits(target, geometry, direction, dtype, a)]
+    g = geometry
+    raise ArgumentError(
+        what,
+        "the algorithm cannot compute this convolution here",
+        algorithm=wanted,
+        window=(g.kh, g.kw),
+        stride=(g.sh, g.sw),
+        dilation=(g.dh, g.dw),
+        groups=g.groups,
+        remedy=f"Take one of {', '.join(serving)}, or leave the choice open",
+    )
