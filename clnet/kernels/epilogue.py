@@ -91,6 +91,18 @@ class Activation(NamedTuple):
         return self.name
 
 
+class VectorActivation(NamedTuple):
+    """The parameter ``activation`` of blocked convolutions' templates, beside ``"relu"``.
+
+    Attributes:
+        one: its C of a block's vector.
+        two: the same of two blocks' vectors in one, None where no vector is so wide.
+    """
+
+    one: Printed
+    two: Printed | None
+
+
 class Epilogue(NamedTuple):
     """``finish(activation(sum + bias + added))``, behind a product or a convolution.
 
@@ -117,7 +129,10 @@ class Epilogue(NamedTuple):
         """The same of a blocked convolution's: another activation than ReLU as C of vectors."""
         activation = self.activation
         if isinstance(activation, Activation):
-            activation = _printed((activation.expr,), f"float{block}", 0, 0)
+            exprs = (activation.expr,)
+            one = _printed(exprs, f"float{block}", 0, 0)
+            two = _printed(exprs, f"float{2 * block}", 0, 0) if 2 * block <= _MOST_LANES else None
+            activation = VectorActivation(one, two)
         return by_name("bias activation", self.bias is not None, activation)
 
     @property
@@ -141,6 +156,7 @@ class Epilogue(NamedTuple):
 
 
 NO_EPILOGUE = Epilogue()
+_MOST_LANES = 16  # of a vector of OpenCL
 
 
 @lru_cache(maxsize=256)

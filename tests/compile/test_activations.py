@@ -9,7 +9,9 @@ import clnet
 from clnet import nn
 from clnet.compile.activations import activations
 from clnet.compile.passes import PASSES
+from clnet.expr import Input, sigmoid
 from clnet.kernels.conv_blocked import block_size
+from clnet.kernels.epilogue import Activation, Epilogue
 from clnet.nn import functional as F
 
 needs_blocks = pytest.mark.skipif(
@@ -28,6 +30,8 @@ LAYERS = {
     "winograd": (nn.Conv2d(32, 32, 3, padding=1), F.gelu),
     "few channels": (nn.Conv2d(3, 16, 3, 2), F.hardswish),
     "depthwise": (nn.Conv2d(16, 16, 5, padding=2, groups=16), silu_of_two_nodes),
+    "depthwise, of steps": (nn.Conv2d(16, 16, 3, 2, padding=1, groups=16), F.silu),
+    "direct, an exponential": (nn.Conv2d(16, 48, 1), F.silu),
 }
 
 
@@ -72,3 +76,14 @@ def test_nan_passes_a_relu6_as_it_does_elsewhere():
     conv = nn.Conv2d(16, 16, 1)
     x = clnet.full((1, 16, 3, 3), float("nan"))
     assert np.isnan(compiled(lambda x: F.relu6(conv(x)), x)[0]).all()
+
+
+@pytest.mark.parametrize("block", [4, 8, 16])
+def test_two_pixels_are_one_vector_where_there_is_one(block):
+    activation = Activation("silu", Input(0) * sigmoid(Input(0)))
+    _, (_, found) = Epilogue(activation=activation).blocked_params(block)
+    assert f"float{block}" in "".join(found.one.statements + found.one.results)
+    if block == 16:  # OpenCL has no wider one
+        assert found.two is None
+    else:
+        assert f"float{2 * block}" in "".join(found.two.statements + found.two.results)

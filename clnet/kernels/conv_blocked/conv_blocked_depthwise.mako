@@ -18,7 +18,6 @@
 ##      a_<pixel>_<column> += rows[its row][pixel * right + its column] * gy[pixel]
 ##
 ## over the strips of a chunk; conv_blocked_depthwise_sum adds the chunks in their order.
-##
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    step: int                columns of x from pixel to pixel of a tile
@@ -28,9 +27,10 @@
 ## param    together: int            pixels in one turn of the inner loop
 ## param    at: int                  how many pixels one lies from g and a
 ## param    local_floats: int        floats of local memory
+## param    p: int                  pixel of a tile
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether a value is added to each sum
-## param    activation: None|str|Printed  see lib/epilogue.mako
+## param    activation: None|str|VectorActivation  see lib/epilogue.mako
 ##
 ## def      conv_blocked_depthwise
 ## arg      y: out float[images][blocks][y_height][y_width][width]
@@ -59,7 +59,6 @@
 ## arg      gw: out float[blocks * width][taps]
 ## arg      partial: inout float  as above
 ## arg      taps, chunks: int
-##
 ## launch   conv_blocked_depthwise: global (strips, images * blocks), local (1, 1)
 ## launch   conv_blocked_depthwise_pack, conv_blocked_depthwise_sum: global (blocks), local (1)
 ## launch   conv_blocked_depthwise_weight: global (chunks, blocks), local (1, 1)
@@ -67,7 +66,6 @@
 ##          of the filters: strip, row, and within a row as many chains as pixels go together)
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
-##
 ## The largest whole number that is not above a / b.
 <%def name="below()">
 inline int below(const int a, const int b)
@@ -75,7 +73,6 @@ inline int below(const int a, const int b)
     return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 </%def>
-##
 ## The rows that output rows first .. last - 1 read, from `low_row` and `low_column` on.
 <%def name="copy_rows(width)">
         const int high_row = below(
@@ -185,19 +182,29 @@ __kernel void conv_blocked_depthwise(...)
 <% v = f"float{width}" %>
                 const long place = ((long)i * y_width + tile * phases_right + phase) * ${width};
                 const int apart = phases_right * ${width};
+% if activation and activation != "relu" and activation.two:
+                if (tile + ${pixels} <= count) {  /* without branches chains overlap */
+% for p in range(pixels):
+                    ${completed(p, bias, added)}
+% endfor
+                    ${epilogue.activate_each(
+                        activation, [f"c{p}" for p in range(pixels)], v, width)}
+% for p in range(pixels):
+                    *(__global vector *)(y + place + ${p} * apart) = c${p};
+% endfor
+                    continue;
+                }
+% endif
 % for p in range(pixels):
                 if (tile + ${p} < count) {
-% if bias:
-                    c${p} += offset;
-% endif
-% if added:
-                    c${p} += *(__global const vector *)(added + place + ${p} * apart);
-% endif
+                    ${completed(p, bias, added)}
                     *(__global vector *)(y + place + ${p} * apart) =
                         ${epilogue.activate(activation, f"c{p}", v)};
                 }
 % endfor
 </%def>
+<%def name="completed(p, bias, added)">${f"c{p} += offset;" if bias else ""}
+${f"c{p} += *(__global const vector *)(added + place + {p} * apart);" if added else ""}</%def>
 <%def name="conv_blocked_depthwise_pack(width)">
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_depthwise_pack(...)
@@ -262,7 +269,6 @@ __kernel void conv_blocked_depthwise_weight(...)
     }
 }
 </%def>
-##
 ## Adds the products of one pixel, `at` pixels from g and a.
 <%def name="pixel(width, columns, at)">
 {

@@ -23,7 +23,7 @@
 ## param    most_tiles: int          tiles whose places are kept
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
-## param    activation: None|str|Printed  see lib/epilogue.mako
+## param    activation: None|str|VectorActivation  see lib/epilogue.mako
 ## param    stream: bool             y goes past the caches; it is written once
 ## param    shared: int              taps there is room for, if tiles end with rows and the rows
 ##                                   that taps read are gathered once for all of them; else 0

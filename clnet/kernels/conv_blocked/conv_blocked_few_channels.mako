@@ -25,7 +25,7 @@
 ## param    local_floats: int        floats of local memory
 ## param    stride: int              columns of x from pixel to pixel
 ## param    bias: bool               whether there is a bias
-## param    activation: None|str|Printed  see lib/epilogue.mako
+## param    activation: None|str|VectorActivation  see lib/epilogue.mako
 ##
 ## def      conv_blocked_few_channels
 ## arg      y: out float[images][panels * vectors][oh][ow][width]

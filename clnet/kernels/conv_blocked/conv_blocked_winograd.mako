@@ -27,7 +27,7 @@
 ## param    stream: bool             filters go past the caches, in whole lines
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
-## param    activation: None|str|Printed  see lib/epilogue.mako
+## param    activation: None|str|VectorActivation  see lib/epilogue.mako
 ##
 ## def      conv_blocked_winograd
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
