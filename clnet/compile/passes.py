@@ -17,6 +17,7 @@ from .join_slices import join_slices
 from .layout import layout
 from .merge_updates import merge_updates
 from .narrow_sums import narrow_sums
+from .pack_weights import pack_weights
 from .prologue import prologue
 from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     join_products,
     prologue,
     merge_updates,
+    pack_weights,
     with_constants,
 )
 """From what was recorded to what is planned: the one list, in order."""
@@ -53,14 +55,16 @@ MAY_ROUND: tuple[Pass, ...] = (
     channels_last,
     join_products,
     prologue,
+    pack_weights,
 )
 """Those after which results may differ in their last bits from what eager execution gives.
 
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``join_products`` other tiles of products, and
-``prologue`` other orders for sums that compute what they read. All others keep every bit.
+and other sums on GPUs with matrix units, ``join_products`` other tiles of products,
+``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
+products' sums. All others keep every bit.
 """
 
 KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)

@@ -16,6 +16,8 @@ from .gemm import finishes as finishes
 from .gemm import gemm as gemm
 from .gemm import gemm_together as gemm_together
 from .gemm import pack_for as pack_for
+from .gemm import pack_into as pack_into
+from .gemm import panel_elements as panel_elements
 from .gemm_matrix import TILES as MATRIX_TILES
 from .gemm_matrix import MatrixLoads as MatrixLoads
 from .gemm_matrix import MatrixTile as MatrixTile
@@ -46,6 +48,8 @@ __all__ = [
     "has_warpgroups",
     "multiplies",
     "pack_for",
+    "pack_into",
+    "panel_elements",
     "small_matrix_tile",
     "summed",
     "warpgroup_choice",

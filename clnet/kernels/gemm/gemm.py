@@ -13,7 +13,7 @@ from ..grid import in_groups
 from ..pointwise import pointwise
 from .gemm_any import any_type
 from .gemm_matrix import matrix, multiplies
-from .gemm_packed import packed, packed_once
+from .gemm_packed import lasting_elements, packed, packed_into, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import finish_pays, tiled, tiled_together, tiles_fit
@@ -78,7 +78,7 @@ def gemm(
         beta: factor of what ``out`` holds.
         epilogue: what is made of that. With a finish its arrays are written, of which ``out`` is
             one, and ``beta`` is 0.
-        panels: of ``b``, from :func:`pack_for`.
+        panels: of ``b``, from :func:`pack_for` or :func:`pack_into`.
         tf32: float32 operands may be rounded to TF32 where matrix units then multiply them.
         split: they may be split in two that TF32 holds, where that is faster.
 
@@ -116,17 +116,49 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     Returns:
         The launches that pack, and the panels; none where the kernel that multiplies takes none.
     """
+    problem = _with_panels(target, out, a, b)
+    found = None if problem is None else packed_once(target, problem)
+    return ([], None) if found is None else ([found[0]], found[1])
+
+
+def panel_elements(target: Target, out: Array, a: Array, b: Array) -> int | None:
+    """Elements of the panels of a ``b`` that stays; None where that would save next to nothing.
+
+    Args:
+        target: what the device is like.
+        out: of the product, as for :func:`gemm`; with a it may have no memory.
+        a: as there.
+        b: as there, one matrix.
+    """
+    problem = _with_panels(target, out, a, b) if b.ndim == 2 else None
+    return None if problem is None else lasting_elements(target, problem)
+
+
+def pack_into(target: Target, panels: Array, out: Array, a: Array, b: Array) -> Launch:
+    """The launch that packs ``b``, for as many products of these sizes as there will be.
+
+    Args:
+        target: what the device is like.
+        panels: ``(panel_elements(...),)``, dense, which :func:`gemm` then takes.
+        out: of a product.
+        a: of a product.
+        b: of all.
+    """
+    return packed_into(target, problems(out, a, b)[0], panels)
+
+
+def _with_panels(target: Target, out: Array, a: Array, b: Array) -> Problem | None:
+    """A product whose right operand its kernel reads from panels."""
     parts = problems(out, a, b)
     problem = parts[0]
     turned = problem.b.storage is not b.storage or problem.b.offset != b.offset
     if len(parts) > 1 or turned or in_groups(target.traits) or out.size == 0:
-        return [], None
+        return None
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
-        return [], None
+        return None
     if problem.n <= MOST_ROWS or _without_panels(target, problem):
-        return [], None
-    found = packed_once(target, problem)
-    return ([], None) if found is None else ([found[0]], found[1])
+        return None
+    return problem
 
 
 def finishes(

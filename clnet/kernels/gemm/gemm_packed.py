@@ -118,6 +118,8 @@ CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 # products on two cores with 512-bit vectors.
 PACK_COST, PREPACK_COST, LOAD_COST = 24, 38, 3
 STORE_COST, RESTORE_COST = 50, 22
+# Panels of a matrix that stays are kept where packing it takes this part of a product.
+LEAST_SAVED = 0.02
 # What is added for sums whose block has so many rows, each on a page of its own.
 PAGE_COST, PAGES = 20, 1024
 SUM_COST = 10
@@ -136,13 +138,14 @@ def packed(target: Target, problem: Problem, panels: Array | None = None) -> lis
     Args:
         target: what the device is like.
         problem: the product, of float32 or float64, no axis of it empty.
-        panels: of b, from :func:`packed_once`.
+        panels: of b, from :func:`packed_once` or :func:`packed_into`.
 
     Returns:
         Its launches, in order.
     """
     if panels is not None:
-        problem = problem._replace(b=panels.view(problem.b.shape, panels.strides))
+        strides = panels.strides if panels.ndim == problem.b.ndim else (0,) * problem.b.ndim
+        problem = problem._replace(b=panels.view(problem.b.shape, strides))
     used = problem.memory().nbytes
     if used:  # operands in scratch memory leave less of it
         target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
@@ -162,12 +165,40 @@ def packed_once(target: Target, problem: Problem) -> tuple[Launch, Array] | None
     Returns:
         The launch that packs, and what :func:`packed` takes; None if the workspace has no room.
     """
-    form = _form(_params(target.traits, problem.product, _rows(target.traits, problem.m)))
+    form = _own_form(target, problem)
     memory = problem.memory()
     panels = place_panels(memory, form, problem)
     if memory.nbytes > target.workspace_limit:
         return None
     return pack(form, problem, panels), panels
+
+
+def lasting_elements(target: Target, problem: Problem) -> int | None:
+    """Elements of panels of b that are kept, one matrix; None where packing is hardly noticed.
+
+    Args:
+        target: what the device is like.
+        problem: the product.
+    """
+    if problem.product.items != 1 or LEAST_SAVED * problem.m > PACK_COST:
+        return None
+    return _own_form(target, problem).elements(problem.n, problem.k) + TICKETS
+
+
+def packed_into(target: Target, problem: Problem, panels: Array) -> Launch:
+    """The launch that fills panels that are kept.
+
+    Args:
+        target: what the device is like.
+        problem: a product.
+        panels: as many as :func:`lasting_elements` says.
+    """
+    return pack(_own_form(target, problem), problem, panels)
+
+
+def _own_form(target: Target, problem: Problem) -> Panels:
+    """Form of the panels that a product takes by itself."""
+    return _form(_params(target.traits, problem.product, _rows(target.traits, problem.m)))
 
 
 def _blocked(
