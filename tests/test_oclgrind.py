@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import oclgrind_steps
 from tests.oclgrind import Finding, Report, available, check, main, parse
 
 needs_oclgrind = pytest.mark.skipif(
@@ -40,6 +41,24 @@ CORRECT = """
     s[l] = a[g];
     barrier(CLK_LOCAL_MEM_FENCE);
     a[g] = s[63 - l];
+"""
+
+# A training step whose kernels have lost their barriers, and an array its end.
+PLANTED = """
+import sys
+sys.path[0] = {root!r}
+from clnet.kernels.kernel import Rendered
+from tests import oclgrind_steps
+
+correct = Rendered.text
+
+def wrong(rendered):
+    text = correct(rendered).replace("mean[mean_offset +", "mean[mean_offset + 5 +")
+    return text.replace("barrier(", "(void)(") if "void norm_in_registers(" in text else text
+
+Rendered.text = wrong
+oclgrind_steps.exact()
+oclgrind_steps.losses("images", 1, compiled=False)
 """
 
 LOG = """
@@ -136,6 +155,38 @@ def test_planted_mistake_is_found(tmp_path: Path, message: str, body: str):
     findings = run(tmp_path, body).findings
     assert message in [finding.message for finding in findings], findings
     assert {finding.kernel for finding in findings} == {"planted"}
+
+
+@needs_oclgrind
+@pytest.mark.slow
+def test_whole_training_steps_have_no_finding():
+    """Nothing out of bounds, no race; the losses are those of the device at hand.
+
+    Uploads go through memory that the host has mapped, and what is written there Oclgrind takes
+    for unwritten: what nobody wrote is found by poison.
+    """
+    report = check(oclgrind_steps.__file__, uninitialized=False)
+    assert report.returncode == 0, report.output
+    assert not report.findings, "\n".join(map(str, report.findings))
+    for line, (name, count) in zip(
+        report.output.splitlines(), (("images", 2), ("words", 1)), strict=True
+    ):
+        told, *found = line.split()
+        assert told == name
+        assert len(found) == 1 + count
+        expected = oclgrind_steps.losses(name, count, compiled=False)
+        assert [float(each) for each in found] == pytest.approx([expected[0], *expected], rel=1e-4)
+
+
+@needs_oclgrind
+@pytest.mark.slow
+def test_mistakes_planted_in_a_training_step_are_found(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(PLANTED.format(root=str(Path(__file__).parents[1])))
+    report = check(script, uninitialized=False)
+    kinds = {(found.message, found.kernel) for found in report.findings}
+    assert ("Read-write data race at local memory", "norm_in_registers") in kinds, report.output
+    assert ("Invalid write of size 4 at global memory", "norm_statistics") in kinds, report.output
 
 
 @needs_oclgrind
