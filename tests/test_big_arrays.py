@@ -1,11 +1,15 @@
 """Arrays beyond 2^31 elements and 4 GiB, of which little is touched; devices with small buffers.
 
 PoCL's memory costs nothing until it is written, so these run on small machines; without poison,
-which would write it all.
+which would write it all. Where PoCL, which halves and rounds what the machine has, gives no such
+buffers, a child that is told of more memory runs them.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -17,19 +21,27 @@ from clnet import nn
 from clnet.device import Device, oversize
 from clnet.device.discovery import discover, select
 from clnet.device.oversize import keeps_numbers
-from clnet.errors import OutOfDeviceMemory
+from clnet.errors import ArgumentError, OutOfDeviceMemory
 from clnet.values.settings import SETTINGS
 
 pytestmark = pytest.mark.device
 BEYOND = 2**31 + 2**20  # elements
+LEAST_BUFFER = 6 * 2**30
+
+
+def lazy(device) -> bool:
+    """Whether memory that nobody touched is nobody's."""
+    return device.traits.unified_memory and device.identity.platform.startswith("Portable")
 
 
 @pytest.fixture
 def room(device, monkeypatch):
-    """Memory nobody touches is nobody's."""
-    lazy = device.traits.unified_memory and device.identity.platform.startswith("Portable")
-    if not lazy or device.traits.max_allocation_bytes < 6 * 2**30:
+    """Buffers of more than 4 GiB that cost nothing."""
+    if not lazy(device):
         pytest.skip("the device has no such buffers, or they cost memory")
+    if device.traits.max_allocation_bytes < LEAST_BUFFER:
+        pytest.skip("run by test_a_small_machine_has_large_arrays")
+    device.pool.empty_cache()
     monkeypatch.setattr(device, "poison", None)
     monkeypatch.setattr(device.pool, "_poison", None)
     yield
@@ -40,6 +52,62 @@ def room(device, monkeypatch):
 def many(room):
     """More elements than an int counts."""
     return clnet.empty(BEYOND, dtype=clnet.int8)
+
+
+@pytest.mark.slow
+def test_a_small_machine_has_large_arrays(device):
+    """What others here ask of large buffers, where PoCL thinks that the machine has 64 GB."""
+    if not lazy(device) or device.traits.max_allocation_bytes >= LEAST_BUFFER:
+        pytest.skip("the device has large buffers, or they cost memory")
+    told = f"node:1(memory=64GB) core:{device.traits.compute_units} pu:1"
+    chosen = ("-k", "beyond_4_gib or the_last_int")
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            __file__,
+            *chosen,
+        ],
+        env=os.environ | {"HWLOC_SYNTHETIC": told, "HWLOC_THISSYSTEM": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout
+    assert " passed" in run.stdout, run.stdout
+    assert "skipped" not in run.stdout, run.stdout
+
+
+def test_elements_behind_the_last_int_are_reduced(many):
+    """Nothing here depends on what elements hold that nobody wrote."""
+    many[-7], many[12_345] = 127, -128
+    assert many.max().item() == 127
+    assert many.min().item() == -128
+    first = int(many.argmax())
+    assert many[first].item() == 127
+    assert many[:first].max().item() < 127
+    assert int(many.argmin()) <= 12_345
+    assert many.view(2, BEYOND // 2)[:, -7:].amax(0)[0].item() == 127
+    halves = many[: 2**30].sum(), many[2**30 :].sum()
+    assert many.sum().item() == halves[0].item() + halves[1].item()
+
+
+@pytest.mark.parametrize("what", ["flip", "random_", "cumsum"])
+def test_what_cannot_have_so_many_elements_behind_the_last_int_says_so(many, what):
+    calls = {
+        "flip": lambda: clnet.flip(many, (0,)),
+        "random_": many.random_,
+        "cumsum": lambda: many.cumsum(0, dtype=clnet.int8),
+    }
+    with pytest.raises(ArgumentError, match=rf"^{what}: .*got .*2148532224"):
+        calls[what]()
 
 
 def test_elements_behind_the_last_int_are_read_and_written(many):

@@ -12,6 +12,7 @@ from clnet.errors import ArgumentError
 from clnet.kernels.reduce.arg_reduce import arg_reduce
 from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
+from clnet.values.dtypes import int8, int64
 from tests.kernels.launching import normal, on_device, poisoned
 
 SHAPES = {
@@ -287,3 +288,70 @@ def test_many_arrays_are_measured_as_one(dev, target, kind, sizes):
         Measure.MAX_MAGNITUDE: 10.0,
     }[kind]
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)
+
+
+@pytest.fixture
+def small_ints(monkeypatch):
+    """Kernels for sizes that an int does not hold, for the sizes of these tests."""
+    monkeypatch.setitem(reduce.__globals__, "_INT_HOLDS", 0)
+
+
+@pytest.mark.parametrize("case", ["row", "alternating", "channel", "all", "columns over a block"])
+def test_sizes_counted_in_long_give_the_same(dev, target, small_ints, case):
+    shape, dims = SHAPES[case]
+    values = normal(*shape, seed=6)
+    x = on_device(values)
+    got = run(target, x, dims, Reduction.MAX)
+    np.testing.assert_array_equal(got, np.max(values, axis=dims))
+    np.testing.assert_array_equal(search(target, x, min(dims)), np.argmax(values, axis=min(dims)))
+
+
+def test_indices_counted_in_long_of_several_parts_are_the_axis_own(
+    dev, target, small_ints, monkeypatch
+):
+    monkeypatch.setitem(arg_reduce.__globals__, "_PART_MOST", 1000)
+    for shape, dim in (((5003,), 0), ((4003, 5), 0), ((3, 2500), 1)):
+        values = normal(*shape, seed=7)
+        for each in (target, replace(target, workspace_limit=0)):
+            found = search(each, on_device(values), dim)
+            np.testing.assert_array_equal(found, np.argmax(values, axis=dim))
+
+
+def search(target, x, dim):
+    """Where the largest elements are."""
+    indices = poisoned(kept_shape(x.shape, (dim,)), np.int64)
+    for launch in arg_reduce(target, None, indices, x, dim=dim, kind=Reduction.MAX):
+        x.device.queue.launch(launch)
+    return indices.numpy()
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dims"),
+    [
+        pytest.param((2**31, 3), (0, 1), (0,), id="columns"),
+        pytest.param((2**31,), (1,), (0,), id="all"),
+        pytest.param((2**31, 2), (2, 1), (1,), id="many rows"),
+    ],
+)
+def test_only_sizes_that_an_int_does_not_hold_are_counted_in_long(
+    dev, target, shape, strides, dims
+):
+    for sizes, wanted in ((shape, "long"), (tuple(min(n, 70) for n in shape), "int")):
+        x = Array.abstract(shape, int8, dev).view(sizes, strides)
+        out = Array.abstract(kept_shape(sizes, dims), int8, dev)
+        places = Array.abstract(kept_shape(sizes, dims), int64, dev)
+        launches = reduce(target, out, x, dims=dims, kind=Reduction.MAX)
+        found = arg_reduce(target, out, places, x, dim=dims[0], kind=Reduction.MAX)
+        for launch in (launches[0], found[0]):
+            assert dict(launch.kernel.params)["flat"] == wanted
+            assert f"const {wanted} kept_size0" in launch.kernel.text()
+
+
+@pytest.mark.slow
+def test_more_elements_than_an_int_counts(dev):
+    values = np.random.default_rng(8).integers(-99, 99, 2**15).astype(np.int8)
+    x = on_device(values).view((2**16 + 1, 2**15), (0, 1))
+    total = (2**16 + 1) * values.astype(np.int64).sum()
+    np.testing.assert_array_equal(run(dev.target, x, (0, 1), Reduction.SUM, np.int64), total)
+    lowest = run(dev.target, x, (0, 1), Reduction.MIN, np.int8)
+    np.testing.assert_array_equal(lowest, values.min())

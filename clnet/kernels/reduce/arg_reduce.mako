@@ -1,11 +1,13 @@
 ## kernel arg_reduce: the largest or smallest element along an axis, and where it is
 ##
 ## layout   x is any strided array; out and where are dense over the kept axes. The axis is cut into
-##          parts; each gives a partial result, the last def picks among them.
+##          parts; each gives a partial result, the last def picks among them. Places are counted
+##          from the part's first element, so that an int holds them.
 ## param    kind: max|min
 ## param    ctype: str                   element type of x and out
 ## param    acc: str                     type values have in registers
 ## param    place: int|long              integer type as wide as acc
+## param    flat: int|long               type of sizes and flat indices: long where need be
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one output, a power of two
@@ -14,21 +16,21 @@
 ## param    width: int                   columns that one vector holds
 ## param    index: str                   an expression: the output's flat index
 ## def      arg_reduce_rows
-## arg      jobs: int       outputs times parts
-## arg      jobs_per_item: int
+## arg      jobs: flat       outputs times parts
+## arg      jobs_per_item: flat
 ## def      arg_reduce_columns
-## arg      blocks: int     blocks of columns: the last kept axis, of stride 1
+## arg      blocks: flat     blocks of columns: the last kept axis, of stride 1
 ## def      arg_reduce_group, arg_reduce_pick
-## arg      outs: int       number of outputs
+## arg      outs: flat       number of outputs
 ## def      arg_reduce_rows, arg_reduce_columns, arg_reduce_group
-## arg      n: int          size of the axis
-## arg      part_size: int  elements of a part
+## arg      n: flat          size of the axis
+## arg      part_size: flat  elements of a part
 ## def      all
 ## arg      parts: int
 ## def      arg_reduce_rows, arg_reduce_columns, arg_reduce_group
 ## arg      step: long      stride of the axis
 ## % for i in range(kept_rank):
-## arg      kept_size{i}: int  for each kept axis its size
+## arg      kept_size{i}: flat  for each kept axis its size
 ## arg      kept_x{i}: long    and its stride in x
 ## % endfor
 ## arg      out: out ctype[outs, parts]
@@ -59,10 +61,10 @@ typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) vector;
 #define LOAD(p) convert_${acc}${lanes}(*(__global const vector *)(p))
 % endif
 </%def>
-<%def name="kept_start(index, kept_rank)">
+<%def name="kept_start(index, flat, kept_rank)">
     long start = 0;
     {
-        int rest = ${index};
+        ${flat} rest = ${index};
 % for i in reversed(range(kept_rank)):
         start += ${f"(rest % kept_size{i})" if i else "rest"} * kept_x${i};
 % if i:
@@ -71,27 +73,27 @@ typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) vector;
 % endfor
     }
 </%def>
-<%def name="arg_reduce_rows(kind, ctype, acc, place, lanes, kept_rank)">
+<%def name="arg_reduce_rows(kind, ctype, acc, place, flat, lanes, kept_rank)">
 ${better(kind)}
 ${loads(ctype, acc, lanes)}
 __kernel void arg_reduce_rows(...) {
     out += out_offset;
     where += where_offset;
     x += x_offset;
-    const int first = get_global_id(0) * jobs_per_item;
-    const int last = min(first + jobs_per_item, jobs);
-    for (int job = first; job < last; job++) {
-        const int kept = job / parts, from = (job - kept * parts) * part_size;
-        const int end = min(from + part_size, n);
-        ${kept_start("kept", kept_rank)}
-        __global const ${ctype} *p = x + start;
-        ${acc} best = p[from * step];
-        ${place} at = from;
-        int i = from + 1;
-        if (step == 1 && end - from >= ${2 * lanes}) {
-            ${acc}${lanes} tops = LOAD(p + from);
-            ${place}${lanes} places = from, here = from;
-            for (i = from + ${lanes}; i <= end - ${lanes}; i += ${lanes}) {
+    const ${flat} first = get_global_id(0) * jobs_per_item;
+    const ${flat} last = min(first + jobs_per_item, jobs);
+    for (${flat} job = first; job < last; job++) {
+        const ${flat} kept = job / parts, from = (job - kept * parts) * part_size;
+        const int end = min(part_size, n - from);
+        ${kept_start("kept", flat, kept_rank)}
+        __global const ${ctype} *p = x + start + from * step;
+        ${acc} best = p[0];
+        ${place} at = 0;
+        int i = 1;
+        if (step == 1 && end >= ${2 * lanes}) {
+            ${acc}${lanes} tops = LOAD(p);
+            ${place}${lanes} places = 0, here = 0;
+            for (i = ${lanes}; i <= end - ${lanes}; i += ${lanes}) {
                 const ${acc}${lanes} v = LOAD(p + i);
                 const ${place}${lanes} wins = FIRST(v, tops);
                 here = i;
@@ -116,15 +118,15 @@ __kernel void arg_reduce_rows(...) {
             }
         }
         out[job] = best;
-        where[job] = at;
+        where[job] = from + at;
     }
 }
 </%def>
 <%def name="column_search(ctype, acc, place, width)">
 <% v = str(width) if width > 1 else "" %>
             ${acc}${v} best = ${"LOAD(p)" if v else "p[0]"};
-            ${place}${v} at = from;
-            for (int i = from + 1; i < end; i++) {
+            ${place}${v} at = 0;
+            for (int i = 1; i < end; i++) {
                 p += step;
                 const ${acc}${v} value = ${"LOAD(p)" if v else "p[0]"};
                 const ${place}${v} wins = FIRST(value, best), here = i;
@@ -132,19 +134,20 @@ __kernel void arg_reduce_rows(...) {
                 at = wins ? here : at;
             }
 </%def>
-<%def name="arg_reduce_columns(kind, ctype, acc, place, lanes, kept_rank)">
+<%def name="arg_reduce_columns(kind, ctype, acc, place, flat, lanes, kept_rank)">
 ${better(kind)}
 ${loads(ctype, acc, lanes)}
 __kernel void arg_reduce_columns(...) {
     out += out_offset;
     where += where_offset;
     x += x_offset;
-    const int item = get_global_id(0);
-    const int part = item % parts, block = item / parts % blocks, outer = item / parts / blocks;
-    const int width = kept_size${kept_rank - 1};
-    const int from = part * part_size, end = min(from + part_size, n);
-    const int first = block * ${lanes}, count = min(width - first, ${lanes});
-    ${kept_start(f"outer * width + first", kept_rank)}
+    const ${flat} item = get_global_id(0);
+    const ${flat} part = item % parts, block = item / parts % blocks, outer = item / parts / blocks;
+    const ${flat} width = kept_size${kept_rank - 1}, from = part * part_size;
+    const int end = min(part_size, n - from);
+    const ${flat} first = block * ${lanes};
+    const int count = min(width - first, (${flat})${lanes});
+    ${kept_start("outer * width + first", flat, kept_rank)}
     const long to = ((long)outer * width + first) * parts + part;
     if (count == ${lanes}) {
         __global const ${ctype} *p = x + start + from * step;
@@ -153,19 +156,19 @@ __kernel void arg_reduce_columns(...) {
         const ${place} *places = (const ${place} *)&at;
         for (int k = 0; k < ${lanes}; k++) {
             out[to + k * parts] = values[k];
-            where[to + k * parts] = places[k];
+            where[to + k * parts] = from + places[k];
         }
     } else {
         for (int k = 0; k < count; k++) {
             __global const ${ctype} *p = x + start + from * step + k;
             ${column_search(ctype, acc, place, 1)}
             out[to + k * parts] = best;
-            where[to + k * parts] = at;
+            where[to + k * parts] = from + at;
         }
     }
 }
 </%def>
-<%def name="arg_reduce_group(kind, ctype, acc, group, reduce_items, kept_fast, kept_rank)">
+<%def name="arg_reduce_group(kind, ctype, acc, flat, group, reduce_items, kept_fast, kept_rank)">
 <% kept_items = group // reduce_items %>
 ${better(kind)}
 __kernel void arg_reduce_group(...) {
@@ -177,15 +180,17 @@ __kernel void arg_reduce_group(...) {
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int slot = lane * ${kept_items} + kept;
     const int part = get_group_id(0) % parts;
-    const int output = get_group_id(0) / parts * ${kept_items} + kept;
-    ${kept_start("output", kept_rank)}
-    const int from = part * part_size, end = min(from + part_size, n);
+    const ${flat} output = get_group_id(0) / parts * ${kept_items} + kept;
+    ${kept_start("output", flat, kept_rank)}
+    const ${flat} from = part * part_size;
+    const int end = min(part_size, n - from);
+    start += from * step;
     /* Work-items without an element of their own repeat the part's first. */
-    int place = from + lane < end ? from + lane : from;
+    int place = lane < end ? lane : 0;
     ${acc} top = 0;
     if (output < outs) {
         top = x[start + place * step];
-        for (int i = from + lane + ${reduce_items}; i < end; i += ${reduce_items}) {
+        for (int i = lane + ${reduce_items}; i < end; i += ${reduce_items}) {
             const ${acc} v = x[start + i * step];
             if (FIRST(v, top)) {
                 top = v;
@@ -205,18 +210,18 @@ __kernel void arg_reduce_group(...) {
     }
     if (lane == 0 && output < outs) {
         out[(long)output * parts + part] = best[slot];
-        where[(long)output * parts + part] = at[slot];
+        where[(long)output * parts + part] = from + at[slot];
     }
 }
 </%def>
-<%def name="arg_reduce_pick(kind, ctype, acc)">
+<%def name="arg_reduce_pick(kind, ctype, acc, flat)">
 ${better(kind)}
 __kernel void arg_reduce_pick(...) {
     out += out_offset;
     where += where_offset;
     values += values_offset;
     places += places_offset;
-    const int i = get_global_id(0);
+    const ${flat} i = get_global_id(0);
     if (i >= outs)
         return;
     const long first = (long)i * parts;

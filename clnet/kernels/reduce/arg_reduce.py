@@ -12,7 +12,7 @@ from ...values.dtypes import int64
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined
-from .reduce import Reduction, accumulator
+from .reduce import Reduction, accumulator, flat_type
 
 ROWS = Kernel("arg_reduce_rows", "reduce/arg_reduce.mako")
 COLUMNS = Kernel("arg_reduce_columns", "reduce/arg_reduce.mako")
@@ -20,6 +20,8 @@ GROUP = Kernel("arg_reduce_group", "reduce/arg_reduce.mako")
 PICK = Kernel("arg_reduce_pick", "reduce/arg_reduce.mako")
 
 _PART = 1 << 15
+# Places are counted within a part, by an int where values have four bytes.
+_PART_MOST = 1 << 30
 _GROUPS_PER_UNIT = 4
 _GROUP = 256
 _PICK_GROUP = 64
@@ -105,7 +107,7 @@ def _parts(target: Target, problem: _Problem) -> int:
     else:
         parts = 1 if problem.outs >= 4 * units else ceil_div(problem.n, _PART)
     room = target.workspace_limit // (problem.outs * (problem.x.dtype.itemsize + 8)) - 1
-    parts = max(1, min(parts, room))
+    parts = max(1, min(parts, room), ceil_div(problem.n, _PART_MOST))
     # No part may be empty: each begins with an element of its own.
     return ceil_div(problem.n, ceil_div(problem.n, parts))
 
@@ -116,8 +118,9 @@ def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
     return {"flops": elements, "bytes": elements * itemsize + problem.outs * parts * (itemsize + 8)}
 
 
-def _params(problem: _Problem) -> Named:
-    return by_name("kind ctype acc", problem.kind, problem.x.dtype.ctype, problem.acc)
+def _params(problem: _Problem, parts: int) -> Named:
+    flat = flat_type(max(problem.n, problem.outs * parts))
+    return by_name("kind ctype acc flat", problem.kind, problem.x.dtype.ctype, problem.acc, flat)
 
 
 def _args(problem: _Problem, out: Array, where: Array, parts: int) -> Named:
@@ -134,7 +137,7 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
     lanes = lanes_of(target, itemsize)
     place = "long" if itemsize == 8 else "int"
     rank = len(problem.sizes)
-    params = joined(_params(problem), by_name("place lanes kept_rank", place, lanes, rank))
+    params = joined(_params(problem, parts), by_name("place lanes kept_rank", place, lanes, rank))
     args = _args(problem, out, where, parts)
     if problem.columns and problem.step != 1:
         blocks = ceil_div(problem.sizes[-1], lanes)
@@ -169,7 +172,7 @@ def _group(target: Target, problem: _Problem, out: Array, where: Array, parts: i
     group, rank = share * kept, len(problem.sizes)
     shape = by_name("group reduce_items kept_fast kept_rank", group, share, problem.columns, rank)
     return GROUP.launch(
-        joined(_params(problem), shape),
+        joined(_params(problem, parts), shape),
         joined(by_name("outs", problem.outs), _args(problem, out, where, parts)),
         global_size=(ceil_div(problem.outs, kept) * parts * group,),
         local_size=(group,),
@@ -180,7 +183,7 @@ def _group(target: Target, problem: _Problem, out: Array, where: Array, parts: i
 def _pick(problem: _Problem, out: Array, where: Array, partial: Array, places: Array) -> Launch:
     itemsize = problem.x.dtype.itemsize
     return PICK.launch(
-        _params(problem),
+        _params(problem, partial.shape[1]),
         joined(
             by_name("outs parts", problem.outs, partial.shape[1]),
             by_name("out where values places", out, where, partial, places),

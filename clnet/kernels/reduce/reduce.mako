@@ -18,7 +18,7 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one output, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring outputs
-## param    flat: int|long               type of a flat index over the reduced axes
+## param    flat: int|long               type of sizes and flat indices: long where need be
 ## param    index: str                   an expression: the flat index to take apart
 ## param    type: int|long               its type
 ## param    axis: kept|reduced           over which axes
@@ -26,14 +26,14 @@
 ## param    steps: dict                  offset variable -> array whose strides move it
 ## param    rows: int                    rows joined before they are added to the partial results
 ## def      reduce_rows
-## arg      jobs: int          outputs times parts
-## arg      jobs_per_item: int
+## arg      jobs: flat         outputs times parts
+## arg      jobs_per_item: flat
 ## def      reduce_columns
-## arg      blocks: int        blocks of columns: the last kept axis, of stride 1
-## arg      rows_total: int    reduced elements of each output
-## arg      part_rows: int     reduced elements of a part
+## arg      blocks: flat       blocks of columns: the last kept axis, of stride 1
+## arg      rows_total: flat   reduced elements of each output
+## arg      part_rows: flat    reduced elements of a part
 ## def      reduce_group
-## arg      outs: int          number of outputs
+## arg      outs: flat         number of outputs
 ## def      all
 ## arg      parts: int         parts of each output
 ## arg      part_stride: long  step in out from part to part
@@ -42,12 +42,12 @@
 ## arg      part_size: flat    reduced elements of a part
 ## def      all
 ## % for i in range(kept_rank):
-## arg      kept_size{i}: int     for each kept axis its size
+## arg      kept_size{i}: flat    for each kept axis its size
 ## arg      kept_x{i}: long       and its stride in x
 ## arg      kept_out{i}: long     and in out
 ## % endfor
 ## % for i in range(reduced_rank):
-## arg      reduced_size{i}: int  for each reduced axis its size
+## arg      reduced_size{i}: flat  for each reduced axis its size
 ## arg      reduced_x{i}: long    and its stride in x
 ## % endfor
 ## arg      out: out out_ctype
@@ -121,12 +121,12 @@ __kernel void reduce_rows(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     const ${flat} run = reduced_size${reduced_rank - 1};
-    const int first = get_global_id(0) * jobs_per_item;
-    const int last = min(first + jobs_per_item, jobs);
-    for (int job = first; job < last; job++) {
-        const int kept = parts == 1 ? job : job / parts, part = job - kept * parts;
+    const ${flat} first = get_global_id(0) * jobs_per_item;
+    const ${flat} last = min(first + jobs_per_item, jobs);
+    for (${flat} job = first; job < last; job++) {
+        const ${flat} kept = parts == 1 ? job : job / parts, part = job - kept * parts;
         long x_start = 0, out_at = part * part_stride;
-        ${decode("kept", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
+        ${decode("kept", flat, "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
         ${flat} at = part * part_size;
         const ${flat} end = min(at + part_size, total);
         ${acc} result = identity;
@@ -173,7 +173,7 @@ __kernel void reduce_rows(...) {
 }
 </%def>
 <%def name="reduce_columns(
-    kind, load, ctype, out_ctype, acc, lanes, mean, block, kept_rank, reduced_rank)">
+    kind, load, ctype, out_ctype, acc, lanes, mean, flat, block, kept_rank, reduced_rank)">
 <%
     vector = f"{acc}{lanes}" if lanes > 1 else acc
     last = kept_rank - 1
@@ -184,14 +184,14 @@ ${loads(load, ctype, acc, lanes)}
 __kernel void reduce_columns(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
-    const int item = get_global_id(0);
-    const int column = (item % blocks) * ${block};
-    const int part = item / blocks % parts;
-    const int n = min(kept_size${last} - column, ${block});
+    const ${flat} item = get_global_id(0);
+    const ${flat} column = (item % blocks) * ${block};
+    const ${flat} part = item / blocks % parts;
+    const int n = min(kept_size${last} - column, (${flat})${block});
     const int vectors = n / ${lanes};
     long x_start = column, out_at = part * part_stride + column * kept_out${last};
 % if kept_rank > 1:
-    ${decode("item / blocks / parts", "int", "kept", kept_rank - 1,
+    ${decode("item / blocks / parts", flat, "kept", kept_rank - 1,
         {"x_start": "x", "out_at": "out"})}
 % endif
     ${vector} sums[${block // lanes}];
@@ -200,14 +200,14 @@ __kernel void reduce_columns(...) {
         sums[i] = identity;
     for (int i = 0; i < ${lanes}; i++)
         tail[i] = identity;
-    const int end = min((part + 1) * part_rows, rows_total);
+    const ${flat} end = min((part + 1) * part_rows, rows_total);
     /* Rows are read whole, as memory likes it; the partial results stay in the nearest cache. */
-    int row = part * part_rows;
+    ${flat} row = part * part_rows;
     for (; row + 8 <= end; row += 8) {
-        ${column_step(kind, ctype, lanes, reduced_rank, 8)}
+        ${column_step(kind, ctype, lanes, flat, reduced_rank, 8)}
     }
     for (; row < end; row++) {
-        ${column_step(kind, ctype, lanes, reduced_rank, 1)}
+        ${column_step(kind, ctype, lanes, flat, reduced_rank, 1)}
     }
     for (int i = 0; i < vectors; i++) {
 % if lanes > 1:
@@ -222,10 +222,10 @@ __kernel void reduce_columns(...) {
         out[out_at + i * kept_out${last}] = tail[i - vectors * ${lanes}]${divide};
 }
 </%def>
-<%def name="column_step(kind, ctype, lanes, reduced_rank, rows)">
+<%def name="column_step(kind, ctype, lanes, flat, reduced_rank, rows)">
 % for r in range(rows):
         long offset${r} = x_start;
-        ${decode(f"row + {r}", "int", "reduced", reduced_rank, {f"offset{r}": "x"})}
+        ${decode(f"row + {r}", flat, "reduced", reduced_rank, {f"offset{r}": "x"})}
         __global const ${stored(ctype)} *p${r} = x + offset${r};
 % endfor
 <%
@@ -253,9 +253,9 @@ __kernel void reduce_group(...) {
     ${lib.identity(kind, acc)}
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int part = get_group_id(0) % parts;
-    const int at = get_group_id(0) / parts * ${kept_items} + kept;
+    const ${flat} at = get_group_id(0) / parts * ${kept_items} + kept;
     long x_start = 0, out_at = part * part_stride;
-    ${decode("at", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
+    ${decode("at", flat, "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
     ${acc} result = identity;
     if (at < outs) {
         const ${flat} end = min((part + 1) * part_size, total);

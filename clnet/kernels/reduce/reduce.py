@@ -62,6 +62,8 @@ _GROUPS_PER_UNIT = 4
 # Neighbouring outputs of a group, at least: those of a sector of memory, of float32.
 _LEAST_KEPT = 8
 _GROUP = 256
+# Work-items step past the end by less than this before they stop.
+_INT_HOLDS = 2**31 - 2**16
 # Work-items that a unit has room for; few columns share so many between their groups.
 _RESIDENT_ITEMS = 2048
 
@@ -96,6 +98,11 @@ class _Problem(NamedTuple):
     def columns(self) -> bool:
         """Whether neighbours in memory belong to different outputs."""
         return self.kept[-1].x == 1 and self.kept[-1].size > 1
+
+
+def flat_type(count: int) -> str:
+    """The type by which kernels count so many elements: ``int`` wherever that holds them."""
+    return "int" if count < _INT_HOLDS else "long"
 
 
 def accumulator(reduction: Reduction, dtype: DType) -> DType:
@@ -235,17 +242,13 @@ def _launch(
     return (_columns if problem.columns else _rows)(target, problem, parts, args)
 
 
-def _params(problem: _Problem) -> Named:
+def _params(problem: _Problem, parts: int) -> Named:
     """The parameters that all kernels have."""
     ranks = (len(problem.kept), len(problem.reduced))
     types = (problem.x.dtype.stored, problem.out.dtype.ctype, problem.acc.ctype)
-    names = "kind load mean ctype out_ctype acc kept_rank reduced_rank"
-    return by_name(names, problem.join, problem.load, problem.mean, *types, *ranks)
-
-
-def _flat(problem: _Problem) -> str:
-    # Work-items step past the end by less than a group before they stop.
-    return "int" if problem.total < 2**31 - 2**16 else "long"
+    flat = flat_type(max(problem.total, problem.outs * parts))
+    names = "kind load mean ctype out_ctype acc flat kept_rank reduced_rank"
+    return by_name(names, problem.join, problem.load, problem.mean, *types, flat, *ranks)
 
 
 def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
@@ -266,10 +269,10 @@ def _lanes(target: Target, problem: _Problem) -> int:
 def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
     jobs, total = problem.outs * parts, problem.total
     per_item = jobs_per_item(target, jobs, problem.outs * total)
-    how = (_lanes(target, problem), problem.reduced[-1].x == 1, _flat(problem))
+    how = (_lanes(target, problem), problem.reduced[-1].x == 1)
     numbers = (jobs, per_item, total, ceil_div(total, parts))
     return ROWS.launch(
-        joined(_params(problem), by_name("lanes dense flat", *how)),
+        joined(_params(problem, parts), by_name("lanes dense", *how)),
         joined(by_name("jobs jobs_per_item total part_size", *numbers), args),
         global_size=(ceil_div(jobs, per_item),),
         **_cost(problem, parts),
@@ -281,7 +284,7 @@ def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Laun
     width = problem.kept[-1].size
     blocks = ceil_div(width, _COLUMN_BLOCK)
     return COLUMNS.launch(
-        joined(_params(problem), by_name("lanes block", lanes, _COLUMN_BLOCK)),
+        joined(_params(problem, parts), by_name("lanes block", lanes, _COLUMN_BLOCK)),
         joined(by_name("blocks rows_total part_rows", blocks, total, ceil_div(total, parts)), args),
         global_size=(problem.outs // width * blocks * parts,),
         **_cost(problem, parts),
@@ -311,9 +314,9 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
 def _group(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
     share, kept = _group_shape(target, problem)
     group, total = share * kept, problem.total
-    how = (_flat(problem), group, share, problem.columns)
+    how = (group, share, problem.columns)
     return GROUP.launch(
-        joined(_params(problem), by_name("flat group reduce_items kept_fast", *how)),
+        joined(_params(problem, parts), by_name("group reduce_items kept_fast", *how)),
         joined(by_name("outs total part_size", problem.outs, total, ceil_div(total, parts)), args),
         global_size=(ceil_div(problem.outs, kept) * parts * group,),
         local_size=(group,),
