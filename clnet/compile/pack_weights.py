@@ -48,7 +48,7 @@ def _packed(step: Step, layer: Linear, elements: int) -> tuple[Step, Step]:
     x, weight, *bias = step.inputs
     packing = PackPanels(x.shape[0], elements)
     panels = packing.infer(weight)
-    multiplying = PackedLinear(layer)
+    multiplying = PackedLinear(layer.activation)
     return (
         replace(step, function=packing, inputs=(weight,), outputs=panels),
         replace(step, function=multiplying, inputs=(x, weight, *panels, *bias)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -181,7 +180,7 @@ def _logit_gradient(g, y, x):
 
 
 def _logit_slope(g, x):
-    return e.where(e.eq(x, 0), g * inf, g / (x * (1 - x)))  # of -0 as of 0
+    return e.where(e.eq(x, 0), g / abs(x), g / (x * (1 - x)))  # of -0 as of 0
 
 
 def _clamped_logit_gradient(g, y, x, eps):

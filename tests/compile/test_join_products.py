@@ -68,7 +68,7 @@ def test_layers_of_one_input_are_one_launch_and_give_what_each_gives(bias):
             return heads(x)
 
     got = asked(x).numpy()
-    assert asked.plans[-1].explain().count("linear and linear and linear") == 1
+    assert asked.plans[-1].explain().count("  linear and linear and linear  ") == 1
     np.testing.assert_array_equal(asked(x).numpy(), got)
     with clnet.no_grad():
         np.testing.assert_allclose(got, heads(x).numpy(), rtol=1e-4, atol=1e-3)

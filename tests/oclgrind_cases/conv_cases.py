@@ -85,7 +85,7 @@ def check(
     arrays = [given(a, before=before) for a in (x, w, bias, gy)]
     x_, w_, bias_, gy_ = arrays
     out, gx_, gw_ = (output(a.shape, dtype) for a in (y, gx, gw))
-    how = {"algorithm": algorithm}
+    how: dict[str, Any] = {"algorithm": algorithm, "tf32": algorithm is Algorithm.MATRIX}
     run(
         conv_forward(
             target, out, x_, w_, g, Epilogue(bias_, None, "relu") if full else Epilogue(), **how
@@ -210,7 +210,8 @@ def emulated_matrix_units(target: Target) -> None:
         turned = images.view(
             (g.n, g.ic, g.h, g.w), tuple(images.strides[axis] for axis in (0, 3, 1, 2))
         )
-        run(conv_forward(units, last, turned, given(w), g, algorithm=Algorithm.MATRIX))
+        how = Algorithm.MATRIX
+        run(conv_forward(units, last, turned, given(w), g, algorithm=how, tf32=True))
         near(out, x @ w[:, :, 0, 0].T, terms=2**17)
 
 
@@ -220,7 +221,7 @@ def last(array: Array) -> Array:
     return array.view((n, c, h, w), tuple(array.strides[axis] for axis in (0, 3, 1, 2)))
 
 
-@case()
+@case("gpu")
 def convolutions_by_128_emulated_items(target: Target) -> None:
     """Filters' gradients are of 16 bits alone; rows of five channels do not come in whole runs."""
     traits = replace(

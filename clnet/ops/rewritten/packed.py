@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Target
-from ...kernels.epilogue import Epilogue
+from ...kernels.epilogue import Epilogue, Finish
 from ...kernels.gemm import gemm, pack_into, panel_elements
 from ..machinery.function import Arrays, Function
 from ..matmul import Linear
@@ -32,26 +32,26 @@ class PackPanels(Function):
         return [pack_into(target, outputs[0], out, a, b)]
 
 
-class PackedLinear(Function):
-    """A linear layer: its input, its weight, the weight's panels, and perhaps a bias.
+class PackedLinear(Linear):
+    """A linear layer of an input, a weight, the weight's panels, and perhaps a bias."""
 
-    Attributes:
-        layer: the layer.
-    """
+    differentiable = ()
 
-    layer: Linear
-    op_name = "linear"
+    def infer(self, x: Array, weight: Array, *others: Array) -> tuple[Array, ...]:
+        """The layer's result; it does not depend on panels and bias."""
+        return super().infer(x, weight)
 
-    def infer(self, x: Array, weight: Array, panels: Array, *bias: Array) -> tuple[Array, ...]:
-        """The layer's result."""
-        return self.layer.infer(x, weight, *bias)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+    def lower(
+        self,
+        target: Target,
+        outputs: Arrays,
+        inputs: Arrays,
+        finish: Finish | None = None,
+    ) -> list[Launch]:
         """The product, the bias in its epilogue."""
-        x, weight, panels, *bias = inputs
-        (out,) = outputs
-        a, b = self.layer.operands(out, (x, weight))
-        epilogue = Epilogue(bias[0] if bias else None, activation=self.layer.activation)
+        (out,), (panels, *bias) = outputs, inputs[2:]
+        a, b = self.operands(out, inputs)
+        epilogue = Epilogue(bias[0] if bias else None, activation=self.activation, finish=finish)
         return gemm(target, out, a, b, epilogue=epilogue, panels=panels)
 
 
