@@ -73,9 +73,10 @@ def record(
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
-            result = function(
-                *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
-            )
+            # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
+            placed = [placeholder(a) for a in args]
+            named = {k: placeholder(v) for k, v in kwargs.items()}
+            result = function(*placed, **named)
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []

@@ -64,3 +64,21 @@ def test_gradients_are_kept_and_host_actions_stay():
     assert all(recorded.trace.outlives(g) for g in grads)
     assert sum(isinstance(s, Action) for s in recorded.trace.steps) == 1
     assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_tensors_given_by_name_are_those_of_their_names(grad):
+    def function(x, scale=1.0, *, mask=None, **further):
+        return x * scale, mask + 1, further["last"] - x.sum()
+
+    x, mask, last = clnet.tensor([1.0, 2.0, 3.0]), clnet.ones(2), clnet.zeros(1)
+    x.requires_grad_(grad)
+    compiled = clnet.compile(function)
+    for _ in range(2):  # traced, then replayed
+        found = compiled(x, last=last, mask=mask, scale=2.0)
+        assert [t.tolist() for t in found] == [[2, 4, 6], [2, 2], [-6]]
+    assert [t.tolist() for t in compiled(mask=mask, last=last, x=x)] == [[1, 2, 3], [2, 2], [-6]]
+    assert compiled.num_traces == 2
+    if grad:
+        compiled(x, mask=mask, last=last, scale=x.detach())[0].sum().backward()
+        assert x.grad.tolist() == [1, 2, 3]
