@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from . import ops
 from .array import Array
+from .autodiff.given import listed_inputs, require_gradient
 from .autodiff.overwrite import overwrite, refresh
 from .autodiff.tape import Node, root_gradient, walk_back
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
@@ -21,8 +22,9 @@ from .ops.create import Full, MakeInto, held
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
+from .ops.reinterpret import memory_copied
 from .values import mode
-from .values.arguments import checked, require_tensors, shown
+from .values.arguments import checked, shown
 from .values.dtypes import DType, Kind, from_numpy, of_scalar
 from .values.foreign import host_array, host_as
 from .values.shapes import Size, normalize_dim, size_of
@@ -210,6 +212,7 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        require_gradient(self, value)
         tracer = mode.current().tracer
         if tracer is None:
             self._grad = value
@@ -386,7 +389,7 @@ class Tensor:
             raise GradientError(
                 "deepcopy", "only leaves are copied deeply", remedy="Use detach(), or clone()"
             )
-        copied = _leaf(type(self), ops.clone(self.detach()).array, self._requires_grad)
+        copied = _leaf(type(self), memory_copied(self.array, memo), self._requires_grad)
         memo[id(self)] = copied
         copied._grad = copy.deepcopy(self._grad, memo)
         vars(copied).update(copy.deepcopy(vars(self), memo))
@@ -453,23 +456,18 @@ class Tensor:
                 stands for 1 and needs a tensor of one element.
             retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
             create_graph: record the walk, so that the gradients can be differentiated.
-            inputs: the leaves whose ``grad`` is added to, one or several; None: all.
+            inputs: the tensors whose ``grad`` is added to, one or several; None: all leaves.
 
         Raises:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
         """
-        listed = [inputs] if isinstance(inputs, Tensor) else inputs
-        if listed is not None:
-            listed = tuple(listed) if isinstance(listed, Iterable) else (listed,)
-            require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
-        wanted = None if listed is None else {id(x) for x in listed}
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
         walk_back(
             [self],
             [root_gradient("backward", self, gradient)],
-            wanted,
+            listed_inputs(inputs),
             seen,
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,

@@ -77,10 +77,10 @@ class Function:
     """An operation whose gradient is written by hand.
 
     A subclass has the static methods ``forward(ctx, *args)``, whose ops are not recorded, and
-    ``backward(ctx, *grads)``, which gets a gradient for each tensor that ``forward`` returned and
-    returns one, or None, for each of its arguments. It is called by :meth:`apply`. Where
-    ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``. What ``backward``
-    does in ops of clnet can be differentiated once more.
+    ``backward(ctx, *grads)``, which gets a gradient for each result of ``forward`` (None for one
+    that is no tensor) and returns one, or None, for each of its arguments. It is called by
+    :meth:`apply`. Where ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``.
+    What ``backward`` does in ops of clnet can be differentiated once more.
 
     Example:
         >>> import clnet
@@ -135,7 +135,8 @@ class Function:
         outputs = [x for x in given if isinstance(x, Tensor)]
         if not any(wanted) or not outputs:
             return result
-        made = iter(_on_tape(cls, ctx, args, wanted, outputs))
+        spots = tuple(isinstance(x, Tensor) for x in given)
+        made = iter(_on_tape(cls, ctx, args, wanted, outputs, spots))
         dirty, ctx.dirty = {id(x) for x in ctx.dirty}, ()
         results = tuple(
             _become(x, next(made), dirty) if isinstance(x, Tensor) else x for x in given
@@ -170,6 +171,7 @@ def _on_tape(
     args: tuple[Any, ...],
     wanted: tuple[bool, ...],
     outputs: list[Tensor],
+    spots: tuple[bool, ...],
 ) -> list[Tensor]:
     """The outputs as those of a node; what was saved is the node's to keep and to check."""
     places = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
@@ -178,7 +180,7 @@ def _on_tape(
     order, others = _found(saved, inputs, outputs)
     specs = tuple((x.shape, x.dtype) for x in outputs)
     apart = tuple(x for x in saved if x is not None and not _is_dense(x))
-    function = _Applied(cls, ctx, len(args), places, order, specs, apart)
+    function = _Applied(cls, ctx, len(args), places, order, specs, apart, spots)
     arrays = [x.array for x in outputs]
     node = Node(function, inputs, tuple(wanted[i] for i in places), arrays, Tensor)
     for i, x in enumerate(others, len(inputs)):
@@ -237,6 +239,8 @@ class _Applied(Op):
     order: tuple[tuple[str, int] | None, ...]
     specs: tuple[tuple[tuple[int, ...], Any], ...]
     apart: tuple[Tensor, ...]
+    spots: tuple[bool, ...]
+    """Of what ``forward`` returned, whether it is a tensor: others get None in backward."""
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -265,7 +269,8 @@ class _Applied(Op):
         found = {"inputs": saved.inputs, "outputs": saved.outputs, "apart": self.apart}
         ctx.to_save = [None if at is None else found[at[0]][at[1]] for at in self.order]
         try:
-            given = self.own.backward(ctx, *grads)
+            each = iter(grads)
+            given = self.own.backward(ctx, *[next(each) if spot else None for spot in self.spots])
         finally:
             ctx.to_save = ()
         results = given if isinstance(given, tuple) else (given,)

@@ -294,7 +294,7 @@ def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> 
 def walk_back(
     roots: Sequence[Any],
     grads: Sequence[Any],
-    wanted: set[int] | None,
+    inputs: Sequence[Any] | None,
     seen: set[int],
     *,
     retain_graph: bool,
@@ -305,11 +305,13 @@ def walk_back(
     Args:
         roots: where the walk begins.
         grads: the gradient of each.
-        wanted: the ``id`` of the leaves that are meant; None: all.
+        inputs: the tensors that are meant; None: all leaves.
         seen: as :func:`add_to_leaf` takes it.
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself.
     """
+    inner = any(x.node is not None for x in inputs or ())
+    wanted = None if inputs is None else {id(x) for x in inputs if not x.retains_grad}
 
     def finish(leaf: Any, whole: Any, shown: set[int]) -> None:
         seen.update(shown)
@@ -320,7 +322,7 @@ def walk_back(
         found = run_backward(
             roots,
             grads,
-            targets=None,
+            targets=inputs if inner else None,
             retain_graph=retain_graph,
             create_graph=create_graph,
             shown=seen,

@@ -11,6 +11,7 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import require_tensors
 from ..values.plain import is_sequence, shown
+from .given import listed_inputs
 from .tape import root_gradient, walk_back
 
 __all__ = ["Variable", "backward"]
@@ -59,7 +60,7 @@ def backward(
         grad_tensors: the gradient that arrives at each; None: 1.
         retain_graph: as ``Tensor.backward``.
         create_graph: as there.
-        inputs: the leaves whose ``grad`` is added to; None: all.
+        inputs: the tensors whose ``grad`` is added to; None: all leaves.
 
     Raises:
         GradientError: as ``Tensor.backward``.
@@ -74,16 +75,12 @@ def backward(
     if not is_sequence(grads) or len(grads) != len(roots):
         law = "grad_tensors are a gradient or None for each tensor"
         raise ArgumentError("backward", law, tensors=len(roots), grad_tensors=shown(grads))
-    listed = [inputs] if isinstance(inputs, Tensor) else inputs
-    if listed is not None:
-        listed = tuple(listed) if isinstance(listed, Iterable) else (listed,)
-        require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
     given = [grad for grad in grads if grad is not None]
     require_tensors("backward", **{f"grad_tensors[{k}]": grad for k, grad in enumerate(given)})
     walk_back(
         roots,
         [root_gradient("backward", root, grad) for root, grad in zip(roots, grads, strict=True)],
-        None if listed is None else {id(x) for x in listed},
+        listed_inputs(inputs),
         {id(grad.array.storage) for grad in given},
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,

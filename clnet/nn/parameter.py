@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -40,6 +41,14 @@ class Parameter(Tensor):
     ) -> None:
         super().__init__((empty(0) if data is None else data).array)
         self.requires_grad_(requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """The elements alone, as PyTorch copies parameters: no gradient, and no shared memory."""
+        made = type(self).__new__(type(self))
+        Tensor.__init__(made, self.detach().clone().array)
+        memo[id(self)] = made.requires_grad_(self.requires_grad)
+        vars(made).update(copy.deepcopy(vars(self), memo))
+        return made
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

@@ -71,9 +71,10 @@ def _cholesky_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     return ((whole + turned(whole)) * 0.5,)
 
 
-def _factored(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky's factor on the tape, and infos."""
+def _factored(name: str, x: Tensor, *, upper: bool) -> tuple[Tensor, Tensor]:
+    """Cholesky's lower factor on the tape, of the triangle that counts, and infos."""
     require_square(name, x)
+    x = turned(x) if upper else x
     factor, info = apply(CholeskyFactor(), matrices(name, x))
     y = derived(name, _cholesky_rule, (x,), (reshape(factor, x.shape),))
     return y, reshape(info, x.shape[:-2])
@@ -85,7 +86,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002 
 
     Args:
         x: ``(..., n, n)``, floating; the lower triangle counts.
-        upper: give ``L.T``.
+        upper: give ``L.T``; the upper triangle counts.
 
     Returns:
         The shape of ``x``; NaN where it is not positive definite.
@@ -94,7 +95,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002 
         ShapeError: if ``x`` is not square.
         LinAlgError: at the next synchronisation, if it is not positive definite.
     """
-    y, _ = _factored("cholesky", x)
+    y, _ = _factored("cholesky", x, upper=upper)
     require_elements(diagonal(y.detach(), 0, -2, -1), _INDEFINITE, Bad.NOT_ABOVE, 0)
     return turned(y) if upper else y
 
@@ -105,7 +106,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
     Args:
         x: ``(..., n, n)``, floating.
-        upper: give the upper triangle.
+        upper: give the upper triangle, of which it is made.
         check_errors: report it, too.
 
     Returns:
@@ -114,7 +115,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     Raises:
         ShapeError: if ``x`` is not square.
     """
-    y, info = _factored("cholesky_ex", x)
+    y, info = _factored("cholesky_ex", x, upper=upper)
     if check_errors:
         require_elements(info, _INDEFINITE, Bad.OUTSIDE)
     return FactorAndInfo(turned(y) if upper else y, info)

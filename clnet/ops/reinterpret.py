@@ -1,4 +1,4 @@
-"""The same memory in another shape or as another dtype: PyTorch's ``view``."""
+"""The same memory in another shape or as another dtype, PyTorch's ``view``; and a copy of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from ..array import Array
 from ..errors import ShapeError
 from ..values.dtypes import DType
 from ..values.shapes import resolve_reshape
+from .machinery.execution import execute
 from .machinery.function import Face, Function, apply, op
-from .shape import Reshape, sizes_of
+from .shape import Copy, Reshape, sizes_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -75,3 +76,17 @@ def view(x: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
     if shape:
         raise ShapeError("view", "it is of a shape or of a dtype", shape=shape, dtype=dtype)
     return x if dtype is x.dtype else apply(Reinterpret(dtype), x)
+
+
+def memory_copied(array: Array, memo: dict[int, Any]) -> Array:
+    """An array over a copy of its memory, the same for all that lie in it.
+
+    Args:
+        array: it, maybe a view.
+        memo: by the ``id`` of storages their copies so far, as ``copy.deepcopy`` hands it on.
+    """
+    storage, itemsize = array.storage, array.dtype.itemsize
+    if id(storage) not in memo:
+        whole = Array(storage, (storage.nbytes // itemsize,), (1,), 0, array.dtype)
+        memo[id(storage)] = execute(Copy(), (whole,))[0].storage
+    return Array(memo[id(storage)], array.shape, array.strides, array.offset, array.dtype)

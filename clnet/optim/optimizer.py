@@ -25,7 +25,7 @@ from ..values import mode
 from ..values.arguments import checked_class, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
-from .written import Hook, StepHandle, around, load_state, numbers, state_of
+from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
 Cells = dict[str, HostScalar]
@@ -268,6 +268,12 @@ class Optimizer:
             A handle whose ``remove()`` takes it away again.
         """
         return StepHandle(self._after, hook)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return by_place(self)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        by_identity(self, state)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -1,0 +1,46 @@
+"""What users hand to backward and leave in ``grad``, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import ArgumentError, GradientError
+from ..values.arguments import require_tensors
+
+
+def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
+    """The tensors that ``backward(inputs=...)`` names, one or several; None: all leaves.
+
+    Raises:
+        ArgumentError: if there are none among them.
+        GradientError: if one requires no gradient.
+    """
+    if inputs is None:
+        return None
+    several = isinstance(inputs, Iterable) and not hasattr(inputs, "requires_grad")
+    listed: tuple[Any, ...] = tuple(inputs) if several else (inputs,)
+    require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
+    if not listed:
+        raise ArgumentError("backward", "inputs are one tensor or more", remedy="Leave inputs out")
+    without = [k for k, x in enumerate(listed) if not x.requires_grad]
+    if without:
+        raise GradientError("backward", "inputs require gradients", without=without)
+    return listed
+
+
+def require_gradient(tensor: Any, value: Any) -> None:
+    """Check what becomes a tensor's ``grad``: None, or a tensor like it.
+
+    Raises:
+        GradientError: if shape, dtype or device are others, or it is the tensor itself.
+    """
+    if value is None:
+        return
+    require_tensors("grad", grad=value)
+    if value is tensor:
+        raise GradientError("grad", "a tensor is not its own gradient", shape=tensor.shape)
+    own, its = ((x.shape, x.dtype, x.device) for x in (tensor, value))
+    if own != its:
+        law = "a gradient has its tensor's shape, dtype and device"
+        raise GradientError("grad", law, tensor=own, gradient=its)
