@@ -17,7 +17,7 @@ from ..values.cache import Shelf
 from .discovery import discover, select, traits_of
 from .probe import lines_of, run_trial
 
-_KEY = "integer dot 1"
+_KEY = "integer dot 2"
 _ITEMS = 64
 _BYTES = 4
 
@@ -27,21 +27,47 @@ class IntegerDot(NamedTuple):
 
     Attributes:
         define: C that defines ``DOT(sum, x, w)``: to ``sum``, an int or a vector of them, the
-            products of what lies in the 32 bits of ``x`` and ``w``, vectors alike.
-        numbers: that lie in 32 bits: 4 bytes, or 2 shorts.
+            four products of what lies in the 32 bits of ``x`` and ``w``, vectors alike.
         shift: what is taken from each number of ``x``, since the instruction wants it signed.
         vectors: whether operands are vectors of a processor; else ints.
+        narrow: C that defines ``DOT2(sum, x0, w0, x1, w1)`` through sums of 16 bits, which is
+            faster; exact where two products of one and two of the other, the first of each or the
+            last, fit in their sum. ``""``: there is none.
     """
 
     define: str
-    numbers: int = 4
     shift: int = 0
     vectors: bool = False
+    narrow: str = ""
 
 
 def _assembled(instruction: str, register: str = "v") -> str:
     operands = f'"+{register}"(sum) : "{register}"(x), "{register}"(w)'
     return f'#define DOT(sum, x, w) __asm__("{instruction} %2, %1, %0" : {operands})'
+
+
+def _of(result: str, instruction: str, *operands: str) -> str:
+    names = ", ".join(f"%{i}" for i in range(len(operands), 0, -1))
+    given = ", ".join(f'"v"({operand})' for operand in operands)
+    return f'__asm__("{instruction} {names}, %0" : "=v"({result}) : {given}); '
+
+
+def _madd() -> str:
+    """Sums of two shorts at a time: first the bytes of even places, then those of odd ones."""
+    even = _of("b_", "vpsllw $8,", "w") + _of("b_", "vpsraw $8,", "b_")
+    odd = _of("a_", "vpsrlw $8,", "x") + _of("b_", "vpsraw $8,", "w")
+    add = _of("b_", "vpmaddwd", "a_", "b_") + "(sum) += b_; "
+    body = f"a_ = (x) & 0x00ff00ff; {even}{add}{odd}{add}"
+    return f"#define DOT(sum, x, w) do {{ __typeof__(sum) a_, b_; {body}}} while (0)"
+
+
+def _madd_narrow() -> str:
+    """Two products' sum in 16 bits, another two's added, and then neighbours to 32 bits."""
+    products = _of("a_", "vpmaddubsw", "x0", "w0") + _of("b_", "vpmaddubsw", "x1", "w1")
+    body = products + _of("a_", "vpaddw", "a_", "b_") + "b_ = 0x00010001; "
+    body += _of("a_", "vpmaddwd", "a_", "b_") + "(sum) += a_; "
+    define = "#define DOT2(sum, x0, w0, x1, w1)"
+    return f"{define} do {{ __typeof__(sum) a_, b_; {body}}} while (0)"
 
 
 _BYTE = "(({0}) >> {1} & 255) * (({2}) << {3} >> 24)"
@@ -54,13 +80,7 @@ DOTS: dict[str, IntegerDot] = {
     "": PLAIN,
     "vnni": IntegerDot(_assembled("vpdpbusd"), vectors=True),
     "avx_vnni": IntegerDot(_assembled("%{vex%} vpdpbusd", "x"), vectors=True),
-    "madd": IntegerDot(
-        "#define DOT(sum, x, w) do { __typeof__(sum) pairs_; "
-        '__asm__("vpmaddwd %2, %1, %0" : "=v"(pairs_) : "v"(x), "v"(w)); '
-        "(sum) += pairs_; } while (0)",
-        numbers=2,
-        vectors=True,
-    ),
+    "madd": IntegerDot(_madd(), vectors=True, narrow=_madd_narrow()),
     "dp4a": IntegerDot(
         '#define DOT(sum, x, w) asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x), "r"(w))'
     ),
@@ -75,14 +95,14 @@ DOTS: dict[str, IntegerDot] = {
 
 _TRIAL = """
 {define}
+{narrow}
 __attribute__((reqd_work_group_size(64, 1, 1)))
 __kernel void probe_dot(__global int{width} *y, __global const int{width} *x)
 {{
     const int i = get_global_id(0);
     int{width} sum = 3;
     const int{width} a = x[i], b = x[i + 64];
-    DOT(sum, a, b);
-    DOT(sum, a, b);
+    {sums}
     y[i] = sum;
 }}
 """
@@ -96,14 +116,23 @@ def dots(handle: Any, name: str) -> bool:
         name: of the form.
     """
     form = DOTS[name]
+    sums = "DOT(sum, a, b); DOT(sum, a, b);"
+    if not _is_exact(handle, form, sums, (-128, 127)):
+        return False
+    return not form.narrow or _is_exact(handle, form, "DOT2(sum, a, b, a, b);", (-32, 32))
+
+
+def _is_exact(handle: Any, form: IntegerDot, sums: str, bounds: tuple[int, int]) -> bool:
+    """Whether twice the products are summed exactly, of filters that reach to the bounds."""
     width = traits_of(handle).simd_width if form.vectors else 1
-    wide = np.dtype(np.int16) if form.numbers == 2 else np.dtype(np.int8)
     rng = np.random.default_rng(1)
-    shape = (_ITEMS * width, form.numbers)
-    x, w = rng.integers(0, 256, shape), rng.integers(-128, 128, shape)
-    x[::3], w[::3], w[1::3] = 255, 127, -128
-    given = np.concatenate([x.astype(wide), w.astype(wide)])
-    source = _TRIAL.format(define=form.define, width=width if width > 1 else "")
+    shape = (_ITEMS * width, _BYTES)
+    low, high = bounds
+    x, w = rng.integers(0, 256, shape), rng.integers(low, high + 1, shape)
+    x[::3], w[::3], w[1::3] = 255, high, low
+    given = np.concatenate([x.astype(np.uint8).view(np.int8), w.astype(np.int8)])
+    lanes = width if width > 1 else ""
+    source = _TRIAL.format(define=form.define, narrow=form.narrow, width=lanes, sums=sums)
     found = run_trial(handle, source, "probe_dot", given.reshape(-1).view(np.float32), len(x))
     expected = 3 + 2 * ((x - form.shift) * w).sum(1)
     return found is not None and np.array_equal(found.view(np.int32), expected)

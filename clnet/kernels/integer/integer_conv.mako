@@ -3,15 +3,17 @@
 ## layout  images are (n, h, w, c), a pixel's channels rounded up to fours; packed and table are
 ##         integer_pack's. A tile is `pixels` pixels by `vectors` vectors of channels, whose sums
 ##         stay in registers. On CPUs an item gathers what some pixels read, all taps of a pixel in
-##         one row, into local memory, and multiplies the rows with each of its panels
+##         one row of whole twos of ints, into local memory, and multiplies the rows with each of
+##         its panels. Rows that lie in x as they are read (`in_place`) are not gathered
 ## param   width: int               lanes of a vector; 1: ints
 ## param   vectors: int             of a panel
 ## param   pixels: int              of a tile
 ## param   define: str              C of DOT(sum, x, w), see device/integer_dot.py
-## param   numbers: int             that an int holds: 4 bytes or 2 shorts
+## param   narrow: str              C of DOT2(sum, x0, w0, x1, w1) for panels of small filters; or ""
 ## param   shift: int               what DOT takes from x
 ## param   local_ints: int          of gathered rows
-## param   ytype: 'float'|'uchar'   what is stored
+## param   in_place: bool           a pixel's row is its channels in x
+## param   ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
 ## param   added: None|'float'|'uchar'  what is added before that
 ## def     integer_conv, integer_conv_items
 ## arg     y: out ytype             (total, y_channels)
@@ -41,13 +43,11 @@
 ##          each operation rounded (contraction is off); the bounds, rounded to even, + y_zero
 <%namespace name="integers" file="/lib/integers.mako"/>
 ##
-## Rows of bytes, or of shorts, of one tap or of several that lie side by side.
-<%def name="copying(numbers)">
-% if numbers == 4:
-#define ELEMENT uchar
+## Rows of bytes of one tap or of several that lie side by side.
+<%def name="copying()">
 typedef int8 __attribute__((aligned(4))) line;
 typedef int __attribute__((aligned(4))) word;
-inline void copy_row(__local ELEMENT *to, __global const uchar *from, const int n)
+inline void copy_row(__local uchar *to, __global const uchar *from, const int n)
 {
     int i = 0;
     for (; i + 32 <= n; i += 32)
@@ -55,17 +55,6 @@ inline void copy_row(__local ELEMENT *to, __global const uchar *from, const int 
     for (; i < n; i += 4)
         *(__local word *)(to + i) = *(__global const word *)(from + i);
 }
-% else:
-#define ELEMENT short
-inline void copy_row(__local ELEMENT *to, __global const uchar *from, const int n)
-{
-    int i = 0;
-    for (; i + 16 <= n; i += 16)
-        vstore16(convert_short16(vload16(0, from + i)), 0, to + i);
-    for (; i < n; i++)
-        to[i] = from[i];
-}
-% endif
 </%def>
 ##
 ## The rows of `count` pixels from `at` on.
@@ -75,7 +64,8 @@ inline void copy_row(__local ELEMENT *to, __global const uchar *from, const int 
             const int top = oy * sh - ph, left = ox * sw - pw;
             __global const uchar *const image = x + group * icg
                 + (long)(pixel / y_width / y_height) * x_height * x_width * x_channels;
-            __local ELEMENT *to = (__local ELEMENT *)rows + p * kh * kw * icp;
+            __local uchar *to = (__local uchar *)(rows + p * steps);
+            rows[p * steps + steps - 1] = 0;
             const int dense = dw == 1 && icp == x_channels && left >= 0 && left + kw <= x_width;
             for (int r = 0; r < kh; r++) {
                 const int iy = top + r * dh, inside = iy >= 0 && iy < x_height;
@@ -99,20 +89,48 @@ inline void copy_row(__local ELEMENT *to, __global const uchar *from, const int 
             }
         }
 </%def>
+##
+## Sums of the tile of `pixels` pixels from the t-th on.
+<%def name="multiply(pixels, vectors, narrow)">
+<% step = 2 if narrow else 1 %>
+                for (int k = 0; k < steps; k += ${step}, w += ${step * vectors}) {
+                    const ints ${", ".join(f"w{v} = w[{v}]" for v in range(step * vectors))};
+% for p in range(pixels):
+                    {
+                        const ints x0 = a${p}[k];
+% if narrow:
+                        const ints x1 = a${p}[k + 1];
+% endif
+% for v in range(vectors):
+% if narrow:
+                        DOT2(c${p}_${v}, x0, w${v}, x1, w${v + vectors});
+% else:
+                        DOT(c${p}_${v}, x0, w${v});
+% endif
+% endfor
+                    }
+% endfor
+                }
+</%def>
 <%def name="integer_conv(
-    width, vectors, pixels, define, numbers, shift, local_ints, ytype, added)">
+    width, vectors, pixels, define, narrow, shift, local_ints, in_place, ytype, added)">
 ${integers.types(width)}
 ${define}
-${copying(numbers)}
+${narrow}
+% if not in_place:
+${copying()}
+% endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void integer_conv(...)
 {
+% if not in_place:
     __local int rows[${local_ints}] __attribute__((aligned(64)));
+% endif
     const int lanes = ${width * vectors}, group = get_group_id(2);
     const int first = get_group_id(0) * share, last = min(total, first + share);
     const int first_panel = get_group_id(1) * panel_share;
     const int last_panel = min(panels, first_panel + panel_share);
-    const int steps = kh * kw * icp / ${numbers};
+    const int steps = (kh * kw * icp + 7) / 8 * 2;
     y += y_offset;
     x += x_offset;
     packed += packed_offset;
@@ -122,26 +140,31 @@ __kernel void integer_conv(...)
 % endif
     for (int at = first; at < last; at += some) {
         const int count = min(some, last - at);
+% if in_place:
+        __global const int *const rows = (__global const int *)x + (long)at * steps;
+% else:
         ${gather()}
+% endif
         for (int panel = first_panel; panel < last_panel; panel++) {
             ${integers.constants(width, vectors, shift)}
             __global const int *const filters =
                 packed + (long)(group * panels + panel) * steps * lanes;
+% if narrow:
+            const int small = table[3 * entries + (group * panels + panel) * lanes];
+% endif
             for (int t = 0; t < count; t += ${pixels}) {
                 __global const ints_anywhere *w = (__global const ints_anywhere *)filters;
 % for p in range(pixels):
-                __local const int *const a${p} = rows + min(t + ${p}, count - 1) * steps;
+                ${"__global" if in_place else "__local"} const int *const a${p} =
+                    rows + min(t + ${p}, count - 1) * steps;
                 ints ${", ".join(f"c{p}_{v} = begin{v}" for v in range(vectors))};
 % endfor
-                for (int k = 0; k < steps; k++, w += ${vectors}) {
-                    const ints ${", ".join(f"w{v} = w[{v}]" for v in range(vectors))};
-% for p in range(pixels):
-                    const ints x${p} = a${p}[k];
-% for v in range(vectors):
-                    DOT(c${p}_${v}, x${p}, w${v});
-% endfor
-% endfor
-                }
+% if narrow:
+                if (small)
+                    ${multiply(pixels, vectors, True)}
+                else
+% endif
+                    ${multiply(pixels, vectors, False)}
 % for p in range(pixels):
                 if (t + ${p} < count) {
 % for v in range(vectors):
@@ -165,7 +188,7 @@ __kernel void integer_conv_items(...)
     const int at = item / panels * ${pixels}, panel = item % panels;
     if (item >= tiles * panels)
         return;
-    const int steps = icp / 4;
+    const int steps = icp / 4, row = (kh * kw * icp + 7) / 8 * 2;
     const int outside = zero * 0x01010101;
     y += y_offset;
     x += x_offset + group * icg;
@@ -175,7 +198,7 @@ __kernel void integer_conv_items(...)
 % endif
     ${integers.constants(1, vectors, shift)}
     __global const int *w =
-        packed + packed_offset + (long)(group * panels + panel) * kh * kw * steps * lanes;
+        packed + packed_offset + (long)(group * panels + panel) * row * lanes;
 % for p in range(pixels):
     const int pixel${p} = min(at + ${p}, total - 1);
     const int top${p} = pixel${p} / y_width % y_height * sh - ph;

@@ -80,7 +80,8 @@ def integer_conv(
 
     Args:
         target: what to choose tiles for.
-        y: ``(n, oh, ow, oc)`` float32, or uint8 with ``stored_channels(oc)``, dense.
+        y: ``(n, oh, ow, oc)`` float32, or uint8 with ``stored_channels(oc)``, dense; int32: the
+            sums themselves.
         operands: ``x``, ``(n, h, w, stored_channels(ic))`` uint8; packed filters and their table;
             and what is added, as ``y`` is or the other of the two. All dense.
         g: the sizes.
@@ -98,6 +99,7 @@ def integer_conv(
         form.vectors, form.pixels, form.dot.define, form.dot.shift,
         y.dtype.ctype, more[0].dtype.ctype if more else None,
     )  # fmt: skip
+    in_place = _lies_in_place(x, g)
     split = _split(target, g, form)
     args = joined(
         by_name("y x packed table", y, x, packed, table),
@@ -120,9 +122,18 @@ def integer_conv(
                 flops=g.flops, bytes=nbytes,
             )
         ]  # fmt: skip
-    held = by_name("width numbers local_ints", form.width, form.dot.numbers, _local_ints(g, form))
+    held = by_name(
+        "width narrow local_ints in_place",
+        form.width, form.dot.narrow, 0 if in_place else _local_ints(g, form), in_place,
+    )  # fmt: skip
     grid = (ceil_div(total, split[0]), ceil_div(panels, split[1]), g.groups)
     return [CONV.launch(joined(params, held), args, global_size=grid, flops=g.flops, bytes=nbytes)]
+
+
+def _lies_in_place(x: Array, g: ConvGeometry) -> bool:
+    """Whether what a pixel reads lies in ``x`` as its row is read: all channels of one pixel."""
+    plain = g.taps == g.sh == g.sw == g.groups == 1 and g.ph == g.pw == 0
+    return plain and x.shape[3] == round_up(g.icg, 2 * WORD)
 
 
 def _local_ints(g: ConvGeometry, form: IntegerForm) -> int:

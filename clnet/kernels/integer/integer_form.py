@@ -14,6 +14,8 @@ WORD = 4
 # Lanes of a vector -> pixels of a tile of two vectors: 32 registers hold 28 sums, 16 hold 12.
 _PIXELS = {16: 12, 8: 6, 4: 6}
 _VECTORS = 2
+# Where sums pass through 16 bits on the way, which takes registers, too.
+_NARROW_PIXELS = 4
 # A tile of a work-item of a GPU: pixels by channels.
 _TILE = 4
 
@@ -43,8 +45,8 @@ class IntegerForm(NamedTuple):
         return ceil_div(g.ocg, self.lanes)
 
     def steps(self, g: ConvGeometry) -> int:
-        """Ints of a pixel's row: its taps' channels, in fours."""
-        return g.taps * round_up(g.icg, WORD) // self.dot.numbers
+        """Ints of a pixel's row, in twos: its taps' channels, in fours."""
+        return round_up(g.taps * round_up(g.icg, WORD), 2 * WORD) // WORD
 
 
 def integer_form(target: Target, dot: str) -> IntegerForm:
@@ -58,4 +60,6 @@ def integer_form(target: Target, dot: str) -> IntegerForm:
         form = DOTS["" if DOTS[dot].vectors else dot]
         return IntegerForm(1, _TILE, _TILE, form)
     width = target.traits.simd_width
-    return IntegerForm(width, _VECTORS, _PIXELS[width], DOTS[dot if DOTS[dot].vectors else ""])
+    form = DOTS[dot if DOTS[dot].vectors else ""]
+    pixels = _NARROW_PIXELS if form.narrow else _PIXELS[width]
+    return IntegerForm(width, _VECTORS, pixels, form)

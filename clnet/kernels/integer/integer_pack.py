@@ -7,14 +7,11 @@ from ...device import Launch, Target
 from ...values.shapes import Shape, round_up
 from ..conv import ConvGeometry
 from ..grid import items
-from ..kernel import Constraint, Kernel, by_name, joined
+from ..kernel import Kernel, by_name, joined
 from .integer_form import WORD, IntegerForm, integer_form
 
-PACK = Kernel(
-    "integer_pack",
-    "integer/integer_pack.mako",
-    (Constraint("numbers in (2, 4)", "shorts or bytes of an int"),),
-)
+PACK = Kernel("integer_pack", "integer/integer_pack.mako")
+SMALL = Kernel("integer_small", "integer/integer_pack.mako")
 
 
 def packed_shapes(target: Target, dot: str, g: ConvGeometry) -> tuple[Shape, Shape]:
@@ -27,7 +24,7 @@ def packed_shapes(target: Target, dot: str, g: ConvGeometry) -> tuple[Shape, Sha
     """
     form = integer_form(target, dot)
     panels = g.groups * form.panels(g)
-    return (panels, form.steps(g), form.lanes), (3, panels * form.lanes)
+    return (panels, form.steps(g), form.lanes), (4, panels * form.lanes)
 
 
 def pack_integers(
@@ -52,12 +49,13 @@ def pack_integers(
     form: IntegerForm = integer_form(target, dot)
     if packed.size == 0:
         return []
-    return [
+    panels, entries, steps = packed.shape[0], table.shape[1], form.steps(g)
+    launches = [
         PACK.launch(
-            by_name("numbers lanes", form.dot.numbers, form.lanes),
+            by_name("lanes", form.lanes),
             joined(
                 by_name("total packed table w bias scale", packed.size, packed, table, *given),
-                by_name("entries panels steps", table.shape[1], form.panels(g), form.steps(g)),
+                by_name("entries panels steps", entries, form.panels(g), steps),
                 by_name("ocg icg icp taps", g.ocg, g.icg, round_up(g.icg, WORD), g.taps),
             ),
             **items(target, packed.size),
@@ -65,3 +63,14 @@ def pack_integers(
             bytes=w.nbytes + bias.nbytes + scale.nbytes + packed.nbytes + table.nbytes,
         )
     ]
+    if form.dot.narrow:
+        launches.append(
+            SMALL.launch(
+                by_name("lanes", form.lanes),
+                by_name("count table packed entries steps", panels, table, packed, entries, steps),
+                **items(target, panels),
+                flops=0,
+                bytes=packed.nbytes,
+            )
+        )
+    return launches

@@ -4,7 +4,7 @@
 ## param vectors: int             of a panel
 ## param shift: int               what DOT takes from x
 ## param v: int                   which vector
-## param ytype: 'float'|'uchar'   what is stored
+## param ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
 ## param added: None|'float'|'uchar'  what is added before that
 ## param where: str               C expression of a pixel
 ## param sums: str                C expression of sums
@@ -40,6 +40,11 @@ ${prelude.convert(width)}
 {
     const int c = panel * lanes + ${v * width}, whole = c + ${width} <= ocg;
     __global ${ytype} *const to = y + (long)(${where}) * y_channels + group * ocg + c;
+% if ytype == "int":
+    const ints result = ${sums};
+    if (whole)
+        *(__global ints_anywhere *)to = result;
+% else:
     floats value = CONVERT(${sums}, floats);
 % if added:
     __global const ${added} *const other =
@@ -66,6 +71,7 @@ ${prelude.convert(width)}
     const floats result = value;
     if (whole)
         *(__global floats_anywhere *)to = result;
+% endif
 % endif
 % if width > 1:
     else
