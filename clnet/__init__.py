@@ -162,6 +162,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "kernel": ("user_kernel", "kernel"),
     "plan": ("planning.memory_plan", "plan"),
     "profile": ("profiling", "profile"),
+    "quantize": ("onnx.quantising", "quantize"),
     "summary": ("planning.model_summary", "summary"),
     **{n: ("profiling", n) for n in ("memory_snapshot", "memory_stats", "memory_summary")},
     "record_memory_history": ("profiling", "record_memory_history"),

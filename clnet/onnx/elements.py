@@ -76,6 +76,14 @@ class Carried:
     element: Element
 
 
+class Laid:
+    """A tensor of the model that lies in another order; :mod:`.images` has the one kind."""
+
+    def plain(self) -> Tensor:
+        """It as the model has it."""
+        raise NotImplementedError
+
+
 class Known:
     """A constant: host data, brought to a device when it is first asked for there.
 
@@ -196,6 +204,8 @@ def to_device(array: np.ndarray, device: Any = None) -> Tensor | Carried | np.nd
 
 def to_host(value: Any) -> Any:
     """A value as NumPy arrays: a tensor's, a carried one's in its own type, those of a list."""
+    if isinstance(value, Laid):
+        value = value.plain()
     if isinstance(value, Tensor):
         return value.detach().numpy()
     if isinstance(value, Carried):

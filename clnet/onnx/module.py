@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..nn.module import Module
 from ..nn.parameter import Parameter
 from ..tensor import Tensor
-from .elements import Carried, Known, by_numpy, to_device, to_host
+from .elements import Carried, Known, Laid, by_numpy, to_device, to_host
 from .program import Program
 
 __all__ = ["ImportedModule"]
@@ -138,6 +138,8 @@ def _plain(value: Any) -> Any:
     """A result as a caller has it: on the device, carried types as the tensors that hold them."""
     if isinstance(value, Known):
         value = value.on(None)
+    if isinstance(value, Laid):
+        value = value.plain()
     if isinstance(value, np.ndarray):
         value = to_device(value)
     if isinstance(value, list):

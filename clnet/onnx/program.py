@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ClnetError, OnnxError, shortened
 from ..tensor import Tensor
 from . import protos
-from .elements import Carried, Known, by_number, by_numpy, to_device, to_host
+from .elements import Carried, Known, Laid, by_number, by_numpy, to_device, to_host
 from .registry import Handler, find, twin
 
 __all__ = ["Missing", "Program", "Step", "build", "bury", "missing_text", "read_by_bodies"]
@@ -451,6 +451,8 @@ def _taken(value: Any, kind: str, device: Any) -> Any:
     """A value as a handler takes it."""
     if value is None or kind == "Any":
         return _array(value)
+    if isinstance(value, Laid):
+        value = value.plain()
     if isinstance(value, Known) and kind == "Tensor":
         value = value.on(device)
     if kind == "Host":

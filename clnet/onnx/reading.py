@@ -9,6 +9,7 @@ from ..errors import OnnxError
 from . import protos
 from .elements import Known
 from .inputs import input_specs
+from .lowering import lower_integers
 from .module import ImportedModule
 from .program import Context, Missing, build, missing_text
 from .rewriting import recognise
@@ -16,12 +17,16 @@ from .rewriting import recognise
 __all__ = ["load"]
 
 _LARGEST = 2**31 - 1  # bytes of a protobuf message
-# Inputs that no training changes: sizes, bounds, running statistics.
+# Inputs that no training changes: sizes, bounds, running statistics, scales.
 _SETTINGS = {
     "BatchNormalization": (3, 4),
     "Clip": (1, 2),
+    "DequantizeLinear": (1, 2),
     "OneHot": (1, 2),
     "Pad": (1, 2, 3),
+    "QLinearConv": (1, 2, 4, 5, 6, 7),
+    "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QuantizeLinear": (1, 2),
     "Resize": (1, 2, 3),
     "Upsample": (1,),
 }
@@ -76,6 +81,7 @@ def load(path: Any) -> ImportedModule:
             remedy="clnet.onnx.handler registers a function for an op",
         )
     recognise(program)
+    lower_integers(program)
     program.constants.update(defaults)
     specs = input_specs(graph.input, asked)
     return ImportedModule(program, weights, asked, frozenset(arrays), specs)

@@ -187,7 +187,7 @@ def test_images_there_and_back(channels):
         for launch in launches + dequantise_images(target, back, y, GIVEN):
             device().queue.launch(launch)
         with np.errstate(invalid="ignore"):
-            rounded = np.rint(x * np.float32(GIVEN.inverse)) + GIVEN.zero
+            rounded = np.rint(x / np.float32(GIVEN.scale)) + GIVEN.zero
         expected = np.nan_to_num(np.clip(rounded, 0, 255)).astype(np.uint8).transpose(0, 2, 3, 1)
         np.testing.assert_array_equal(y.numpy()[..., :channels], expected)
         lowered = expected.astype(np.float32) - GIVEN.zero

@@ -39,11 +39,6 @@ class Quantisation(NamedTuple):
     scale: float
     zero: int
 
-    @property
-    def inverse(self) -> float:
-        """``1 / scale`` in float32."""
-        return float(np.float32(1) / np.float32(self.scale))
-
     def of(self, value: float) -> float:
         """The number that stands for a value; the last one for those beyond."""
         if value in (inf, -inf):

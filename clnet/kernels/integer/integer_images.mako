@@ -6,8 +6,7 @@
 ## arg     x: in float              (n, channels, height, width), of any strides
 ## arg     channels, height, width: int
 ## arg     of_n, of_c, of_h, of_w: long  strides of x
-## arg     inverse: float           1 / scale
-## arg     zero: float
+## arg     scale, zero: float
 ## def     dequantise_images
 ## arg     total: int               elements of y
 ## arg     y: out float[total]      (pixels, channels)
@@ -17,7 +16,7 @@
 ## arg     zero: float
 ##
 ## launch  an item for four channels, and for an element
-## numerics rint(x * inverse) + zero, kept in 0 to 255, NaN is 0; (x - zero) * scale
+## numerics rint(x / scale) + zero, kept in 0 to 255, NaN is 0; (x - zero) * scale
 <%def name="quantise_images()">
 __kernel void quantise_images(...)
 {
@@ -29,7 +28,7 @@ __kernel void quantise_images(...)
     x += x_offset + image * of_n + row * of_h + column * of_w;
     y += y_offset + (long)item * 4;
     for (int i = 0; i < 4; i++) {
-        const float q = c + i < channels ? rint(x[(c + i) * of_c] * inverse) + zero : zero;
+        const float q = c + i < channels ? rint(x[(c + i) * of_c] / scale) + zero : zero;
         y[i] = q > 0.0f ? (uchar)(q < 255.0f ? q : 255.0f) : (uchar)0;
     }
 }

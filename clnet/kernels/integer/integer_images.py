@@ -38,7 +38,7 @@ def quantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> li
                 by_name("total y x", y.size // WORD, y, x),
                 by_name("channels height width", channels, height, width),
                 by_name("of_n of_c of_h of_w", *x.strides),
-                by_name("inverse zero", how.inverse, float(how.zero)),
+                by_name("scale zero", how.scale, float(how.zero)),
             ),
             **items(target, y.size // WORD),
             flops=2 * x.size,

@@ -12,7 +12,7 @@ from ... import ops
 from ...errors import OnnxError
 from ...tensor import Tensor
 from ...values.dtypes import Kind, bool_, float32, float64, int64
-from ..elements import Carried, Element, by_name, by_number, by_numpy, to_device
+from ..elements import Carried, Element, Laid, by_name, by_number, by_numpy, to_device
 from ..registry import handler
 
 
@@ -20,11 +20,15 @@ def element_of(value: Any) -> Element:
     """The element type of a value."""
     if isinstance(value, Carried):
         return value.element
+    if isinstance(value, Laid):
+        value = value.plain()
     return by_numpy(value.dtype.numpy if isinstance(value, Tensor) else value.dtype)
 
 
 def plain(value: Any, device: Any = None) -> Tensor:
     """The tensor that holds a value."""
+    if isinstance(value, Laid):
+        value = value.plain()
     if isinstance(value, np.ndarray):
         value = to_device(value, device)
     if isinstance(value, np.ndarray):

@@ -21,8 +21,8 @@ MAX = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_poo
 AVG = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}
 
 
-def _windows(
-    x: Tensor,
+def windows(
+    sizes: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
@@ -35,7 +35,7 @@ def _windows(
     counts: list[int] = []
     behind: list[int] = []
     for i, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True)):
-        size = x.shape[2 + i]
+        size = sizes[i]
         room = size + pads[i] + pads[half + i] - (d * (k - 1) + 1)
         count = (math.ceil(room / s) if ceil else room // s) + 1
         if ceil and (count - 1) * s >= size + pads[i]:  # a window begins in the picture
@@ -67,7 +67,7 @@ def max_pool(
     axes = len(kernel_shape)
     strides, dilations = list(strides or [1] * axes), list(dilations or [1] * axes)
     chosen = chosen_pads(auto_pad, pads, x.shape[2:], kernel_shape, strides, dilations)
-    _, behind = _windows(x, kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
+    _, behind = windows(x.shape[2:], kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
     even = chosen[:axes] == behind and all(
         2 * p <= k for p, k in zip(behind, kernel_shape, strict=True)
     )
@@ -119,7 +119,7 @@ def average_pool(
     axes = len(kernel_shape)
     strides, dilations = list(strides or [1] * axes), list(dilations or [1] * axes)
     chosen = chosen_pads(auto_pad, pads, x.shape[2:], kernel_shape, strides, dilations)
-    _, behind = _windows(x, kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
+    _, behind = windows(x.shape[2:], kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
     if not any(chosen) and not any(n > 0 for n in behind) and set(dilations) == {1}:
         return AVG[axes](x, list(kernel_shape), strides)
     sums = _window_sums(_surrounded(x, chosen, behind, 0), kernel_shape, strides, dilations)
@@ -169,7 +169,7 @@ def lp_pool(
     axes = len(kernel_shape)
     strides, dilations = list(strides or [1] * axes), list(dilations or [1] * axes)
     chosen = chosen_pads(auto_pad, pads, x.shape[2:], kernel_shape, strides, dilations)
-    _, behind = _windows(x, kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
+    _, behind = windows(x.shape[2:], kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
     powers = _surrounded(ops.pow(ops.abs(x), p), chosen, behind, 0)
     return ops.pow(_window_sums(powers, kernel_shape, strides, dilations), 1 / p)
 

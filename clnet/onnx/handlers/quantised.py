@@ -156,7 +156,7 @@ def qlinear_matmul(
     """The product of quantised matrices, quantised."""
     sums = matmul_integer(a, b, a_zero, b_zero).to(float32)
     factor = a_scale.to(float32) * b_scale.to(float32) / y_scale.to(float32)
-    y = ops.round(sums * factor + y_zero.to(float32))
+    y = ops.round(sums * factor) + y_zero.to(float32)
     return stored(y, element_of(y_zero))
 
 
@@ -219,5 +219,5 @@ def qlinear_conv(
     if bias is not None:
         sums = sums + bias.reshape(shape)
     factor = x_scale * (w_scale.reshape(shape) if w_scale.numel() > 1 else w_scale) / y_scale
-    y = ops.round(sums.to(float32) * factor + y_zero.to(float32))
+    y = ops.round(sums.to(float32) * factor) + y_zero.to(float32)
     return stored(y, element_of(y_zero))
