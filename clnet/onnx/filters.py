@@ -33,7 +33,7 @@ def fold_batch_norms(graph: Any) -> None:
         if any(array is None for array in known):
             continue
         w = arrays[maker.input[1]]
-        bias = arrays[maker.input[2]] if len(maker.input) > 2 else np.zeros(len(w), w.dtype)  # noqa: PLR2004
+        bias = arrays[maker.input[2]] if len(maker.input) > 2 else np.zeros(len(w), w.dtype)
         gamma, beta, mean, variance = (arrays[name].astype(np.float64) for name in node.input[1:])
         epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
         factor = gamma / np.sqrt(variance + epsilon)

@@ -115,8 +115,7 @@ class _Lowering:
         """The steps without those that turn numbers nobody reads any more."""
         wanted, left = {*self._kept}, list[Step]()
         for step in reversed(steps):
-            turning = _does(step, quantised.quantize_linear, quantised.dequantize_linear)
-            if turning and not wanted & {*step.outputs}:
+            if _does(step, *_TURNING) and not wanted & {*step.outputs}:
                 continue
             wanted |= {*step.inputs}
             left.append(step)
@@ -133,7 +132,7 @@ class _Lowering:
         factor, point = self._array(scale), self._array(zero)
         if factor is None or factor.size != 1 or factor.dtype != np.float32:
             return None
-        if point is None or point.size != 1 or point.dtype not in (np.uint8, np.int8):
+        if point is None or point.size != 1 or point.dtype.name not in {"uint8", "int8"}:
             return None
         signed = point.dtype == np.int8
         stored = int(point.reshape(())) + (_SHIFT if signed else 0)
@@ -280,7 +279,7 @@ class _Lowering:
         """A convolution of floats."""
         weight = self._weight(step.inputs[1], 0)
         if weight is not None and _is_taken(weight[0], step):
-            bias = step.inputs[2] if len(step.inputs) > 2 else ""
+            bias = (*step.inputs, "")[2]
             self._between_floats(place, step.inputs[0], weight, bias, **_conv_settings(step))
 
     def gemm(self, place: int, step: Step) -> None:
@@ -290,7 +289,7 @@ class _Lowering:
             return
         turned = bool(settings.get("transB"))
         weight = self._weight(step.inputs[1], 0 if turned else 1)
-        bias = step.inputs[2] if len(step.inputs) > 2 else ""
+        bias = (*step.inputs, "")[2]
         self._between_floats(
             place, step.inputs[0], _rows_of(weight, turned=turned), bias, in_rows=True
         )
@@ -304,15 +303,14 @@ class _Lowering:
 
     def qlinear(self, place: int, step: Step) -> None:
         """QLinearConv and QLinearMatMul."""
-        convolving = _does(step, quantised.qlinear_conv)
-        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = step.inputs
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = (*step.inputs, "")[:9]
         given = self._numbers(x, x_scale, x_zero)
         output = self._numbers(step.outputs[0], y_scale, y_zero)
         weight = self._filters(w, w_scale, w_zero)
         if given is None or output is None or weight is None or self._array(x) is not None:
             return
         settings: dict[str, Any] = {"in_rows": True}
-        if convolving:
+        if _does(step, quantised.qlinear_conv):
             if not _is_taken(weight[0], step):
                 return
             settings = _conv_settings(step)
@@ -322,7 +320,7 @@ class _Lowering:
                 return
         filters, scale = weight
         count = len(filters)
-        added = np.zeros(count, np.int32) if not bias or not bias[0] else self._array(bias[0])
+        added = self._array(bias) if bias else np.zeros(count, np.int32)
         if added is None or added.shape != (count,) or scale.size not in (1, count):
             return
         factor = np.broadcast_to(np.float32(given.how.scale) * scale.reshape(-1), (count,)).copy()
@@ -460,6 +458,10 @@ def _rows_of(
     return np.ascontiguousarray(w)[:, :, None, None], weight[1]
 
 
+_TURNING = (
+    *(quantised.quantize_linear, quantised.dequantize_linear),
+    *(images.quantise, images.dequantise),
+)
 _OF_WINDOWS = {"kernel_shape", "strides", "pads", "auto_pad", "ceil_mode"}
 _RULES = {
     conv.conv: _Lowering.conv,

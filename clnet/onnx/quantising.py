@@ -123,8 +123,7 @@ def _inputs(batch: Any, count: int) -> tuple[Tensor, ...]:
 def _ranges(
     proto: Any, tensors: dict[str, str], first: list[Any], batches: Iterable[Any]
 ) -> dict[str, tuple[float, float]]:
-    """The least and largest number of each tensor over all batches; those with a name in common
-    have a range in common."""
+    """The least and largest number of tensors over all batches, by whose they are."""
     helper = protos.library().helper
     looking = type(proto)()
     looking.CopyFrom(proto)
@@ -136,7 +135,7 @@ def _ranges(
     del looking.graph.output[:]
     looking.graph.output.extend(helper.make_tensor_value_info(name, 1, []) for name in made)
     model = load(looking)
-    found = {name: (inf, -inf) for name in tensors.values()}
+    found = dict.fromkeys(tensors.values(), (inf, -inf))
     for batch in (*first, *batches):
         seen = [float(value.numpy()) for value in model(*batch)]
         for i, like in enumerate(tensors.values()):
@@ -212,7 +211,7 @@ class _Graph:
         tensors = self.tensors(layers)
         scales = {name: _scale(*ranges[like]) for name, like in tensors.items()}
         for node in layers:
-            self._filters(node, scales[node.input[0]][0], per_channel, narrow)
+            self._filters(node, scales[node.input[0]][0], per_channel=per_channel, narrow=narrow)
         nodes = list[Any]()
         for name in tensors:
             if name not in self._makers:
@@ -235,8 +234,9 @@ class _Graph:
 
     def _around(self, name: str, scale: np.float32, zero: np.uint8) -> list[Any]:
         """Nodes that quantise a tensor, whose readers then read what these make."""
-        numbers = self._add(f"{name}/scale", np.array(scale)), self._add(
-            f"{name}/zero", np.array(zero)
+        numbers = (
+            self._add(f"{name}/scale", np.array(scale)),
+            self._add(f"{name}/zero", np.array(zero)),
         )
         make = self._onnx.helper.make_node
         for node in self._readers.get(name, []):
@@ -246,9 +246,7 @@ class _Graph:
             make("DequantizeLinear", [f"{name}/numbers", *numbers], [f"{name}/floats"]),
         ]
 
-    def _filters(
-        self, node: Any, given: np.float32, per_channel: bool, narrow: bool
-    ) -> None:
+    def _filters(self, node: Any, given: np.float32, *, per_channel: bool, narrow: bool) -> None:
         """A layer's filters and bias as integers, and the nodes that make floats of them."""
         weight, *bias = node.input[1:]
         w = self._arrays[weight]

@@ -31,6 +31,7 @@ PLAIN = IntegerEpilogue()
 
 GEOMETRIES = {
     "pointwise": ConvGeometry(2, 20, 5, 7, 37, 1, 1, 5, 7),
+    "in place": ConvGeometry(2, 24, 5, 3, 35, 1, 1, 5, 3),
     "one pixel": ConvGeometry(1, 64, 1, 1, 10, 1, 1, 1, 1),
     "few channels": ConvGeometry(1, 3, 11, 9, 16, 7, 7, 6, 5, sh=2, sw=2, ph=3, pw=3),
     "windows": ConvGeometry(3, 16, 6, 5, 33, 3, 3, 6, 5, ph=1, pw=1),
@@ -87,6 +88,14 @@ def operands(g: ConvGeometry) -> tuple[np.ndarray, ...]:
     return x, w, bias, scale
 
 
+def narrow_sums(w: np.ndarray) -> np.ndarray:
+    """Filters the first 16 of which reach what four products in 16 bits allow."""
+    narrow = w.copy()
+    narrow[:16] = np.clip(w[:16], -32, 32)
+    narrow[0], narrow[1] = 32, -32
+    return narrow
+
+
 def on_device(values: np.ndarray) -> Array:
     return Array.from_numpy(np.ascontiguousarray(values), device())
 
@@ -137,6 +146,51 @@ def test_bytes_are_numpys_bit_for_bit(name, shape):
         expected = np.clip(np.rint(values) + 31, least, most).astype(np.uint8)
         np.testing.assert_array_equal(found, expected)
     assert {0, 255} <= set(np.clip(np.rint(values) + 31, 0, 255).ravel())
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_panels_of_small_filters_are_exact_beside_others(name):
+    """The largest numbers for which sums of four products are taken in 16 bits."""
+    g = GEOMETRIES[name]
+    x, w, bias, scale = operands(g)
+    x[...] = np.where(RNG.random(x.shape) < 0.9, 255, x)
+    w = narrow_sums(w)
+    sums = (sums_of(x, w, g, GIVEN.zero) + bias).astype(np.int32)
+    expected = sums.astype(np.float32) * (scale * np.float32(GIVEN.scale))
+    np.testing.assert_array_equal(convolved("here", g, (x, w, bias, scale), PLAIN), expected)
+
+
+@pytest.mark.parametrize("most", [32, 33])
+def test_panels_are_small_where_four_products_fit(most):
+    """32 * 4 * 255 is the last that fits; one filter of 33 makes its panel a usual one."""
+    target, dot = target_of("plain vectors")
+    dot = "madd"
+    g = ConvGeometry(1, 16, 1, 1, 40, 1, 1, 1, 1)
+    w = np.full((40, 16, 1, 1), 32, np.int8)
+    w[20, 8:] = most
+    made = tuple(on_device(np.full(s, -7, np.int32)) for s in packed_shapes(target, dot, g))
+    zeros = on_device(np.zeros(40, np.int32)), on_device(np.zeros(40, np.float32))
+    for launch in pack_integers(target, made, (on_device(w), *zeros), g, dot=dot):
+        device().queue.launch(launch)
+    assert list(made[1].numpy()[3, ::16]) == [1, int(most == 32), 1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["windows", "in place", "odd groups"])
+def test_sums_themselves_are_stored(name, shape):
+    """Also those that no float holds."""
+    g = GEOMETRIES[name]
+    x, w, bias, scale = operands(g)
+    bias[:] = 2**30 + 1
+    target, dot = target_of(shape)
+    made = tuple(on_device(np.full(s, -7, np.int32)) for s in packed_shapes(target, dot, g))
+    given = on_device(w), on_device(bias), on_device(scale)
+    launches = pack_integers(target, made, given, g, dot=dot)
+    y = on_device(np.full((g.n, g.oh, g.ow, g.oc), -1, np.int32))
+    read = on_device(stored(x)), *made
+    for launch in launches + integer_conv(target, y, read, g, PLAIN, given=GIVEN, dot=dot):
+        device().queue.launch(launch)
+    np.testing.assert_array_equal(y.numpy(), sums_of(x, w, g, GIVEN.zero) + bias)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -110,6 +111,31 @@ def _terms(g: ConvGeometry):
 def _last(x: np.ndarray) -> np.ndarray:
     missing = -x.shape[1] % 4
     return np.pad(x, ((0, 0), (0, missing), (0, 0), (0, 0))).transpose(0, 2, 3, 1)
+
+
+@case()
+def sums_and_small_panels(target: Target) -> None:
+    """Sums of 32 bits; which panels sum four products in 16 bits: the first of two does."""
+    g = POINTWISE
+    x = RNG.integers(0, 256, (g.n, g.ic, g.h, g.w)).astype(np.uint8)
+    w = RNG.integers(-128, 128, (g.oc, g.ic, 1, 1)).astype(np.int8)
+    rest = given(np.zeros(g.oc, np.int32)), given(np.ones(g.oc, np.float32))
+    made = tuple(output(shape, np.int32) for shape in packed_shapes(target, "", g))
+    run(pack_integers(target, made, (given(w), *rest), g, dot=""))
+    y = output((g.n, g.oh, g.ow, g.oc), np.int32)
+    read = given(_last(x)), *made
+    run(conv_module.integer_conv(target, y, read, g, IntegerEpilogue(), given=GIVEN, dot=""))
+    np.testing.assert_array_equal(y.numpy(), _sums(x, w, g).transpose(0, 2, 3, 1))
+    vectors = replace(target, traits=replace(target.traits, dedicated_local_memory=False))
+    wide = ConvGeometry(1, 12, 1, 1, 2 * max(target.traits.simd_width, 4) + 1, 1, 1, 1, 1)
+    w = np.full((wide.oc, 12, 1, 1), 32, np.int8)
+    w[-1, 0] = 33
+    rest = given(np.zeros(wide.oc, np.int32)), given(np.ones(wide.oc, np.float32))
+    made = tuple(output(shape, np.int32) for shape in packed_shapes(vectors, "madd", wide))
+    run(pack_integers(vectors, made, (given(w), *rest), wide, dot="madd"))
+    if len(made[0].numpy()) == 2:
+        lanes = made[0].numpy().shape[2]
+        assert list(made[1].numpy()[3, ::lanes]) == [1, 0]
 
 
 @case()

@@ -9,7 +9,7 @@
 ## param   vectors: int             of a panel
 ## param   pixels: int              of a tile
 ## param   define: str              C of DOT(sum, x, w), see device/integer_dot.py
-## param   narrow: str              C of DOT2(sum, x0, w0, x1, w1) for panels of small filters; or ""
+## param   narrow: str             of DOT2(sum, x0, w0, x1, w1) for panels of small filters, or ""
 ## param   shift: int               what DOT takes from x
 ## param   local_ints: int          of gathered rows
 ## param   in_place: bool           a pixel's row is its channels in x
