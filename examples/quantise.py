@@ -33,9 +33,9 @@ class Block(nn.Module):
 
 
 def network():
-    blocks = Block(32, 32, 1), Block(32, 64, 2), Block(64, 128, 2)
-    stem = nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()
-    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)
+    blocks = Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2)
+    stem = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
     return nn.Sequential(*stem, *blocks, *head)
 
 
@@ -54,7 +54,7 @@ def measure(model, loader, steps=None):
     return right / seen, 1000 * min(times[:-1] or times)
 
 
-def main(epochs=5, steps=None):
+def main(epochs=4, steps=None):
     """Train, then quantise; ``steps`` limits the batches of an epoch."""
     try:
         train, test = CIFAR10(train=True), CIFAR10(train=False)

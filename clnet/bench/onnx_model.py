@@ -19,6 +19,7 @@ from ..compile import compile as compiled
 from ..creation import as_tensor
 from ..device import Device, DeviceKind, device
 from ..errors import ArgumentError
+from ..onnx.quantising import quantize
 from ..values import mode
 from .timing import settle
 from .workload import check_counts, check_seconds
@@ -37,6 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--against", choices=("onnxruntime", "nothing"), default="nothing", help="what is beside"
+    )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="clnet.quantize's of it, too, its ranges by these inputs",
     )
     parser.add_argument("--threads", type=int, help="of onnxruntime (as many as the device has)")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing, for each")
@@ -73,14 +79,29 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
             if found["difference"] > _TOLERANCE:
                 return found
         found["launches"] = plan.plans[-1].num_launches
+        runs: dict[str, Run] = {}
+        if options.int8:
+            eight = compiled(quantize(model, [tensors]))
+            apart = map(_difference, _arrays(eight(*tensors)), outputs)
+            found["difference of 8 bits"] = max(apart)
+
+            def in_8_bits() -> None:
+                eight(*tensors)
+                where.synchronize()
+
+            runs["8 bits"] = in_8_bits
 
         def ours() -> None:
             plan(*tensors)
             where.synchronize()
 
-        turns = _in_turns({"ours": ours, **({"theirs": theirs} if theirs else {})}, options.seconds)
+        runs |= {"ours": ours, **({"theirs": theirs} if theirs else {})}
+        turns = _in_turns(runs, options.seconds)
         found["clnet, ms"] = turns["ours"]
         found["host, us a call"] = _host(lambda: plan(*tensors), where)
+        if options.int8:
+            found["8 bits, ms"] = turns["8 bits"]
+            found["8 bits over float32"] = turns["ours"] / turns["8 bits"]
         if theirs:
             found["onnxruntime, ms"] = turns["theirs"]
             found["clnet over onnxruntime"] = turns["theirs"] / turns["ours"]

@@ -1,4 +1,4 @@
-"""``torch.ao``: packages import its names; there are no quantised types to use them on."""
+"""``torch.ao``: packages import its names; quantised modules are :func:`clnet.quantize`'s."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Quantization(ModuleType):
             raise ArgumentError(
                 f"ao.quantization.{name}",
                 "there are no quantised types",
-                remedy="Use module.half() or module.bfloat16() for smaller weights",
+                remedy="clnet.quantize(model, loader) makes a module that computes in 8 bits",
             )
 
         return type(name, (), {"__new__": refuse, "__doc__": "Not here."})

@@ -93,6 +93,14 @@ def test_a_model_is_timed_and_profiled(path, capsys):
     assert "ImportedModule" in capsys.readouterr().out
 
 
+@pytest.mark.device
+def test_a_model_in_8_bits_is_timed_beside_float32(path, capsys):
+    assert main(["bench", "onnx", str(path), "--int8", "--seconds", "0.01", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0 < found["difference of 8 bits"] < 0.05
+    assert found["8 bits over float32"] == pytest.approx(found["clnet, ms"] / found["8 bits, ms"])
+
+
 def test_what_a_model_says_of_its_inputs(pair):
     model = clnet.onnx.load(pair)
     assert model.input_specs == (
