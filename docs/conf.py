@@ -19,12 +19,16 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",  # each name of the reference links to its source
 ]
 root_doc = "index"
 exclude_patterns = ["_build"]
 nb_execution_mode = "off"  # a notebook shows what its last run gave: `make notebooks`
+nb_merge_streams = True  # what a cell printed is one block
 html_theme = "furo"
 html_title = "clnet"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
