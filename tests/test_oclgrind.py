@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import oclgrind_steps
+from tests import oclgrind_own_kernel, oclgrind_steps
 from tests.oclgrind import Finding, Report, available, check, main, parse
 
 needs_oclgrind = pytest.mark.skipif(
@@ -48,7 +48,7 @@ PLANTED = """
 import sys
 sys.path[0] = {root!r}
 from clnet.kernels.kernel import Rendered
-from tests import oclgrind_steps
+from tests import oclgrind_own_kernel, oclgrind_steps
 
 correct = Rendered.text
 
@@ -176,6 +176,31 @@ def test_whole_training_steps_have_no_finding():
         assert len(found) == 1 + count
         expected = oclgrind_steps.losses(name, count, compiled=False)
         assert [float(each) for each in found] == pytest.approx([expected[0], *expected], rel=1e-4)
+
+
+@needs_oclgrind
+@pytest.mark.slow
+def test_kernels_of_the_tutorial_have_no_finding():
+    report = check(oclgrind_own_kernel.__file__, uninitialized=False)
+    assert report.returncode == 0, report.output
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert report.output == "right\n"
+
+
+@needs_oclgrind
+@pytest.mark.slow
+def test_a_read_planted_in_a_users_kernel_is_found(tmp_path: Path):
+    tutorial = tmp_path / "own_kernel.py"
+    text = oclgrind_own_kernel.TUTORIAL.read_text(encoding="utf-8")
+    tutorial.write_text(text.replace("+ row + r) * width", "+ row + r + 99) * width"), "utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys\nsys.path[0] = {str(Path(__file__).parents[1])!r}\n"
+        "from pathlib import Path\nfrom tests import oclgrind_own_kernel\n"
+        f"oclgrind_own_kernel.TUTORIAL = Path({str(tutorial)!r})\noclgrind_own_kernel.main()\n"
+    )
+    kinds = {(f.message, f.kernel) for f in check(script, uninitialized=False).findings}
+    assert ("Invalid read of size 4 at global memory", "plain") in kinds
 
 
 @needs_oclgrind

@@ -5,7 +5,8 @@
 # and given a gradient. The layer is the ECE408 course's: 6 channels of 48x48 images to 16 of 42x42, windows of 7x7.
 #
 # - **Data**: random numbers.
-# - **Result**: @@RESULT@@
+# - **Result**: two filters of six rows an item make 103 GFLOP/s on two busy cores, where the plain kernel makes 0.4 and
+#   clnet's own convolution 143; a minute in all.
 
 # %%
 import math
@@ -15,7 +16,7 @@ import numpy as np
 import clnet
 from clnet.nn import functional as F
 
-REPEATS = 20
+REPEATS = 200
 
 # %% [markdown]
 # ## Plain
@@ -139,20 +140,19 @@ x, w = clnet.randn(16, 6, 48, 48), clnet.randn(16, 6, 7, 7)
 expected = F.conv2d(x, w)
 
 
-def rate(convolution):
-    """GFLOP/s, the best of three rounds."""
+def rate(convolution, repeats=REPEATS):
+    """GFLOP/s of the fastest call, since others use this machine, too."""
     np.testing.assert_allclose(convolution(x, w).numpy(), expected.numpy(), atol=1e-3)
     seconds = []
-    for _ in range(3):
+    for _ in range(repeats):
         with clnet.profile() as profile:
-            for _ in range(REPEATS):
-                convolution(x, w)
+            convolution(x, w)
         seconds.append(profile.device_seconds)
-    return sizes(x, w)[1] * REPEATS / min(seconds) / 1e9
+    return sizes(x, w)[1] / min(seconds) / 1e9
 
 
 rates = {}
-print(f"plain:                {rate(plain):6.1f} GFLOP/s")
+print(f"plain:                {rate(plain, repeats=2):6.1f} GFLOP/s")
 for filters, rows in ((1, 1), (1, 3), (1, 6), (2, 3), (2, 6), (4, 2), (4, 3)):
     rates[filters, rows] = rate(tuned(filters, rows, window=7))
     print(f"{filters} filters x {rows} rows:   {rates[filters, rows]:6.1f} GFLOP/s")
@@ -164,8 +164,10 @@ print(f"clnet's own:          {rate(F.conv2d):6.1f} GFLOP/s")
 # %%
 best = tuned(*max(rates, key=rates.get), window=7)
 with clnet.profile() as profile:
-    for convolution in (plain, best, F.conv2d):
-        convolution(x, w)
+    plain(x, w)
+    for _ in range(REPEATS):
+        best(x, w)
+        F.conv2d(x, w)
 summary = profile.summary(share=1.0)
 print(summary[summary.index("Device:") : summary.index("Host:")].strip())
 
