@@ -67,6 +67,7 @@ MODULES = {
     "clnet.errors": "What is raised",
 }
 
+_BACK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 _NAMES = re.compile(r"^ +\*{0,2}\w+(?:, \*{0,2}\w+)+(?=: )")
 
 
@@ -122,8 +123,17 @@ def join_names(*event: Any) -> None:
     lines[:] = [_NAMES.sub(lambda names: names[0].replace(", ", ","), line) for line in lines]
 
 
+def without_ways_back(
+    _: Any, page: str, template: str, context: dict[str, Any], *more: Any
+) -> None:
+    """Sources do not link back: not every name of the reference is where viewcode looks for it."""
+    if page.startswith("_modules/") and "body" in context:
+        context["body"] = _BACK.sub("", context["body"])
+
+
 def setup(app: Any) -> None:
     """Sphinx asks for what else there is to do."""
     app.connect("builder-inited", write_reference)
     app.connect("source-read", offer_notebook)
+    app.connect("html-page-context", without_ways_back)
     app.connect("autodoc-process-docstring", join_names, priority=1)  # before napoleon
