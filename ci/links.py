@@ -6,6 +6,7 @@ Nothing is asked of the network.
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -47,42 +48,39 @@ def read(path: Path) -> Page:
     return reader.page
 
 
-def dead_links(site: Path) -> tuple[int, list[str]]:
-    """How many links within a site there are, and those that lead nowhere.
+def dead_links(site: Path) -> tuple[int, int, list[str]]:
+    """How many pages and links within a site there are, and the links that lead nowhere.
 
     Args:
         site: the folder of HTML.
     """
-    pages = {path.resolve(): read(path) for path in sorted(site.rglob("*.html"))}
+    files = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    pages = {name: read(site / name) for name in sorted(files) if name.endswith(".html")}
     count, dead = 0, []
-    for path, page in pages.items():
+    for name, page in pages.items():
         for line, link in page.links:
             parts = urlsplit(link)
             if parts.scheme in _ELSEWHERE or parts.netloc:
                 continue
             count += 1
-            problem = _problem(path, parts.path, unquote(parts.fragment), pages)
-            if problem:
-                dead.append(f"{path.relative_to(site.resolve())}:{line}: {link}: {problem}")
-    return count, dead
-
-
-def _problem(page: Path, link: str, anchor: str, pages: dict[Path, Page]) -> str:
-    target = (page.parent / unquote(link)).resolve() if link else page
-    if not target.is_file():
-        return "no such file"
-    if anchor and target in pages and anchor not in pages[target].anchors:
-        return "no such anchor"
-    return ""
+            target = name
+            if parts.path:
+                target = posixpath.normpath(f"{posixpath.dirname(name)}/{unquote(parts.path)}")
+                target = target.lstrip("/")  # of a page at the top, whose folder has no name
+            anchor = unquote(parts.fragment)
+            if target not in files:
+                dead.append(f"{name}:{line}: {link}: no such file")
+            elif anchor and target in pages and anchor not in pages[target].anchors:
+                dead.append(f"{name}:{line}: {link}: no such anchor")
+    return len(pages), count, dead
 
 
 def main(arguments: list[str]) -> Iterator[str]:
     """Lines to print; the last one counts."""
     (folder,) = arguments
-    site = Path(folder)
-    count, dead = dead_links(site)
+    pages, count, dead = dead_links(Path(folder))
     yield from dead
-    yield f"{len(list(site.rglob('*.html')))} pages, {count} links within them, {len(dead)} dead"
+    yield f"{pages} pages, {count} links within them, {len(dead)} dead"
 
 
 if __name__ == "__main__":

@@ -46,3 +46,10 @@ def test_dead_links_are_named_with_page_and_line(site, link, problem):
     assert code == 1
     assert dead == f"index.html:2: {problem}"
     assert count.endswith("1 dead")
+
+
+def test_what_leads_out_of_the_site_is_dead_from_every_depth(site):
+    (site / "guide" / "deep.html").write_text('<a href="../../index.html">')
+    code, (dead, _) = checked(site, "")
+    assert code == 1
+    assert dead == "guide/deep.html:1: ../../index.html: no such file"
