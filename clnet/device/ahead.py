@@ -36,10 +36,6 @@ _MOST_PROCESSES = 8  # each takes some 200 MB
 _TIMEOUT_S = 60
 _FORKS = sys.platform == "linux"
 _FAILURES = (OSError, EOFError, pickle.UnpicklingError)
-_FIRST = (
-    "__kernel void nothing(__global int *x) { x[0] = 0; }\n",
-    ("-cl-std=CL1.2", WITHOUT_HEADER),
-)
 _PROCESS = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
@@ -53,6 +49,12 @@ class Request(NamedTuple):
 
     text: str
     options: tuple[str, ...]
+
+
+FIRST = Request(
+    "__kernel void nothing(__global int *x) { x[0] = 0; }\n", ("-cl-std=CL1.2", WITHOUT_HEADER)
+)
+"""A program that any compiler of a header takes."""
 
 
 class Answer(NamedTuple):
@@ -234,7 +236,7 @@ class Ahead:
             for requests, answers in ours
         ]
         with contextlib.suppress(BrokenPipeError):  # one that ended fails at the first request
-            builders[0].send((*self._place, _FIRST if early else None, theirs))
+            builders[0].send((*self._place, FIRST if early else None, theirs))
         return builders
 
     def ask(self, request: Request) -> Answer | None:

@@ -17,13 +17,14 @@ from ..values.cache import Shelf
 from ..values.pattern import pattern
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
-from .ahead import Ahead, Answer, Request
+from .ahead import FIRST, Ahead, Answer, Request
 from .apart import body_apart
 from .build_progress import progress
 from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
 from .quiet_build import built
+from .spared_headers import spared_headers
 from .warpgroups import is_marked, retargeted
 from .watch import Watch
 
@@ -229,6 +230,7 @@ class ProgramCache:
         self._watch = watch or Watch()
         self._ahead = ahead
         self._header = header
+        self._spares: bool | None = None  # whether the compiler takes what spares it headers
         self._copies = copies
         self.kernels: dict[KernelSource, CompiledKernel] = {}
         self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
@@ -404,21 +406,28 @@ class ProgramCache:
             ) from error
 
     def _request(self, source: KernelSource, text: str) -> Request:
-        """What the compiler is given: without a header, where a text can do without."""
+        """What the compiler is given: without headers, where a text can do without."""
         if self._copies:
             text = body_apart(text, alone=source.alone)
-        if self._header and _DECLARED_VERSION in source.options:
-            text = f"{declarations(text)}#line 1\n{text}"
-            return Request(text, (*source.options, *QUIET, WITHOUT_HEADER))
-        return Request(text, (*source.options, *QUIET))
+        if not self._header or _DECLARED_VERSION not in source.options:
+            return Request(text, (*source.options, *QUIET))
+        text = f"{declarations(text)}#line 1\n{text}"
+        options = (*source.options, *QUIET, WITHOUT_HEADER)
+        spared = None if self._spares is False else spared_headers()
+        if spared is None:
+            return Request(text, options)
+        return Request(spared.renames(text) + text, (*options, spared.option))
 
     def _build(self, source: KernelSource, text: str) -> Any:
         request = self._request(source, text)
         if WITHOUT_HEADER in request.options:
             # It may name a function that only the header declares; what the compiler says of the
             # text with the header counts.
-            with suppress(cl.RuntimeError):
+            with suppress(cl.Error):
                 return self._compiled(*request)
+            if self._is_refused_spared():
+                with suppress(cl.RuntimeError):
+                    return self._compiled(*self._request(source, text))
         try:
             program = self._compiled(text, (*source.options, *QUIET))
             self.statistics.with_header += WITHOUT_HEADER in request.options
@@ -429,6 +438,19 @@ class ProgramCache:
                 "the device's compiler refused it",
                 log=f"\n{_excerpt(self._whole_log(source, text) or str(error), text)}",
             ) from error
+
+    def _is_refused_spared(self) -> bool:
+        """Whether the compiler refuses all programs that are spared headers: it is asked once."""
+        spared = spared_headers() if self._spares is None else None
+        if spared is None:
+            return False
+        try:
+            self._compiled(FIRST.text, (*FIRST.options, *QUIET, spared.option))
+        except cl.Error:
+            self._spares = False
+        else:
+            self._spares = True
+        return not self._spares
 
     def _compiled(self, text: str, options: tuple[str, ...]) -> Any:
         program = built(cl.Program(self._context, text), options, told=not QUIET)
