@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import shown
 
-__all__ = ["arriving", "checked_tensor", "checked_tensors", "read_only", "writable"]
+__all__ = ["apart", "arriving", "checked_tensor", "checked_tensors", "read_only", "writable"]
 
 
 def checked_tensor(
@@ -27,6 +27,7 @@ def checked_tensor(
 
     Raises:
         DtypeError: if it is none.
+        DistributedError: if it has a shape alone.
         ShapeError: if it is not dense.
         TraceError: in a function that is compiled, but where it may be ``traced``.
     """
@@ -40,11 +41,21 @@ def checked_tensor(
             line=users_line(),
             remedy="Compile what lies before and behind it",
         )
+    if x.device.type == "meta":
+        raise DistributedError(op_name, f"{name} has elements", shape=x.shape, device=x.device.type)
     if not x.array.contiguous:
         raise ShapeError(
             op_name, f"{name} is dense", shape=x.shape, strides=x.stride(), remedy="x.contiguous()"
         )
     return x
+
+
+def apart(x: Tensor, y: Tensor) -> Tensor:
+    """What a tensor holds, for who reads it while another is written: a copy if they share memory.
+
+    PyTorch's programs collect into a tensor of which their own part is a view.
+    """
+    return x.detach().clone() if x.array.storage is y.array.storage else x
 
 
 def checked_tensors(

@@ -3,12 +3,17 @@
 Each rank sums a slice of what all have: the others leave it in their part of the shared memory, and
 find the sum in this rank's. So every element of a tensor is read and written twice, and all else
 stays in the caches; MPI's own ways move it more often (docs/notes/processes.md has the times).
+
+The memory has no name and takes no room in ``/dev/shm``: when its ranks end, however, it is gone.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import platform
 import time
-from math import prod
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +22,42 @@ import numpy as np
 from ..values.polling import polled
 from .post import PAUSE_SECONDS
 
-__all__ = ["NEAR_BYTES", "Nearby", "forget_files"]
+__all__ = ["NEAR_BYTES", "Nearby", "forget_files", "look_at_room"]
 
 # What is smaller goes by MPI: it is as fast there.
 NEAR_BYTES = 256 * 2**10
 # Of all ranks here together: it stays in the caches, and meetings, two a piece, are few enough.
 _PIECE_BYTES = 2 * 2**20
 _LINE_BYTES = 64
+# For each rank of a machine MPICH 5 and UCX take so much of /dev/shm when they begin.
+_MPI_BYTES = 8 * 2**20
+# There a rank that sees another's number sees what it has written before. Elsewhere MPI tells.
+_KEEPS_ORDER = platform.machine().lower() in ("x86_64", "amd64")
+
+
+def look_at_room(ranks: int) -> None:
+    """Warn if MPI will hardly find the shared memory that it takes when it begins.
+
+    MPICH and UCX do not look: they end by a signal, and say nothing of why.
+
+    Args:
+        ranks: how many begin on this machine.
+    """
+    folder = "/dev/shm"
+    if ranks < 2 or not os.path.isdir(folder):
+        return
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if free >= ranks * _MPI_BYTES and not found.f_flag & os.ST_RDONLY:
+        return
+    told = "is read-only" if found.f_flag & os.ST_RDONLY else f"has {free / 2**20:.0f} MiB free"
+    warnings.warn(
+        f"init_process_group: {folder} {told}, of which MPI takes some "
+        f"{ranks * _MPI_BYTES // 2**20} MiB for {ranks} processes; without, it may end by signal "
+        "7 or 11. Give a container more (--shm-size=1g), or set UCX_TLS=^posix",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def forget_files() -> None:
@@ -49,32 +83,32 @@ class Nearby:
         comm: the group's communicator.
 
     Attributes:
-        serves: whether every machine has as many ranks, and more than one: else MPI sums.
+        serves: whether every machine has as many ranks, more than one, and they can share memory:
+            else MPI sums.
     """
 
     def __init__(self, mpi: Any, comm: Any) -> None:
         self._in_place = mpi.IN_PLACE
         self._size = comm.size
         self._here = comm.Split_type(mpi.COMM_TYPE_SHARED, comm.rank)
-        counts = np.empty(comm.size, np.int64)
-        comm.Allgather(np.array([self._here.size]), counts)
-        self.serves = bool((counts == counts[0]).all() and counts[0] > 1)
         self._across: Any = None
-        self._window: Any = None
-        if not self.serves:
-            return
-        if comm.size > self._here.size:
-            self._across = comm.Split(self._here.rank, comm.rank)
         ranks = self._here.size
         self._slot = max(_PIECE_BYTES // ranks // _LINE_BYTES, 1) * _LINE_BYTES
-        shape = ranks, self._slot
-        self._window = mpi.Win.Allocate_shared(prod(shape), 1, comm=self._here)
-        self._window.Lock_all()
-        memory = [self._window.Shared_query(i)[0] for i in range(ranks)]
+        memory = _shared(self._here, ranks * self._slot + _LINE_BYTES) if ranks > 1 else None
+        counts = np.empty(comm.size, np.int64)
+        comm.Allgather(np.array([0 if memory is None else ranks]), counts)
+        self.serves = bool((counts == counts[0]).all() and counts[0] > 1)
+        if not self.serves or memory is None:
+            return
+        if comm.size > ranks:
+            self._across = comm.Split(self._here.rank, comm.rank)
         # By rank, then by slice: that of the rank itself has its sum, others' what it gives them.
-        self._slots = [np.frombuffer(m, np.uint8).reshape(shape) for m in memory]
-        self._meet()
-        forget_files()
+        self._slots = [
+            np.frombuffer(m, np.uint8, ranks * self._slot).reshape(ranks, self._slot)
+            for m in memory
+        ]
+        # How many meetings each rank has come to; behind its slots, in a line of its own.
+        self._met = [memoryview(m)[ranks * self._slot :].cast("q") for m in memory]
 
     def sum(self, elements: np.ndarray, *, average: bool) -> None:
         """Overwrite elements in a row with the sum over all ranks, in one order.
@@ -114,19 +148,69 @@ class Nearby:
 
     def _meet(self) -> None:
         """What ranks here have written is seen by the others; who waits leaves them the cores."""
-        self._window.Sync()
-        met = self._here.Ibarrier()
-        if not polled(met.Test):
-            while not met.Test():
+        if not _KEEPS_ORDER:
+            met = self._here.Ibarrier().Test
+        else:
+            number = self._met[self._here.rank][0] + 1
+            self._met[self._here.rank][0] = number
+            late = [m for m in self._met if m[0] < number]
+
+            def met() -> bool:
+                while late and late[-1][0] >= number:
+                    late.pop()
+                return not late
+
+        if not polled(met, stay=True):
+            while not met():
+                self._here.Iprobe()  # so that MPI goes on with what others still wait for
                 time.sleep(PAUSE_SECONDS)
-        self._window.Sync()
 
     def free(self) -> None:
         """Give the memory back; all ranks do."""
-        self._slots = []
-        if self._window is not None:
-            self._window.Unlock_all()
-            self._window.Free()
+        self._slots, self._met = [], []
         for comm in (self._across, self._here):
             if comm is not None:
                 comm.Free()
+
+
+def _shared(here: Any, nbytes: int) -> list[mmap.mmap] | None:
+    """Memory of each rank of a machine, seen by all of them; all call it.
+
+    None: this rank does not see all: no Linux, another user's, or in another container.
+    """
+    mine = _file(nbytes)
+    files: list[int] = [] if mine is None else [mine]
+    try:
+        known = None if mine is None else (os.getpid(), mine, _identity(mine))
+        told = here.allgather(known)
+        if None in told:
+            return None
+        for process, number, identity in told:
+            files.append(os.open(f"/proc/{process}/fd/{number}", os.O_RDWR))
+            if _identity(files[-1]) != identity:  # a process of that number here
+                return None
+        return [mmap.mmap(file, nbytes) for file in files[1:]]
+    except OSError:
+        return None
+    finally:
+        here.Barrier()  # until all have opened it
+        for file in files:
+            os.close(file)
+
+
+def _file(nbytes: int) -> int | None:
+    """A file of memory alone, which has all its bytes; None: there is none."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    file = os.memfd_create("clnet-ranks")
+    try:
+        os.posix_fallocate(file, 0, nbytes)  # here, since who writes it later would be killed
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def _identity(file: int) -> tuple[int, int]:
+    found = os.fstat(file)
+    return found.st_dev, found.st_ino

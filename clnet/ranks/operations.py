@@ -20,7 +20,7 @@ from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import Kind, float32
-from .hosted import checked_tensor, checked_tensors, read_only, writable
+from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, mpi_name, root_of
 from .pieces import everywhere, in_pieces, is_narrow, plain, reduced
 from .traced import is_traced, record_exchange
@@ -288,6 +288,7 @@ def all_gather_into_tensor(
     if members is None:
         return None
     _check_parts(name, members, whole=y, part=x)
+    x = apart(x, y)
 
     def meet(hosts: Sequence[np.ndarray]) -> None:
         mine, everyone = hosts
@@ -422,7 +423,8 @@ def reduce_scatter(
     joins = _joined(name, op, y)
     if members is None:
         return None
-    sources = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
+    given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
+    sources = [apart(x, y) for x in given]
     return _exchange(members, lambda: _scattered(name, members, y, sources, op, joins), async_op)
 
 
@@ -441,6 +443,7 @@ def reduce_scatter_tensor(
     if members is None:
         return None
     _check_parts(name, members, whole=x, part=y)
+    x = apart(x, y)
     return _exchange(members, lambda: _scattered(name, members, y, [x], op, joins), async_op)
 
 
@@ -531,6 +534,7 @@ def all_to_all_single(
             output=(tuple(y.shape), y.dtype),
             ranks=members.size(),
         )
+    x = apart(x, y)
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())

@@ -17,6 +17,7 @@ from itertools import count
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from ..errors import DeviceError, DistributedError
 from ..values.dtypes import from_name
 from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import polled
-from .nearby import Nearby, forget_files
+from ..values.settings import SETTINGS
+from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, no_answer
 from .work import Runner
 
@@ -76,7 +78,7 @@ def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
         DistributedError: if it is not within so many seconds.
     """
     start = time.monotonic()
-    if polled(test):
+    if polled(test, stay=True):
         return
     while not test():
         waited = time.monotonic() - start
@@ -115,6 +117,7 @@ class Group:
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
+        self._gone = False  # whether another has left, who answers nothing any more
         self._met: tuple[str, float, float, int] | None = None
         self._nearby: Nearby | None = None
         self._numbers = count()
@@ -206,7 +209,7 @@ class Group:
                 remedy="End the job and start it again from the last checkpoint",
             )
         start = time.perf_counter()
-        text = b"" if shape is None else str(list(shape)).encode()[:40]
+        text = b"" if shape is None else _brief(str(list(shape)).encode())
         mine = np.array((call.encode(), dtype.encode(), op.encode(), root, size, text), _HEADER)
         everyone = np.empty(self.comm.size, _HEADER)
         self._tell(mine, everyone, call)
@@ -218,6 +221,7 @@ class Group:
             return
         gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
         if gone:
+            self._gone = True
             raise DistributedError(
                 call,
                 "a rank has ended, or left the group, that others wait for",
@@ -277,7 +281,7 @@ class Group:
         self.left = True
         self.post.close()
         self.runner.close()
-        if self.lost or self.post.lost:
+        if self.lost or self.post.lost or self._gone:
             return False
         if self.comm.size > 1:
             mine = np.array((call.encode(), b"", b"", -1, -1, b""), _HEADER)
@@ -292,6 +296,12 @@ class Group:
             self._nearby.free()
         self.direct.Free()
         self.comm.Free()
+
+
+def _brief(text: bytes) -> bytes:
+    """A text that fits into a header; a longer one differs from others of its kind at the end."""
+    room = _HEADER["shape"].itemsize
+    return text if len(text) <= room else text[: room - 9] + b"~%08x" % crc32(text)
 
 
 def _itemsize(dtype: str) -> int:
@@ -337,6 +347,8 @@ class World:
             raise DistributedError(
                 "init_process_group", "the processes are joined once", group=self.group
             )
+        if self._mpi is None:
+            look_at_room(SETTINGS.ranks_here)
         mpi = self._mpi = load_mpi()
         comm = mpi.COMM_WORLD
         if mpi.Query_thread() < mpi.THREAD_MULTIPLE:

@@ -13,15 +13,23 @@ EAGER_SECONDS = 100e-6
 _leave_core: Callable[[], object] = getattr(os, "sched_yield", lambda: None)  # not on Windows
 
 
-def polled(test: Callable[[], object]) -> bool:
+def polled(test: Callable[[], object], *, stay: bool = False) -> bool:
     """Ask until something is so, for a moment; threads that wait for the core have it between.
+
+    Args:
+        test: whether it is so.
+        stay: whether the core is kept for another such moment before: where others compute, a
+            process that leaves it comes back some milliseconds later.
 
     Returns:
         Whether it is so.
     """
     start = time.monotonic()
+    kept = EAGER_SECONDS if stay else 0.0
     while not test():
-        if time.monotonic() - start > EAGER_SECONDS:
+        waited = time.monotonic() - start
+        if waited > kept + EAGER_SECONDS:
             return False
-        _leave_core()
+        if waited >= kept:
+            _leave_core()
     return True

@@ -46,6 +46,7 @@ LOGS = ("conv",)  # which algorithm each convolution takes
 
 # By which MPICH and Intel's MPI, and Open MPI, tell a process how many there are.
 _LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_LAUNCHERS_HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Settings:
         log: ``CLNET_LOG``, what is told on the standard error, of :data:`LOGS`.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
         ranks: how many processes ``mpirun`` started together, as its variables say.
+        ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
     """
 
@@ -91,6 +93,7 @@ class Settings:
     build_warnings: bool = False
     guard: bool | None = None
     ranks: int = 1
+    ranks_here: int = 1
     log: tuple[str, ...] = ()
     icd_vendors: str | None = None
 
@@ -161,6 +164,7 @@ class Settings:
             log=_logs(text("CLNET_LOG") or ""),
             icd_vendors=text("OCL_ICD_VENDORS"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
+            ranks_here=next((n for name in _LAUNCHERS_HERE if (n := count(name, 1))), 1),
         )
 
 

@@ -23,6 +23,7 @@ def main() -> None:
     with pytest.raises(DistributedError, match="joined once"):
         dist.init_process_group()
     joined(rank, size)
+    narrow_and_few(rank, size)
     spread(rank, size)
     begun(rank, size)
     sent(rank, size)
@@ -95,6 +96,55 @@ def joined(rank: int, size: int) -> None:
         assert len({y.numpy().tobytes() for y in found}) == 1
 
 
+def narrow_and_few(rank: int, size: int) -> None:
+    """Integers of 8 bits wrap as NumPy's, also in shared memory; one element, and none."""
+    for dtype, kind in ((clnet.int8, np.int8), (clnet.uint8, np.uint8)):
+        x = clnet.full((600_011,), 100 + rank, dtype=dtype)
+        dist.all_reduce(x)
+        total = np.arange(100, 100 + size).sum().astype(kind)
+        assert (x.numpy() == total).all()
+    x = clnet.tensor(float(rank))
+    dist.all_reduce(x)
+    assert (x.shape, x.item()) == ((), sum(range(size)))
+    whole = clnet.zeros(size)
+    dist.all_gather_into_tensor(whole, clnet.tensor(float(rank)))
+    assert whole.tolist() == list(range(size))
+    none = clnet.zeros(0, 3)
+    dist.broadcast(none, 0)
+    dist.all_gather([clnet.zeros(0, 3)] * size, none)
+    dist.all_gather_into_tensor(clnet.zeros(0), none)
+    dist.reduce_scatter_tensor(clnet.zeros(0), none)
+    dist.all_to_all_single(clnet.zeros(0), none)
+    dist.scatter(none, [none] * size if rank == 0 else None)
+
+
+def in_its_own_memory(rank: int, size: int) -> None:
+    """What is given may be a part of what is overwritten, as in PyTorch's programs."""
+
+    def collect(part: clnet.Tensor) -> clnet.Tensor:
+        whole = clnet.zeros(2 * size)
+        whole[2 * rank : 2 * rank + 2] = part
+        dist.all_gather_into_tensor(whole, whole[2 * rank : 2 * rank + 2])
+        return whole
+
+    for kind in (lambda f: f, clnet.compile):
+        found = kind(collect)(clnet.full((2,), rank + 1.0))
+        assert found.tolist() == [r + 1.0 for r in range(size) for _ in range(2)]
+    total = size * (size + 1) / 2
+    for listed in (False, True):
+        whole = clnet.arange(2 * size).float() * (rank + 1)
+        part, parts = whole[2 * rank : 2 * rank + 2], [*whole.clone().chunk(size)]
+        parts[rank] = part
+        if listed:
+            dist.reduce_scatter(part, parts)
+        else:
+            dist.reduce_scatter_tensor(part, whole)
+        assert part.tolist() == [2 * rank * total, (2 * rank + 1) * total]
+    whole = clnet.arange(size).float() + 10 * rank
+    dist.all_to_all_single(whole, whole)
+    assert whole.tolist() == [10 * r + rank for r in range(size)]
+
+
 def spread(rank: int, size: int) -> None:
     x = clnet.full((2, 2), float(rank))
     version = x.array.storage.version
@@ -128,6 +178,7 @@ def spread(rank: int, size: int) -> None:
     single = clnet.zeros(2 * size)
     dist.all_to_all_single(single, clnet.cat(parts))
     assert single.tolist() == clnet.cat(answers).tolist()
+    in_its_own_memory(rank, size)
     dist.barrier()
 
 
@@ -251,6 +302,8 @@ def refused(rank: int, size: int) -> None:
     """What one rank alone can tell; nobody waits for it."""
     with pytest.raises(ShapeError, match="tensor is dense"):
         dist.all_reduce(clnet.zeros(3, 3).T[:2])
+    with pytest.raises(DistributedError, match="tensor has elements"):
+        dist.all_reduce(clnet.zeros(3, device="meta"))
     with pytest.raises(DtypeError, match="can be joined so"):
         dist.all_reduce(clnet.ones(1, dtype=clnet.int64), dist.ReduceOp.AVG)
     with pytest.raises(DistributedError, match="a tensor for each rank"):
@@ -304,6 +357,9 @@ def mismatched(rank: int) -> None:
     """An error on every rank, and the next exchange goes well."""
     with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\] SUM, rank_1=.*3"):
         dist.all_reduce(clnet.zeros(2 if rank == 0 else 3))
+    last = (2, 1) if rank == 0 else (1, 2)
+    with pytest.raises(DistributedError, match=r"all ranks make the same exchange, of the same sh"):
+        dist.all_reduce(clnet.zeros(*[1] * 20, *last))  # shapes of more letters than are told
     with pytest.raises(DistributedError, match=r"rank_0=barrier, rank_1=broadcast .* root 0"):
         dist.barrier() if rank == 0 else dist.broadcast(clnet.zeros(1), 0)
     work = dist.all_reduce(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from clnet.ranks.work import Runner
-from tests.ranks.launch import passed, run
+from tests.ranks.launch import CHECKOUT, SECONDS, mpirun, passed, run
 
 pytestmark = pytest.mark.device
 
@@ -54,6 +58,62 @@ def test_a_rank_that_ends_ends_the_job(end, told):
     while shared_memory() - files:  # those of jobs beside this one, which begin just now
         assert time.monotonic() - start < 60, "memory is left behind"
         time.sleep(0.1)
+
+
+def test_nobody_waits_at_the_end_for_a_rank_that_has_left():
+    """Also where the error that tells of it was caught: the timeout may be half an hour."""
+    program = f"""{JOIN.replace("60", "600")}
+from clnet.errors import DistributedError
+if rank != 1:
+    try:
+        dist.all_reduce(clnet.ones(2))
+    except DistributedError as error:
+        print(f"<rank {{rank}} hears of {{str(error)[-20:]}}>", flush=True)
+"""
+    done = run(3, "-c", program)  # by itself: launch.SECONDS
+    told = sorted(re.findall("<(.*?)>", done.stdout))
+    assert [line[:14] for line in told] == ["rank 0 hears o", "rank 2 hears o"], done.stderr
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() != 0, reason="root mounts /dev/shm, on Linux"
+)
+def test_ranks_sum_through_memory_that_takes_no_room_of_shared_files(tmp_path):
+    """With 4 MiB of ``/dev/shm``, as many as their pieces have; of which ranks are warned."""
+    (tmp_path / "job.py").write_text(SUMMED, encoding="utf-8")
+    words = [mpirun(), "-n", "2", sys.executable, str(tmp_path / "job.py")]
+    inside = f"mount -t tmpfs -o size=4m tmpfs /dev/shm && exec {shlex.join(words)}"
+    command = ["unshare", "--mount", "bash", "-c", inside]
+    if subprocess.run([*command[:2], "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespace of mounts can be made here")
+    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "UCX_TLS": "^posix"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=here, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("<True>") == 2
+    if "MPICH" in library():
+        assert "/dev/shm has 4 MiB free, of which MPI takes some 16 MiB" in done.stderr
+
+
+SUMMED = f"""{JOIN}
+from clnet.ranks.membership import group_of
+x = clnet.ones(600_011)
+x.numpy()  # PoCL has opened its files
+if rank and sys.argv[1:]:
+    os.seteuid(int(sys.argv[1]))
+dist.all_reduce(x)
+os.seteuid(os.getuid())
+assert (x == dist.get_world_size()).all()
+print(f"<{{group_of('', None).nearby() is not None}}>")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root becomes another")
+def test_ranks_that_may_not_share_memory_sum_by_mpi():
+    done = run(2, "-c", SUMMED, "65534")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("<False>") == 2
 
 
 def test_ranks_that_do_not_answer_are_an_error():
