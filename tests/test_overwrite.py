@@ -277,7 +277,9 @@ def test_views_taken_before_a_write_see_it_and_its_gradient():
 def test_a_view_that_repeats_elements_is_refused():
     h = leaf(1.0) * 2
     for view in (h.expand(3), h.expand(2, 1)[0]):
-        with pytest.raises(GradientError, match=r"only slices and other shapes .* view=expand"):
+        with pytest.raises(
+            GradientError, match=r"only slices, diagonals and other shapes .* view=expand"
+        ):
             view.add_(1)
 
 

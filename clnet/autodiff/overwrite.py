@@ -13,6 +13,7 @@ from ..ops.create import MakeInto
 from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Overwrite
+from ..ops.rearrange import Diagonal, PutDiagonal
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
 from ..values import mode
 from .tape import Node
@@ -91,10 +92,10 @@ def _check_target(function: Function, target: Any) -> None:
     viewed = target
     while viewed.source is not None:
         viewed, taken = viewed.source
-        if not isinstance(taken, Slice | Reshape | Permute):
+        if not isinstance(taken, Slice | Reshape | Permute | Diagonal):
             raise GradientError(
                 function.name,
-                "only slices and other shapes are views that are changed in place on the tape",
+                "only slices, diagonals and other shapes are views changed in place on the tape",
                 view=taken.name,
                 shape=target.shape,
                 remedy="Change a clone() instead",
@@ -151,9 +152,11 @@ def _as_it_was(function: Function, x: Any, target: Any, *, copied: bool) -> Any:
 
 def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
     """What ``base`` is, now that a view of it has new elements; they are there already."""
+    function: Function
     if isinstance(taken, Slice):
-        function: Function = PutSlice(taken.starts, taken.steps)
-        inputs = (base, view)
+        function, inputs = PutSlice(taken.starts, taken.steps), (base, view)
+    elif isinstance(taken, Diagonal):
+        function, inputs = PutDiagonal(taken.offset, taken.dims), (base, view)
     else:
         function = taken.inverse(base.shape)  # pyright: ignore[reportAttributeAccessIssue] - _check_target lets no others pass
         inputs = (view,)

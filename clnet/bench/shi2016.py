@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ..device import DeviceKind, device
 from ..errors import ArgumentError, ClnetError, shortened
@@ -260,10 +260,12 @@ def _earlier(results: Path) -> list[Fields]:
     try:
         lines = results.read_text(encoding="utf-8").splitlines()
         found = [asdict(contest.Outcome(**json.loads(line))) for line in lines if line.strip()]
+        kinds = get_type_hints(contest.Outcome)
         for fields in found:
-            report([fields])  # every figure is there, and of its type
-            if not isinstance(fields["peer"], str | None):
-                raise TypeError("a peer's name is text")
+            for name, kind in kinds.items():
+                if not _fits(fields[name], kind):
+                    raise TypeError(f"{name} is {kind}")
+            report([fields])  # and what follows from them
     except Exception as error:  # what is wrong with a line shows in many ways
         raise ClnetError(
             str(results),
@@ -271,6 +273,16 @@ def _earlier(results: Path) -> list[Fields]:
             error=shortened(error),
         ) from error
     return found
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value of a JSON file is of a type; whole numbers are floats, too."""
+    inner = get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(v, inner[0]) for v in value)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
+    return any(isinstance(value, int | float if k is float else k) for k in inner or (kind,))
 
 
 def _same(found: Fields, title: str, threads: int | None, modes: list[str]) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "pack_sequence",
     "pad_packed_sequence",
     "pad_sequence",
+    "unpack_sequence",
     "unpad_sequence",
 ]
 
@@ -41,6 +42,35 @@ class PackedSequence(NamedTuple):
     batch_sizes: tuple[int, ...]
     sorted_indices: tuple[int, ...] | None = None
     unsorted_indices: tuple[int, ...] | None = None
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same sequences, ``data`` as its own ``to`` gives it."""
+        return self._replace(data=self.data.to(*args, **kwargs))
+
+    def cpu(self) -> PackedSequence:
+        """On the host's processor."""
+        return self._replace(data=self.data.cpu())
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """On a graphics card."""
+        return self._replace(data=self.data.cuda(*args, **kwargs))
+
+    def double(self) -> PackedSequence:
+        """In float64."""
+        return self._replace(data=self.data.double())
+
+    def float(self) -> PackedSequence:
+        """In float32."""
+        return self._replace(data=self.data.float())
+
+    def half(self) -> PackedSequence:
+        """In float16."""
+        return self._replace(data=self.data.half())
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a graphics card."""
+        return self.data.is_cuda
 
 
 @checked
@@ -192,6 +222,13 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     padded = pad_sequence(sequences)
     lengths = [s.shape[0] for s in sequences]
     return pack_padded_sequence(padded, lengths, enforce_sorted=enforce_sorted)
+
+
+@checked
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The inverse of :func:`pack_sequence`: each sequence, in the order they had."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
 
 
 def _numbers(lengths: Lengths) -> list[int]:

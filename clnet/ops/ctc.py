@@ -50,7 +50,8 @@ def ctc_loss(
     """Minus the logarithm of the probability of all alignments (Graves et al. 2006).
 
     Args:
-        log_probs: ``(steps, n, classes)``, logarithms of probabilities.
+        log_probs: ``(steps, n, classes)``, logarithms of probabilities; ``(steps, classes)`` of one
+            sequence, whose lengths have no axes or one element.
         targets: ``(n, length)``, classes but for the blank; what lies behind a target's length does
             not count. Or all targets one after another, ``(sum of lengths,)``; that reads the
             lengths on the host, which waits for the device if they are a tensor.
@@ -77,6 +78,13 @@ def ctc_loss(
         if not (is_tensor(lengths) or _is_whole(lengths)):
             law = f"{name} is a tensor or a sequence of whole numbers"
             raise DtypeError("ctc_loss", law, **{name: shown(lengths)})
+    if log_probs.ndim == 2:
+        steps, labels = (
+            reshape(n, (1,)) if is_tensor(n) and n.ndim == 0 else n for n in given.values()
+        )
+        whole = reshape(log_probs, (log_probs.shape[0], 1, log_probs.shape[1]))
+        found = ctc_loss(whole, targets, steps, labels, blank, reduction, zero_infinity)
+        return reshape(found, ())
     input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
     lengths = (input_lengths.shape, target_lengths.shape)
     if targets.ndim == target_lengths.ndim == 1:

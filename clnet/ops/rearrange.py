@@ -116,6 +116,29 @@ class DiagonalBackward(Function):
         return (apply(Diagonal(self.offset, self.dims), grads[0]),)
 
 
+class PutDiagonal(Function):
+    """The first input with the second, converted, on the diagonal of two axes."""
+
+    takes_complex = True
+
+    offset: int
+    dims: tuple[int, int]
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Copy, then copy onto the diagonal."""
+        (y,), (x, part) = outputs, inputs
+        place = _diagonal_view(y, self.offset, self.dims)
+        return copy_launches(target, y, x) + copy_launches(target, place, part)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """The gradient with zeros on the diagonal, and the diagonal of it."""
+        (g,), (_, (shape, _)) = grads, saved.input_specs
+        return (
+            apply(self, g, g.new_zeros(shape)) if needs[0] else None,
+            apply(Diagonal(self.offset, self.dims), g) if needs[1] else None,
+        )
+
+
 def _diagonal_view(x: Array, offset: int, dims: tuple[int, int]) -> Array:
     first, second = dims
     start = max(offset, 0) * x.strides[second] + max(-offset, 0) * x.strides[first]

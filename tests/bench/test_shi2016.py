@@ -14,7 +14,7 @@ from clnet.bench.peer import peer_on
 from clnet.bench.side import Ours, Theirs
 from clnet.bench.workload import OTHERS, PAPER, WORKLOADS, Workload, chosen
 from clnet.device import DeviceKind
-from clnet.errors import ArgumentError
+from clnet.errors import ArgumentError, ClnetError
 
 SMALL = WORKLOADS["fashion-cnn"]
 
@@ -207,6 +207,20 @@ def test_a_run_that_was_cut_off_goes_on(monkeypatch, tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.count("FCN-S") >= 2
     assert "1/32 of the work" in out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"threads": "2"}, {"threads": 2.5}, {"peer": 3}, {"turns": [None]}, {"peers": {"a": []}}],
+)
+def test_figures_of_another_type_are_refused(tmp_path, wrong):
+    results = tmp_path / "found.jsonl"
+    rows = (outcome(threads=1), outcome(threads=None), outcome(**wrong))
+    results.write_text("\n".join(json.dumps(row) for row in rows[:2]))
+    assert len(shi2016._earlier(results)) == 2
+    results.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(ClnetError, match="not what this benchmark writes"):
+        shi2016._earlier(results)
 
 
 def test_chart_is_a_picture(tmp_path):

@@ -142,3 +142,46 @@ def test_the_upper_factor_is_that_of_the_upper_triangle(name):
     y = clnet.tensor([[4.0, 2.0], [7.0, 5.0]], requires_grad=True)
     clnet.linalg.cholesky(y, upper=True)[0, 1].backward()
     np.testing.assert_allclose(y.grad.numpy(), [[-0.125, 0.25], [0.25, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0, 1, -2])
+def test_diagonals_are_changed_in_place_on_the_tape(offset):
+    x = start(3, 4).requires_grad_()
+    weight = start(3, 4) + 2
+    y = x * 1
+    y.diagonal(offset).mul_(y.diagonal(offset))
+    on = np.eye(3, 4, offset)
+    host, by = x.detach().numpy(), weight.numpy()
+    np.testing.assert_allclose(y.detach().numpy(), np.where(on, host**2, host), rtol=1e-6)
+    (g,) = clnet.autograd.grad((y * weight).sum(), x, create_graph=True)
+    np.testing.assert_allclose(g.detach().numpy(), np.where(on, 2 * host * by, by), rtol=1e-6)
+    g.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.where(on, 2 * by, 0), rtol=1e-6)
+    rows = start(2).requires_grad_()
+    z = clnet.zeros(2, 2)
+    z.diagonal().copy_(rows)
+    (z * 3).sum().backward()
+    assert rows.grad.tolist() == [3, 3]
+    with pytest.raises(GradientError, match="a leaf that requires gradients"):
+        x.diagonal().add_(1)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_the_loss_of_one_sequence_alone(reduction):
+    steps = nn.functional.log_softmax(start(5, 1, 4), 2)
+    labels = clnet.tensor([1, 2])
+    wanted = nn.functional.ctc_loss(steps, labels[None], (5,), (2,), reduction=reduction)
+    for lengths in ((clnet.tensor(5), clnet.tensor(2)), ((5,), (2,)), (clnet.tensor([5]), (2,))):
+        found = nn.functional.ctc_loss(steps[:, 0], labels, *lengths, reduction=reduction)
+        assert (found.shape, found.item()) == ((), wanted.item())
+
+
+def test_packed_sequences_are_moved_and_unpacked():
+    rows = [start(3, 2).requires_grad_(), start(1, 2), start(4, 2)]
+    packed = nn.utils.rnn.pack_sequence(rows, enforce_sorted=False)
+    assert (packed.half().data.dtype, packed.is_cuda) == (clnet.float16, packed.data.is_cuda)
+    apart = nn.utils.rnn.unpack_sequence(packed.to(clnet.float64))
+    assert [row.dtype for row in apart] == [clnet.float64] * 3
+    assert [row.tolist() for row in apart] == [row.tolist() for row in rows]
+    (apart[0] * 2).sum().backward()
+    assert rows[0].grad.tolist() == [[2, 2]] * 3
