@@ -1,31 +1,38 @@
 """A batch spread over processes: each computes its part, and gradients are averaged.
 
-    mpirun -n 2 python examples/data_parallel.py
+    mpirun -n 2 python examples/data_parallel.py            # digits, a small network
+    mpirun -n 2 python examples/data_parallel.py cifar10    # photographs, ResNet-20
+    mpirun --hostfile hosts -n 4 python examples/data_parallel.py
 
 needs ``pip install 'clnet[mpi]'``; alone it is one process with all of the batch. On machines with
-several GPUs each process takes one: ``clnet.device(f"gpu:{rank}")``.
+several GPUs each process takes one: ``clnet.device(f"gpu:{rank}")``. A hostfile has a line for each
+machine, such as ``first:2`` and ``second:2``: clnet, the program and the data lie there, too.
 """
 
+import sys
 from itertools import islice
 
 import clnet
 from clnet import distributed as dist
 from clnet import nn, optim
-from clnet.data import DataLoader, Digits, Normalize
-from clnet.models import CNN
+from clnet.data import CIFAR10, DataLoader, Digits, Normalize
+from clnet.models import CNN, resnet20
 from clnet.nn import functional as F
 
 
-def main(epochs=5, steps=None):
-    """Train; ``steps`` limits the batches of an epoch."""
+def main(epochs=5, steps=None, data="digits"):
+    """Train; ``steps`` limits the batches of an epoch, and those that are tested."""
     if dist.is_available():
         dist.init_process_group()
     rank, size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-    train, test = Digits(train=True), Digits(train=False)
+    source = {"digits": Digits, "cifar10": CIFAR10}[data]
+    train, test = source(train=True), source(train=False)
     transform = Normalize.of(train.arrays[0])
     loader = DataLoader(train, 128, shuffle=True, seed=0, drop_last=True, transform=transform)
     clnet.manual_seed(rank)  # the weights become those of rank 0
-    model = clnet.compile(CNN(train.arrays[0].shape[1:], len(train.classes)))
+    small = data == "digits"
+    net = CNN(train.arrays[0].shape[1:], len(train.classes)) if small else resnet20()
+    model = clnet.compile(net)
     if size > 1:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
@@ -43,13 +50,15 @@ def main(epochs=5, steps=None):
         if size > 1:
             dist.all_reduce(mean, dist.ReduceOp.AVG)
         model.eval()
+        right = seen = 0
         with clnet.no_grad():
-            images, labels = next(iter(DataLoader(test, len(test), transform=transform)))
-            found = model(clnet.tensor(images)).argmax(1)
-            right = (found == clnet.tensor(labels)).float().mean().item()
+            for images, labels in islice(DataLoader(test, 500, transform=transform), steps):
+                found = model(clnet.tensor(images)).argmax(1)
+                right += (found == clnet.tensor(labels)).sum().item()
+                seen += len(labels)
         if rank == 0:
-            print(f"epoch {epoch + 1}: loss {mean.item():.4f}, test accuracy {right:.4f}")
+            print(f"epoch {epoch + 1}: loss {mean.item():.4f}, test accuracy {right / seen:.4f}")
 
 
 if __name__ == "__main__":
-    main()
+    main(data=(sys.argv[1:] or ["digits"])[0])

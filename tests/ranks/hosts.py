@@ -27,15 +27,46 @@ exec ip netns exec $name unshare --uts bash -c "hostname $name; $*"
 """
 
 
-def possible() -> bool:
-    """Whether hosts can be made here."""
-    if os.name != "posix" or os.geteuid() != 0 or not (shutil.which("ip") and mpirun()):
-        return False
-    name = f"clnet-{os.getpid()}-probe"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-    if made.returncode == 0:
-        _ip("netns", "del", name)
-    return made.returncode == 0 and shutil.which("unshare") is not None
+def missing() -> str:
+    """Why no hosts can be made here; empty: they can, and one hears the other by the cable."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "network namespaces are made by root, on Linux"
+    for program in ("ip", "unshare", "hostname", "bash"):
+        if not shutil.which(program):
+            return f"there is no {program}"
+    mpirun()
+    try:
+        with joined() as hosts:
+            for end, name in enumerate(hosts):
+                said = _on(name, f"{sys.executable} -c {shlex.quote(_HELLO)} {end}")
+                if said != name:
+                    return f"a host is called {said}, not {name}"
+    except subprocess.CalledProcessError as error:
+        return f"{shlex.join(error.cmd)}: {error.stderr.strip()}"
+    return ""
+
+
+# The first listens in the background, the second tells it something.
+_HELLO = """
+import os, socket, sys
+print(socket.gethostname(), flush=True)
+if sys.argv[1] == "1":
+    socket.create_connection(("10.77.0.1", 7777), 10).sendall(b"hello")
+else:
+    door = socket.create_server(("10.77.0.1", 7777))
+    if os.fork():
+        os._exit(0)
+    os.close(1)
+    os.close(2)
+    door.settimeout(30)
+    door.accept()[0].recv(5)
+"""
+
+
+def _on(name: str, command: str) -> str:
+    """What a command prints on a host."""
+    inside = f"hostname {name} && {command}"
+    return _ip("netns", "exec", name, "unshare", "--uts", "bash", "-c", inside).strip()
 
 
 @contextmanager

@@ -27,7 +27,9 @@ def mpirun() -> str:
     return found
 
 
-def run(ranks: int, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    ranks: int, *command: str, seconds: int = SECONDS, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """What ``mpirun -n ranks python command`` did; a job that hangs is a failure."""
     here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **environment}
     # Open MPI starts nothing as root, in a container or elsewhere, and no more ranks than cores.
@@ -37,18 +39,20 @@ def run(ranks: int, *command: str, **environment: str) -> subprocess.CompletedPr
         [mpirun(), "-n", str(ranks), sys.executable, *command],
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         env=here,
         cwd=CHECKOUT,
         check=False,
     )
 
 
-def passed(ranks: int, name: str, *args: str, **environment: str) -> list[str]:
+def passed(
+    ranks: int, name: str, *args: str, seconds: int = SECONDS, **environment: str
+) -> list[str]:
     """What a program of this folder prints between ``<`` and ``>``, sorted; it ends well.
 
     What ranks print may come out one within the other's lines.
     """
-    done = run(ranks, "-m", f"tests.ranks.{name}", *args, **environment)
+    done = run(ranks, "-m", f"tests.ranks.{name}", *args, seconds=seconds, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(re.findall("<(.*?)>", done.stdout))

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.ranks import hosts
+from tests.ranks.launch import CHECKOUT
 
 pytestmark = pytest.mark.device
 
@@ -29,11 +30,23 @@ dist.destroy_process_group()
 
 
 def test_two_ranks_on_each_of_two_hosts_sum():
-    if not hosts.possible():
-        pytest.skip("network namespaces are made by root, on Linux")
+    if reason := hosts.missing():
+        pytest.skip(reason)
     done, sent = hosts.run(2, ["-c", PROGRAM])
     assert done.returncode == 0, done.stdout + done.stderr
     found = sorted(re.findall("<(.*?)>", done.stdout))
     assert found == ["a0 2 2", "a1 2 2", "b2 2 2", "b3 2 2"]
     # Each host has summed its ranks' before: 2.4 MB go each way, not those of all ranks.
     assert 2.4e6 < sent < 6e6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["data_parallel", "hybrid_parallel", "pipeline_gpt"])
+def test_examples_run_on_two_hosts(name):
+    if reason := hosts.missing():
+        pytest.skip(reason)
+    program = f"import sys; sys.path.insert(0, {str(CHECKOUT / 'examples')!r}); import {name} as e"
+    done, sent = hosts.run(1, ["-c", f"{program}\ne.main(steps=2)\nprint('<ended>')"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("<ended>") == 2
+    assert sent > 10_000
