@@ -100,7 +100,8 @@ class Device:
         kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
         self._tried = (found.selector, kept)
         traits = traits_of(handle)
-        if traits.dedicated_local_memory:
+        # A CPU has none of it, nor has a simulator, which says that it is one, too.
+        if traits.dedicated_local_memory and not handle.type & cl.device_type.CPU:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import numpy as np
 import pyopencl as cl
@@ -16,6 +17,8 @@ from clnet.device.matrix_units import UNITS
 from clnet.device.probe import Verdict, probe, takes_ptx
 from clnet.values.cache import shelf
 
+opening = sys.modules["clnet.device.device"]  # the package has a function of its name
+
 
 @pytest.fixture(scope="module")
 def context():
@@ -28,6 +31,45 @@ def test_only_devices_that_take_ptx_are_tried(context, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried"))
     monkeypatch.setattr(module, "_unit_in_processes", lambda _: Verdict(matrix_units="wmma"))
     assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0, "wmma")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "asked"),
+    [
+        (cl.device_type.GPU, True),
+        (cl.device_type.GPU | cl.device_type.CPU, False),
+        (cl.device_type.CPU, False),
+    ],
+)
+def test_what_is_a_cpu_is_not_tried(kinds, asked, monkeypatch):
+    """Oclgrind's simulator is of all kinds, and a process that tries costs it a second."""
+    found, tried = select(device().name, discover()), []
+    traits = dataclasses.replace(device().traits, dedicated_local_memory=True)
+
+    class Handle:
+        type = kinds
+
+        def __getattr__(self, name):
+            return getattr(found.handle, name)
+
+    def seen(context, selector, kept):
+        tried.append(selector)
+        return Verdict()
+
+    class Stop(Exception):  # what follows is not asked about
+        pass
+
+    def guarded(*_):
+        raise Stop
+
+    monkeypatch.setattr(opening, "_partition", lambda *_: Handle())
+    monkeypatch.setattr(opening.cl, "Context", lambda _: None)
+    monkeypatch.setattr(opening, "traits_of", lambda _: traits)
+    monkeypatch.setattr(opening, "probe", seen)
+    monkeypatch.setattr(opening, "guarded", guarded)
+    with pytest.raises(Stop):
+        opening.Device(found, 1)
+    assert tried == [found.selector] * asked
 
 
 def test_no_builtin_of_a_matrix_unit_is_found_where_there_is_none(monkeypatch):
