@@ -3,8 +3,7 @@
 #
 #   1. the README's own command, `make test`: without PyTorch, slow tests included;
 #   2. the tests that asked PyTorch in it, with PyTorch;
-#   3. kernels and compiled functions once more, on narrower vectors than this CPU's, compiled
-#      without optimisation: tests/groups.py;
+#   3. kernels and compiled functions once more, on narrower vectors than this CPU's;
 #   beside them formatting, lint and types.
 #
 # So every test runs somewhere here, but for those marked perf or gpu. Oclgrind is installed where
@@ -49,7 +48,7 @@ narrow="tests/compile tests/kernels/test_conv_blocked.py tests/kernels/test_bloc
 for width in 8 4; do
     if ((width < native)); then
         part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
-            CLNET_TESTS_UNOPTIMISED=1 make test ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
+            make test ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
     fi
 done
 

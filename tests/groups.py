@@ -4,10 +4,6 @@ PoCL takes a second to some seconds of a core for a kernel with barriers, most o
 group's work-items: a fifth of that without optimisation. On a CPU a test of such a kernel is a test
 of its template, which is the same; how its compiler's code does is seen on GPUs, where nothing of
 this holds.
-
-``CLNET_TESTS_UNOPTIMISED=1`` asks it of all kernels: ``ci/check.sh`` does where it runs tests again
-on narrower vectors than this CPU's, whose compiler's code is that of no CPU here either. What is
-computed is checked as ever, in three fifths of the time.
 """
 
 from __future__ import annotations
@@ -22,8 +18,6 @@ from clnet.device.builtin_functions import POCL
 from clnet.kernels.kernel import Rendered
 
 UNOPTIMISED = "-cl-opt-disable"
-ALL = "CLNET_TESTS_UNOPTIMISED"
-"""The environment variable that leaves optimisation out for all kernels."""
 
 _text = Rendered.text
 
@@ -37,19 +31,10 @@ def of_groups(text: str) -> bool:
     return "barrier(" in text
 
 
-def spared(text: str) -> bool:
-    """Whether a kernel is compiled without optimisation.
-
-    Args:
-        text: its OpenCL C.
-    """
-    return of_groups(text) or os.environ.get(ALL) == "1"
-
-
 def _text_first(rendered: Rendered) -> str:
     # Options are read after the text, since both are parts of a binary's key.
     text = _text(rendered)
-    if UNOPTIMISED not in rendered.options and spared(text):
+    if UNOPTIMISED not in rendered.options and of_groups(text):
         rendered.options = (*rendered.options, UNOPTIMISED)
     return text
 
