@@ -79,6 +79,9 @@ def ctc_loss(
             law = f"{name} is a tensor or a sequence of whole numbers"
             raise DtypeError("ctc_loss", law, **{name: shown(lengths)})
     if log_probs.ndim == 2:
+        if targets.ndim == 2 and targets.shape[0] != 1:
+            law = "one sequence has one target"
+            raise ShapeError("ctc_loss", law, log_probs=log_probs.shape, targets=targets.shape)
         steps, labels = (
             reshape(n, (1,)) if is_tensor(n) and n.ndim == 0 else n for n in given.values()
         )

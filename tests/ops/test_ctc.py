@@ -86,7 +86,9 @@ def test_errors_name_what_is_wrong(device):
     with pytest.raises(ArgumentError, match="a class blank"):
         ops.ctc_loss(x, t, n, n, blank=4)
     with pytest.raises(ShapeError, match="steps, n, classes"):
-        ops.ctc_loss(x[0], t, n, n)
+        ops.ctc_loss(x[0, 0], t, n, n)
+    with pytest.raises(ShapeError, match="one sequence has one target"):
+        ops.ctc_loss(x[:, 0], t.expand(2, 1), n, n)
 
 
 def test_targets_one_after_another_and_lengths_of_the_host():
