@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..errors import ArgumentError
 from ..kernels.conv import ConvGeometry
 from ..kernels.integer import IntegerEpilogue, Quantisation, stored_channels
 from ..kernels.pool import Window
@@ -144,12 +145,11 @@ class Layer:
         kernel = [kh, kw]
         pads = chosen_pads(self.auto_pad, self.pads, (h, w), kernel, self.strides, self.dilations)
         top, left, bottom, right = pads
-        return ConvGeometry(
-            *(n, icg * self.groups, h, w, oc, kh, kw),
-            (h + top + bottom - dh * (kh - 1) - 1) // sh + 1,
-            (w + left + right - dw * (kw - 1) - 1) // sw + 1,
-            *(sh, sw, top, left, dh, dw, self.groups),
-        )
+        oh = (h + top + bottom - dh * (kh - 1) - 1) // sh + 1
+        ow = (w + left + right - dw * (kw - 1) - 1) // sw + 1
+        _check(sizes=(oh, ow), steps=(sh, sw, dh, dw))
+        sizes = (n, icg * self.groups, h, w, oc, kh, kw, oh, ow)
+        return ConvGeometry(*sizes, sh, sw, top, left, dh, dw, self.groups)
 
     def packed(self, geometry: ConvGeometry, device: Any) -> Any:
         """The filters as the device reads them; kept, but for a trace, which keeps its own."""
@@ -171,10 +171,25 @@ class Layer:
         return found
 
 
+def _check(*, sizes: Sequence[int], steps: Sequence[int]) -> None:
+    """Refuse windows that move backwards, or do not fit."""
+    if min(sizes) < 1 or min(steps) < 1:
+        raise ArgumentError(
+            "onnx", "windows fit into the image and move on", result=sizes, steps=steps
+        )
+
+
 def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
     """What a layer makes of a quantised tensor, and perhaps of what is added to its result."""
     images = as_images(x, in_rows=does.in_rows)
     g = does.geometry(images.tensor)
+    if images.channels != g.ic or g.oc % g.groups:
+        raise ArgumentError(
+            *("onnx", "filters are of the channels that there are"),
+            channels=images.channels,
+            filters=does.weight.shape,
+            group=does.groups,
+        )
     lead = images.shape[:-1]
     shape = (*lead, g.oc) if does.in_rows else (g.n, g.oc, g.oh, g.ow)
     if more is not None and tuple(more.shape) != shape:
@@ -228,6 +243,7 @@ def maxima(
     steps, ones = list(strides or (1, 1)), (1, 1)
     chosen = chosen_pads(auto_pad, pads, (h, w), kernel_shape, steps, ones)
     size, _ = windows((h, w), kernel_shape, steps, ones, chosen, ceil=bool(ceil_mode))
+    _check(sizes=size, steps=steps)
     window = Window(*kernel_shape, *steps, *chosen[:2])
     y = integer.integer_max_pool(images.tensor, window, (size[0], size[1]))
     return Images(y, (n, images.shape[1], *size), images.signed, in_rows=False)

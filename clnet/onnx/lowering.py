@@ -206,6 +206,8 @@ class _Lowering:
         if given is None or weight is None:
             return
         w, scale = weight
+        if scale.size not in (1, len(w)):
+            return
         factor = np.broadcast_to(np.float32(given.how.scale) * scale.reshape(-1), (len(w),)).copy()
         added = self._bias(bias, factor)
         if added is None:

@@ -108,7 +108,9 @@ def quantize(
 
 
 def _input_names(model: Module) -> list[str]:
-    """Parameters of ``forward`` that have no default."""
+    """Parameters of ``forward`` that have no default; inputs of a model of ONNX."""
+    if isinstance(model, ImportedModule):
+        return list(model.input_names)
     found = inspect.signature(model.forward).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in found if p.kind in kinds and p.default is p.empty] or ["input"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.errors import ClnetError
 from clnet.onnx import load, reading
 
 onnx = pytest.importorskip(
@@ -363,3 +364,23 @@ def test_depthwise_filters_are_computed_as_floats():
     assert "Conv" in lowered(module)
     expected = sums_of(x, w, group=6) * spread(F(0.03) * scales).astype(np.float64)
     np.testing.assert_allclose(module.numpy(x * F(0.03))[0], expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "text"),
+    [
+        ((1, 5, 7, 9), {"pads": [1, 1, 1, 1]}, "of the channels that there are"),
+        ((1, 6, 7, 9), {"strides": [0, 1]}, "ZeroDivisionError|division|by zero"),
+        ((1, 6, 7, 9), {"strides": [-1, 1]}, "windows fit into the image and move on"),
+        ((1, 6, 2, 9), {}, "windows fit into the image and move on"),
+        ((1, 6, 7, 9), {"pads": [1, 1]}, "fails"),
+    ],
+)
+def test_what_does_not_fit_is_one_error(shape, settings, text):
+    w = np.ones((4, 6, 3, 3), np.int8)
+    constants = {"xs": F(1), "xz": np.uint8(0), "w": w, "ws": F(1), "wz": np.int8(0)}
+    constants |= {"ys": F(1), "yz": np.uint8(0)}
+    nodes = [("QLinearConv", "x xs xz w ws wz ys yz", "y", settings)]
+    module = model(nodes, {"x": 2}, {"y": 2}, constants)
+    with pytest.raises(ClnetError, match=text):
+        module(np.zeros(shape, np.uint8))

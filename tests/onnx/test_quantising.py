@@ -118,6 +118,25 @@ def test_dense_layers_of_several_axes_and_inputs():
 
 
 @pytest.mark.device
+def test_a_model_of_onnx_is_quantised_by_its_inputs():
+    """An imported model of two inputs, the second of which the first layer does not read."""
+    axes = {"x": {0: "n"}, "y": {0: "n"}}
+    layer = nn.Linear(6, 4)
+    proto = clnet.onnx.export(
+        lambda x, y: nn.functional.relu(layer(x)) + y,
+        (clnet.zeros(2, 6), clnet.zeros(2, 4)),
+        input_names=["x", "y"],
+        dynamic_axes=axes,
+    )
+    x, y = normals(9, 6), normals(9, 4)
+    made = clnet.quantize(clnet.onnx.load(proto), [(x, y)])
+    assert len(layers(made)[0]) == 1
+    wanted = layer(clnet.as_tensor(x)).relu().detach().numpy() + y
+    found = made(clnet.as_tensor(x), clnet.as_tensor(y)).numpy()
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.device
 def test_digits_are_read_as_well_in_8_bits():
     """Within half a point of float32, of the 360 digits of the test."""
     train, test = Digits(train=True), Digits(train=False)
