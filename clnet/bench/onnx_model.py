@@ -19,7 +19,6 @@ from ..compile import compile as compiled
 from ..creation import as_tensor
 from ..device import Device, DeviceKind, device
 from ..errors import ArgumentError
-from ..onnx.quantising import quantize
 from ..values import mode
 from .timing import settle
 from .workload import check_counts, check_seconds
@@ -81,7 +80,7 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
         found["launches"] = plan.plans[-1].num_launches
         runs: dict[str, Run] = {}
         if options.int8:
-            eight = compiled(quantize(model, [tensors]))
+            eight = compiled(onnx.quantize(model, [tensors]))
             apart = map(_difference, _arrays(eight(*tensors)), outputs)
             found["difference of 8 bits"] = max(apart)
 

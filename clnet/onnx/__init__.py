@@ -1,9 +1,11 @@
 """Models of ONNX: read, run and trained as modules; modules and functions written as models.
 
 `reading` goes from file to module, `protos` knows protobuf, `program` runs nodes, `handlers`
-compute them, `registry` finds those; `elements` are the types. `exporting` goes the other way:
-`step_writer` writes traces by the `exporters` of ops into the graph of `writing`, whose `sizes` may
-depend on `dynamic_axes`. What is not used is not imported: handlers and exporters take 0.1 s.
+compute them, `registry` finds those; `elements` are the types. `lowering` gives quantised nodes to
+integer kernels, by `images`; `quantising` makes models that have such, of `filters`. `exporting`
+goes the other way: `step_writer` writes traces by the `exporters` of ops into the graph of
+`writing`, whose `sizes` may depend on `dynamic_axes`. What is not used is not imported: handlers
+and exporters take 0.1 s.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .exporting import export
     from .inputs import FirstInput, drawn, read_sizes
     from .module import ImportedModule
+    from .quantising import quantize
     from .reading import load
     from .registry import handler
 
@@ -37,6 +40,7 @@ __all__ = [
     "handlers",
     "is_in_onnx_export",
     "load",
+    "quantize",
     "read_sizes",
     "register_custom_op_symbolic",
     "symbolic_helper",
@@ -52,6 +56,7 @@ _LATER = {
     "export": "exporting",
     "handler": "registry",
     "load": "reading",
+    "quantize": "quantising",
     "read_sizes": "inputs",
 }
 
