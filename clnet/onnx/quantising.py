@@ -56,9 +56,9 @@ def quantize(
         model: in float32, with a first axis of examples in its inputs and result.
         loader: batches: tensors or arrays, or tuples of which the first are the model's inputs.
         num_batches: how many of them; None: all.
-        reduce_range: whether the scales of filters are up to twice as coarse, so that sums of four
-            products fit in 16 bits, which processors without instructions for 32 (AVX2) are faster
-            with; None: where the model's device is one of those.
+        reduce_range: whether the scales of filters are coarser, by 1.8 usually, so that sums of
+            four products fit in 16 bits, which processors without instructions for 32 (AVX2) are
+            faster with; None: where the model's device is one of those.
         per_channel: whether each output channel has a scale of its own.
         exclude: names of layers that stay float32, with all in them: ``("fc",)``.
         path: a file that the quantised model is written to, for :func:`clnet.onnx.load` or another
