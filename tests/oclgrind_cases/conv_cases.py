@@ -232,9 +232,10 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
         max_group_size=max(target.traits.max_group_size, 128),
     )
     units = replace(target, traits=traits)
+    # Few taps: each is a stage of a whole tile, of which Oclgrind takes a minute.
     for dtype, oc, full in ((np.float32, 5, True), (np.float16, 8, False)):
-        g = ConvGeometry(1, 8, 4, 3, oc, 3, 2, 2, 2, sh=2, ph=1)
-        x, w = normal(1, 4, 3, 8, dtype=dtype), normal(oc, 8, 3, 2, dtype=dtype)
+        g = ConvGeometry(1, 8, 3, 2, oc, 2, 1, 2, 2, sh=2, ph=1)
+        x, w = normal(1, 3, 2, 8, dtype=dtype), normal(oc, 8, 2, 1, dtype=dtype)
         gy, bias = normal(1, 2, 2, oc, dtype=dtype), normal(oc, dtype=dtype)
         wide = [a.astype(np.float64) for a in (x, w, gy)]
         reads = taps(g)
