@@ -196,6 +196,26 @@ def test_board_is_served_while_it_trains(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.device
+@pytest.mark.skipif(os.name != "posix", reason="a process is killed")
+def test_board_ends_with_a_training_that_is_killed(tmp_path):
+    pytest.importorskip("tensorboard", reason='pip install "clnet[tensorboard]"')
+    command = [sys.executable, "-u", "-m", "clnet", "train", "digits", "--model", "mlp"]
+    command += ["--epochs", "100000", "--board", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as training:
+        assert training.stdout is not None
+        address = next(filter(None, (re.search(r"live: (\S+)", s) for s in training.stdout)))[1]
+        training.kill()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(address, timeout=60).close()
+        except OSError:  # no connection, or one that was cut
+            return
+        time.sleep(0.2)
+    pytest.fail("the page is still served")
+
+
+@pytest.mark.device
 def test_precision_is_passed_on(capsys):
     assert main(["train", "digits", *QUICK, "--model", "mlp", "--precision", "bf16"]) == 0
     assert "test accuracy 0." in capsys.readouterr().out

@@ -14,6 +14,16 @@ from pathlib import Path
 _ADDRESS = re.compile(r"TensorBoard \S+ at (https?://\S+)")
 _SECONDS_TO_END = 5.0
 _LINES_KEPT = 5
+# TensorBoard, until its input ends: that is when whoever started it is gone, killed or not.
+_SERVER = """
+import os, sys, threading
+def watch():
+    sys.stdin.buffer.read()
+    os._exit(0)
+threading.Thread(target=watch, daemon=True).start()
+from tensorboard.main import run_main
+run_main()
+"""
 
 
 @contextmanager
@@ -23,10 +33,13 @@ def served(folder: Path) -> Iterator[None]:
     Args:
         folder: which TensorBoard reads; runs may begin in it later.
     """
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder)]
-    command += ["--reload_interval", "2"]
+    command = [sys.executable, "-c", _SERVER, "--logdir", str(folder), "--reload_interval", "2"]
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as server:
         ending = threading.Event()
         reading = threading.Thread(target=_tell, args=(server, ending), daemon=True)
