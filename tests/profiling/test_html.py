@@ -37,20 +37,34 @@ def test_report_needs_no_network(page):
     assert "<!--" not in text
 
 
-def test_browser_draws_the_charts(page, tmp_path):
+def drawn_by_a_browser(page, profile, *options):
+    """The page's elements after its script ran, and what the browser said."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no Chromium here (apt-get install chromium)")
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    given = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     run = subprocess.run(
-        [browser, *options, "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
+        [browser, *given, *options, "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    drawn = run.stdout
-    assert 'data-drawn="yes"' in drawn, run.stderr  # the script ran to its end
+    return run.stdout, run.stderr
+
+
+def test_charts_are_as_wide_as_a_narrow_window(page, tmp_path):
+    """A pixel is a pixel there, too: letters do not shrink with the window."""
+    drawn, said = drawn_by_a_browser(page, tmp_path, "--window-size=600,900")
+    assert 'data-drawn="yes"' in drawn, said
+    widths = re.findall(r'<svg id="\w+" viewBox="0 0 (\d+) ', drawn)
+    assert len(widths) == 4
+    assert all(320 <= int(width) <= 600 for width in widths)
+
+
+def test_browser_draws_the_charts(page, tmp_path):
+    drawn, said = drawn_by_a_browser(page, tmp_path)
+    assert 'data-drawn="yes"' in drawn, said  # the script ran to its end
     assert "a &lt;/script&gt; &lt;!-- &lt;script&gt; in the title" in drawn
     charts = dict(re.findall(r'<svg id="(\w+)"[^>]*>(.*?)</svg>', drawn, re.DOTALL))
     assert charts["modules"].count("<rect") >= 2
