@@ -1,4 +1,4 @@
-"""The same memory in another shape or as another dtype, PyTorch's ``view``; and a copy of it."""
+"""The same memory in another shape or as another dtype: PyTorch's ``view``."""
 
 from __future__ import annotations
 
