@@ -16,6 +16,12 @@ ACCEPTED_CALLS = (
         "x.clip(c, 0.5)",
     ),
     (
+        "of two tolerances one may be a number",
+        r"(pinv|matrix_rank)\(.*[ar]tol=",
+        r"received an invalid combination",
+        "m.linalg.matrix_rank(y, atol=v, rtol=2)",
+    ),
+    (
         "a tensor without axes stands for a size",
         r"[Aa]daptive.*m\.tensor\(\d\)",
         r"len\(\) of a 0-d tensor",
