@@ -20,7 +20,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, narrow, reshape, unsqueeze
+from .shape import cat, expand, narrow, reshape, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm
@@ -158,6 +158,8 @@ def pinv(
         right = turned(rows)
         inverse = where(values > _tolerance(values, x.shape[-2:], atol, relative), 1 / values, 0.0)
     y = matmul(right * unsqueeze(inverse, -2), turned(left))
+    if y.shape[:-2] != x.shape[:-2]:  # tolerances of a batch that x has not
+        x = expand(x, (*y.shape[:-2], *x.shape[-2:]))
     return derived("pinv", _pinv_rule, (x,), (y,))
 
 

@@ -185,3 +185,11 @@ def test_packed_sequences_are_moved_and_unpacked():
     assert [row.tolist() for row in apart] == [row.tolist() for row in rows]
     (apart[0] * 2).sum().backward()
     assert rows[0].grad.tolist() == [[2, 2]] * 3
+
+
+def test_the_gradient_of_an_inverse_whose_tolerances_have_a_batch():
+    x = clnet.tensor([[2.0, 0.0], [0.0, 0.5]], requires_grad=True)
+    y = clnet.linalg.pinv(x, atol=clnet.tensor([0.1, 1.0, 3.0]))
+    assert y.tolist() == [[[0.5, 0], [0, 2]], [[0.5, 0], [0, 0]], [[0, 0], [0, 0]]]
+    y[:, 0, 0].sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[-0.5, 0], [0, 0]], atol=1e-6)  # twice -1/4
