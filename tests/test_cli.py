@@ -377,8 +377,8 @@ def test_plan_of_blocks_that_give_tensors_within_tuples():
 
 def test_plan_of_devices_is_of_networks_of_classes(capsys):
     options = ["--devices", "2", "--link", "1", "--flops", "1T", "--bandwidth", "1"]
-    assert main(["plan", "gpt", *options]) == 1
-    assert "networks that find the class of an image" in capsys.readouterr().err
+    assert main(["plan", "lstm_language_model", *options]) == 1
+    assert "networks that find the class of an example" in capsys.readouterr().err
 
 
 def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):

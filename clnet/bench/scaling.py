@@ -35,7 +35,7 @@ from ..nn.parallel import DistributedDataParallel
 from ..optim import SGD
 from ..planning.exchange_cost import Link
 from ..planning.parallel_plan import ways
-from ..planning.step_cost import measured
+from ..planning.step_cost import Task, measured
 from ..profiling.table import aligned
 from ..random import manual_seed
 from ..ranks.membership import destroy_process_group, get_rank, init_process_group
@@ -326,7 +326,7 @@ def _foretold(
     settings: dict[str, Any] = dict(workload.sgd)
     meet()
     # By all at once: parts of one processor share its memory.
-    cost = measured(workload.make, workload.input_shape, where, lambda p: SGD(p, **settings))
+    cost = measured(workload.make, Task(workload.input_shape), where, lambda p: SGD(p, **settings))
     found = None
     if rank == 0:
         share = 2 * (workers - 1) / workers

@@ -18,6 +18,7 @@ from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError, shortened
 from ..nn import Module
 from ..planning.memory_plan import Make, plan
+from ..planning.step_cost import Task
 from ..values import mode
 from ..values.dtypes import DType, from_numpy
 from . import plan_devices
@@ -89,10 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
     make, shape, dtype = made
     network = NETWORKS.get(arguments.network, Network(make, shape))
     if arguments.devices is not None:
-        if not network.classifies:
-            law = "--devices is of networks that find the class of an image"
+        if network.words_first or not (network.classifies or network.each_place):
+            law = "--devices is of networks that find the class of an example, or of each word"
             raise ArgumentError("plan", law, network=arguments.network)
-        return plan_devices.run(arguments, make, shape, _traits(arguments), optimizer)
+        task = Task(shape, dtype, network.loss, network.each_place)
+        return plan_devices.run(arguments, make, task, _traits(arguments), optimizer)
     plan_devices.refuse_options(arguments)
     forecast = plan(
         make,

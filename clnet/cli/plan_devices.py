@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 
 from ..device import DeviceKind, DeviceTraits
@@ -15,7 +15,7 @@ from ..nn import Module
 from ..planning.exchange_cost import Link
 from ..planning.memory_plan import Make
 from ..planning.parallel_plan import Way, best_of, reason, ways
-from ..planning.step_cost import StepCost, figured, measured
+from ..planning.step_cost import StepCost, Task, figured, measured
 
 _RATES = {"": 1e-9, "G": 1.0, "T": 1e3, "P": 1e6}
 _MIB = 2**20
@@ -56,7 +56,7 @@ def refuse_options(arguments: argparse.Namespace) -> None:
 def run(
     arguments: argparse.Namespace,
     make: Callable[[], Module],
-    shape: Sequence[int],
+    task: Task,
     traits: DeviceTraits,
     optimizer: Make | None,
 ) -> int:
@@ -65,7 +65,7 @@ def run(
     Args:
         arguments: of the command.
         make: makes the network.
-        shape: of a batch.
+        task: what it is trained with.
         traits: of the devices.
         optimizer: makes the optimiser; None: there is no training step.
 
@@ -78,7 +78,7 @@ def run(
     if arguments.link is None and max(counts) > 1:
         raise ArgumentError("plan", "--devices needs the devices' --link, in GB/s")
     link = Link(1.0 if arguments.link is None else arguments.link, arguments.latency)
-    cost = _cost(arguments, make, shape, traits, optimizer)
+    cost = _cost(arguments, make, task, traits, optimizer)
     found: dict[int, tuple[list[Way], Way | None]] = {}
     for count in counts:
         batch = arguments.batch_size * (count if arguments.each else 1)
@@ -127,7 +127,7 @@ def _counts(text: str) -> list[int]:
 def _cost(
     arguments: argparse.Namespace,
     make: Callable[[], Module],
-    shape: Sequence[int],
+    task: Task,
     traits: DeviceTraits,
     optimizer: Make,
 ) -> StepCost:
@@ -140,7 +140,7 @@ def _cost(
             raise ArgumentError("plan", law, flops=arguments.flops, bandwidth=arguments.bandwidth)
         return figured(
             make,
-            shape,
+            task,
             traits,
             optimizer,
             gflops=rate,
@@ -150,4 +150,4 @@ def _cost(
     if any(given) or arguments.traits is not None:
         law = "a device that is not here has both --flops and --bandwidth"
         raise ArgumentError("plan", law, flops=arguments.flops, bandwidth=arguments.bandwidth)
-    return measured(make, shape, open_device(arguments.device), optimizer)
+    return measured(make, task, open_device(arguments.device), optimizer)

@@ -24,16 +24,43 @@ from ..nn.functional import cross_entropy
 from ..optim import Optimizer
 from ..tensor import Tensor
 from ..values import mode
-from ..values.dtypes import int64
+from ..values.dtypes import DType, float32, int64
 from ..values.generator import Generator
+from .memory_plan import Loss
 
-__all__ = ["Layer", "Line", "StepCost", "figured", "measured"]
+__all__ = ["Layer", "Line", "StepCost", "Task", "figured", "measured"]
 
 Make = Callable[[Iterable[Tensor]], Optimizer]
 _ROUNDS = 9
 _MOST_EXAMPLES = 64
 _PHASES = ("forward", "backward")
 _OVER_FEATURES = (LayerNorm, RMSNorm, Softmax)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a model is trained with.
+
+    Attributes:
+        shape: of a batch.
+        dtype: of the batch.
+        loss: of outputs and classes.
+        each_place: whether each element of the batch has a class; else each example, or pixel.
+    """
+
+    shape: Sequence[int]
+    dtype: DType = float32
+    loss: Loss = cross_entropy
+    each_place: bool = False
+
+    def batch(self, size: int) -> Tensor:
+        """So many examples."""
+        return zeros(size, *self.shape[1:], dtype=self.dtype)
+
+    def classes(self, size: int, outputs: Sequence[int]) -> Tensor:
+        """Theirs, of a model with outputs of a shape."""
+        places = self.shape[1:] if self.each_place else outputs[2:]
+        return zeros(size, *places, dtype=int64)
 
 
 class Line(NamedTuple):
@@ -146,7 +173,7 @@ class StepCost:
 
 def figured(
     make: Callable[[], Module],
-    shape: Sequence[int],
+    task: Task,
     traits: DeviceTraits,
     optimizer: Make,
     *,
@@ -160,7 +187,7 @@ def figured(
 
     Args:
         make: makes the model.
-        shape: of a batch.
+        task: what it is trained with.
         traits: of the device.
         optimizer: makes the optimiser of the parameters.
         gflops: 10^9 operations a second that kernels reach.
@@ -191,17 +218,15 @@ def figured(
         return found
 
     source = f"kernels at {gflops:,.0f} GFLOP/s, {gbytes:,.0f} GB/s, {launch_us:g} us a launch"
-    return _cost(make, shape, absent, optimizer, run, source)
+    return _cost(make, task, absent, optimizer, run, source)
 
 
-def measured(
-    make: Callable[[], Module], shape: Sequence[int], device: Device, optimizer: Make
-) -> StepCost:
+def measured(make: Callable[[], Module], task: Task, device: Device, optimizer: Make) -> StepCost:
     """The cost on a device that is here: a compiled step is run on two batches.
 
     Args:
         make: makes the model.
-        shape: of a batch.
+        task: what it is trained with.
         device: where.
         optimizer: makes the optimiser of the parameters.
     """
@@ -233,7 +258,7 @@ def measured(
             found.append(_Ran({key: s * scale for key, s in best.items()}, plan.peak_bytes))
         return found
 
-    return _cost(make, shape, device, optimizer, run, f"kernels measured on {device.name}")
+    return _cost(make, task, device, optimizer, run, f"kernels measured on {device.name}")
 
 
 class _Call(NamedTuple):
@@ -260,15 +285,15 @@ def _grouped(commands: Iterable[tuple[str, str, float]]) -> dict[tuple[str, str]
 
 def _cost(
     make: Callable[[], Module],
-    shape: Sequence[int],
+    task: Task,
     device: Device,
     optimizer: Make,
     run: Callable[[Sequence[_Call]], list[_Ran]],
     source: str,
 ) -> StepCost:
-    n = min(shape[0], _MOST_EXAMPLES)
+    n = min(task.shape[0], _MOST_EXAMPLES)
     if n < 1:
-        raise ArgumentError("plan", "a batch has examples", shape=tuple(shape))
+        raise ArgumentError("plan", "a batch has examples", shape=tuple(task.shape))
     sizes = (max(n // 2, 1), n) if n > 1 else (1, 2)
     with mode.using(device=device, generator=Generator(), tracer=None):
         model = make()
@@ -276,22 +301,19 @@ def _cost(
 
         def step(x: Tensor, target: Tensor) -> Tensor:
             update.zero_grad()
-            loss = cross_entropy(model(x), target)
+            loss = task.loss(model(x), target)
             loss.backward()
             update.step()
             return loss.detach()
 
-        layers, outputs = _layers(model, zeros(1, *shape[1:]))
-        calls = [
-            _Call(compiled(step), zeros(k, *shape[1:]), zeros(k, *outputs[2:], dtype=int64))
-            for k in sizes
-        ]
+        layers, called, outputs = _layers(model, task.batch(1))
+        calls = [_Call(compiled(step), task.batch(k), task.classes(k, outputs)) for k in sizes]
         points = list(zip(sizes, run(calls), strict=True))
         parameters = sum(p.array.nbytes for p in model.parameters())
         frozen = sum(p.array.nbytes for p in model.parameters() if not p.requires_grad)
         buffers = sum(b.array.nbytes for b in model.buffers())
         tensors = [t for s in update.state.values() for t in s.values() if isinstance(t, Tensor)]
-    rest = _share_out(layers, points)
+    rest = _share_out(layers, called, points)
     peaks = _through([(size, ran.peak) for size, ran in points])
     last = points[-1][1].seconds
     updates = sum(s for (_, phase), s in last.items() if phase not in _PHASES)
@@ -299,23 +321,24 @@ def _cost(
     return StepCost(layers, rest, updates, peaks, parameters, state, buffers, source, frozen)
 
 
-def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> Line:
+def _share_out(
+    layers: Sequence[Layer],
+    called: Mapping[str, Sequence[str]],
+    points: Sequence[tuple[int, _Ran]],
+) -> Line:
     """Give each layer its lines; what belongs to none is left."""
     known = {layer.path: layer for layer in layers}
     found: dict[tuple[str, str], list[tuple[int, float]]] = {}
     keys = dict.fromkeys(key for _, ran in points for key in ran.seconds)
     for path, phase in keys:
-        if phase not in _PHASES:
-            continue
-        owner = path
-        while owner and owner not in known:  # of a module around layers: the last layer inside
-            inside = [name for name in known if name.startswith(f"{owner}.")]
-            owner = inside[-1] if inside else owner.rpartition(".")[0]
-        of_key = found.setdefault((owner, phase), [(size, 0.0) for size, _ in points])
-        found[owner, phase] = [
-            (size, before + ran.seconds.get((path, phase), 0.0))
-            for (size, before), (_, ran) in zip(of_key, points, strict=True)
-        ]
+        names = called.get(path, (path,)) if phase in _PHASES else ()
+        for name in names:
+            owner = _owner(name, known)
+            of_key = found.setdefault((owner, phase), [(size, 0.0) for size, _ in points])
+            found[owner, phase] = [
+                (size, before + ran.seconds.get((path, phase), 0.0) / len(names))
+                for (size, before), (_, ran) in zip(of_key, points, strict=True)
+            ]
     lines = {key: _through(times) for key, times in found.items()}
     for path, layer in known.items():
         layer.forward = lines.get((path, "forward"), Line())
@@ -324,13 +347,34 @@ def _share_out(layers: Sequence[Layer], points: Sequence[tuple[int, _Ran]]) -> L
     return Line(sum(x.fixed for x in rest), sum(x.each for x in rest))
 
 
-def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
-    """The layers in the order of the forward pass, and the shape of the model's output."""
+def _owner(path: str, known: Mapping[str, Layer]) -> str:
+    """The layer of a module: itself, or of one around layers the last inside; "": there is none."""
+    while path and path not in known:
+        inside = [name for name in known if name.startswith(f"{path}.")]
+        path = inside[-1] if inside else path.rpartition(".")[0]
+    return path
+
+
+def _layers(model: Module, x: Tensor) -> tuple[list[Layer], dict[str, list[str]], tuple[int, ...]]:
+    """The layers in the order of the forward pass, and the shape of the model's output.
+
+    Between both, the modules' names by the path that their launches tell: it leaves out lists,
+    which nobody calls, so that items of several may share one.
+    """
     blocks = list(_blocks(model, ""))
     layers: dict[str, Layer] = {}
     hooks: list[Any] = []
     counted: set[int] = set()
+    called: dict[str, list[str]] = {}
     for path, module in model.named_modules():
+
+        def named(m: Module, args: Any, output: Any, path: str = path) -> None:
+            del m, args, output
+            names = called.setdefault(mode.current().module_path.partition(".")[2], [])
+            if path not in names:
+                names.append(path)
+
+        hooks.append(module.register_forward_hook(named))
         if next(module.children(), None) is not None:
             continue
 
@@ -355,7 +399,7 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], tuple[int, ...]]:
         raise ArgumentError(
             "plan", "a model divided over devices gives a tensor", gives=type(output).__name__
         )
-    return list(layers.values()), tuple(output.shape)
+    return list(layers.values()), called, tuple(output.shape)
 
 
 def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Layer:

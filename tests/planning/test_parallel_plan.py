@@ -8,9 +8,10 @@ import clnet
 from clnet import nn, optim
 from clnet.device import traits_for
 from clnet.errors import ArgumentError
+from clnet.models import GPT
 from clnet.planning.exchange_cost import Link
 from clnet.planning.parallel_plan import _balanced, _schedule, best_of, reason, ways
-from clnet.planning.step_cost import Layer, Line, StepCost, figured, measured
+from clnet.planning.step_cost import Layer, Line, StepCost, Task, figured, measured
 
 MIB = 2**20
 NAN = float("nan")
@@ -156,7 +157,7 @@ def momentum(parameters):
 def test_costs_are_of_the_layers(device):
     def of(gflops):
         given = {"gflops": gflops, "gbytes": 1e9, "launch_us": 0.0}
-        return figured(network, (8, 3, 8, 8), traits_for(device), momentum, **given)
+        return figured(network, Task((8, 3, 8, 8)), traits_for(device), momentum, **given)
 
     found = of(1.0)
     assert [(x.path, x.kind, x.block) for x in found.layers] == [
@@ -173,7 +174,7 @@ def test_costs_are_of_the_layers(device):
     assert last.forward.at(8) == pytest.approx(8 * 2 * 512 * 10 * 1e-9, rel=0.1)
     assert of(2.0).seconds(8) == pytest.approx(found.seconds(8) / 2, rel=0.05)
     with pytest.raises(ArgumentError, match="a batch has examples"):
-        figured(network, (0, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1)
+        figured(network, Task((0, 3, 8, 8)), traits_for(device), momentum, gflops=1, gbytes=1)
 
 
 def test_parameters_outside_layers_are_averaged_last():
@@ -197,12 +198,12 @@ def test_every_kernel_and_parameter_is_counted_once(device):
             return self.second(self.first(x + self.shift))
 
     figures = {"gflops": 1.0, "gbytes": 1.0, "launch_us": 1.0}
-    tied = figured(Tied, (4, 8), traits_for(device), momentum, **figures)
+    tied = figured(Tied, Task((4, 8)), traits_for(device), momentum, **figures)
     assert [x.parameter_bytes for x in tied.layers] == [4 * 72, 4 * 8]
     assert tied.parameter_bytes == 4 * (72 + 8 + 8)
 
     def costs(make):
-        return figured(make, (4, 8), traits_for(device), momentum, **figures)
+        return figured(make, Task((4, 8)), traits_for(device), momentum, **figures)
 
     # A model that is a layer itself takes no longer than one in a row.
     alone = costs(lambda: nn.Linear(8, 4))
@@ -211,7 +212,13 @@ def test_every_kernel_and_parameter_is_counted_once(device):
     )
     with pytest.raises(ArgumentError, match="a launch takes 0 us or more"):
         figured(
-            network, (1, 3, 8, 8), traits_for(device), momentum, gflops=1, gbytes=1, launch_us=NAN
+            network,
+            Task((1, 3, 8, 8)),
+            traits_for(device),
+            momentum,
+            gflops=1,
+            gbytes=1,
+            launch_us=NAN,
         )
 
 
@@ -222,7 +229,7 @@ def test_frozen_parameters_have_neither_gradients_nor_state(device):
             parameter.requires_grad_(False)
         return made
 
-    found = figured(half, (8, 3, 8, 8), traits_for(device), momentum, gflops=1.0, gbytes=1.0)
+    found = figured(half, Task((8, 3, 8, 8)), traits_for(device), momentum, gflops=1.0, gbytes=1.0)
     first, last = found.layers[0], found.layers[3]
     assert (first.frozen_bytes, first.trained_bytes) == (4 * 8 * 28, 0)
     assert (found.frozen_bytes, found.trained_bytes) == (4 * 8 * 28, last.parameter_bytes)
@@ -241,7 +248,7 @@ def test_frozen_parameters_have_neither_gradients_nor_state(device):
 
 
 def test_measured_costs_are_those_of_the_step(device):
-    found = measured(network, (8, 3, 8, 8), device, momentum)
+    found = measured(network, Task((8, 3, 8, 8)), device, momentum)
     assert found.source == f"kernels measured on {device.name}"
     assert sum(x.forward.at(8) + x.backward.at(8) for x in found.layers) > 0
     assert found.update > 0
@@ -256,9 +263,33 @@ def test_a_model_that_gives_no_tensor_is_refused(device):
     with pytest.raises(ArgumentError, match="gives a tensor"):
         figured(
             Two,
-            (2, 3),
+            Task((2, 3)),
             traits_for(device),
             lambda _: optim.SGD([clnet.ones(1)]),
             gflops=1,
             gbytes=1,
         )
+
+
+def test_a_model_of_words_is_divided_within_its_blocks_and_into_stages(device):
+    """Each word has a class; what a block's dense layers exchange is summed once."""
+
+    def loss(scores, words):
+        return clnet.nn.functional.cross_entropy(scores.flatten(0, 1), words.flatten())
+
+    def make():
+        return GPT(vocab_size=16, block_size=8, n_layer=4, n_head=2, n_embd=8)
+
+    task = Task((4, 8), clnet.int64, loss, each_place=True)
+    found = figured(make, task, traits_for(device), momentum, gflops=1.0, gbytes=1.0)
+    of = {way.name: way for way in ways(found, 4, 16, Link(1.0, 20.0), overlap=True)}
+    assert not of["row-column"].problem
+    assert not of["pipeline"].problem
+    assert of["filter"].problem == ""
+    alone = ways(found, 1, 16, Link(1.0, 20.0), overlap=True)[0].seconds
+    assert of["row-column"].seconds - of["row-column"].waiting < alone
+    # Items of a list have their own times, though nobody calls the list.
+    blocks = [sum(x.forward.at(4) for x in found.layers if x.block == i) for i in range(3, 7)]
+    assert min(blocks) == pytest.approx(max(blocks))
+    assert sum(blocks) > 0.8 * (found.seconds(4) - found.update) / 3
+    assert "slowest stage 1." in of["pipeline"].note
