@@ -78,7 +78,7 @@ def quantize(
         >>> batches = [clnet.randn(16, 4) for _ in range(3)]
         >>> quantised = clnet.quantize(model, batches)
         >>> quantised(batches[0]).shape
-        Shape([16, 8])
+        (16, 8)
     """
     if isinstance(exclude, str):
         raise ArgumentError("quantize", "exclude is a list of names", exclude=exclude)

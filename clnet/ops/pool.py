@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, prod
+from math import prod
 from operator import gt
 from typing import TYPE_CHECKING, Any
 
@@ -295,7 +295,7 @@ def picked(x: Tensor, function: WindowMax) -> tuple[Tensor, Tensor]:
     within = maximum(flat, 0) if hollow else flat
     values = reshape(gather_within(reshape(x, (*lead, d * h * w)), -1, within), index.shape)
     if hollow:
-        least = -inf if x.dtype.is_floating_point else int(np.iinfo(x.dtype.numpy).min)
+        least = float("-inf") if x.dtype.is_floating_point else int(np.iinfo(x.dtype.numpy).min)
         values = where(index < 0, least, values)
     return values, index
 

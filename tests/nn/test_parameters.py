@@ -45,10 +45,10 @@ def test_many_gradients_are_clipped_in_few_launches():
     shapes = [(4, 3), (70_000,), (0, 2), (5, 6), *[(n,) for n in range(1, 40)]]
     hosts = [rng.standard_normal(s).astype(np.float32) for s in shapes]
     params = [clnet.zeros(s, requires_grad=True) for s in shapes]
+    params[3] = clnet.zeros(shapes[3], dtype=clnet.float64, requires_grad=True)
     for p, host in zip(params, hosts, strict=True):
-        p.grad = clnet.tensor(host)
+        p.grad = clnet.tensor(host).to(p.dtype)
     params[0].grad = clnet.tensor(hosts[0].T.copy()).T
-    params[3].grad = params[3].grad.to(clnet.float64)
     norm = np.sqrt(sum((h.astype(np.float64) ** 2).sum() for h in hosts))
     with clnet.profile() as profile:
         found = nn.utils.clip_grad_norm_(params, 2.0)

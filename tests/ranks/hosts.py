@@ -13,12 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.ranks.launch import CHECKOUT, SECONDS, mpirun
 
+_CABLE_SECONDS = 10
 _LAUNCHER = """#!/usr/bin/env bash
 while [[ $1 == -* ]]; do shift; done
 host=$1; shift
@@ -41,6 +43,8 @@ def missing() -> str:
                 said = _on(name, f"{sys.executable} -c {shlex.quote(_HELLO)} {end}")
                 if said != name:
                     return f"a host is called {said}, not {name}"
+    except TimeoutError as error:
+        return f"the cable stays down: {error}"
     except subprocess.CalledProcessError as error:
         return f"{shlex.join(error.cmd)}: {error.stderr.strip()}"
     return ""
@@ -86,10 +90,25 @@ def joined() -> Iterator[dict[str, str]]:
             _ip("-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 _ip("-n", name, "link", "set", device, "up")
+        for name in hosts:
+            _await_cable(name)
         yield hosts
     finally:
         for name in made:
             _ip("netns", "del", name)
+
+
+def _await_cable(name: str) -> None:
+    """Wait until a host's end is up: what begins before takes the host for one without a network.
+
+    Raises:
+        TimeoutError: if it is not within some seconds.
+    """
+    end = time.monotonic() + _CABLE_SECONDS
+    while " state UP " not in (told := _ip("-n", name, "link", "show", "dev", "eth0")):
+        if time.monotonic() > end:
+            raise TimeoutError(told)
+        time.sleep(0.01)
 
 
 def run(ranks: int, command: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], int]:
@@ -111,7 +130,12 @@ def run(ranks: int, command: Sequence[str]) -> tuple[subprocess.CompletedProcess
         first = next(iter(hosts))
         words = [mpirun(), "-launcher", "ssh", "-launcher-exec", str(launcher)]
         words += ["-f", str(hostfile), "-n", str(2 * ranks), sys.executable, *command]
-        here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "UCX_TLS": "tcp,self"}
+        here = {
+            **os.environ,
+            "PYTHONPATH": str(CHECKOUT),
+            "UCX_TLS": "tcp,self",
+            "UCX_NET_DEVICES": "eth0",
+        }
         here |= {"CLNET_THREADS": "1", "CLNET_BUILD_PROCESSES": "0"}
         inside = f"hostname {first}; exec {shlex.join(words)}"
         done = subprocess.run(
