@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-import warnings
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,6 +22,7 @@ from tests.points.calls import UNSWEPT, points
 from tests.points.check import check, kept
 from tests.points.differences import DIFFERENCES
 from tests.points.sweep import run
+from tests.torchcase import without_onednn
 
 PAGE = Path(__file__).parents[1] / "docs" / "special_points.md"
 HEAD = """# Special points
@@ -65,13 +65,13 @@ def record() -> None:
     """Write PyTorch's answers."""
     import torch  # noqa: PLC0415 - only here
 
-    warnings.simplefilter("ignore")
-    found: Answers = {
-        key(point, dtype): run(torch, point, dtype)
-        for point in points()
-        for dtype in DTYPES
-        if kept(point, dtype)
-    }
+    with without_onednn(torch):
+        found: Answers = {
+            key(point, dtype): run(torch, point, dtype)
+            for point in points()
+            for dtype in DTYPES
+            if kept(point, dtype)
+        }
     write(found, f"PyTorch {torch.__version__}")
 
 

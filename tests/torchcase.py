@@ -5,7 +5,9 @@ PyTorch is asked when a case runs; without it the case goes by what it said (:mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,3 +51,16 @@ def by_torch(name: str, *args: Any, **settings: Any) -> Callable[..., Any]:
         return result.numpy()
 
     return reference
+
+
+@contextmanager
+def without_onednn(package: Any) -> Iterator[None]:
+    """PyTorch's own kernels: some of oneDNN's differ between processors, or are not on all.
+
+    Args:
+        package: the module ``torch``. It warns of GPUs meanwhile, which is not passed on.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with package.backends.mkldnn.flags(enabled=False):
+            yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from tests.points.calls import UNSWEPT, belonging, points
 from tests.points.check import check, kept
 from tests.points.differences import DIFFERENCES
 from tests.points.sweep import differs, run
+from tests.torchcase import without_onednn
 
 pytestmark = pytest.mark.device
 
@@ -62,8 +62,7 @@ def test_answers_are_there_for_every_call():
 def test_answers_are_pytorchs(point):
     torch = pytest.importorskip("torch", reason="the answers are PyTorch's")
     stored = read()[1][key(point, "float32")]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with without_onednn(torch):
         found = run(torch, point, "float32")
     hosts, _ = point.inputs("float32")
     for name, want in stored.items():
