@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Device, DeviceKind, device
+from ..errors import ArgumentError
 from ..nn import functional
 from ..tensor import tensor
 from ..values import dtypes
@@ -25,6 +26,7 @@ from .workload import check_counts, selected
 
 _AGREE = {"float32": 2e-5, "bfloat16": 2e-2}  # of the largest element
 _GPU_BATCH, _CPU_BATCH = 16, 1
+_FEATURES = 2048  # of --rows, in all heads
 
 
 class Case(NamedTuple):
@@ -147,11 +149,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--batch", type=int, help=f"examples ({_GPU_BATCH}; on a CPU {_CPU_BATCH})")
     parser.add_argument("--rounds", type=int, default=5, help="turns, of which the median counts")
+    parser.add_argument(
+        "--rows", help="lengths with commas, causal or not: instead of the problems"
+    )
+    parser.add_argument(
+        "--head", default="64,128", help="of --rows: elements of a head, with commas"
+    )
+    parser.add_argument("--dtype", choices=tuple(_AGREE), default="float32", help="of --rows")
     parser.add_argument("--only", default="", help="problems whose name contains this")
     parser.add_argument("--json", action="store_true", help="one JSON line for each problem")
     options = parser.parse_args(argv)
     check_counts("bench attention", options, "rounds", "threads", "batch")
-    names = selected("bench attention", [case.name for case in CASES], options.only)
+    cases = _grid(options) if options.rows else CASES
+    names = selected("bench attention", [case.name for case in cases], options.only)
     where = device(options.device)
     batch = options.batch or (_CPU_BATCH if where.traits.kind is DeviceKind.CPU else _GPU_BATCH)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
@@ -159,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
         heads = f" {'ms':>9} {'GFLOP/s':>9}" + (f" {'torch ms':>9} {'ratio':>6}" if peer else "")
         print(f"{f'{batch} x heads x rows x head':34}{heads}{heads}   forward; with gradients")
-    for case in CASES:
+    for case in cases:
         if case.name in names:
             found = measure(case, where, batch=batch, rounds=options.rounds, peer=peer)
             if options.json:
@@ -167,6 +177,21 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(json.dumps(fields | found._asdict() | {"case": case.name}), flush=True)
             else:
                 print(found.row(), flush=True)
+
+
+def _grid(options: argparse.Namespace) -> list[Case]:
+    """Of every length and size of head, causal or not; 2048 features in all heads together."""
+    numbers = [options.rows.split(","), options.head.split(",")]
+    if not all(n.isdecimal() and int(n) for n in (*numbers[0], *numbers[1])):
+        given = {"rows": options.rows, "head": options.head}
+        raise ArgumentError("bench attention", "--rows and --head are as 512,1024", **given)
+    rows, heads = ([int(n) for n in given] for given in numbers)
+    return [
+        Case(max(1, _FEATURES // d), n, d, causal, options.dtype)
+        for n in rows
+        for d in heads
+        for causal in (False, True)
+    ]
 
 
 def _runs(lib: Any, case: Case, operands: Sequence[Any]) -> tuple[Callable[[], Any], ...]:

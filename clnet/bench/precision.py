@@ -1,4 +1,7 @@
-"""What both sides of a contest compute in: float32, TF32, or 16 bits under ``autocast``."""
+"""What both sides of a contest compute in: float32, TF32, or 16 bits under ``autocast``.
+
+``tf32x3`` is ours alone: beside it PyTorch computes in float32.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,21 @@ class Precision:
 
     Attributes:
         narrow: what products compute in under ``autocast``, of 16 bits; None: there is none.
-        tf32: whether products of float32 may be rounded to TF32.
+        float32: how we compute products of float32: ``set_float32_matmul_precision``'s name.
         roughness: how many times as much as float32's the two sides may differ. Gradients of 16
             bits differ by a few percent between any two orders of the same sums.
         most_wrong: bound on the relative difference of losses, however sensitive the network is.
     """
 
     narrow: DType | None = None
-    tf32: bool = False
+    float32: str = "highest"
     roughness: float = 1.0
     most_wrong: float | None = None
 
     def ours(self) -> AbstractContextManager[object]:
         """A context in which clnet computes so."""
-        precision = "high" if self.tf32 else "highest"
         state = None if self.narrow is None else Autocast(self.narrow, {})
-        return mode.using(float32_precision=precision, autocast=state)
+        return mode.using(float32_precision=self.float32, autocast=state)
 
     def theirs(self, torch: Any, device: str) -> AbstractContextManager[object]:
         """A context in which PyTorch does.
@@ -51,14 +53,16 @@ class Precision:
         Args:
             torch: the module.
         """
-        torch.backends.cuda.matmul.allow_tf32 = self.tf32
-        torch.backends.cudnn.allow_tf32 = self.tf32
+        rounds = self.float32 == "high"
+        torch.backends.cuda.matmul.allow_tf32 = rounds
+        torch.backends.cudnn.allow_tf32 = rounds
 
 
 FULL = Precision()
 PRECISIONS = {
     "fp32": FULL,
-    "tf32": Precision(tf32=True, roughness=4.0, most_wrong=1e-2),
+    "tf32": Precision(float32="high", roughness=4.0, most_wrong=1e-2),
+    "tf32x3": Precision(float32="tf32x3"),
     "bf16": Precision(bfloat16, roughness=10.0, most_wrong=2e-2),
     "fp16": Precision(float16, roughness=4.0, most_wrong=1e-2),
 }
