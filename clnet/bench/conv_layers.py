@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -100,11 +101,12 @@ class Layer:
         nothing = np.full_like(like, np.nan)
         weights = direction is Direction.WEIGHT_GRAD
         out = self._array(nothing) if weights else self._images(nothing)
+        settings: dict[str, Any] = {"algorithm": algorithm, "tf32": self.precision == "tf32"}
         if direction is Direction.FORWARD:
-            return out, conv_forward(target, out, x, weight, g, algorithm=algorithm)
+            return out, conv_forward(target, out, x, weight, g, **settings)
         if direction is Direction.INPUT_GRAD:
-            return out, conv_input_grad(target, out, gy, weight, g, algorithm=algorithm)
-        return out, conv_weight_grad(target, out, gy, x, g, algorithm=algorithm)
+            return out, conv_input_grad(target, out, gy, weight, g, **settings)
+        return out, conv_weight_grad(target, out, gy, x, g, **settings)
 
     def _array(self, values: np.ndarray) -> Array:
         return Array.from_numpy(values.astype(PRECISIONS[self.precision].numpy), self.where)

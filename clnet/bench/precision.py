@@ -32,7 +32,10 @@ class Precision:
     most_wrong: float | None = None
 
     def ours(self) -> AbstractContextManager[object]:
-        """A context in which clnet computes so."""
+        """A context in which clnet computes a forward pass and a loss so.
+
+        Around the whole step float32's own precision is set, as a program would for good.
+        """
         state = None if self.narrow is None else Autocast(self.narrow, {})
         return mode.using(float32_precision=self.float32, autocast=state)
 

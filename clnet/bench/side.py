@@ -110,7 +110,9 @@ class Ours:
 
     def step(self) -> None:
         """Enqueue one step."""
-        results = self._run(*self._batch)
+        # (Around all of it: products of gradients, too, and what a plan looks up when it is made.)
+        with mode.using(float32_precision=self.workload.precision.float32):
+            results = self._run(*self._batch)
         if self.workload.words:
             self._last, *self._batch[2:] = results
         else:

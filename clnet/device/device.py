@@ -292,8 +292,9 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     if known is not None and known[0] is there:
         return known[1]
     found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), there)
-    units = None if asked[1] == found.handle.max_compute_units else asked[1]
-    opened = _open(found, units)
+    cpu = found.kind is DeviceKind.CPU  # whose threads the setting limits
+    whole = asked[1] == found.handle.max_compute_units or (threads is None and not cpu)
+    opened = _open(found, None if whole else asked[1])
     _OPENED.named[asked] = there, opened
     return opened
 

@@ -4,6 +4,9 @@ Each rank sums a slice of what all have: the others leave it in their part of th
 find the sum in this rank's. So every element of a tensor is read and written twice, and all else
 stays in the caches; MPI's own ways move it more often (docs/notes/processes.md has the times).
 
+Where a rank has several cores, threads of it sum parts of the tensor side by side, each with those
+of its number in other ranks: one core copies a fifth of what a GPU's bus brings.
+
 The memory has no name and takes no room in ``/dev/shm``: when its ranks end, however, it is gone.
 """
 
@@ -14,6 +17,9 @@ import os
 import platform
 import time
 import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +35,10 @@ NEAR_BYTES = 256 * 2**10
 # Of all ranks here together: it stays in the caches, and meetings, two a piece, are few enough.
 _PIECE_BYTES = 2 * 2**20
 _LINE_BYTES = 64
+# A rank's threads, each with a lane of its own, what each has to sum at least, and how it waits.
+_MOST_LANES = 8
+_LANE_BYTES = 2 * 2**20
+_LANE_SECONDS = 20e-6
 # For each rank of a machine MPICH 5 and UCX take so much of /dev/shm when they begin.
 _MPI_BYTES = 8 * 2**20
 # There a rank that sees another's number sees what it has written before. Elsewhere MPI tells.
@@ -75,6 +85,10 @@ def forget_files() -> None:
             Path(name).unlink(missing_ok=True)
 
 
+_Finish = Callable[[np.ndarray], None]
+_Wait = Callable[[Callable[[], bool]], None]
+
+
 class Nearby:
     """The memory that ranks of one machine share; all ranks of a group make it together.
 
@@ -92,9 +106,16 @@ class Nearby:
         self._size = comm.size
         self._here = comm.Split_type(mpi.COMM_TYPE_SHARED, comm.rank)
         self._across: Any = None
+        self._lanes: list[_Lane] = []
+        self._threads: ThreadPoolExecutor | None = None
         ranks = self._here.size
-        self._slot = max(_PIECE_BYTES // ranks // _LINE_BYTES, 1) * _LINE_BYTES
-        memory = _shared(self._here, ranks * self._slot + _LINE_BYTES) if ranks > 1 else None
+        # Machines exchange what a thread has summed, by MPI's one thread.
+        one = comm.size > ranks or not _KEEPS_ORDER
+        most = 1 if one else self._here.allreduce(_cores(ranks), op=mpi.MIN)
+        lanes = max(1, min(most, _MOST_LANES))
+        slot = max(_PIECE_BYTES // ranks // _LINE_BYTES, 1) * _LINE_BYTES
+        each = ranks * slot + _LINE_BYTES
+        memory = _shared(self._here, lanes * each) if ranks > 1 else None
         counts = np.empty(comm.size, np.int64)
         comm.Allgather(np.array([0 if memory is None else ranks]), counts)
         self.serves = bool((counts == counts[0]).all() and counts[0] > 1)
@@ -102,13 +123,9 @@ class Nearby:
             return
         if comm.size > ranks:
             self._across = comm.Split(self._here.rank, comm.rank)
-        # By rank, then by slice: that of the rank itself has its sum, others' what it gives them.
-        self._slots = [
-            np.frombuffer(m, np.uint8, ranks * self._slot).reshape(ranks, self._slot)
-            for m in memory
-        ]
-        # How many meetings each rank has come to; behind its slots, in a line of its own.
-        self._met = [memoryview(m)[ranks * self._slot :].cast("q") for m in memory]
+        for start in range(0, lanes * each, each):
+            parts = [memoryview(m)[start : start + each] for m in memory]
+            self._lanes.append(_Lane(self._here, parts, slot))
 
     def sum(self, elements: np.ndarray, *, average: bool) -> None:
         """Overwrite elements in a row with the sum over all ranks, in one order.
@@ -117,11 +134,80 @@ class Nearby:
             elements: as many, of one dtype, on all ranks.
             average: whether the sum is divided by the number of ranks.
         """
+        lanes = self._lanes[: max(elements.nbytes // _LANE_BYTES, 1)]
+        width = -(-elements.size // len(lanes))
+        parts = [elements[i * width : (i + 1) * width] for i in range(len(lanes))]
+        finish = partial(self._finish, average=average)
+        if len(lanes) == 1:
+            lanes[0].sum(elements, finish, self._alone)
+            return
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(len(self._lanes), "clnet-sum")
+        begun = [
+            self._threads.submit(lane.sum, part, finish, _beside)
+            for lane, part in zip(lanes, parts, strict=True)
+        ]
+        while wait(begun, PAUSE_SECONDS).not_done:
+            self._here.Iprobe()  # so that MPI goes on with what others still wait for
+        for done in begun:
+            done.result()
+
+    def _alone(self, met: Callable[[], bool]) -> None:
+        """Wait; who waits leaves others the cores."""
+        if not polled(met, stay=True):
+            while not met():
+                self._here.Iprobe()
+                time.sleep(PAUSE_SECONDS)
+
+    def _finish(self, total: np.ndarray, *, average: bool) -> None:
+        """What is done with a sum over the ranks of this machine."""
+        if self._across is not None:
+            self._across.Allreduce(self._in_place, total)
+        if average:
+            total /= self._size
+
+    def free(self) -> None:
+        """Give the memory back; all ranks do."""
+        self._lanes = []
+        if self._threads is not None:
+            self._threads.shutdown()
+        for comm in (self._across, self._here):
+            if comm is not None:
+                comm.Free()
+
+
+class _Lane:
+    """A part of the shared memory, in which a thread of each rank sums a part of the elements.
+
+    Args:
+        here: the communicator of the machine's ranks.
+        memory: of each rank: its slots, and behind them a line of its own.
+        slot: bytes of a slot.
+    """
+
+    def __init__(self, here: Any, memory: Sequence[memoryview], slot: int) -> None:
+        self._here, self._slot = here, slot
+        ranks = here.size
+        # By rank, then by slice: that of the rank itself has its sum, others' what it gives them.
+        self._slots = [
+            np.frombuffer(m, np.uint8, ranks * slot).reshape(ranks, slot) for m in memory
+        ]
+        # How many meetings each rank has come to.
+        self._met = [m[ranks * slot :].cast("q") for m in memory]
+
+    def sum(self, elements: np.ndarray, finish: _Finish, until: _Wait) -> None:
+        """Overwrite elements with the sum over all ranks.
+
+        Args:
+            elements: of this rank.
+            finish: is given each slice's sum.
+            until: waits until something is so.
+        """
         step = self._slot // elements.itemsize * self._here.size
         for start in range(0, elements.size, step):
-            self._sum_piece(elements[start : start + step], average=average)
+            self._sum_piece(elements[start : start + step], finish, until)
 
-    def _sum_piece(self, piece: np.ndarray, *, average: bool) -> None:
+    def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: _Wait) -> None:
         """What a slot held has been read when it is written: two meetings see to that."""
         mine, ranks = self._here.rank, range(self._here.size)
         width = -(-piece.size // len(ranks))
@@ -133,44 +219,44 @@ class Nearby:
         ]
         for i in others:
             slots[mine][i][:] = slices[i]
-        self._meet()
+        self._meet(until)
         total = slices[mine]
         for i in others:
             np.add(total, slots[i][mine], out=total)
-        if self._across is not None:
-            self._across.Allreduce(self._in_place, total)
-        if average:
-            total /= self._size
+        finish(total)
         slots[mine][mine][:] = total
-        self._meet()
+        self._meet(until)
         for i in others:
             slices[i][:] = slots[i][i]
 
-    def _meet(self) -> None:
-        """What ranks here have written is seen by the others; who waits leaves them the cores."""
+    def _meet(self, until: _Wait) -> None:
+        """What ranks here have written is seen by the others."""
         if not _KEEPS_ORDER:
-            met = self._here.Ibarrier().Test
-        else:
-            number = self._met[self._here.rank][0] + 1
-            self._met[self._here.rank][0] = number
-            late = [m for m in self._met if m[0] < number]
+            until(self._here.Ibarrier().Test)
+            return
+        number = self._met[self._here.rank][0] + 1
+        self._met[self._here.rank][0] = number
+        late = [m for m in self._met if m[0] < number]
 
-            def met() -> bool:
-                while late and late[-1][0] >= number:
-                    late.pop()
-                return not late
+        def met() -> bool:
+            while late and late[-1][0] >= number:
+                late.pop()
+            return not late
 
-        if not polled(met, stay=True):
-            while not met():
-                self._here.Iprobe()  # so that MPI goes on with what others still wait for
-                time.sleep(PAUSE_SECONDS)
+        until(met)
 
-    def free(self) -> None:
-        """Give the memory back; all ranks do."""
-        self._slots, self._met = [], []
-        for comm in (self._across, self._here):
-            if comm is not None:
-                comm.Free()
+
+def _beside(met: Callable[[], bool]) -> None:
+    """Wait beside other threads: who asks on and on keeps Python from them."""
+    while not met():
+        time.sleep(_LANE_SECONDS)
+
+
+def _cores(ranks: int) -> int:
+    """That each of so many ranks may use: MPI may have bound it to some, else they share all."""
+    cores = (os.cpu_count() or 1) // ranks
+    bound = getattr(os, "sched_getaffinity", None)
+    return cores if bound is None else min(cores, len(bound(0)))
 
 
 def _shared(here: Any, nbytes: int) -> list[mmap.mmap] | None:

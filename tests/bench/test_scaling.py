@@ -47,6 +47,9 @@ def test_pytorch_runs_beside(capfd):
     ("options", "complaint"),
     [
         (["--net", "lstm"], "--net is a network that is trained on images"),
+        (["--way", "data,rows"], "--way is of data, threads, hybrid, row-column, pipeline"),
+        (["--way", "hybrid"], "--way hybrid divides dense layers behind convolutions"),
+        (["--way", "pipeline", "--net", "alexnet-s"], "--way pipeline divides a GPT's blocks"),
         (["--workers", "0"], "--workers is as 1,2,4"),
         (["--workers", "3", "--batch", "8"], "the batch is divided evenly"),
         (["--workers", "1,3", "--batch", "8"], "the batch is divided evenly"),
@@ -59,6 +62,31 @@ def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, ca
     monkeypatch.setattr(scaling, "_result", lambda _: pytest.fail("a job was run"))
     assert main(["bench", "scaling", *options]) == 1
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("net", "ways"),
+    [("gpt", "data,threads,row-column,pipeline"), ("alexnet-s", "data,hybrid")],
+)
+def test_every_way_has_the_losses_of_one_worker(net, ways, capfd):
+    mpirun()
+    options = ["--net", net, "--batch", "4", "--rounds", "1", "--json", "--workers", "1,2"]
+    assert main(["bench", "scaling", *options, "--way", ways]) == 0
+    one, *several = lines(capfd)
+    assert [x["way"] for x in several] == ways.split(",")
+    for found in several:
+        assert found["losses"] == pytest.approx(one["losses"], rel=1e-3)
+        assert found["peak_bytes"] > 0
+
+
+def test_other_losses_are_told(capsys):
+    common = {"side": "clnet", "way": "data", "workers": 2, "batch": 4}
+    found = [{**common, "losses": [2.0]}, {**common, "losses": [2.1]}]
+    assert scaling._differing(found, "fp32") == 1
+    assert "losses [2.1] differ from [2.0]" in capsys.readouterr().err
+    assert scaling._differing([*found[:1], {**found[0], "losses": [2.0001]}], "fp32") == 0
 
 
 @pytest.mark.parametrize(
@@ -99,6 +127,7 @@ def test_the_table_has_shares_and_ideals(capsys):
     def of(workers: int, best: float, alone: float | None, devices: str | None) -> dict:
         return {
             "side": "clnet",
+            "way": "data",
             "workers": workers,
             "threads": 2 // workers,
             "devices": devices,
@@ -107,12 +136,14 @@ def test_the_table_has_shares_and_ideals(capsys):
             "median_ms": best + 1,
             "alone_ms": alone,
             "foretold_ms": alone,
+            "peak_bytes": 3 * 2**20,
+            "losses": [2.5, 2.0],
         }
 
     scaling._say([of(1, 100, None, None), of(2, 80, 60, None)], as_json=False, each=False)
     assert capsys.readouterr().out.splitlines()[-1].split() == [
-        *("2", "1", "80.00", "81.00", "25.0%", "60.00", "1.25")
+        *("data", "2", "1", "80.00", "81.00", "25.0%", "60.00", "1.25", "3", "2.50000")
     ]
     for each, ideal in ((False, "0.62"), (True, "1.25")):
         scaling._say([of(1, 100, None, "a,b"), of(2, 80, 60, "a,b")], as_json=False, each=each)
-        assert capsys.readouterr().out.splitlines()[-1].split()[-1] == ideal
+        assert capsys.readouterr().out.splitlines()[-1].split()[-3] == ideal

@@ -216,6 +216,36 @@ dist.destroy_process_group()
             assert found == [f"rank {rank}: {told}" for rank in range(ranks)]
 
 
+def test_threads_of_each_rank_sum_side_by_side():
+    """Where there are cores for them; the same bits again, and sizes that nothing divides."""
+    program = """
+import numpy as np
+import clnet, clnet.distributed as dist
+from clnet.ranks import nearby
+from clnet.ranks.membership import group_of
+nearby._cores = lambda ranks: 3
+dist.init_process_group(timeout=60)
+rank, size = dist.get_rank(), dist.get_world_size()
+for n in (300_007, 1_300_001, 5_000_003):
+    drawn = [np.random.default_rng(i).standard_normal(n).astype(np.float32) for i in range(size)]
+    found = []
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.SUM, dist.ReduceOp.AVG):
+        x = clnet.tensor(drawn[rank])
+        dist.all_reduce(x, op)
+        found.append(x.numpy())
+    exact = np.sum(drawn, 0, dtype=np.float64)
+    assert np.abs(found[0] - exact).max() < 2e-6
+    assert (found[0] == found[1]).all()
+    assert np.abs(found[2] - exact / size).max() < 2e-6
+near = group_of("", None).nearby()
+print(f"<{len(near._lanes)} {near._threads is not None}>")
+dist.destroy_process_group()
+"""
+    done = run(3, "-c", program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("<3 True>") == 3
+
+
 def library() -> str:
     """Which MPI there is."""
     return run(1, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())").stdout
