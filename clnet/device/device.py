@@ -34,7 +34,7 @@ from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
 from .target import Target
-from .traits import DeviceIdentity, DeviceTraits
+from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 from .tunings import tunings_of
 from .watch import Watch
 from .workspace import Arenas, Workspace
