@@ -23,6 +23,7 @@ from .build_progress import progress
 from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
+from .handles import new_handle, tell_types
 from .quiet_build import built
 from .spared_headers import spared_headers
 from .warpgroups import is_marked, retargeted
@@ -57,9 +58,6 @@ _DECLARED_VERSION = "-cl-std=CL1.2"  # whose built-in functions we can declare
 # One kernel is built at a time in a process: what pyopencl makes of a kernel's types, and Python's
 # filters of warnings, are the process's, and drivers hold a lock while they compile, anyway.
 _BUILDING = process_lock()
-# pyopencl writes a Python module for each handle, under a name that it looks up and then takes: two
-# threads, of one device or of two, may take the same. Nothing is waited for while this is held.
-_NAMING = process_lock()
 
 
 class Signature(NamedTuple):
@@ -138,8 +136,7 @@ class CompiledKernel:
         self.launched = False
         self.handle = self.new_handle()
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
-        with _NAMING:
-            self.handle.set_scalar_arg_dtypes(signature.types)
+        tell_types(self.handle, signature.types)
         self.set_args = self.handle.set_args
 
     def new_handle(self) -> Any:
@@ -147,8 +144,7 @@ class CompiledKernel:
 
         They are untyped: telling pyopencl their types takes longer than setting them once does.
         """
-        with _NAMING:
-            return cl.Kernel(self.program, self.name)
+        return new_handle(self.program, self.name)
 
 
 @dataclass
