@@ -22,6 +22,8 @@ export MPLCONFIGDIR := $(HERE)/matplotlib
 export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
+# Tests start hundreds of processes, which would compile clnet's modules anew: 0.7 s of a core each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test fuzz lint docs links notebooks environment clean
 
