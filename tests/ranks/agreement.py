@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ Losses = list[float]
 Step = Callable[[], clnet.Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Network:
     """What is trained.
 
@@ -171,8 +172,9 @@ def _taken(step: Step, *, compiled: bool) -> Losses:
     return [run().item() for _ in range(STEPS)]
 
 
+@cache
 def alone(net: Network, parts: int) -> Losses:
-    """One process's, which takes the batch in so many parts."""
+    """One process's, which takes the batch in so many parts; several ways are compared with it."""
     model = nn.Sequential(*_parts(net))
     sgd, found = _sgd(net, model.parameters()), list[float]()
     for _ in range(STEPS):
