@@ -85,6 +85,7 @@ with paused_collector():
     from .tensor import Tensor as Tensor
     from .tensor import full as full
     from .tensor import tensor as tensor
+    from .values import words as _words
     from .values.dtypes import DType as DType
     from .values.dtypes import DType as dtype  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
     from .values.dtypes import bfloat16 as bfloat16
@@ -141,7 +142,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .user_kernel import kernel as kernel
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
-globals().update(_attribute.WORDS)
+globals().update(_words.WORDS)
 globals().update(_further.FUNCTIONS)
 
 # PyTorch's second names. They hide builtins here and nowhere else.
@@ -149,7 +150,7 @@ long, short, half, double = int64, int16, float16, float64
 int, float = int32, float32  # noqa: A001
 cfloat, cdouble = complex64, complex128
 newaxis = None
-layout, memory_format = _attribute.Layout, _attribute.MemoryFormat
+layout, memory_format = _words.Layout, _words.MemoryFormat
 TypedStorage, UntypedStorage = _storage.TypedStorage, _storage.UntypedStorage
 empty_strided, typename = _attribute.empty_strided, _attribute.typename
 AcceleratorError = errors.DeviceError

@@ -120,6 +120,33 @@ class Array:
         return (self.part(0), self.part(1)) if self.dtype.is_complex else (self,)
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """The axes from the outermost in memory to the innermost, as PyTorch's copies keep them.
+
+        Axes of one step are those of repeated elements, or of one size 1; they keep their places.
+        """
+        found = list(range(self.ndim - 1, -1, -1))  # from the innermost
+        for last in range(1, self.ndim):
+            place = last
+            for k in range(last - 1, -1, -1):
+                inner = self._is_inside(found[place], found[k])
+                if inner:
+                    found[k], found[place] = found[place], found[k]
+                    place = k
+                elif inner is not None:
+                    break
+        return tuple(reversed(found))
+
+    def _is_inside(self, axis: int, other: int) -> bool | None:
+        """Whether an axis lies inside another in memory; None where that cannot be said."""
+        mine, its = self.strides[axis], self.strides[other]
+        if 0 in (mine, its):
+            return None
+        if mine != its:
+            return mine < its
+        return True if self.shape[axis] < self.shape[other] else None
+
+    @property
     def repeated(self) -> bool:
         """Whether several of its elements are one in memory."""
         return 0 in (s for n, s in zip(self.shape, self.strides, strict=True) if n > 1)

@@ -20,7 +20,9 @@ from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, int64
 from .values.generator import Generator
+from .values.plain import integer
 from .values.shapes import broadcast_shapes
+from .values.words import MemoryFormat
 
 __all__ = [
     "fork_rng",
@@ -40,17 +42,19 @@ __all__ = [
 
 
 @checked
-def manual_seed(seed: int) -> Generator:
+def manual_seed(seed: Any) -> Generator:
     """Start the default generator again from a seed.
 
     Args:
-        seed: in ``[0, 2**64)``; the same one gives the same numbers on every device.
+        seed: a whole number in ``[-2**63, 2**64)``; the same one gives the same numbers on every
+            device.
 
     Returns:
         The generator.
 
     Raises:
-        ArgumentError: if the seed lies outside.
+        DtypeError: if the seed is no whole number.
+        ArgumentError: if it lies outside.
 
     Example:
         >>> import clnet
@@ -60,7 +64,8 @@ def manual_seed(seed: int) -> Generator:
         >>> clnet.rand(2).tolist() == x.tolist()
         True
     """
-    return mode.current().generator.manual_seed(seed)
+    key = seed if type(seed) is int else integer("manual_seed", "seed", seed)
+    return mode.current().generator.manual_seed(key)
 
 
 @checked
@@ -129,9 +134,10 @@ def rand_like(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """:func:`rand` with the shape and (unless given) dtype and device of ``x``."""
-    y = ops.empty_like(x, dtype=dtype, device=device)
+    y = ops.empty_like(x, dtype=dtype, device=device, memory_format=memory_format)
     return ops.uniform_(y, generator=generator).requires_grad_(requires_grad)
 
 
@@ -143,9 +149,10 @@ def randn_like(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """:func:`randn` with the shape and (unless given) dtype and device of ``x``."""
-    y = ops.empty_like(x, dtype=dtype, device=device)
+    y = ops.empty_like(x, dtype=dtype, device=device, memory_format=memory_format)
     return ops.normal_(y, generator=generator).requires_grad_(requires_grad)
 
 
@@ -250,6 +257,7 @@ def randint_like(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """:func:`randint` with the shape and (unless given) dtype and device of ``x``.
 
@@ -259,7 +267,7 @@ def randint_like(
     first, end = (0, low) if high is None else (low or 0, high)
     if end is None:
         raise ArgumentError("randint_like", "high is given", low=low, high=high)
-    y = ops.empty_like(x, dtype=dtype, device=device)
+    y = ops.empty_like(x, dtype=dtype, device=device, memory_format=memory_format)
     return random_whole("randint_like", y, first, end, None).requires_grad_(requires_grad)
 
 

@@ -26,7 +26,7 @@ from .ops.reinterpret import memory_copied
 from .values import mode
 from .values.arguments import checked, shown
 from .values.dtypes import DType, Kind, from_numpy, of_scalar
-from .values.foreign import host_array, host_as
+from .values.foreign import host_array, host_as, host_of
 from .values.shapes import Size, normalize_dim, size_of
 
 Number = bool | int | float | complex
@@ -534,7 +534,7 @@ def tensor(
         raise DtypeError("tensor", "the dtype holds the data", dtype=kind, remedy=hint)
     target = current_device() if device is None else open_device(device)
     try:
-        host = host.astype(kind.numpy, copy=False)
+        host = host_of(data, host, kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
     array = Array.from_numpy(host, target)

@@ -42,6 +42,26 @@ def test_a_generator_of_ones_own(draw):
     assert clnet.get_rng_state() == before
 
 
+def test_generators_are_made_as_pytorchs_are():
+    for made in (clnet.Generator("cpu"), clnet.Generator(device="cpu"), clnet.Generator(None)):
+        assert (made.seed, made.offset) == (0, 0)
+    made = clnet.Generator("cpu").manual_seed(-1)
+    assert (made.device, made.initial_seed()) == ("cpu", 2**64 - 1)
+    assert clnet.manual_seed(2**64 - 1).initial_seed() == 2**64 - 1
+    assert clnet.manual_seed(np.int32(5)).initial_seed() == 5
+    for wrong in (
+        lambda: clnet.Generator(device=clnet.ones(2)),
+        lambda: clnet.Generator(clnet.ones(2)),
+        lambda: clnet.Generator(2.5),
+        lambda: made.manual_seed(1.5),
+        lambda: made.manual_seed(True),
+        lambda: made.manual_seed(clnet.tensor(3)),
+        lambda: made.manual_seed(-(2**63) - 1),
+    ):
+        with pytest.raises(ArgumentError, match=r"Generator: device is|a seed is a whole number"):
+            wrong()
+
+
 @EVERY_DRAW
 def test_a_replay_draws_what_eager_calls_would(draw):
     clnet.manual_seed(1)
@@ -135,9 +155,9 @@ def test_every_place_of_a_permutation_is_as_likely():
     ("draw", "error", "message"),
     [
         (
-            lambda: clnet.manual_seed(-1),
+            lambda: clnet.manual_seed(2**64),
             ArgumentError,
-            r"a seed lies in \[0, 2\*\*64\); got seed=-1",
+            r"a seed is a whole number in \[-2\*\*63, 2\*\*64\); got seed=18446744073709551616",
         ),
         (lambda: clnet.randint(3, 3, (2,)), ArgumentError, "low is below high; got low=3, high=3"),
         (lambda: clnet.randint(0, 3), ArgumentError, "randint: size is a shape; got size=None"),

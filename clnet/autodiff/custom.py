@@ -7,10 +7,10 @@ from typing import Any
 
 from ..creation import zeros
 from ..errors import ArgumentError, GradientError
-from ..face.attribute import WORDS
 from ..ops.machinery.function import Function as Op
 from ..tensor import Tensor
 from ..values import mode
+from ..values.words import WORDS
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]

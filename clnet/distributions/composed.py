@@ -325,7 +325,7 @@ class MultivariateNormal(Distribution):
             raise ArgumentError("MultivariateNormal", law, given=len(given), loc=loc.shape)
         (matrix,) = given
         k = loc.shape[-1]
-        batch = broadcast(loc[..., 0], matrix[..., 0, 0])[0].shape
+        batch = broadcast(self, loc[..., 0], matrix[..., 0, 0])[0].shape
         self.loc = loc.expand((*batch, k))
         matrix = matrix.expand((*batch, k, k))
         if scale_tril is not None:

@@ -32,7 +32,7 @@ class _Located(Distribution):
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.loc, self.scale = broadcast(loc, scale)
+        self.loc, self.scale = broadcast(self, loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
@@ -216,7 +216,7 @@ class Uniform(Distribution):
     def __init__(
         self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.low, self.high = broadcast(low, high)
+        self.low, self.high = broadcast(self, low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
         if self._checks() and not bool((self.low < self.high).all().item()):
             raise ArgumentError("Uniform", "low is below high", shape=self.low.shape)
@@ -278,7 +278,7 @@ class Exponential(Distribution):
     support = constraint.nonnegative
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(rate)
+        (self.rate,) = broadcast(self, rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
     @property
@@ -332,7 +332,7 @@ class HalfNormal(Distribution):
     support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast(scale)
+        (self.scale,) = broadcast(self, scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property

@@ -55,9 +55,9 @@ class Binary(Distribution):
     ) -> None:
         one_of(type(self).__name__, probs, logits)
         if probs is not None:
-            (self.probs,) = broadcast(probs)
+            (self.probs,) = broadcast(self, probs)
         else:
-            (self.logits,) = broadcast(logits)
+            (self.logits,) = broadcast(self, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def __getattr__(self, name: str) -> Any:
@@ -209,7 +209,7 @@ class Binomial(Binary):
     ) -> None:
         one_of("Binomial", probs, logits)
         given = probs if logits is None else logits
-        self.total_count, given = broadcast(total_count, given)
+        self.total_count, given = broadcast(self, total_count, given)
         self.total_count = self.total_count.to(given.dtype)
         both = (given, None) if logits is None else (None, given)
         super().__init__(*both, validate_args=validate_args)
@@ -263,7 +263,7 @@ class Poisson(Distribution):
     support = constraint.nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(rate)
+        (self.rate,) = broadcast(self, rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
     @property

@@ -11,7 +11,9 @@ from ..creation import empty
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, tensor
 from ..values import mode
-from ..values.arguments import checked, checked_class
+from ..values.arguments import checked, checked_class, shown
+from ..values.dtypes import Kind
+from ..values.foreign import is_held
 from ..values.shapes import Size, broadcast_shapes
 from . import constraint
 from .constraint import Constraint
@@ -19,21 +21,28 @@ from .constraint import Constraint
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def broadcast(*values: Any) -> list[Tensor]:
-    """Parameters as tensors of one shape: numbers become float32, or the tensors' dtype."""
+def broadcast(owner: Distribution, *values: Any) -> list[Tensor]:
+    """Parameters as tensors of one shape: numbers become float32, or the tensors' dtype.
+
+    Raises:
+        ArgumentError: if the tensors are of whole numbers, and their dtype does not hold a number.
+    """
     first = next((v for v in values if isinstance(v, Tensor) and v.is_floating_point()), None)
     first = next((v for v in values if isinstance(v, Tensor)), None) if first is None else first
-    given = [
-        v
-        if isinstance(v, Tensor)
-        else tensor(float(v), dtype=None if first is None else first.dtype, device=_device(first))
-        for v in values
-    ]
-    return list(ops.broadcast_tensors(*given))
+    return list(ops.broadcast_tensors(*(_made(owner, v, first) for v in values)))
 
 
-def _device(like: Tensor | None) -> Any:
-    return None if like is None else like.device
+def _made(owner: Distribution, value: Any, like: Tensor | None) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if like is None:
+        return tensor(float(value))
+    if like.dtype.kind is Kind.INTEGER and not is_held(float(value), like.dtype):
+        law = "a number beside a tensor is one that its dtype holds"
+        hint = "Give the tensor in a floating dtype"
+        name = type(owner).__name__
+        raise ArgumentError(name, law, number=shown(value), dtype=like.dtype, remedy=hint)
+    return tensor(float(value), dtype=like.dtype, device=like.device)
 
 
 def summed(x: Tensor, axes: int) -> Tensor:

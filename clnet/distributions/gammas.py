@@ -78,7 +78,7 @@ class Gamma(Distribution):
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.concentration, self.rate = broadcast(concentration, rate)
+        self.concentration, self.rate = broadcast(self, concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
     @property
@@ -124,7 +124,7 @@ class Chi2(Gamma):
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraint.positive}
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
-        (df,) = broadcast(df)
+        (df,) = broadcast(self, df)
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
         if self._checks():
             self._check("df", df, constraint.positive)
@@ -157,7 +157,7 @@ class Beta(Distribution):
         concentration0: Tensor | float,
         validate_args: bool | None = None,
     ) -> None:
-        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
+        self.concentration1, self.concentration0 = broadcast(self, concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
 
     @property
@@ -270,7 +270,7 @@ class StudentT(Distribution):
         scale: Tensor | float = 1.0,
         validate_args: bool | None = None,
     ) -> None:
-        self.df, self.loc, self.scale = broadcast(df, loc, scale)
+        self.df, self.loc, self.scale = broadcast(self, df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
 
     @property

@@ -58,7 +58,7 @@ class Wishart(Distribution):
         matrix, k = given[0], given[0].shape[-1]
         count = df if isinstance(df, Tensor) else full((), float(df), device=matrix.device)
         count = count.to(matrix.dtype)
-        batch = broadcast(count, matrix[..., 0, 0])[0].shape
+        batch = broadcast(self, count, matrix[..., 0, 0])[0].shape
         self.df = count.expand(batch)
         if bool((self.df <= k - 1).any()):
             hint = "Give more degrees of freedom"
@@ -127,7 +127,7 @@ class Wishart(Distribution):
         """``(df - k - 1) log|X| / 2 - tr(V^-1 X) / 2`` and what makes it a density."""
         self._validate_sample(value)
         k, df = self.event_shape[-1], self.df
-        root, scale = broadcast(ops.cholesky(value), self.scale_tril.tril())
+        root, scale = broadcast(self, ops.cholesky(value), self.scale_tril.tril())
         z = ops.solve(scale, root)
         constant = df * (0.5 * k * math.log(2) + self._half_log_det()) + _log_gammas(0.5 * df, k)
         inner = (df - k - 1) * _diagonal(root).log().sum(-1)

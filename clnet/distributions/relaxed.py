@@ -53,7 +53,7 @@ class NegativeBinomial(Binary):
     ) -> None:
         one_of("NegativeBinomial", probs, logits)
         given = probs if logits is None else logits
-        given, self.total_count = broadcast(given, total_count)
+        given, self.total_count = broadcast(self, given, total_count)
         self.total_count = self.total_count.to(given.dtype)
         super().__init__(
             given if logits is None else None, None if logits is None else given, validate_args
@@ -293,7 +293,7 @@ class VonMises(Distribution):
     def __init__(
         self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.loc, self.concentration = broadcast(loc, concentration)
+        self.loc, self.concentration = broadcast(self, loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
@@ -379,7 +379,7 @@ class LowRankMultivariateNormal(Distribution):
                 cov_factor=cov_factor.shape,
                 cov_diag=cov_diag.shape,
             )
-        batch = broadcast(loc[..., 0], cov_factor[..., 0, 0], cov_diag[..., 0])[0].shape
+        batch = broadcast(self, loc[..., 0], cov_factor[..., 0, 0], cov_diag[..., 0])[0].shape
         self.loc, self.cov_diag = loc.expand((*batch, k)), cov_diag.expand((*batch, k))
         self.cov_factor = cov_factor.expand((*batch, k, rank))
         super().__init__(batch, (k,), validate_args=validate_args)

@@ -44,7 +44,7 @@ class HalfCauchy(_Inverted):
     support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.scale,) = broadcast(scale)
+        (self.scale,) = broadcast(self, scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property
@@ -97,7 +97,7 @@ class Pareto(_Inverted):
     def __init__(
         self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.scale, self.alpha = broadcast(scale, alpha)
+        self.scale, self.alpha = broadcast(self, scale, alpha)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property
@@ -162,7 +162,7 @@ class Weibull(_Inverted):
         concentration: Tensor | float,
         validate_args: bool | None = None,
     ) -> None:
-        self.scale, self.concentration = broadcast(scale, concentration)
+        self.scale, self.concentration = broadcast(self, scale, concentration)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property
@@ -224,7 +224,7 @@ class Kumaraswamy(_Inverted):
         concentration0: Tensor | float,
         validate_args: bool | None = None,
     ) -> None:
-        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
+        self.concentration1, self.concentration0 = broadcast(self, concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
 
     def _moment(self, n: int) -> Tensor:
@@ -281,7 +281,7 @@ class GeneralizedPareto(_Inverted):
         concentration: Tensor | float,
         validate_args: bool | None = None,
     ) -> None:
-        self.loc, self.scale, self.concentration = broadcast(loc, scale, concentration)
+        self.loc, self.scale, self.concentration = broadcast(self, loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     def _powers(self, z: Tensor) -> Tensor:
@@ -414,7 +414,7 @@ class FisherSnedecor(Distribution):
     def __init__(
         self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
     ) -> None:
-        self.df1, self.df2 = broadcast(df1, df2)
+        self.df1, self.df2 = broadcast(self, df1, df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
 
     @property

@@ -20,8 +20,9 @@ from ..creation import empty
 from ..device import DeviceName, cuda_device, current_device, devices
 from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
+from ..ops.convert import converted
 from ..ops.machinery.function import PUBLIC_OPS
-from ..ops.shape import sizes_of, to_dtype
+from ..ops.shape import in_its_order, sizes_of
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
@@ -43,12 +44,10 @@ from ..values.dtypes import (
 )
 from ..values.plain import shown
 from ..values.shapes import Size, contiguous_strides, normalize_dim
+from ..values.words import WORDS, MemoryFormat
 
 __all__ = [
     "TYPE_NAMES",
-    "WORDS",
-    "Layout",
-    "MemoryFormat",
     "destination",
     "empty_strided",
     "typed_class",
@@ -69,41 +68,6 @@ TYPE_NAMES: dict[str, DType] = {
 }
 """PyTorch's old names of tensors of a dtype."""
 _NAME_OF = {dtype: name for name, dtype in TYPE_NAMES.items()}
-
-
-class _Word:
-    """A setting of PyTorch's that has one object for each word."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"clnet.{self.name}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _word, (type(self).__name__, self.name)
-
-
-class Layout(_Word):
-    """How elements are stored: ``clnet.strided`` is the only way of dense tensors."""
-
-
-class MemoryFormat(_Word):
-    """In which order axes lie in memory; taken where PyTorch takes it, and without effect."""
-
-
-WORDS: dict[str, _Word] = {
-    **{name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc")},
-    **{
-        name: MemoryFormat(name)
-        for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
-    },
-}
-"""Layouts and memory formats by name."""
-
-
-def _word(kind: str, name: str) -> _Word:
-    return WORDS[name]
 
 
 def _is_known_type(spelling: str) -> DType:
@@ -431,7 +395,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         self: the tensor.
         *args: a dtype, a device (or its name), or a tensor to be like.
         **kwargs: ``device=``, ``dtype=``, ``copy=True`` for another tensor in any case; PyTorch's
-            ``non_blocking`` and ``memory_format`` are taken.
+            ``non_blocking`` is taken, and ``memory_format`` as by :func:`clone`.
 
     Returns:
         The tensor. A move between devices goes through the host, and the gradient goes back.
@@ -440,11 +404,16 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         TraceError: if it would leave its device in a function that is compiled.
     """
     device, dtype = destination("to", args, kwargs)
-    result = self if dtype is None else to_dtype(self, dtype)
+    order = kwargs.get("memory_format")
+    if not (order is None or isinstance(order, MemoryFormat)):
+        law = "memory_format is one of clnet's"
+        raise ArgumentError("to", law, memory_format=shown(order))
+    result = self if dtype is None else converted(self, dtype, order)
     target = result.device if device is None else open_device(device)
     if target is result.device:
-        return ops.clone(result) if kwargs.get("copy") and result is self else result
-    return move(result, target)
+        again = kwargs.get("copy") and result is self
+        return ops.clone(result, memory_format=order) if again else result
+    return in_its_order(result, lambda x: move(x, target), order)
 
 
 def cpu(x: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:

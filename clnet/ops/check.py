@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..array import Array
 from ..device import Check, Launch, Target
-from ..errors import ClnetError, DataBoundsError, DataDomainError
+from ..errors import ClnetError, DataBoundsError, DataDomainError, DtypeError
 from ..kernels.reduce import Bad
 from ..kernels.reduce import check as launch_check
+from ..values.dtypes import Kind
 from .machinery.function import Arrays, Function, apply
 from .shape import contiguous
 
@@ -100,6 +101,12 @@ def require_elements(
 def require_classes(
     name: str, x: Tensor, count: int, *, argument: str = "target", size: str = "classes"
 ) -> None:
-    """Have whole numbers checked to lie in ``[0, count)``."""
+    """Have whole numbers checked to lie in ``[0, count)``.
+
+    Raises:
+        DtypeError: if they are of another dtype.
+    """
+    if x.dtype.kind is not Kind.INTEGER:
+        raise DtypeError(name, f"{argument} holds classes, whole numbers", dtype=x.dtype)
     check = of_value(name, argument, f"it lies in [0, {size}), here {count}", DataBoundsError)
     require_elements(x, check, Bad.OUTSIDE, 0, count - 1)

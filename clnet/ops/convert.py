@@ -20,16 +20,24 @@ from ..values.dtypes import (
     int64,
     uint8,
 )
+from ..values.words import MemoryFormat
 from .machinery.function import Face, op
-from .shape import to_dtype
+from .shape import in_its_order, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-def _conversion(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
-    def convert(x: Tensor) -> Tensor:
-        return to_dtype(x, dtype)
+def converted(x: Tensor, dtype: DType, memory_format: MemoryFormat | None = None) -> Tensor:
+    """``x`` as another dtype, laid out as it was; itself if it has it."""
+    if x.dtype is dtype:
+        return x
+    return in_its_order(x, lambda y: to_dtype(y, dtype), memory_format)
+
+
+def _conversion(name: str, dtype: DType) -> Callable[..., Tensor]:
+    def convert(x: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
+        return converted(x, dtype, memory_format)
 
     convert.__name__ = convert.__qualname__ = f"to_{name}"
     convert.__doc__ = f"As {dtype.name}; itself if it is that already."
@@ -53,4 +61,4 @@ to_bool = _conversion("bool", bool_)
 @op(Face.METHOD)
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """As ``other``'s dtype."""
-    return to_dtype(x, other.dtype)
+    return converted(x, other.dtype)

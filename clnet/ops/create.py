@@ -20,9 +20,11 @@ from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values import mode
 from ..values.arguments import is_tensor, number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
+from ..values.foreign import host_of, is_held
 from ..values.shapes import Shape
+from ..values.words import MemoryFormat
 from .machinery.function import Arrays, Face, Function, op
-from .shape import expand, reshape, sizes_of
+from .shape import expand, in_its_order, reshape, sizes_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -70,10 +72,9 @@ def held(name: str, value: Any, dtype: DType) -> Any:
         if isfinite(found) and abs(found) > most:
             raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
         return found
-    limits = np.iinfo(dtype.numpy)
-    least = -int(limits.max) if limits.min == 0 else int(limits.min)
-    if not isfinite(found) or not least <= int(found) <= limits.max:
+    if not is_held(found, dtype):
         raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
+    limits = np.iinfo(dtype.numpy)
     return int(found) % (int(limits.max) + 1) if limits.min == 0 else int(found)
 
 
@@ -180,6 +181,7 @@ def full_like(
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """A tensor of one value with the shape and (unless given) dtype and device of ``x``.
 
@@ -189,35 +191,74 @@ def full_like(
         dtype: another element type.
         device: another device, as :func:`clnet.device` takes it.
         requires_grad: whether gradients flow to it.
+        memory_format: ``clnet.contiguous_format`` for row-major order; else the axes lie in memory
+            in the order of ``x``'s.
 
     Returns:
         A leaf.
     """
-    return new_full(x, x.shape, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def make(y: Tensor) -> Tensor:
+        return new_full(y, y.shape, fill_value, dtype=dtype, device=device)
+
+    return in_its_order(x.detach(), make, memory_format).requires_grad_(requires_grad)
 
 
 @op(Face.FUNCTION)
 def zeros_like(
-    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    x: Tensor,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Zeros with the shape of ``x``; arguments as :func:`full_like`'s."""
-    return new_full(x, x.shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(
+        x,
+        0,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        memory_format=memory_format,
+    )
 
 
 @op(Face.FUNCTION)
 def ones_like(
-    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    x: Tensor,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Ones with the shape of ``x``; arguments as :func:`full_like`'s."""
-    return new_full(x, x.shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(
+        x,
+        1,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        memory_format=memory_format,
+    )
 
 
 @op(Face.FUNCTION)
 def empty_like(
-    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    x: Tensor,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Elements of any value with the shape of ``x``; arguments as :func:`full_like`'s."""
-    return new_empty(x, x.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def make(y: Tensor) -> Tensor:
+        return new_empty(y, y.shape, dtype=dtype, device=device)
+
+    return in_its_order(x.detach(), make, memory_format).requires_grad_(requires_grad)
 
 
 # With the dtype and device of another tensor.
@@ -258,7 +299,7 @@ def new_tensor(
     """A copy of data, of the dtype of ``x`` unless another is given, on its device."""
     kind = dtype or x.dtype
     try:
-        host = np.asarray(data).astype(kind.numpy)
+        host = host_of(data, np.asarray(data), kind)
     except (ValueError, TypeError, OverflowError) as error:
         law = "data are numbers that the dtype holds, in sequences of equal lengths"
         raise ArgumentError("new_tensor", law, dtype=kind, data=shown(data), error=error) from None

@@ -15,7 +15,7 @@ from ..array import Array
 from ..errors import ArgumentError, DataDomainError, DtypeError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.arguments import is_tensor, shown
-from ..values.dtypes import int64
+from ..values.dtypes import Kind, int64
 from .arithmetic import clamp, eq, gt, logical_and, lt, ne, where
 from .check import of_value, require_elements
 from .create import full_like, positions
@@ -66,7 +66,7 @@ def ctc_loss(
 
     Raises:
         ArgumentError: if ``reduction`` is none of these, or there is no class ``blank``.
-        DtypeError: if ``log_probs`` is not floating.
+        DtypeError: if ``log_probs`` is not floating, or lengths are not whole numbers.
         ShapeError: if the shapes do not fit.
         DataDomainError: if a length is below 0 or above what there is; of lengths in a tensor at
             the next synchronisation.
@@ -89,6 +89,9 @@ def ctc_loss(
         found = ctc_loss(whole, targets, steps, labels, blank, reduction, zero_infinity)
         return reshape(found, ())
     input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
+    for name, lengths in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+        if lengths.dtype.kind is not Kind.INTEGER:
+            raise DtypeError("ctc_loss", f"{name} are whole numbers", dtype=lengths.dtype)
     lengths = (input_lengths.shape, target_lengths.shape)
     if targets.ndim == target_lengths.ndim == 1:
         targets = _rows(targets, target_lengths)

@@ -9,14 +9,16 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import DtypeError
 from ..kernels.factor import general_eigen
+from ..kernels.reduce import Bad
 from ..values.dtypes import float32, float64
 from .arithmetic import div
+from .check import of_value, require_elements
 from .complex_parts import conj, imag, real, view_as_complex
 from .factor import solve
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
-from .rearrange import diag
+from .rearrange import diag, diagonal
 from .reduce import sum as total
 from .shape import cat, narrow, reshape, unsqueeze
 from .spectral import scaled_matrices
@@ -31,6 +33,12 @@ class ComplexEigen(NamedTuple):
 
     eigenvalues: Any
     eigenvectors: Any
+
+
+_ANGLE = 1e-2  # PyTorch's
+_ANGLES = of_value(
+    "eig", "what is differentiated", "it does not depend on the angles of eigenvectors"
+)
 
 
 class GeneralEigen(Function):
@@ -61,13 +69,15 @@ def _complex_solve(a: Any, b: Any) -> Any:
 
 
 def _rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
-    """Of lengths that stay 1: what changes them is taken off."""
+    """Of lengths that stay 1: what changes them is taken off; what depends on angles is refused."""
     (values, vectors), (g_values, g_vectors) = results, grads
     back = turned(conj(vectors))
     inner: Any = None if g_values is None else diag_of(g_values)
     if g_vectors is not None:
         ones = diag(real(values).detach().new_ones(values.shape[-1]))
         turns = matmul(back, g_vectors)
+        angles = imag(diagonal(turns, 0, -2, -1))
+        require_elements(angles, _ANGLES, Bad.OUTSIDE, -_ANGLE, _ANGLE)
         lengths = unsqueeze(total(real(turns) * ones, -2), -2)
         turns = turns - matmul(back, vectors) * lengths
         gaps = conj(unsqueeze(values, -2) - unsqueeze(values, -1))
@@ -98,12 +108,14 @@ def eig(x: Tensor) -> ComplexEigen:
         ``(..., n)``, in no order of size, and ``(..., n, n)``, whose columns have length 1: those
         of a complex value are turned until their largest element is real. Values that are not
         real come in conjugate pairs, the one with a positive imaginary part first. Gradients that
-        depend on a vector's angle, or on equal eigenvalues, have no meaning. Of a matrix with a
-        NaN or an infinity all are NaN.
+        depend on equal eigenvalues have no meaning. Of a matrix with a NaN or an infinity all are
+        NaN.
 
     Raises:
         ShapeError: if ``x`` is not square.
         DtypeError: if it is of another dtype: complex matrices have no kernels.
+        DataDomainError: by ``backward``, at the next synchronisation, if what is differentiated
+            depends on the angle of a vector, which is arbitrary.
 
     Source: B. Parlett and C. Reinsch; G. Peters and J. Wilkinson, Handbook for Automatic
     Computation II, contributions 13 and 15, 1971.

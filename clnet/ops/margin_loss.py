@@ -341,9 +341,8 @@ def cosine_embedding_loss(
     if len(axes) > 1 or not axes <= {1, 2}:
         raise ShapeError(name, "inputs have one axis more than the target", **shapes,
                          target=target.shape)  # fmt: skip
-    products = (input1 * input2).sum(-1)
     lengths = sqrt(((input1 * input1).sum(-1) + _EPS) * ((input2 * input2).sum(-1) + _EPS))
-    cosine = products / lengths
+    cosine = (input1 * input2).sum(-1) / lengths
     operands = [cosine, to_dtype(target, cosine.dtype)]
     return _broadcast(name, _cosine_embedding, operands, [margin], reduction)
 
@@ -475,6 +474,7 @@ def multi_margin_loss(
 
     Raises:
         ArgumentError: if ``reduction`` is none of these, or ``p`` is neither.
+        DtypeError: if the classes are not whole numbers.
         ShapeError: if the shapes do not fit.
     """
     name = "multi_margin_loss"

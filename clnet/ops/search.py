@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
-from ..values.dtypes import bool_, float32, float64, int32, int64
+from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
 from ..values.shapes import normalize_dim
 from .arithmetic import (
     clamp,
@@ -165,7 +165,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     """How often each number from 0 on occurs, or the sum of the weights where it does.
 
     Args:
-        x: ``(n,)``, int64 or int32, none below 0.
+        x: ``(n,)``, whole numbers, none below 0.
         weights: ``(n,)``.
         minlength: the least length of the result.
 
@@ -174,9 +174,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         for others (float32 on a device without it), int64 if there are none, or no element.
 
     Raises:
+        DtypeError: if ``x`` holds no whole numbers.
         ShapeError: if ``x`` is no vector, or the weights have another shape.
         ArgumentError: if an element or ``minlength`` is below 0.
     """
+    if x.dtype.kind is Kind.INTEGER:
+        x = to_dtype(x, int64)
     require_index("bincount", x)
     if x.ndim != 1 or (weights is not None and weights.shape != x.shape):
         of = None if weights is None else weights.shape

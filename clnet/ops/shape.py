@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod as product
 from operator import mul
@@ -26,6 +26,7 @@ from ..values.shapes import (
     reshape_strides,
     resolve_reshape,
 )
+from ..values.words import MemoryFormat
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.paired import Paired
 from .machinery.pointwise import Pointwise, apart
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _INT_BYTES = 2**31
 """Beyond it positions do not surely fit the int that copies count with; pointwise launches do."""
+_KEPT = "preserve_format"
 
 
 class Reshape(Function):
@@ -311,23 +313,51 @@ def alias(x: Tensor) -> Tensor:
     return apply(Reshape(x.shape), x)
 
 
+def in_its_order(
+    x: Tensor, make: Callable[[Tensor], Tensor], memory_format: MemoryFormat | None = None
+) -> Tensor:
+    """What ``make`` gives of ``x``, its axes in memory in the order of those of ``x``.
+
+    That is ``preserve_format``, the default of PyTorch's copies and conversions and of what is made
+    like a tensor. ``make`` gives a dense tensor of the shape of what it is given.
+
+    Args:
+        x: any layout.
+        make: what is computed; of ``x`` with its axes as they lie.
+        memory_format: another format than ``preserve_format`` has ``make`` take ``x`` as it is.
+    """
+    if x.array.contiguous or not (memory_format is None or memory_format.name == _KEPT):
+        return make(x)
+    order = x.array.order
+    if order == tuple(range(x.ndim)):
+        return make(x)
+    back = tuple(map(order.index, range(x.ndim)))
+    return apply(Permute(back), make(apply(Permute(order), x)))
+
+
+def dense_copy(x: Tensor) -> Tensor:
+    """A copy that is dense in row-major order."""
+    return apply(Copy(), x)
+
+
 @op()
-def clone(x: Tensor) -> Tensor:
-    """A dense copy.
+def clone(x: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
+    """A dense copy, its axes in memory in the order of ``x``'s.
 
     Args:
         x: any shape.
+        memory_format: ``clnet.contiguous_format`` for row-major order.
 
     Returns:
         The same shape and dtype; gradients flow through.
     """
-    return apply(Copy(), x)
+    return in_its_order(x, dense_copy, memory_format)
 
 
 @op()
 def contiguous(x: Tensor) -> Tensor:
     """``x`` itself if it is dense in row-major order, else a dense copy."""
-    return x if x.array.contiguous else clone(x)
+    return x if x.array.contiguous else dense_copy(x)
 
 
 def to_dtype(x: Tensor, dtype: DType) -> Tensor:

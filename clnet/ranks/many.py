@@ -23,7 +23,7 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
         src: the rank in the group.
     """
     name = "broadcast_many"
-    given = [x if x.array.contiguous else x.detach().clone() for x in tensors]
+    given = [x if x.array.contiguous else x.detach().contiguous() for x in tensors]
     dense = [checked_tensor(name, x, traced=True) for x in given]
     here, total = group.rank() == src, sum(x.array.nbytes for x in dense)
 

@@ -15,12 +15,13 @@ from typing import Any, NoReturn
 from .. import ops
 from ..device import Device
 from ..errors import ArgumentError, GradientError, ShapeError
-from ..face.attribute import WORDS, Layout, destination
+from ..face.attribute import destination
 from ..ops.create import positions
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
 from ..values.dtypes import DType, bool_, int64
 from ..values.shapes import Size, contiguous_strides, normalize_dim
+from ..values.words import WORDS, Layout
 
 __all__ = [
     "COO",

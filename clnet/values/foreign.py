@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeError
-from .dtypes import default_complex, default_float
+from .dtypes import DType, Kind, default_complex, default_float
 from .plain import shown
 
 
@@ -37,6 +37,40 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)
     return plain.numpy(force=True)
+
+
+def is_held(value: float, dtype: DType) -> bool:
+    """Whether a dtype of whole numbers holds a number but for its fraction; NaN it does not.
+
+    Unsigned types count whole numbers below 0 from their end.
+    """
+    limits = np.iinfo(dtype.numpy)
+    wraps = limits.min == 0 and isinstance(value, int)
+    return (-int(limits.max) if wraps else int(limits.min)) <= value <= int(limits.max)
+
+
+def host_of(value: Any, host: np.ndarray, dtype: DType) -> np.ndarray:
+    """What :func:`host_array` made of a value, in a dtype.
+
+    Elements of an array or a tensor wrap as a cast does. A number of Python's, or one in a list, is
+    one that the dtype holds, as in PyTorch: its fraction is cut off, and unsigned types count
+    whole numbers below 0 from their end.
+
+    Raises:
+        TypeError, ValueError: if it holds no numbers, or complex ones for a real dtype.
+        OverflowError: if the dtype does not hold one of them.
+    """
+    if host.dtype == object and dtype.is_floating_point:  # whole numbers of more than 64 bits
+        host = host.astype(np.float64)
+    counts = dtype.kind is Kind.INTEGER and host.dtype != dtype.numpy and host.size > 0
+    if counts and not (isinstance(value, np.ndarray) or is_foreign(value)):
+        ends = [host.min(), host.max()]
+        for end in (e.item() if isinstance(e, np.generic) else e for e in ends):
+            if not is_held(end, dtype):
+                raise OverflowError(f"{dtype.name} does not hold {shown(end)}")
+    if host.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError("a real dtype holds no complex numbers")
+    return host.astype(dtype.numpy, copy=False)
 
 
 def host_as(host: np.ndarray, dtype: Any) -> np.ndarray:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from ..errors import ArgumentError
+from .plain import shown
 from .process import process_lock
 
 # Of all generators: held for a few instructions. Not a field, so that a generator can be copied.
@@ -20,9 +22,12 @@ class Generator:
     Threads may share one: no numbers are given twice, but chance says which thread gets which.
 
     Attributes:
-        seed: the key, 0 <= seed < 2**64.
+        seed: the key, 0 <= seed < 2**64; a device may stand in its place, as PyTorch has it.
         offset: how many blocks of four numbers were drawn.
         device: taken as PyTorch does; one stream serves every device.
+
+    Raises:
+        ArgumentError: if the device is none and names none, or the seed is none.
     """
 
     seed: int = 0
@@ -30,21 +35,28 @@ class Generator:
     device: Any = None
 
     def __post_init__(self) -> None:
+        if self.device is None and not isinstance(self.seed, float | Integral):
+            self.seed, self.device = 0, self.seed
         device = self.device
-        if not (device is None or isinstance(device, str | int) or hasattr(device, "type")):
-            raise ArgumentError("Generator", "device is a device, or names one", device=device)
+        if not (device is None or isinstance(device, str | int) or _is_device(device)):
+            law = "device is a device, or names one"
+            raise ArgumentError("Generator", law, device=shown(device))
+        self.seed = _key("Generator", self.seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``.
+        """Start again from ``seed``; one below 0 counts from 2**64.
 
         Raises:
-            ArgumentError: if it lies outside [0, 2**64).
+            ArgumentError: if it is no whole number, or lies outside [-2**63, 2**64).
         """
-        if not 0 <= seed < 2**64:
-            raise ArgumentError("manual_seed", "a seed lies in [0, 2**64)", seed=seed)
+        key = _key("manual_seed", seed)
         with _LOCK:
-            self.seed, self.offset = seed, 0
+            self.seed, self.offset = key, 0
         return self
+
+    def initial_seed(self) -> int:
+        """The seed that it was last given."""
+        return self.seed
 
     def take(self, count: int) -> tuple[int, int]:
         """Reserve ``count`` numbers.
@@ -74,3 +86,15 @@ class Generator:
         seed, offset = int(state["seed"]), int(state["offset"])
         with _LOCK:
             self.seed, self.offset = seed, offset
+
+
+def _is_device(value: object) -> bool:
+    return isinstance(getattr(value, "type", None), str)  # a tensor's is a method
+
+
+def _key(op: str, seed: Any) -> int:
+    whole = isinstance(seed, Integral) and not isinstance(seed, bool)
+    if not whole or not -(2**63) <= seed < 2**64:
+        law = "a seed is a whole number in [-2**63, 2**64)"
+        raise ArgumentError(op, law, seed=shown(seed))
+    return int(seed) % 2**64

@@ -198,7 +198,7 @@ def call(seed: int, position: int) -> str:
     """The call at a position of a seed's row."""
     rng = random.Random(f"{seed} {position}")
     if rng.random() < 0.2:
-        return _from_signature(rng)
+        return ast.unparse(ast.parse(_from_signature(rng), mode="eval"))
     _, text = rng.choice(recipes())
     tree = ast.parse(text, mode="eval")
     for change in rng.choices((_vary, _replace, _extend), (45, 45, 10), k=rng.choice((1, 1, 2))):

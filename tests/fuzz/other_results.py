@@ -77,8 +77,8 @@ OTHER_RESULTS = (
         "F.poisson_nll_loss(i, y, full=True, reduction='sum')",
     ),
     (
-        "operands of two dtypes are promoted, in huber_loss, too",
-        r"(?i)huber_?loss",
+        "operands of two dtypes are promoted, in losses, too",
+        r"(?i)huber_?loss|cross_?entropy_?with_?logits|bce_?with_?logits",
         r"float(32|64), not b?float",
         "F.huber_loss(x.to(m.bfloat16), y.to(square), delta=0.5)",
     ),

@@ -16,6 +16,14 @@ from .evaluate import REFUSED, clnet_outcome
 pytestmark = pytest.mark.device
 
 REFUSALS = """
+run(nn.MultiMarginLoss(), x, w3)
+F.multi_margin_loss(x, c[:, 0])
+F.ctc_loss(F.log_softmax(sequence, 2), labels, lengths.float(), label_lengths)
+m.distributions.Gumbel(float('inf'), m.tensor(1)).cdf(y)
+m.distributions.Uniform(m.tensor([1, 2]), 1e+300).log_prob(y)
+m.tensor([1, float('nan')], dtype=m.int64)
+x.long(memory_format=j)
+m.Generator(seed=range(3), device=y)
 x.repeat_interleave(index, 2)
 m.repeat_interleave(x.flatten(), 2, 1)
 steps(optim.LBFGS(np.array(0.5), lr=0.1, max_iter=3))

@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import DtypeError, GradientError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.values import dtypes
 from tests.opcase import OpCase, every_check, integers, normal
 
@@ -91,7 +91,31 @@ def test_likes_take_shape_and_device_and_the_dtype_asked_for():
     x = clnet.ones(2, 3).T
     y = ops.zeros_like(x, dtype=clnet.int32)
     assert (y.shape, y.dtype, y.device) == ((3, 2), clnet.int32, x.device)
-    assert y.is_contiguous()
+    assert y.stride() == x.stride() == (1, 3)
+    with pytest.raises(DtypeError, match="zeros_like: memory_format is a MemoryFormat or None"):
+        ops.zeros_like(x, memory_format=1)
+
+
+def test_numbers_beyond_a_dtype_of_whole_numbers_are_refused():
+    for dtype, least, most in ((clnet.uint8, -255, 255), (clnet.int16, -(2**15), 2**15 - 1)):
+        for make in (
+            lambda v, d: clnet.tensor(v, dtype=d),
+            lambda v, d: clnet.asarray([v, 0], dtype=d)[0],
+            lambda v, d: clnet.tensor(np.float64(v), dtype=d),
+            lambda v, d: clnet.ones(1).new_tensor([v], dtype=d)[0],
+            lambda v, d: clnet.full((), v, dtype=d),
+        ):
+            assert make(most, dtype).item() == most
+            for value in (most + 1, float("inf"), float("nan"), most + 0.5, -1e300, least - 1):
+                with pytest.raises((DtypeError, ArgumentError), match=r"hold"):
+                    make(value, dtype)
+        assert clnet.tensor([least], dtype=dtype).item() == (1 if least == -255 else least)
+        with pytest.raises((DtypeError, ArgumentError), match=r"hold"):
+            clnet.tensor(least - 0.5, dtype=dtype)
+    assert clnet.tensor(np.array([300, -1.5]), dtype=clnet.int8).tolist() == [44, -1], "arrays wrap"
+    assert clnet.tensor([2**70, 1], dtype=clnet.bfloat16).tolist() == [2.0**70, 1]
+    with pytest.raises(ArgumentError, match="new_tensor: data are numbers"):
+        clnet.ones(1).new_tensor(1j)
 
 
 def test_empty_ones_have_shape_and_dtype():

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import linalg
-from clnet.errors import DtypeError, ShapeError
+from clnet.errors import DataDomainError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -114,3 +114,13 @@ def test_equal_values_have_gradients_where_no_vector_is_asked_for():
     x = clnet.eye(3).requires_grad_()
     clnet.linalg.eigvals(x).real.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), np.eye(3), atol=1e-6)
+
+
+def test_what_depends_on_the_angle_of_an_eigenvector_has_no_gradient():
+    x = clnet.tensor([[0.0, -2.0], [1.0, 0.0]], requires_grad=True)
+    clnet.linalg.eig(x).eigenvectors.abs().sum().backward()
+    clnet.synchronize()
+    assert np.isfinite(x.grad.numpy()).all()
+    (clnet.linalg.eig(x).eigenvectors * clnet.tensor([1 + 2j, 3j])).real.sum().backward()
+    with pytest.raises(DataDomainError, match="eig: it does not depend on the angles"):
+        clnet.synchronize()

@@ -138,10 +138,48 @@ def test_reshape_copies_only_when_it_must():
         x.T.view(6)
 
 
-def test_clone_of_a_view_is_dense():
-    x = clnet.tensor(np.arange(6.0).reshape(2, 3)).T.clone()
-    assert x.is_contiguous()
-    assert x.stride() == (2, 1)
+LOOKS = {  # views of (2, 3, 4), and the steps of what keeps their axes in order
+    "as it is": (lambda x: x, (12, 4, 1)),
+    "turned": (lambda x: x.permute(2, 1, 0), (1, 4, 12)),
+    "two axes": (lambda x: x.transpose(1, 2), (12, 1, 4)),
+    "every other one": (lambda x: x[:, ::2].transpose(0, 1), (4, 8, 1)),
+    "repeated": (lambda x: x[:, :1].expand(2, 3, 4), (12, 4, 1)),
+    "turned and repeated": (lambda x: x.permute(2, 0, 1)[:, :1].expand(4, 5, 3), (1, 4, 20)),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_copies_keep_the_order_of_axes_in_memory(look):
+    make, strides = LOOKS[look]
+    x = make(clnet.tensor(np.arange(24, dtype=np.float32).reshape(2, 3, 4)))
+    for y in (
+        *(x.clone(), x.to(clnet.float64), x.long(), x.to("cpu", copy=True), x.type_as(x.double())),
+        *(clnet.zeros_like(x), clnet.full_like(x, 2), clnet.empty_like(x), clnet.rand_like(x)),
+    ):
+        assert (y.shape, y.stride()) == (x.shape, strides)
+    assert x.clone().tolist() == x.double().tolist() == x.tolist()
+    for y in (
+        *(x.contiguous(), x.clone(memory_format=clnet.contiguous_format)),
+        *(
+            x.to(clnet.int64, memory_format=clnet.contiguous_format),
+            x.half(clnet.contiguous_format),
+        ),
+        *(x + 1, clnet.ones_like(x, memory_format=clnet.contiguous_format)),
+    ):
+        assert y.is_contiguous()
+
+
+def test_copies_of_views_have_gradients_and_are_changed_in_place():
+    x = clnet.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    y = (x * 2).T.clone()
+    y.mul_(3)
+    y[0].add_(1)
+    (y * y).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 72 * x.detach().numpy() + [[12, 0, 0]] * 2)
+    leaf = clnet.zeros_like(x.T, requires_grad=True)
+    assert leaf.is_leaf
+    for f in (lambda t: t.T.clone() + 1, lambda t: clnet.ones_like(t.T) * t.T.float()):
+        assert clnet.compile(f)(x.detach()).tolist() == f(x).tolist()
 
 
 def test_empty_narrow_has_an_empty_gradient():
