@@ -153,9 +153,12 @@ def arange(
     count = -((first - last) // step) if whole else ceil(parts)
     kind = dtype or (int64 if whole else default_float())
     if not whole and not kind.is_floating_point:  # each is cut to a whole number, as in PyTorch
-        return arange(
-            int(first), int(last), int(step), dtype=kind, device=device, requires_grad=requires_grad
-        )
+        if kind is int64:  # before they are counted
+            return arange(
+                int(first), int(last), int(step), dtype=kind, device=device,
+                requires_grad=requires_grad,
+            )  # fmt: skip
+        first, step = int(first), int(step)
     x = _arange(int(count), first, step, kind, _target(device))
     return x.requires_grad_(requires_grad)
 

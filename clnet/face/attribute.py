@@ -341,12 +341,16 @@ def empty_strided(
 
 
 def typename(obj: Any) -> str:
-    """The name of an object's type: of a tensor the old one, ``"torch.FloatTensor"``."""
+    """The name of an object's type: of a tensor the old one, ``"torch.FloatTensor"``.
+
+    Of a class or a function its own, with the module.
+    """
     if isinstance(obj, Tensor):
         return type_(obj)
-    kind = type(obj)
-    place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return f"{place}{kind.__qualname__}"
+    place = getattr(obj, "__module__", None) or type(obj).__module__
+    own = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+    name = own or type(obj).__qualname__
+    return name if place == "builtins" else f"{place}.{name}"
 
 
 _FLAGS = {"non_blocking", "memory_format", "copy"}

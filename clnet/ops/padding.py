@@ -18,6 +18,7 @@ from ..values.dtypes import from_name
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
 from .complex_parts import complex_of, imag, real
+from .create import held
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .shape import Slice, copy_launches, narrow, slice_view
 
@@ -48,7 +49,7 @@ class ConstantPad(Function):
         """One launch on CPUs; else, and for small arrays, fill, then copy into the middle."""
         (y,), (x,) = outputs, inputs
         compute = from_name(x.dtype.compute)
-        value = self.value if x.dtype.is_floating_point else int(self.value)
+        value = self.value if x.dtype.is_floating_point else int(self.value)  # bool is held as one
         at_once = kernels.place(target, y, x, x.shape, x.strides, starts=self.starts, value=value)
         if at_once:
             return at_once
@@ -100,7 +101,8 @@ def pad(
         )
     ends = {x.ndim - 1 - i // 2: pads[i : i + 2] for i in range(0, len(pads), 2)}
     if mode == "constant":
-        return _constant(x, ends, 0.0 if value is None else value)
+        given = 0.0 if value is None else value if x.dtype.is_complex else float(value)
+        return _constant(x, ends, held("pad", given, x.dtype))
     if mode == "circular":  # of what is left: PyTorch crops first
         cropped = {axis: tuple(min(end, 0) for end in both) for axis, both in ends.items()}
         x = _constant(x, cropped, 0.0)

@@ -15,6 +15,7 @@ from ..errors import ArgumentError, BoundsError, DtypeError
 from ..values import mode
 from ..values.arguments import shown
 from ..values.dtypes import bool_, int64, uint8
+from ..values.foreign import host_of
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
 from .check import of_index
@@ -133,16 +134,16 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
     Raises:
         ArgumentError: if steps below 0 and index tensors come together.
-        DtypeError: if ``value`` is neither a tensor nor made of numbers.
+        DtypeError: if ``value`` is neither a tensor nor made of numbers that the dtype holds.
         ShapeError: if ``value`` does not broadcast.
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
     key = _with_masks(key)
     if not isinstance(value, type(x.detach())):
         try:
-            host = np.asarray(value, x.dtype.numpy)
+            host = host_of(value, np.asarray(value), x.dtype)
         except (TypeError, ValueError, OverflowError):
-            law = "what is assigned is a tensor, or numbers"
+            law = "what is assigned is a tensor, or numbers that the dtype holds"
             raise DtypeError("__setitem__", law, value=shown(value)) from None
         value = type(x.detach())(Array.from_numpy(host, x.device))
     key, value = _forward(x, key, value)

@@ -94,7 +94,7 @@ def _is_device(value: object) -> bool:
 
 def _key(op: str, seed: Any) -> int:
     whole = isinstance(seed, Integral) and not isinstance(seed, bool)
-    if not whole or not -(2**63) <= seed < 2**64:
+    if not whole or not -(2**63) <= int(seed) < 2**64:
         law = "a seed is a whole number in [-2**63, 2**64)"
         raise ArgumentError(op, law, seed=shown(seed))
     return int(seed) % 2**64

@@ -16,6 +16,9 @@ from .evaluate import REFUSED, clnet_outcome
 pytestmark = pytest.mark.device
 
 REFUSALS = """
+F.pad(i.to(m.int8), (1, 1), value=300)
+i.to(m.int8) ** 300
+x.to(m.uint8).__setitem__(0, -0.5)
 run(nn.MultiMarginLoss(), x, w3)
 F.multi_margin_loss(x, c[:, 0])
 F.ctc_loss(F.log_softmax(sequence, 2), labels, lengths.float(), label_lengths)
@@ -575,3 +578,16 @@ def test_random_whole_numbers_up_to_one():
     assert 0 <= x.random_(3).min().item() <= x.max().item() == 2
     assert x.random_().max().item() > 200
     assert clnet.empty(50).random_().max().item() <= 2**24
+
+
+def test_fills_of_booleans_and_names_of_types():
+    for pad in (lambda x: F.pad(x, (1, 0), value=0.1), clnet.nn.ConstantPad1d((1, 0), -0.5)):
+        assert pad(clnet.tensor([[False]])).tolist() == [[True, False]]
+    assert clnet.typename(np.float32) == clnet.typename(np.float32(1)) == "numpy.float32"
+    assert (clnet.typename(int), clnet.typename([1])) == ("int", "list")
+
+
+def test_ranges_of_whole_numbers_between_fractions():
+    for dtype, found in ((clnet.int32, [2, 4, 6]), (clnet.int64, [2, 4, 6, 8])):
+        assert clnet.arange(2.7, 10, 2.5, dtype=dtype).tolist() == found, "as PyTorch has it"
+    assert clnet.arange(0, 2, 0.5, dtype=clnet.int8).tolist() == [0, 0, 0, 0]

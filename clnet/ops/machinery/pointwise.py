@@ -369,7 +369,7 @@ def evaluate(
                 name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
             )
         _require_range(name, options, compute)
-        if name in _UNWRAPPED:
+        if name in _UNWRAPPED or (name == "pow" and kinds[0] != "number"):
             _require_range(name, numbers, compute)
         numbers = [_wrapped(x, compute) for x in numbers]
     scalars = (*numbers, *options)
@@ -448,7 +448,7 @@ def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tenso
 
 
 _UNWRAPPED = {"clamp", "where", "masked_fill"}
-"""Ops that refuse what others take modulo the dtype's range, as PyTorch's."""
+"""Ops that refuse what others take modulo the dtype's range, as PyTorch's; powers an exponent."""
 
 
 def _wrapped(value: Any, compute: DType) -> Any:
