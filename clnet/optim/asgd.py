@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
 
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
+from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed
 
 
 class ASGD(DeclaredOptimizer):
     """``p -= lr' * (g + lambd * p)`` with a falling rate (Polyak, Juditsky 1992), as PyTorch's.
 
-    ``lr' = lr / (1 + lambd * lr * (t - 1)) ** alpha`` in step ``t``. ``state[p]["ax"]`` is the
-    mean of the parameter since step ``t0``, and the parameter before. A learning rate that a
-    scheduler changes counts at once; PyTorch takes it up a step later.
+    ``lr' = lr / (1 + lambd * lr * (t - 1)) ** alpha`` in step ``t``, with the learning rate of the
+    step before: one that a scheduler has changed counts a step later. ``state[p]["ax"]`` is the
+    mean of the parameter since step ``t0``, and the parameter before.
 
     Args:
         params: parameters or groups.
@@ -44,14 +45,54 @@ class ASGD(DeclaredOptimizer):
         return ("ax",)
 
     def settings(self, group: Group, num_steps: int) -> dict[str, float]:
-        """Rate, what its decay leaves of the parameter, the mean's weights."""
-        lr, lambd, before = group["lr"], group["lambd"], num_steps - 1
-        rate = lr / (1 + lambd * lr * before) ** group["alpha"]
-        part = 1 / max(1, before - group["t0"])
-        return {"rate": rate, "kept": 1 - lambd * rate, "part": part, "rest": 1 - part}
+        """Rate, what its decay leaves of the parameter, the mean's weights, the next step's rate.
+
+        The last, ``eta``, is the one after so many steps, ``made``.
+        """
+        rate, part = _rate(group, num_steps - 1), 1 / max(1, num_steps - 1 - group["t0"])
+        mean = {"part": part, "rest": 1 - part}
+        eta = {"eta": _rate(group, num_steps), "made": float(num_steps)}
+        return {"rate": rate, "kept": 1 - group["lambd"] * rate, **mean, **eta}
+
+    def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
+        numbers = self._numbers(group, num_steps)
+        if num_steps > 1:
+            # A step that the device skipped is made again, at its own rate.
+            again = before["made"].value == num_steps
+            rate = before["rate" if again else "eta"].value
+            numbers |= {"rate": rate, "kept": 1 - group["lambd"] * rate}
+        return numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Beside the rest ``eta``, the rate of a parameter's next step."""
+        state = super().state_dict()
+        for p, entry in zip(self._params(), state["state"].values(), strict=True):
+            entry["eta"] = float(self._cells[id(p)]["eta"].value)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        given = state.get("state") if isinstance(state, Mapping) else None
+        if not isinstance(given, Mapping) or not all(
+            isinstance(e, Mapping) for e in given.values()
+        ):
+            super().load_state_dict(state)
+            return
+        plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in given.items()}
+        super().load_state_dict({**state, "state": plain})
+        groups = [group for group in self.param_groups for _ in group["params"]]
+        for i, (p, group) in enumerate(zip(self._params(), groups, strict=True)):
+            entry = given.get(str(i), given.get(i)) or {}
+            cells, made = self._cells[id(p)], self._num_steps[id(p)]
+            eta = entry.get("eta")  # states of old have none
+            cells["eta"].value = _rate(group, made) if eta is None else float(eta)
+            cells["made"].value = float(made)
 
     def body(self, group: Group) -> Body:
         return _asgd
+
+
+def _rate(group: Group, num_steps: int) -> float:
+    return group["lr"] / (1 + group["lambd"] * group["lr"] * num_steps) ** group["alpha"]
 
 
 def _asgd(

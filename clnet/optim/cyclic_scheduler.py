@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ArgumentError, CheckpointError
 from ..values.arguments import checked_class
 from .optimizer import Group, Optimizer
-from .scheduler import LRScheduler
+from .scheduler import PYTORCHS, LRScheduler, settings_of, take_settings
 
 
 class ConstantLR(LRScheduler):
@@ -198,10 +198,21 @@ class CyclicLR(LRScheduler):
         self.scale_fn = scale_fn
         self.scale_mode = scale_mode
         self.cycle_momentum = cycle_momentum
-        self.momenta = (base_momentum, max_momentum)
+        self.momenta = [base_momentum, max_momentum]
         for group, low in zip(groups, lows, strict=True):
             group["initial_lr"] = low
         super().__init__(optimizer)
+
+    _translations = frozenset({"total_size", "step_ratio", "base_momentums", "max_momentums"})
+
+    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "total_size" not in state:
+            return state
+        length, lows = state["total_size"], state.get("base_momentums")
+        theirs: dict[str, Any] = {"length": length, "up": length * state["step_ratio"]}
+        if lows:
+            theirs["momenta"] = [lows[0], state["max_momentums"][0]]
+        return {**state, **theirs}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Where in its cycle the step lies."""
@@ -293,6 +304,20 @@ class OneCycleLR(LRScheduler):
         for group, highest in zip(groups, self.max_lrs, strict=True):
             group["initial_lr"] = highest / div_factor
         super().__init__(optimizer)
+
+    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "_schedule_phases" not in state:
+            return state
+        # PyTorch keeps the highest and the lowest rate in the optimiser's groups.
+        ends = [phase["end_step"] for phase in state["_schedule_phases"]]
+        groups = self.optimizer.param_groups
+        highest = [
+            group.get("max_lr", own) for group, own in zip(groups, self.max_lrs, strict=True)
+        ]
+        theirs = {"ends": ends, "anneal_strategy": state["_anneal_func_type"], "max_lrs": highest}
+        if "min_lr" in groups[0]:
+            theirs["final_div_factor"] = state["base_lrs"][0] / groups[0]["min_lr"]
+        return {**state, **theirs}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Up, then down."""
@@ -398,21 +423,23 @@ class ReduceLROnPlateau:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen so far."""
-        return {key: getattr(self, key) for key in _PLATEAU_STATE}
+        """What was seen so far, and the settings."""
+        return settings_of(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`state_dict` gave.
+        """Continue from what :meth:`state_dict` gave, or that of PyTorch's.
 
         Raises:
-            CheckpointError: if it is no such state.
+            CheckpointError: if it is no such state, or has another number of groups.
         """
-        if set(state) != set(_PLATEAU_STATE):
-            raise CheckpointError(
-                "ReduceLROnPlateau", "not a scheduler's state", keys=sorted(state)
-            )
-        for key, value in state.items():
-            setattr(self, key, value)
+        name, groups = "ReduceLROnPlateau", len(self.optimizer.param_groups)
+        others = {k for k in state if not k.startswith("_")} - set(settings_of(self)) - PYTORCHS
+        if not set(state) >= _PLATEAU_STATE or others:
+            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
+        if len(state.get("min_lrs", range(groups))) != groups:
+            law = "the state has other groups"
+            raise CheckpointError(name, law, state=len(state["min_lrs"]), groups=groups)
+        take_settings(self, state)
 
     def _better(self, current: float) -> bool:
         sign = 1 if self.mode == "max" else -1
@@ -421,7 +448,7 @@ class ReduceLROnPlateau:
         return sign * current > sign * (self.best + sign * self.threshold)
 
 
-_PLATEAU_STATE = ("last_epoch", "best", "num_bad_epochs", "cooldown_counter")
+_PLATEAU_STATE = {"last_epoch", "best", "num_bad_epochs", "cooldown_counter"}
 
 
 def _for_each(name: str, groups: Sequence[Group], value: float | Sequence[float]) -> list[float]:

@@ -242,6 +242,11 @@ class Optimizer:
         """All numbers that a body may ask for."""
         return {n: group[n] for n in self._named_numbers} | self.settings(group, num_steps)
 
+    def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
+        """:meth:`_numbers` of an update, after those of the parameters' last one."""
+        del before
+        return self._numbers(group, num_steps)
+
     def _rule(self, group: Group) -> Body:
         """The update of a group that is minimised or maximised."""
         body = self.body(group)
@@ -521,7 +526,7 @@ class Optimizer:
             if id(cells) not in known:
                 known.add(id(cells))
                 # A step that the device skips may be counted as none already: it reads no numbers.
-                for name, value in self._numbers(group, max(count, 1)).items():
+                for name, value in self._numbers_after(group, max(count, 1), cells).items():
                     cells[name].value = value
 
     def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:

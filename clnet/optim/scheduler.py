@@ -1,7 +1,7 @@
 """Learning-rate schedules in PyTorch's names; they write ``lr`` into the optimiser's groups.
 
-Each is a function of the base rate and the number of steps alone (PyTorch's closed forms), so a
-state is one number, and going on from it gives the same rates to the last bit. Where something else
+Each is a function of its settings and the number of steps alone (PyTorch's closed forms), so going
+on from a state, which holds both, gives the same rates to the last bit. Where something else
 has changed a rate (a program, another scheduler), those that PyTorch computes from step to step go
 on from there.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import NoneType
+from typing import Any, ClassVar
 
 from ..errors import ArgumentError, CheckpointError
 from ..values.arguments import checked_class
@@ -35,6 +36,8 @@ class LRScheduler:
     """
 
     _last_lr: list[float]
+    _translations: ClassVar[frozenset[str]] = frozenset()
+    """PyTorch's names of settings that have others here."""
     _carries = False
     """Whether a rate that something else has set is gone on from, as PyTorch's recursion does."""
 
@@ -126,13 +129,15 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps taken and base rates; what the scheduler was built with is not in it.
+        """Steps taken, base rates and settings, but for functions, which are not kept.
 
         Of one that a program wrote: all its attributes but the optimiser.
         """
         if self._written():
             return {k: v for k, v in vars(self).items() if k != "optimizer"}
-        state: dict[str, Any] = {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+        state = settings_of(self)
+        if inner := vars(self).get("schedulers"):
+            state["_schedulers"] = [scheduler.state_dict() for scheduler in inner]
         if self._changed():
             state["_last_lr"] = self.get_last_lr()
         return state
@@ -140,26 +145,48 @@ class LRScheduler:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; the optimiser's rates are set accordingly.
 
+        Settings that the state has take the place of those the scheduler was built with. A state of
+        PyTorch's scheduler of the same name is taken, too.
+
         Raises:
-            CheckpointError: if it is no such state, or has another number of groups.
+            CheckpointError: if it is no such state, or has another number of groups or schedulers.
         """
         if self._written():
             vars(self).update(state)
             for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
                 group["lr"] = rate
             return
-        name, groups = type(self).__name__, len(self.optimizer.param_groups)
-        if set(state) - {"_last_lr"} != {"last_epoch", "base_lrs"}:
-            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
-        if len(state["base_lrs"]) != groups:
-            raise CheckpointError(
-                name, "the state has other groups", state=len(state["base_lrs"]), groups=groups
-            )
-        self.last_epoch = int(state["last_epoch"])
-        self.base_lrs = [float(lr) for lr in state["base_lrs"]]
+        inner: Sequence[LRScheduler] = vars(self).get("schedulers", ())
+        self._require(state, len(inner))
+        for scheduler, own in zip(inner, state.get("_schedulers", ()), strict=False):
+            scheduler.load_state_dict(own)
+        if "last_epoch" not in state:  # PyTorch's chain counts in its parts
+            state = {**state, "last_epoch": inner[0].last_epoch}
+        take_settings(self, self._translated(state))
         self._apply()
         for k, rate in enumerate(state.get("_last_lr", ())):
             self.optimizer.param_groups[k]["lr"] = float(rate)
+
+    def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
+        """Refuse a state that is none, before anything is changed."""
+        name, groups = type(self).__name__, len(self.optimizer.param_groups)
+        needed = {"_schedulers"} if "_schedulers" in state else {"last_epoch", "base_lrs"}
+        known = set(settings_of(self)) | PYTORCHS | self._translations
+        others = {k for k in state if not k.startswith("_")} - known
+        if not needed <= set(state) or others:
+            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
+        for key in ("base_lrs", "max_lrs", "_last_lr"):
+            if len(state.get(key, range(groups))) != groups:
+                law = "the state has other groups"
+                raise CheckpointError(name, law, state=len(state[key]), groups=groups)
+        if len(state.get("_schedulers", range(schedulers))) != schedulers:
+            parts = len(state["_schedulers"])
+            law = "the state has other schedulers"
+            raise CheckpointError(name, law, state=parts, schedulers=schedulers)
+
+    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A state whose settings have the names of ours, if PyTorch calls some otherwise."""
+        return state
 
     def _written(self) -> bool:
         """Whether a program wrote it, with ``get_lr``."""
@@ -185,6 +212,26 @@ class LRScheduler:
 
 _LRScheduler = LRScheduler  # PyTorch's older name
 
+PYTORCHS = frozenset("verbose T_cur T_i use_beta1 mode_worse default_min_lr lr_lambdas".split())
+"""What PyTorch's states have beside: it follows from the rest, or is a function."""
+
+
+def settings_of(scheduler: Any) -> dict[str, Any]:
+    """The numbers, words and lists of them that a scheduler has by name."""
+    plain = bool | int | float | str | list | tuple | NoneType
+    return {
+        k: list(v) if isinstance(v, tuple | list) else v
+        for k, v in vars(scheduler).items()
+        if isinstance(v, plain) and not k.startswith("_") and k not in ("schedulers", "lr_lambdas")
+    }
+
+
+def take_settings(scheduler: Any, state: Mapping[str, Any]) -> None:
+    """Give a scheduler those of its settings that a state has."""
+    for key in settings_of(scheduler).keys() & state.keys():
+        value = state[key]
+        setattr(scheduler, key, list(value) if isinstance(value, tuple | list) else value)
+
 
 class StepLR(LRScheduler):
     """``lr = base * gamma ** (steps // step_size)``.
@@ -205,14 +252,15 @@ class StepLR(LRScheduler):
         if not step_size >= 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
         self.step_size = step_size
-        # Of p / q, the least multiple that is whole is p.
-        self._apart = math.inf if math.isinf(step_size) else step_size.as_integer_ratio()[0]
         self.gamma = gamma
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """A drop every ``step_size`` steps."""
-        return base_lr * self.gamma ** (steps // self._apart)
+        # Of p / q, the least multiple that is whole is p.
+        size = self.step_size
+        apart = math.inf if math.isinf(size) else size.as_integer_ratio()[0]
+        return base_lr * self.gamma ** (steps // apart)
 
 
 class MultiStepLR(LRScheduler):
@@ -234,6 +282,13 @@ class MultiStepLR(LRScheduler):
         )
         self.gamma = gamma
         super().__init__(optimizer)
+
+    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = state.get("milestones")
+        if not isinstance(found, Mapping):
+            return state
+        # PyTorch counts how often there is each.
+        return {**state, "milestones": sorted(int(m) for m, n in found.items() for _ in range(n))}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """A drop at each milestone."""
@@ -426,6 +481,10 @@ class SequentialLR(LRScheduler):
         self.schedulers = list(schedulers)
         self.milestones = list(milestones)
         super().__init__(optimizer)
+
+    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = state.get("_milestones", state.get("milestones", self.milestones))
+        return {**state, "milestones": list(found)}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """The rate of the scheduler whose turn it is."""

@@ -180,8 +180,8 @@ OTHER_RESULTS = (
     ),
     (
         "a list inside a list is an array of indices, as NumPy has it",
-        r"\[\[+",
-        r"shape \(1, ",
+        r"\w\[\[\[",
+        r"shape",
         "x[[[1]]]",
     ),
     (

@@ -107,9 +107,12 @@ def test_plateaus_agree_with_pytorch(options):
         own.step(metric)
         their.step(metric)
         assert own.get_last_lr() == pytest.approx([g["lr"] for g in theirs.param_groups])
-    again = lr_scheduler.ReduceLROnPlateau(ours, **options)
-    again.load_state_dict(own.state_dict())
-    assert again.state_dict() == own.state_dict()
+    for state in (own.state_dict(), their.state_dict()):
+        again = lr_scheduler.ReduceLROnPlateau(ours, patience=77)
+        again.load_state_dict(state)
+        assert again.state_dict() == own.state_dict()
+    with pytest.raises(CheckpointError, match="other groups"):
+        again.load_state_dict({**own.state_dict(), "min_lrs": []})
     with pytest.raises(CheckpointError, match="not a scheduler's state"):
         again.load_state_dict({"best": 1})
 

@@ -77,6 +77,84 @@ def test_restored_schedule_goes_on_bit_for_bit(make):
     assert rates(restored, other, 8) == rates(scheduler, optimizer, 8)
 
 
+OTHERS = {  # as one scheduler was built, and as another, which is given its state
+    "step": (lambda s, o: s.StepLR(o, 2), lambda s, o: s.StepLR(o, 5, 0.7)),
+    "fraction": (lambda s, o: s.StepLR(o, 1.5), lambda s, o: s.StepLR(o, 5)),
+    "marks": (lambda s, o: s.MultiStepLR(o, [2, 3, 3]), lambda s, o: s.MultiStepLR(o, [9], 0.3)),
+    "powers": (lambda s, o: s.ExponentialLR(o, 0.9), lambda s, o: s.ExponentialLR(o, 0.3)),
+    "cosine": (
+        lambda s, o: s.CosineAnnealingLR(o, 7, 0.01),
+        lambda s, o: s.CosineAnnealingLR(o, 9),
+    ),
+    "line": (lambda s, o: s.LinearLR(o, 0.2, 0.9, 9), lambda s, o: s.LinearLR(o)),
+    "constant": (lambda s, o: s.ConstantLR(o, 0.2, 7), lambda s, o: s.ConstantLR(o)),
+    "polynomial": (lambda s, o: s.PolynomialLR(o, 9, 2.0), lambda s, o: s.PolynomialLR(o)),
+    "restarts": (
+        lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2),
+        lambda s, o: s.CosineAnnealingWarmRestarts(o, 5),
+    ),
+    "cycles": (
+        lambda s, o: s.CyclicLR(o, 0.1, 1.0, 3, 4, "triangular2", base_momentum=0.7),
+        lambda s, o: s.CyclicLR(o, 0.2, 2.0),
+    ),
+    "one cycle": (
+        lambda s, o: s.OneCycleLR(o, 1.0, 12, anneal_strategy="linear"),
+        lambda s, o: s.OneCycleLR(o, 2.0, 30, three_phase=True),
+    ),
+    "sequence": (
+        lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.4, 3), s.ExponentialLR(o, 0.9)], [4]),
+        lambda s, o: s.SequentialLR(o, [s.ConstantLR(o), s.ExponentialLR(o, 0.2)], [2]),
+    ),
+    "chain": (
+        lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.3, 6), s.ExponentialLR(o, 0.8)]),
+        lambda s, o: s.ChainedScheduler([s.ConstantLR(o), s.ExponentialLR(o, 0.2)]),
+    ),
+}
+
+
+def of_two_groups_with_momentum(package):
+    groups = [{"params": [package.nn.Parameter(package.ones(1))], "lr": 1 / k} for k in (2, 5)]
+    return package.optim.SGD(groups, lr=1.0, momentum=0.9)
+
+
+def stepped(scheduler, optimizer, count):
+    found = []
+    for _ in range(count):
+        optimizer.step()
+        scheduler.step()
+        found.append([(g["lr"], g["momentum"]) for g in optimizer.param_groups])
+    return found
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_state_brings_its_settings(name):
+    first, second = OTHERS[name]
+    optimizer, other = (of_two_groups_with_momentum(clnet) for _ in range(2))
+    scheduler, resumed = first(lr_scheduler, optimizer), second(lr_scheduler, other)
+    stepped(scheduler, optimizer, 5)
+    resumed.load_state_dict(json.loads(json.dumps(scheduler.state_dict())))
+    assert resumed.state_dict() == scheduler.state_dict()
+    assert stepped(resumed, other, 6) == stepped(scheduler, optimizer, 6)
+    old = {"last_epoch": 3, "base_lrs": [0.5, 0.2]}  # as it was before there were settings
+    scheduler.load_state_dict(old)
+    assert scheduler.last_epoch == 3
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_state_of_pytorchs_scheduler_is_continued(name):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    first, second = OTHERS[name]
+    optimizer, other = (of_two_groups_with_momentum(p) for p in (torch, clnet))
+    scheduler = first(torch.optim.lr_scheduler, optimizer)
+    resumed = second(lr_scheduler, other)
+    stepped(scheduler, optimizer, 5)
+    for mine, theirs in zip(other.param_groups, optimizer.param_groups, strict=True):
+        mine.update({k: v for k, v in theirs.items() if k in ("max_lr", "min_lr", "initial_lr")})
+    resumed.load_state_dict(scheduler.state_dict())
+    found, wanted = stepped(resumed, other, 6), stepped(scheduler, optimizer, 6)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_schedule_reaches_a_replayed_step():
     p = clnet.zeros(3, requires_grad=True)
     optimizer = clnet.optim.SGD([p], lr=1.0)
@@ -120,6 +198,11 @@ def test_state_that_does_not_fit_is_refused():
         scheduler.load_state_dict({"last_epoch": 3})
     with pytest.raises(CheckpointError, match="other groups"):
         scheduler.load_state_dict({"last_epoch": 3, "base_lrs": [0.1]})
+    with pytest.raises(CheckpointError, match="not a scheduler's state"):
+        scheduler.load_state_dict({"last_epoch": 3, "base_lrs": [0.1, 0.1], "T_max": 3})
+    chain = lr_scheduler.ChainedScheduler([scheduler])
+    with pytest.raises(CheckpointError, match="other schedulers"):
+        chain.load_state_dict({**chain.state_dict(), "_schedulers": []})
     assert scheduler.last_epoch == 0
 
 
@@ -165,7 +248,7 @@ def test_a_changed_rate_is_carried_and_kept_in_the_state():
     """Without PyTorch: half the rate stays half the rate, also behind a state."""
     optimizer = clnet.optim.SGD([clnet.ones(1, requires_grad=True)], lr=0.1)
     scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 4)
-    assert set(scheduler.state_dict()) == {"last_epoch", "base_lrs"}
+    assert set(scheduler.state_dict()) == {"last_epoch", "base_lrs", "T_max", "eta_min"}
     scheduler.step()
     optimizer.param_groups[0]["lr"] /= 2
     state = scheduler.state_dict()

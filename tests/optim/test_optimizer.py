@@ -168,6 +168,32 @@ def test_mean_of_the_weights_agrees_with_pytorch():
     assert np.abs(params[0].detach().numpy() - optimizer.state[params[0]]["ax"].numpy()).max() > 0.1
 
 
+def test_averaging_takes_up_a_rate_a_step_later_as_pytorch_does():
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    options = {"lr": 0.5, "lambd": 0.1, "t0": 3}
+    theirs = [torch.tensor(x, requires_grad=True) for x in starts()]
+    reference = torch.optim.ASGD(theirs, **options)
+    theirs_rate = torch.optim.lr_scheduler.StepLR(reference, 2, 0.3)
+    params = parameters()
+    optimizer = clnet.optim.ASGD(params, **options)
+    rate = clnet.optim.lr_scheduler.StepLR(optimizer, 2, 0.3)
+    for i in range(8):
+        if i in (3, 5):  # behind a change of the rate: from its own state, and from PyTorch's
+            state = optimizer.state_dict() if i == 3 else reference.state_dict()
+            params = [clnet.tensor(p.detach().numpy(), requires_grad=True) for p in params]
+            optimizer = clnet.optim.ASGD(params, lr=7.0)
+            optimizer.load_state_dict(state)
+            scheduled = rate.state_dict()
+            rate = clnet.optim.lr_scheduler.StepLR(optimizer, 2, 0.3)
+            rate.load_state_dict(scheduled)
+        for p, q, g in zip(params, theirs, gradients(i), strict=True):
+            p.grad, q.grad = clnet.tensor(g), torch.tensor(g)
+        for part in (optimizer, reference, rate, theirs_rate):
+            part.step()
+        for p, q in zip(params, theirs, strict=True):
+            np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("name", "options"), CASES, ids=case_id)
 def test_restored_state_continues_bit_for_bit(name, options):
     params = parameters()
