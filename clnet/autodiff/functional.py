@@ -14,6 +14,8 @@ from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import require_tensors
+from ..values.plain import is_iterable
 from .gradient import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -24,7 +26,8 @@ Tensors = Tensor | Sequence[Tensor]
 def _leaves(inputs: Tensors, *, create_graph: bool) -> tuple[bool, list[Tensor]]:
     """Whether there is one alone; tensors to differentiate by, on the tape if that is wanted."""
     alone = isinstance(inputs, Tensor)
-    listed: list[Any] = [inputs] if alone else list(inputs)
+    listed: list[Any] = list(inputs) if is_iterable(inputs) and not alone else [inputs]
+    require_tensors("functional", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
     if create_graph:
         return alone, [x.view_as(x) if x.requires_grad else x.requires_grad_() for x in listed]
     return alone, [x.detach().requires_grad_() for x in listed]
@@ -57,7 +60,8 @@ def _weights(name: str, v: Any, like: list[Tensor], what: str) -> list[Tensor]:
         if len(like) == 1 and like[0].numel() == 1:
             return [ops.ones_like(like[0])]
         raise ArgumentError(name, f"v is given where {what} is more than one number")
-    listed = [v] if isinstance(v, Tensor) else list(v)
+    listed: list[Any] = list(v) if is_iterable(v) and not isinstance(v, Tensor) else [v]
+    require_tensors(name, **{f"v[{k}]": x for k, x in enumerate(listed)})
     if [x.shape for x in listed] != [x.shape for x in like]:
         raise ArgumentError(
             name,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError, GradientError
 from ..values.arguments import require_tensors
+from ..values.plain import is_iterable
 
 
 def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
@@ -18,7 +18,7 @@ def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
     """
     if inputs is None:
         return None
-    several = isinstance(inputs, Iterable) and not hasattr(inputs, "requires_grad")
+    several = is_iterable(inputs) and not hasattr(inputs, "requires_grad")
     listed: tuple[Any, ...] = tuple(inputs) if several else (inputs,)
     require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
     if not listed:

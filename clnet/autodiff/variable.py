@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import require_tensors
-from ..values.plain import is_sequence, shown
+from ..values.plain import is_iterable, is_sequence, shown
 from .given import listed_inputs
 from .tape import root_gradient, walk_back
 
@@ -65,7 +65,7 @@ def backward(
     Raises:
         GradientError: as ``Tensor.backward``.
     """
-    several = isinstance(tensors, Iterable) and not isinstance(tensors, Tensor)
+    several = is_iterable(tensors) and not isinstance(tensors, Tensor)
     roots: list[Any] = list(tensors) if several else [tensors]
     for root in roots:
         require_tensors("backward", tensors=root)

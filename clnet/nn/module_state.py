@@ -122,6 +122,9 @@ class ModuleState(ModuleFace):
             CheckpointError: if names or shapes do not fit.
             DtypeError: if clnet has no dtype for an array's.
         """
+        if not isinstance(state_dict, Mapping):
+            law, kind = "a state is a mapping", type(state_dict).__name__
+            raise CheckpointError("load_state_dict", law, state_dict=kind)
         state = _Loading(state_dict)
         found = IncompatibleKeys([], [])
         errors: list[Any] = []

@@ -72,9 +72,7 @@ class ASGD(DeclaredOptimizer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         given = state.get("state") if isinstance(state, Mapping) else None
-        if not isinstance(given, Mapping) or not all(
-            isinstance(e, Mapping) for e in given.values()
-        ):
+        if not isinstance(given, Mapping):
             super().load_state_dict(state)
             return
         plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in given.items()}

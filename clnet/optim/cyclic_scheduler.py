@@ -433,6 +433,8 @@ class ReduceLROnPlateau:
             CheckpointError: if it is no such state, or has another number of groups.
         """
         name, groups = "ReduceLROnPlateau", len(self.optimizer.param_groups)
+        if not isinstance(state, Mapping):
+            raise CheckpointError(name, "not a scheduler's state", type=type(state).__name__)
         others = {k for k in state if not k.startswith("_")} - set(settings_of(self)) - PYTORCHS
         if not set(state) >= _PLATEAU_STATE or others:
             raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))

@@ -22,7 +22,7 @@ from ..ops.machinery.update import Body
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
-from ..values.arguments import checked_class, require_tensors
+from ..values.arguments import checked_class, require_tensors, shown
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
@@ -532,8 +532,8 @@ class Optimizer:
     def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:
         """The groups of a state whose groups fit."""
         name = type(self).__name__
-        if set(state) != {"param_groups", "state"}:
-            raise CheckpointError(name, "not an optimiser's state", keys=sorted(state))
+        if not isinstance(state, Mapping) or set(state) != {"param_groups", "state"}:
+            raise CheckpointError(name, "not an optimiser's state", state=shown(state))
         groups = state["param_groups"]
         sizes = [len(group["params"]) for group in self.param_groups]
         theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]

@@ -170,6 +170,8 @@ class LRScheduler:
     def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
         """Refuse a state that is none, before anything is changed."""
         name, groups = type(self).__name__, len(self.optimizer.param_groups)
+        if not isinstance(state, Mapping):
+            raise CheckpointError(name, "not a scheduler's state", type=type(state).__name__)
         needed = {"_schedulers"} if "_schedulers" in state else {"last_epoch", "base_lrs"}
         known = set(settings_of(self)) | PYTORCHS | self._translations
         others = {k for k in state if not k.startswith("_")} - known

@@ -12,7 +12,7 @@ import ast
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from .plain import (
     NO,
     integer,
     integers,
+    is_iterable,
     is_sequence,
     is_tensor,
     named,
@@ -96,8 +97,7 @@ def _sequence_of(element: Convert, made: type = tuple) -> Convert:
 
 def _iterable(op: str, name: str, value: Any) -> Any:
     refused = isinstance(value, str | bytes | Mapping) or is_tensor(value)
-    refused = refused or getattr(value, "shape", None) == ()  # NumPy's, which calls itself iterable
-    return value if isinstance(value, Iterable) and not refused else NO
+    return value if is_iterable(value) and not refused else NO
 
 
 def _iterable_of(element: Convert) -> Convert:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = [
     "NO",
     "integer",
     "integers",
+    "is_iterable",
     "is_sequence",
     "is_tensor",
     "named",
@@ -154,6 +155,11 @@ def number_or_no(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "fiub":
         return value.item()
     return NO
+
+
+def is_iterable(value: Any) -> bool:
+    """Whether it can be gone through; NumPy's arrays without axes only call themselves so."""
+    return isinstance(value, Iterable) and getattr(value, "shape", None) != ()
 
 
 def is_sequence(value: Any) -> bool:

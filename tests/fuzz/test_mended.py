@@ -16,6 +16,11 @@ from .evaluate import REFUSED, clnet_outcome
 pytestmark = pytest.mark.device
 
 REFUSALS = """
+m.autograd.backward(np.array(2), create_graph=m.tensor(0.5), inputs=w4)
+m.autograd.functional.jacobian(lambda a: a, np.array(2))
+nn.Linear(2, 2).load_state_dict(np.array(2))
+optim.ASGD(weights).load_state_dict(np.array(2))
+schedule.StepLR(o, 2).load_state_dict(np.array(2))
 F.pad(i.to(m.int8), (1, 1), value=300)
 i.to(m.int8) ** 300
 x.to(m.uint8).__setitem__(0, -0.5)

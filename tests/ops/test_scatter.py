@@ -138,8 +138,8 @@ CASES = [
         label="of powers",
     ),
     OpCase(
-        lambda x, index: x.index_fill(-1, index, -1.5),
-        lambda x, index: put(x, np.tile(index, (len(x), 1)), np.full((len(x), len(index)), -1.5)),
+        lambda x, index: x.index_fill(-1, index, 1.5),
+        lambda x, index: put(x, np.tile(index, (len(x), 1)), np.full((len(x), len(index)), 1.5)),
         [normal(3, 9), permuted(9, 4)],
         shapes=[],
         name="index_fill",
