@@ -368,11 +368,16 @@ def destination(
 
     Raises:
         DtypeError: if there is an argument that ``to`` does not take.
+        ArgumentError: if the memory format is none.
     """
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     unknown = kwargs.keys() - {"device", "dtype", "other", "tensor", *_FLAGS}
     if unknown:
         raise DtypeError(op_name, "it is called otherwise", unexpected=sorted(unknown))
+    order = kwargs.get("memory_format")
+    if not (order is None or isinstance(order, MemoryFormat)):
+        law = "memory_format is a MemoryFormat"
+        raise ArgumentError(op_name, law, memory_format=shown(order))
     if args and isinstance(args[0], bool):
         law = "a dtype, a device or a tensor comes before the flags"
         raise DtypeError(op_name, law, first=args[0])
@@ -409,9 +414,6 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     device, dtype = destination("to", args, kwargs)
     order = kwargs.get("memory_format")
-    if not (order is None or isinstance(order, MemoryFormat)):
-        law = "memory_format is one of clnet's"
-        raise ArgumentError("to", law, memory_format=shown(order))
     result = self if dtype is None else converted(self, dtype, order)
     target = result.device if device is None else open_device(device)
     if target is result.device:

@@ -75,7 +75,8 @@ class ASGD(DeclaredOptimizer):
         if not isinstance(given, Mapping):
             super().load_state_dict(state)
             return
-        plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in given.items()}
+        entries = {k: e for k, e in given.items() if isinstance(e, Mapping)}
+        plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in entries.items()}
         super().load_state_dict({**state, "state": plain})
         groups = [group for group in self.param_groups for _ in group["params"]]
         for i, (p, group) in enumerate(zip(self._params(), groups, strict=True)):

@@ -22,7 +22,7 @@ from ..ops.machinery.update import Body
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
-from ..values.arguments import checked_class, require_tensors, shown
+from ..values.arguments import checked_class, is_iterable, require_tensors, shown
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
@@ -306,7 +306,8 @@ class Optimizer:
             DtypeError: if one is complex, and this optimiser takes none.
         """
         params = group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
+        several = is_iterable(params) and not isinstance(params, Tensor)
+        params = list(params) if several else [params]
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
         if not params:

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from ..errors import ArgumentError, CheckpointError
-from ..values.arguments import checked_class
+from ..values.arguments import checked_class, shown
 from .optimizer import Optimizer
 
 
@@ -178,13 +178,14 @@ class LRScheduler:
         if not needed <= set(state) or others:
             raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
         for key in ("base_lrs", "max_lrs", "_last_lr"):
-            if len(state.get(key, range(groups))) != groups:
+            given = state.get(key, [0.0] * groups)
+            if not isinstance(given, Sequence) or len(given) != groups:
                 law = "the state has other groups"
-                raise CheckpointError(name, law, state=len(state[key]), groups=groups)
-        if len(state.get("_schedulers", range(schedulers))) != schedulers:
-            parts = len(state["_schedulers"])
+                raise CheckpointError(name, law, state=shown(given), groups=groups)
+        parts = state.get("_schedulers", [{}] * schedulers)
+        if not isinstance(parts, Sequence) or len(parts) != schedulers:
             law = "the state has other schedulers"
-            raise CheckpointError(name, law, state=parts, schedulers=schedulers)
+            raise CheckpointError(name, law, state=shown(parts), schedulers=schedulers)
 
     def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """A state whose settings have the names of ours, if PyTorch calls some otherwise."""

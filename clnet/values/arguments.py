@@ -547,6 +547,7 @@ __all__ = [
     "checked_class",
     "integer",
     "integers",
+    "is_iterable",
     "is_sequence",
     "is_tensor",
     "named",

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError
+from .plain import shown
+from .words import Layout, MemoryFormat
 
 __all__ = ["ALSO", "FIRST", "INERT", "Spelling", "drop", "legacy_reduction"]
 
@@ -49,8 +51,11 @@ def drop(op: str, name: str, value: Any) -> None:
     """Take a setting that changes nothing.
 
     Raises:
-        ArgumentError: if its value would.
+        ArgumentError: if its value would, or is of another kind.
     """
+    kind = {"memory_format": MemoryFormat, "layout": Layout}.get(name)
+    if kind is not None and not (value is None or isinstance(value, kind)):
+        raise ArgumentError(op, f"{name} is a {kind.__name__}", **{name: shown(value)})
     refused = value is True if INERT[name] == "False" else False
     if name == "layout":
         refused = "sparse" in str(value)

@@ -198,6 +198,8 @@ def test_state_that_does_not_fit_is_refused():
         scheduler.load_state_dict({"last_epoch": 3})
     with pytest.raises(CheckpointError, match="other groups"):
         scheduler.load_state_dict({"last_epoch": 3, "base_lrs": [0.1]})
+    with pytest.raises(CheckpointError, match="other groups"):
+        scheduler.load_state_dict({"last_epoch": 3, "base_lrs": 3})
     with pytest.raises(CheckpointError, match="not a scheduler's state"):
         scheduler.load_state_dict({"last_epoch": 3, "base_lrs": [0.1, 0.1], "T_max": 3})
     chain = lr_scheduler.ChainedScheduler([scheduler])
