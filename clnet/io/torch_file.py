@@ -242,6 +242,7 @@ def _read_archive(name: str, size: int, file: zipfile.ZipFile, device: Device) -
             folder = head
         entries[entry.filename] = entry
         packed = entry.compress_type != zipfile.ZIP_STORED
+        packed = packed or entry.compress_size != entry.file_size  # by which a reader would go
         if packed or entry.file_size > size or entry.flag_bits & 1:
             law = "PyTorch stores entries as they are, and within the file"
             raise CheckpointError(name, law, entry=repr(entry.filename[:100]))
@@ -259,7 +260,10 @@ def _read_archive(name: str, size: int, file: zipfile.ZipFile, device: Device) -
         entry = entries.get(f"{folder}/{tail}")
         if entry is None:
             raise CheckpointError(name, "an entry is missing", entry=f"{tail[:100]!r}")
-        return file.read(entry)
+        found = file.read(entry)
+        if len(found) != entry.file_size:
+            raise CheckpointError(name, "an entry has another size", entry=f"{tail[:100]!r}")
+        return found
 
     order = ">" if f"{folder}/byteorder" in entries and content("byteorder") == b"big" else "<"
     known: dict[str, Storage] = {}

@@ -379,6 +379,11 @@ def test_other_files_are_told(tmp_path):
         clnet.load(io.BytesIO(whole[:-30]))
     with pytest.raises(CheckpointError, match=r"not a whole zip file.*UnicodeDecodeError"):
         clnet.load(io.BytesIO(whole.replace(b"zip/data.pkl", b"zip/data.pk\xff")))
+    at = whole.rindex(b"zip/data/0") - 46  # its entry of the directory: nothing is stored
+    empty = bytearray(whole)
+    empty[at + 16 : at + 24] = bytes(8)
+    with pytest.raises(CheckpointError, match="stores entries as they are"):
+        clnet.load(io.BytesIO(empty))
     stream = (MADE / "stream.pt").read_bytes()
     with pytest.raises(CheckpointError, match="not of the size"):
         clnet.load(io.BytesIO(stream[:-1]))
