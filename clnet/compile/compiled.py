@@ -349,7 +349,7 @@ def compile(  # noqa: A001 - PyTorch's name
     """
     if mode is not None and options is not None:
         raise ArgumentError("compile", "one of mode and options is given", mode=mode)
-    if mode is not None and mode not in _MODES:
+    if mode is not None and not (isinstance(mode, str) and mode in _MODES):
         raise ArgumentError("compile", f"mode is one of {', '.join(_MODES)}", mode=shown(mode))
     if model is None:
         return lambda function: compile(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
+from ..values.arguments import is_tensor, shown
 from ..values.dtypes import int64
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import ne, where
@@ -72,30 +73,34 @@ def gradient(
 
     Args:
         x: any shape with an axis, floating or whole numbers.
-        spacing: the step, or one for each axis; or the places of the elements along each, tensors
-            or sequences of numbers.
-        dim: an axis or several; None: all.
+        spacing: the step, or one for each axis; or the places of the elements along each, vectors.
+        dim: an axis or several, in any order; None: all.
         edge_order: 1 or 2, of the differences at the ends.
 
     Returns:
-        A tensor of the shape of ``x`` for each axis.
+        A tensor of the shape of ``x`` for each axis, in the order of ``dim``.
 
     Raises:
-        ArgumentError: if ``edge_order`` or the number of steps is wrong.
+        ArgumentError: if ``edge_order`` or the number of steps is wrong, or there are steps beside
+            places.
         ShapeError: if an axis has not ``edge_order + 1`` elements, or a number none.
     """
     if edge_order not in (1, 2):
         raise ArgumentError("gradient", "edge_order is 1 or 2", edge_order=edge_order)
-    if dim is None and isinstance(spacing, list | tuple):
-        dims = tuple(range(len(spacing)))
-    elif dim is None:
+    if dim is None:
         dims = tuple(range(x.ndim))
     else:
         named = (dim,) if isinstance(dim, int) else tuple(dim)
         if named and not x.ndim:
             raise ShapeError("gradient", "x has the axes that dim names", x=x.shape, dim=named)
-        dims = normalize_dims("gradient", named, x.ndim)
-    steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
+        normalize_dims("gradient", named, x.ndim)  # each is named once
+        dims = tuple(normalize_dim("gradient", d, x.ndim) for d in named)
+    several = isinstance(spacing, list | tuple)
+    steps = list(spacing) if several else [spacing] * len(dims)
+    axes = {h.ndim if is_tensor(h) else None for h in steps}
+    if len(axes) > 1 or axes - ({None, 1} if several else {None, 0}):
+        law = "spacing is a number, a number for each axis, or a vector for each"
+        raise ArgumentError("gradient", law, spacing=shown(spacing))
     if len(steps) != len(dims):
         law = "there is a spacing for each axis"
         raise ArgumentError("gradient", law, spacing=len(steps), dims=dims)

@@ -74,6 +74,13 @@ def test_weighted_covariances():
         )
 
 
+def test_gradients_come_in_the_order_of_their_axes():
+    host = np.random.default_rng(2).standard_normal((3, 4))
+    found = clnet.gradient(clnet.tensor(host), spacing=(2.0, 0.5), dim=(1, 0))
+    for mine, wanted in zip(found, np.gradient(host, 2.0, 0.5, axis=(1, 0)), strict=True):
+        np.testing.assert_allclose(mine.numpy(), wanted, rtol=1e-12)
+
+
 X = clnet.zeros(2, 3)
 
 
@@ -84,6 +91,9 @@ X = clnet.zeros(2, 3)
         (lambda: ops.is_nonzero(X), ShapeError, "x has one element"),
         (lambda: ops.gradient(X, edge_order=3), ArgumentError, "edge_order is 1 or 2"),
         (lambda: ops.gradient(X, spacing=(1.0,), dim=(0, 1)), ArgumentError, "a spacing for each"),
+        (lambda: ops.gradient(X, spacing=(1.0,)), ArgumentError, "a spacing for each"),
+        (lambda: ops.gradient(X, spacing=X[0], dim=1), ArgumentError, "or a vector for each"),
+        (lambda: ops.gradient(X, spacing=(1.0, X[0])), ArgumentError, "or a vector for each"),
         (lambda: ops.gradient(X[:1]), ShapeError, "edge_order \\+ 1 elements"),
         (lambda: ops.gradient(X, spacing=(X[0],), dim=0), ShapeError, "as many as elements"),
         (lambda: ops.cov(X, aweights=X[0, :2]), ShapeError, "a weight belongs to each"),
