@@ -143,7 +143,8 @@ def conv3d(
             name, f"the filter is larger than the padded volume, {od} deep", x=x.shape,
             weight=weight.shape,
         )  # fmt: skip
-    x.device.pool.check(n * c * kd * od * h * w * x.dtype.itemsize)  # before its table is laid out
+    # Before its table is laid out, also of no images.
+    x.device.pool.check(max(n * c * h * w, 1) * kd * od * x.dtype.itemsize)
     taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
     taps = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
     images = reshape(taps, (n * od, c * kd, h, w))
@@ -186,7 +187,8 @@ def conv_transpose3d(
     od = (depth - 1) * sd - 2 * pd + dd * (kd - 1) + ed + 1
     if od < 1:
         raise ShapeError(name, f"padding leaves no plane, {od} deep", x=x.shape, padding=padding)
-    x.device.pool.check(n * ocg * groups * od * x.dtype.itemsize)  # before its table is laid out
+    # Before its table is laid out, also of no images.
+    x.device.pool.check(max(n, 1) * ocg * groups * od * x.dtype.itemsize)
     # What a depth gets from its taps is added up afterwards, not in 16 bits.
     images = reshape(permute(widened(x), (0, 2, 1, 3, 4)), (n * depth, ic, h, w))
     filters = reshape(widened(weight), (weight.shape[0], ocg * kd, kh, kw))

@@ -109,7 +109,7 @@ def pad(
         ends = {axis: tuple(max(end, 0) for end in both) for axis, both in ends.items()}
     for axis, (before, after) in ends.items():
         if before or after:
-            rows = x.numel() // max(x.shape[axis], 1)  # before the host lays out the axis
+            rows = max(x.numel() // max(x.shape[axis], 1), 1)  # before the host lays out the axis
             wide = rows * (x.shape[axis] + before + after)
             x.device.pool.check(max(wide, 0) * x.dtype.itemsize)
             _check_end(x, axis, before, after, mode)

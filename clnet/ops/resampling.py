@@ -144,9 +144,9 @@ def _sizes(
         scales = (None,) * count if recompute else scales
     if min(sizes) < 1 or 0 in x.shape[2:]:
         raise ShapeError("interpolate", "sizes are 1 or more", x=x.shape, size=sizes)
-    # Before the host lays out what each element of the result is made of.
+    # Before the host lays out what each element of the result is made of, also of no images.
     for done in range(1, count + 1):
-        shape = (*x.shape[:2], *sizes[:done], *x.shape[2 + done :])
+        shape = (*(max(n, 1) for n in x.shape[:2]), *sizes[:done], *x.shape[2 + done :])
         x.device.pool.check(prod(shape) * x.dtype.itemsize)
     return sizes, scales
 
