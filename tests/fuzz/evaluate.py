@@ -91,8 +91,8 @@ def _run(package: Any, layer: Any, *args: Any, **given: Any) -> Any:
     rng = np.random.default_rng(0)
     with package.no_grad():
         for value in layer.parameters():
-            drawn = rng.uniform(-0.5, 0.5, tuple(value.shape)).astype(np.float32)
-            value.copy_(package.tensor(drawn))
+            drawn = rng.uniform(-0.5, 0.5, value.numel()).astype(np.float32)
+            value.copy_(package.tensor(drawn).reshape(tuple(value.shape)))  # NumPy has 64 axes
     return layer(*args, **given)
 
 
