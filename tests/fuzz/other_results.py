@@ -24,7 +24,7 @@ OTHER_RESULTS = (
     ),
     (
         "numbers in lists have the default dtype; NumPy's float64 are Python's, too",
-        r"\[.*np\.float64\(",
+        r"\[.*np\.(float64|array)\(",
         r"float32, not float64",
         "m.tensor([1.5, np.float64(1.5)])",
     ),
