@@ -365,7 +365,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "normal() has PyTorch's defaults of normal_()",
-        r"m\.normal\(size=",
+        r"m\.normal\(.*size=",
         r"normal\(\) received an invalid combination",
         "m.normal(size=(0, 2), generator=m.Generator())",
     ),
