@@ -395,6 +395,7 @@ def planted(driver: Driver, folder: Path) -> Iterator[Device]:
     with (
         patch("clnet.device.queue.cl", driver),
         patch("clnet.device.program.cl", driver),
+        patch("clnet.device.handles.cl", driver),
         patch("clnet.device.device.SETTINGS", settings),
     ):
         device = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
