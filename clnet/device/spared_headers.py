@@ -1,4 +1,4 @@
-"""The headers that PoCL reads for each program and one without them need not wait for.
+"""What PoCL does for each program and one need not wait for: headers, and passes that come twice.
 
 A program with declarations of its own (:mod:`.builtin_functions`) says that clang's header is there
 already. PoCL has the file opened and passed over all the same, a million characters, 7 ms of a core
@@ -8,6 +8,9 @@ preprocessor printed, where a text names some ten of them: 1 ms.
 Clang reads another file in a file's place (``-remap-file``). PoCL takes only some options and looks
 at what stands between spaces; clang divides what it is given at tabs as well. So the option is the
 value of a macro that nobody asks for. Where it were not divided, it would be that and nothing else.
+
+In the same way clang is told to leave what it makes as it is: PoCL optimises that anyway, and from
+the beginning. Twice gives nearly the same machine code, and takes a tenth longer in all.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ _PLACES = (
 )
 _DECLARATIONS, _RENAMES = "opencl-c.h", "_builtin_renames.h"
 _NOTHING = os.devnull
+_UNOPTIMISED = "\t-disable-llvm-passes"
 _RENAME = pattern(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$")
 _DIRECTIVE = pattern(r"^[ \t]*#[ \t]*(\w+)")
 _GUARD = ("ifndef", "define", "endif")
@@ -82,7 +86,7 @@ def spared_headers(folder: Path | None = None) -> SparedHeaders | None:
     given = "".join(
         f"\t-remap-file\t{folder / name};{_NOTHING}" for name in (_DECLARATIONS, _RENAMES)
     )
-    return SparedHeaders(f"-DCLNET_SPARED={given}", names)
+    return SparedHeaders(f"-DCLNET_SPARED={given}{_UNOPTIMISED}", names)
 
 
 def _folder() -> Path | None:
