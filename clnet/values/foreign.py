@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import ml_dtypes
@@ -60,8 +61,10 @@ def host_of(value: Any, host: np.ndarray, dtype: DType) -> np.ndarray:
         TypeError, ValueError: if it holds no numbers, or complex ones for a real dtype.
         OverflowError: if the dtype does not hold one of them.
     """
-    if host.dtype == object and dtype.is_floating_point:  # whole numbers of more than 64 bits
-        host = host.astype(np.float64)
+    if host.dtype == object:  # whole numbers of more than 64 bits, or what NumPy reads as NaN
+        if not all(isinstance(v, Number) for v in host.flat):
+            raise TypeError("there is one that is no number")
+        host = host.astype(np.float64) if dtype.is_floating_point else host
     counts = dtype.kind is Kind.INTEGER and host.dtype != dtype.numpy and host.size > 0
     if counts and not (isinstance(value, np.ndarray) or is_foreign(value)):
         ends = [host.min(), host.max()]
