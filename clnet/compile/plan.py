@@ -62,7 +62,7 @@ class Plan:
         for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
-        self._replay = Replay(device.queue, _program(self.entries, scratch))
+        self._replay = Replay(device, _program(self.entries, scratch))
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         changed = {s for _, step in trace.ops for s in step.mutated}

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..array import Array
-from ..device import BoundLaunches, Launch, Queue, Storage
+from ..device import BoundLaunches, Device, Launch, Storage, bind_chains
 from ..errors import TraceError
 from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
 _BOUND_AT_ONCE = 32
+# Chains are compiled for who runs a plan again and again: a second or several, once on a machine.
+_CHAINED_AT = 16
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,20 @@ class Replay:
     """Launches and actions in order; running them again costs little more than the enqueues.
 
     The first run, whose result is waited for and which may be the last, binds nothing; the second
-    binds launches as it enqueues them.
+    binds launches as it enqueues them. Where launches pay as chains, a later one makes these.
 
     Args:
-        queue: where they run.
+        device: where they run.
         program: what is run. The launches' storages have buffers, except arguments, which get
             theirs before each run.
     """
 
-    def __init__(self, queue: Queue, program: Sequence[Launch | Action]) -> None:
-        self._queue = queue
+    def __init__(self, device: Device, program: Sequence[Launch | Action]) -> None:
+        self._device = device
+        self._queue = device.queue
         self._parts: list[list[Launch] | Action] = []
         self._ready: list[BoundLaunches | Action] = []
-        self._ran = False
+        self._runs = 0
         for entry in program:
             last = self._parts[-1] if self._parts else None
             if isinstance(entry, Action):
@@ -75,6 +78,8 @@ class Replay:
         Yields:
             Every gate, when it is reached; what lies behind it is enqueued by going on.
         """
+        if self._runs == _CHAINED_AT and self._device.chains:
+            self._ready = self._chained()
         ready: list[BoundLaunches | Action] = []
         for part in self._ready or self._parts:
             if isinstance(part, Action):
@@ -83,12 +88,28 @@ class Replay:
                 else:
                     part.run()
                 ready.append(part)
-            elif isinstance(part, list) and not self._ran:
+            elif isinstance(part, list) and self._runs == 0:
                 for launch in part:
                     self._queue.launch(launch)
             else:
                 ready.append(bound := self._queue.bind(part) if isinstance(part, list) else part)
                 self._queue.replay(bound)
-        if self._ran:
+        if self._runs:
             self._ready = ready
-        self._ran = True
+        self._runs += 1
+
+    def _chained(self) -> list[BoundLaunches | Action]:
+        """What is ready, with chains in it."""
+        entries: list[list[Launch] | Action] = []
+        for part in self._parts:
+            last = entries[-1] if entries else None
+            if isinstance(part, list) and isinstance(last, list):
+                last += part
+            else:
+                entries.append(list(part) if isinstance(part, list) else part)
+        found = iter(bind_chains(self._device, [e for e in entries if isinstance(e, list)]))
+        return [
+            each
+            for entry in entries
+            for each in (next(found) if isinstance(entry, list) else [entry])
+        ]

@@ -3,6 +3,7 @@
 from .absent import AbsentDevice
 from .bound import BoundLaunches
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
+from .chain import bind_chains
 from .device import (
     Device,
     DeviceName,
@@ -76,6 +77,7 @@ __all__ = [
     "Tunings",
     "WarpgroupUnit",
     "Watch",
+    "bind_chains",
     "cuda_device",
     "current_device",
     "device",

@@ -55,6 +55,60 @@ class _Parts(NamedTuple):
         return [found[1] for found in named if found]
 
 
+_BYTES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4,
+          "float": 4, "long": 8, "ulong": 8, "double": 8}  # fmt: skip
+
+
+class Memory(NamedTuple):
+    """An array of a group's memory.
+
+    Attributes:
+        declared: its declaration.
+        ctype, name, elements: parts of that.
+    """
+
+    declared: str
+    ctype: str
+    name: str
+    elements: str
+
+    @property
+    def nbytes(self) -> int | None:
+        """Its bytes; None: only a compiler knows."""
+        known = self.elements.isdecimal() and self.ctype in _BYTES
+        return int(self.elements) * _BYTES[self.ctype] if known else None
+
+
+class Body(NamedTuple):
+    """A kernel's body in a function.
+
+    Attributes:
+        text: what stands before the kernel, and the function.
+        attributes: what stands before the kernel and stays with it.
+        name, parameters: of the kernel; the function is ``name_body``.
+        given: what the kernel calls the function with, C expressions that ask about the group.
+        memory: of a group.
+        first: what the kernel asks before it calls the function; ``""``: nothing.
+    """
+
+    text: str
+    attributes: str
+    name: str
+    parameters: str
+    given: tuple[str, ...]
+    memory: tuple[Memory, ...] = ()
+    first: str = ""
+
+    def kernel(self) -> str:
+        """The whole text: the kernel does nothing but call the function."""
+        declared = "".join(f"    {each.declared}\n" for each in self.memory)
+        asked = f"    if ({self.first})\n    " if self.first else ""
+        return (
+            f"{self.text}{self.attributes}__kernel void {self.name}({self.parameters})\n"
+            f"{{\n{declared}{asked}    {self.name}_body({', '.join(self.given)});\n}}\n"
+        )
+
+
 def body_apart(text: str, *, alone: bool = True) -> str:
     """A kernel's text with the body in a function of its own, which is never inlined.
 
@@ -68,47 +122,52 @@ def body_apart(text: str, *, alone: bool = True) -> str:
         several kernels or something after the kernel, or a group of several work-items has
         barriers, memory of its own, or asks about itself elsewhere.
     """
+    body = body_of(text, alone=alone)
+    if body is not None:
+        return body.kernel()
+    return _BARRIER.sub("(void)0", text) if alone else text
+
+
+def body_of(text: str, *, alone: bool) -> Body | None:
+    """A kernel's body as :func:`body_apart` makes it a function; None: it stays where it is."""
     if alone:
         text = _BARRIER.sub("(void)0", text)
     parts = None if "barrier(" in text else _parts(text)
     if parts is None:
-        return text
-    return _of_one(text, parts) if alone else _of_many(text, parts)
+        return None
+    return _of_one(parts) if alone else _of_many(parts)
 
 
-def _of_one(text: str, parts: _Parts) -> str:
-    """The text of a kernel whose groups have one work-item."""
+def _of_one(parts: _Parts) -> Body | None:
+    """Of a kernel whose groups have one work-item."""
     body, items = _given_items(parts.body)
-    memory = list(_LOCAL.finditer(body))
+    memory = tuple(Memory(m[0], m[1], m[2], m[3]) for m in _LOCAL.finditer(body))
     body = _LOCAL.sub("", body)
-    if _SCOPE.search(body) or any(re.search(rf"sizeof\s*\(?\s*{m[2]}\b", body) for m in memory):
-        return text
+    if _SCOPE.search(body) or any(re.search(rf"sizeof\s*\(?\s*{m.name}\b", body) for m in memory):
+        return None
     own = [
         *(f"const size_t {name}" for name in items),
-        *(f"__local {m[1]} *restrict {m[2]}" for m in memory),
+        *(f"__local {m.ctype} *restrict {m.name}" for m in memory),
     ]
-    given = [*parts.names(), *items.values(), *(m[2] for m in memory)]
+    given = (*parts.names(), *items.values(), *(m.name for m in memory))
     # It has external linkage: PoCL's front end would else put a group's memory in its parameter's
     # place, and crash when it makes a parameter of that in turn.
-    function = f"{parts.name}_body"
-    return (
-        f"{parts.before}__attribute__((noinline)) void {function}("
+    function = (
+        f"{parts.before}__attribute__((noinline)) void {parts.name}_body("
         f"{parts.parameters}{''.join(f', {each}' for each in own)}) {{{body}}}\n"
-        f"{parts.attributes}__kernel void {parts.name}({parts.parameters})\n"
-        f"{{\n{''.join(f'    {m[0]}{chr(10)}' for m in memory)}"
-        f"    {function}({', '.join(given)});\n}}\n"
     )
+    return Body(function, parts.attributes, parts.name, parts.parameters, given, memory)
 
 
-def _of_many(text: str, parts: _Parts) -> str:
-    """The text of a kernel whose groups have several work-items.
+def _of_many(parts: _Parts) -> Body | None:
+    """Of a kernel whose groups have several work-items.
 
     The body becomes a function of one work-item, which is inlined in the loop over a group's. Of an
     axis that no work-item asks about, all work-items call.
     """
     body, items = _given_items(parts.body)
     if _SCOPE.search(body) or _OF_ALL.search(parts.before + body):
-        return text
+        return None
     axes = sorted({name[-1] for name in items if _OF_ITEM.match(name)}, reverse=True)
     shared = {name: asked for name, asked in items.items() if not _OF_ITEM.match(name)}
     shared.update((f"own_items_{axis}", f"get_local_size({axis})") for axis in axes)
@@ -127,16 +186,37 @@ def _of_many(text: str, parts: _Parts) -> str:
         innermost = loops.rindex("    for (")
         loops = f"{loops[:innermost]}{_IN_LANES}{loops[innermost:]}"
     name, parameters, names = parts.name, parts.parameters, parts.names()
-    first = " && ".join(f"get_local_id({axis}) == 0" for axis in axes) or "true"
-    return (
+    function = (
         f"{parts.before}inline __attribute__((always_inline)) void {name}_item("
         f"{parameters}{_sizes(items)}) {{{body}}}\n"
         f"__attribute__((noinline)) void {name}_body({parameters}{_sizes(shared)})\n"
         f"{{\n{loops}        {name}_item("
         f"{', '.join([*names, *(of_item.get(each, each) for each in items)])});\n}}\n"
-        f"{parts.attributes}__kernel void {name}({parameters})\n"
-        f"{{\n    if ({first})\n        {name}_body({', '.join([*names, *shared.values()])});\n}}\n"
     )
+    first = " && ".join(f"get_local_id({axis}) == 0" for axis in axes) or "true"
+    given = (*names, *shared.values())
+    return Body(function, parts.attributes, name, parameters, given, first=first)
+
+
+def answered(asked: str, local_size: tuple[int, ...]) -> str:
+    """What a body is given, of a group whose ids and number are ``g_0`` and ``n_0``, and so on.
+
+    Args:
+        asked: of :attr:`Body.given`.
+        local_size: work-items of a group; it is asked by the first of them.
+    """
+    sizes = (*local_size, *(1,) * (3 - len(local_size)))
+
+    def answer(found: re.Match[str]) -> str:
+        axis = found[2] or "0"
+        size = sizes[int(axis)]
+        return {
+            "global_id": f"g_{axis} * {size}", "global_size": f"n_{axis} * {size}",
+            "group_id": f"g_{axis}", "num_groups": f"n_{axis}", "local_id": "0",
+            "local_size": f"{size}", "global_offset": "0", "work_dim": f"{len(local_size)}",
+        }[found[1]]  # fmt: skip
+
+    return _ITEM.sub(answer, asked)
 
 
 def _sizes(names: Iterable[str]) -> str:

@@ -23,10 +23,11 @@ class BoundLaunches:
         launches: what is run.
         kernels: for each its kernel, of which it gets a handle of its own.
         faults: where kernels that check their data report to.
+        stand_for: what they are a chain of, which observers are shown in their place.
 
     Attributes:
         checks: whether one of them checks its data.
-        launches: what is run.
+        launches: what is run, one by one where somebody looks on.
         enqueues: for each the ``pyopencl.Kernel``, the global and the local size.
     """
 
@@ -36,10 +37,14 @@ class BoundLaunches:
     )
 
     def __init__(
-        self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel], faults: Faults
+        self,
+        launches: Sequence[Launch],
+        kernels: Sequence[CompiledKernel],
+        faults: Faults,
+        stand_for: Sequence[Launch] = (),
     ) -> None:
-        self.launches = tuple(launches)
-        self.checks = any(launch.check is not None for launch in launches)
+        self.launches = tuple(stand_for or launches)
+        self.checks = any(launch.check is not None for launch in self.launches)
         self.enqueues: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = []
         self._args: list[list[Any]] = []
         self._cells: list[list[Any]] = []

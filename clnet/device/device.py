@@ -116,6 +116,8 @@ class Device:
         self.programs = ProgramCache(
             context, handle, self.identity.key, kept, watch, ahead, header=pocl, copies=copies
         )
+        # Threads of several processes on the same cores would wait for each other's.
+        self.chains = copies and traits.compute_units > 1 and SETTINGS.ranks_here == 1
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)
         if SETTINGS.poison:

@@ -149,16 +149,17 @@ class Queue:
         """
         return self._programs.prepare(launch.kernel for launch in launches)
 
-    def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
+    def bind(self, launches: Sequence[Launch], stand_for: Sequence[Launch] = ()) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.
 
         Args:
             launches: in order; their pointers are storages, scratch memory included, some of which
                 may get their buffers later.
+            stand_for: what they are a chain of.
         """
         kernels = [self._programs.get(launch.kernel) for launch in launches]
         with self.lock:
-            bound = BoundLaunches(launches, kernels, self.faults)
+            bound = BoundLaunches(launches, kernels, self.faults, stand_for)
             self.bound.add(bound)
         return bound
 
