@@ -46,16 +46,16 @@ _STATE_BYTES = 4 * 3 * _APART
 _AXES = 3
 _SLOTS = {"int16": 8, "long16": 16}  # numbers of the table that a vector takes
 # OpenCL promises 1024 bytes of arguments, 8 of them for a pointer.
-_MOST_BUFFERS = 100
+_MOST_BUFFERS = 120
 _FEWEST = 3
-# Tries before a group leaves the rest to others: about half a millisecond.
-_PATIENCE = 200_000
+# Tries before a group leaves the rest to others: a few milliseconds.
+_PATIENCE = 1_000_000
 _END, _NEVER = -1, 2**40  # of the entry behind the last: no kernel, no end
 # What a unit is taken to compute, and all of them to move, in a second; to tell launches that are
 # short beside what lies between them.
 _FLOPS, _BYTES = 60e9, 10e9
 _LONG_S = 2e-3
-_CHAIN_S = 5e-3  # a chain that one unit leaves at its beginning costs so much again
+_CHAIN_S = 3e-3  # a chain that a unit leaves at its beginning takes so much longer
 
 _TEXT = """\
 typedef int16 __attribute__((aligned(8))) any_int16;

@@ -45,9 +45,10 @@ from .nodes import (
 PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 """What a kernel source says once, before its kernels: ``a * b + c`` rounds twice everywhere."""
 
-ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf")
+ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid")
 """Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
-with the same bits on every device, and inlined where the device's own are not."""
+inlined where the device's own are not, and with the same bits on every device; sigmoid's are the
+same on devices that contract products and sums."""
 
 _LONGEST = (
     72  # A longer text gets a name: readable, and C compilers limit the depth of parentheses.
@@ -297,6 +298,7 @@ _LOWER_FLOATING: dict[str, Callable[..., Expr]] = {
     "sigmoid": lambda x: 1 / (1 + call("exp", -x)),
     "softplus": lambda x: call("log1p", call("exp", -abs(x))) + where(x > 0, x, 0),
 }
+_LOWER_SINGLE = {name: rule for name, rule in _LOWER_FLOATING.items() if name not in ELEMENTARY}
 _LOWER_INTEGER: dict[str, Callable[..., Expr]] = {
     "remainder": _remainder,
     "floor_divide": _floor_divide_integer,
@@ -312,6 +314,7 @@ _LOWER_INTEGER: dict[str, Callable[..., Expr]] = {
 @lru_cache(maxsize=256)
 def _lowered(exprs: tuple[Expr, ...], ctype: CType) -> tuple[Expr, ...]:
     rules = _LOWER_FLOATING if ctype.floating else _LOWER_INTEGER
+    rules = _LOWER_SINGLE if ctype.element == "float" else rules
     wrong = Domain.INTEGER if ctype.floating else Domain.FLOATING
 
     def replace(node: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -79,7 +79,7 @@ class _Lowering:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._steps = program.steps
+        self._steps = [*program.steps]
         self._makers = {n: i for i, s in enumerate(self._steps) for n in s.outputs if n}
         self._readers: dict[str, list[int]] = {}
         for i, step in enumerate(self._steps):
@@ -93,6 +93,8 @@ class _Lowering:
 
     def run(self) -> None:
         """Find layers, then what lies between them."""
+        for place, step in enumerate(self._steps):
+            self._quantise_before_maxima(place, step)
         for place, step in enumerate(self._steps):
             rule = _RULES.get(step.handler.function) if step.handler is not None else None
             if rule is not None and place not in self._gone:
@@ -375,16 +377,39 @@ class _Lowering:
 
     # What lies between layers.
 
+    def _quantise_before_maxima(self, place: int, step: Step) -> None:
+        """Let maxima that are quantised be those of numbers: no two floats change their order."""
+        result = step.outputs[0]
+        readers = self._readers.get(result, [])
+        if not _does(step, pool.max_pool) or len(readers) != 1 or result in self._kept:
+            return
+        if self._activation(step.inputs[0]) is not None or not self._is_of_images(step):
+            return
+        last = self._steps[readers[0]]
+        if self._turned(readers[0], quantised.quantize_linear) is None:
+            return
+        name = f"{result}/numbers"
+        inputs = (step.inputs[0], *last.inputs[1:])
+        self._steps[place] = replace(last, inputs=inputs, outputs=(name,))
+        self._steps[readers[0]] = replace(step, inputs=(name,), outputs=last.outputs)
+        self._makers |= {name: place, last.outputs[0]: readers[0]}
+        self._readers[name] = [readers[0]]
+        self._images[name] = False
+
+    @staticmethod
+    def _is_of_images(step: Step) -> bool:
+        """Whether the kernels take windows: of two axes, which all have a pixel."""
+        settings = step.attributes
+        kernel, pads = settings["kernel_shape"], settings.get("pads") or (0, 0, 0, 0)
+        plain = all(d == 1 for d in settings.get("dilations") or ())
+        inside = all(p < k for p, k in zip(pads, [*kernel, *kernel], strict=False))
+        return len(kernel) == 2 and plain and inside and len([n for n in step.outputs if n]) == 1
+
     def _maxima(self, place: int, step: Step) -> None:
         """Maxima of windows of numbers, or of floats between numbers of one kind."""
-        if not _does(step, pool.max_pool) or len([n for n in step.outputs if n]) != 1:
+        if not _does(step, pool.max_pool) or not self._is_of_images(step):
             return
         settings = {k: v for k, v in step.attributes.items() if k in _OF_WINDOWS}
-        plain = all(d == 1 for d in step.attributes.get("dilations") or ())
-        kernel, pads = settings["kernel_shape"], settings.get("pads") or (0, 0, 0, 0)
-        inside = all(p < k for p, k in zip(pads, [*kernel, *kernel], strict=False))
-        if len(kernel) != 2 or not plain or not inside:
-            return
         if self._images.get(step.inputs[0]) is False:
             self._images[step.outputs[0]] = False
             self._put([place], [step.inputs[0]], step.outputs[0], _MAXIMA, settings)

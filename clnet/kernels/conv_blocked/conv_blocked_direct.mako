@@ -257,8 +257,9 @@ __kernel void conv_blocked_direct(...)
                         c${i}_${j} += *(__global const vector *)(more + place[${i}]
                             + ${j} * (long)y_plane);
 % endif
-                        c${i}_${j} = ${epilogue.activate(activation, f"c{i}_{j}", v)};
 % endfor
+                        ${epilogue.activate_each(
+                            activation, ["c%d_%d" % (i, j) for i in range(pixels)], v, width)}
 % endfor
                     }
 % endif

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Target
-from ...values.shapes import round_up
-from ..grid import items
+from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 from .integer_conv import Quantisation
 from .integer_form import WORD
@@ -30,17 +30,24 @@ def quantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> li
     """
     if y.size == 0:
         return []
-    _, channels, height, width = x.shape
+    images, channels, height, columns = x.shape
+    lanes = 1 if in_groups(target.traits) else target.traits.simd_width
+    dense = "channels" if x.strides[1] == 1 else "columns" if x.strides[3] == 1 else None
+    width = {"channels": WORD, "columns": lanes, None: 1}[dense]
+    if width == 1:
+        dense = None
+    runs = ceil_div(columns, width if dense == "columns" else 1)
+    total = images * height * runs * y.shape[3] // WORD
     return [
         QUANTISE.launch(
-            {},
+            by_name("width dense", width, dense),
             joined(
-                by_name("total y x", y.size // WORD, y, x),
-                by_name("channels height width", channels, height, width),
+                by_name("total y x", total, y, x),
+                by_name("channels height width_of_x runs", channels, height, columns, runs),
                 by_name("of_n of_c of_h of_w", *x.strides),
                 by_name("scale zero", how.scale, float(how.zero)),
             ),
-            **items(target, y.size // WORD),
+            **items(target, total),
             flops=2 * x.size,
             bytes=x.nbytes + y.nbytes,
         )
@@ -58,14 +65,15 @@ def dequantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> 
     """
     if y.size == 0:
         return []
+    pixels = y.size // y.shape[3]
     return [
         DEQUANTISE.launch(
-            {},
+            by_name("width", 1 if in_groups(target.traits) else target.traits.simd_width),
             joined(
-                by_name("total y x channels stored", y.size, y, x, y.shape[3], x.shape[3]),
+                by_name("total y x channels stored", pixels, y, x, y.shape[3], x.shape[3]),
                 by_name("scale zero", how.scale, float(how.zero)),
             ),
-            **items(target, y.size),
+            **items(target, pixels),
             flops=2 * y.size,
             bytes=x.nbytes + y.nbytes,
         )

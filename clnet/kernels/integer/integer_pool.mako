@@ -10,6 +10,7 @@
 ## launch  an item for `width` channels of a pixel of y
 ## numerics exact; every window has a pixel of x
 <%def name="integer_max_pool(width)">
+typedef uchar${width} __attribute__((aligned(4))) uchars_anywhere;
 __kernel void integer_max_pool(...)
 {
     const int item = get_global_id(0), parts = channels / ${width};
@@ -25,12 +26,12 @@ __kernel void integer_max_pool(...)
             for (int j = 0; j < kw; j++) {
                 const int at_x = column * sw - pw + j * dw;
                 if (at_x >= 0 && at_x < width_of_x) {
-                    const uchar${width} value =
-                        vload${width}(0, x + (at_y * width_of_x + at_x) * channels);
-                    best = max(best, value);
+                    const uchar${width} value = *(__global const uchars_anywhere *)(
+                        x + (at_y * width_of_x + at_x) * channels);
+                    best = best > value ? best : value;
                 }
             }
     }
-    vstore${width}(best, 0, y + y_offset + (long)item * ${width});
+    *(__global uchars_anywhere *)(y + y_offset + (long)item * ${width}) = best;
 }
 </%def>

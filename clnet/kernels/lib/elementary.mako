@@ -1,4 +1,4 @@
-## lib elementary: exp, expm1, log, log2, log1p, tanh and erf of float and of its vectors
+## lib elementary: exp, expm1, log, log2, log1p, tanh, erf and sigmoid of float and its vectors
 ##
 ## OpenCL's own may differ by some ulps from device to device, and PoCL calls them for one element
 ## after the other when its library was built for another processor than it runs on. These are
@@ -16,12 +16,13 @@
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
 ## numerics at most 2 ulp (tests/test_elementary.py asserts each); subnormals where the device has
-##          them; contraction off. Arguments are reduced as in Cody and Waite, Software Manual for
-##          the Elementary Functions, 1980; the error of a rounded sum is kept as in Muller,
-##          Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near 0, and beyond
-##          1 - erfc, as in Cody, Rational Chebyshev approximations for the error function, Math.
-##          Comp. 23, 1969, except that erfc is the fourth power of a polynomial here. Polynomials
-##          are minimax for the relative error of the result, by Remez's algorithm.
+##          them; contraction off, but for sigmoid. Arguments are reduced as in Cody and Waite,
+##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
+##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near
+##          0, and beyond 1 - erfc, as in Cody, Rational Chebyshev approximations for the error
+##          function, Math. Comp. 23, 1969, except that erfc is the fourth power of a polynomial
+##          here. Polynomials are minimax for the relative error of the result, by Remez's
+##          algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%def name="define(functions, ctype, lanes)">
@@ -50,6 +51,9 @@ ${tanh(real, whole, suffix)}
 % endif
 % if "erf" in functions:
 ${erf(real, whole, suffix)}
+% endif
+% if "sigmoid" in functions:
+${sigmoid(real, whole, suffix)}
 % endif
 % endif
 </%def>
@@ -171,5 +175,27 @@ ${real} clnet_erf${suffix}(const ${real} x)
         "6.297697425e-1"), "b")}, square = q * q;
     const ${real} small = a + a * p, large = 1.0f - square * square;
     return as_${real}(as_${whole}(a < 1.05f ? small : large) | (as_${whole}(x) & (int)0x80000000));
+}
+</%def>
+##
+## Networks compute it as often as all else together, so products and sums contract here where the
+## device has an instruction for both, and what is below 2^-126 is 0: half as many operations.
+<%def name="sigmoid(real, whole, suffix)">
+${real} clnet_sigmoid${suffix}(const ${real} x)
+{
+#pragma OPENCL FP_CONTRACT ON
+    const ${real} y = x > 88.0f ? (${real})(88.0f) : x;  /* beyond, exp(-x) is nothing beside 1 */
+    const ${real} shifted = 12583039.0f - y * 1.44269504f;  /* 1.5 * 2^23 and 127, as in exp */
+    const ${real} n = shifted - 12583039.0f;
+    ${real} r = -y - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    ${real} p = 1.395171857e-3f * r + 8.369598538e-3f;
+    p = p * r + 4.166618735e-2f;
+    p = p * r + 1.666651219e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const ${real} e = p * as_${real}(as_${whole}(shifted) << 23);
+    return 1.0f / (1.0f + (x < -88.0f ? (${real})(INFINITY) : e));
 }
 </%def>

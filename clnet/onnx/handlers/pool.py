@@ -67,10 +67,13 @@ def max_pool(
     axes = len(kernel_shape)
     strides, dilations = list(strides or [1] * axes), list(dilations or [1] * axes)
     chosen = chosen_pads(auto_pad, pads, x.shape[2:], kernel_shape, strides, dilations)
-    _, behind = windows(x.shape[2:], kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode))
-    even = chosen[:axes] == behind and all(
-        2 * p <= k for p, k in zip(behind, kernel_shape, strict=True)
+    counts, behind = windows(
+        x.shape[2:], kernel_shape, strides, dilations, chosen, ceil=bool(ceil_mode)
     )
+    # As much behind as before, of which the last windows need not reach all.
+    both = [*chosen[:axes], *chosen[:axes]]
+    alike, _ = windows(x.shape[2:], kernel_shape, strides, dilations, both, ceil=False)
+    even = alike == counts and all(2 * p <= k for p, k in zip(both, kernel_shape, strict=False))
     integers = x.dtype.kind is Kind.INTEGER
     given = x.to(float32) if integers else x
     pad = chosen[:axes] if even else [0] * axes
