@@ -18,6 +18,7 @@ from ..errors import ClnetError, OnnxError, shortened
 from ..tensor import Tensor
 from . import protos
 from .elements import Carried, Known, Laid, by_number, by_numpy, to_device, to_host
+from .contributed import spelled
 from .registry import Handler, find, twin
 
 __all__ = ["Missing", "Program", "Step", "build", "bury", "missing_text", "read_by_bodies"]
@@ -252,7 +253,7 @@ def build(
     inputs, outputs = tuple(inputs), tuple(outputs)
     constants = dict(constants)
     given = {*inputs, *constants, *known}
-    ordered = _ordered(list(nodes), given)
+    ordered = _ordered(list(spelled(nodes)), given)
     everything = frozenset(given | {o for node in ordered for o in node.output})
     steps: list[Step] = []
     for node in ordered:

@@ -9,6 +9,7 @@ from ..errors import OnnxError
 from . import protos
 from .elements import Known
 from .inputs import input_specs
+from .contributed import spelled
 from .lowering import lower_integers
 from .module import ImportedModule
 from .program import Context, Missing, build, missing_text
@@ -54,7 +55,8 @@ def load(path: Any) -> ImportedModule:
     model, folder = _model(path)
     graph = model.graph
     arrays = protos.initialisers(graph, folder)
-    settings = _settings(graph.node)
+    nodes = list(spelled(graph.node))
+    settings = _settings(nodes)
     weights = {
         n: a
         for n, a in arrays.items()
@@ -73,7 +75,7 @@ def load(path: Any) -> ImportedModule:
     replaced = {n: c for n, c in constants.items() if n not in names}
     defaults = {n: c for n, c in constants.items() if n in names}
     known = frozenset({*names, *weights, *defaults})
-    program = build(graph.node, (), outputs, {**replaced}, context, known)
+    program = build(nodes, (), outputs, {**replaced}, context, known)
     if missing.counts:
         raise OnnxError(
             "onnx.load",

@@ -82,8 +82,8 @@ def test_nan_passes_a_relu6_as_it_does_elsewhere():
 def test_two_pixels_are_one_vector_where_there_is_one(block):
     activation = Activation("silu", Input(0) * sigmoid(Input(0)))
     _, (_, found) = Epilogue(activation=activation).blocked_params(block)
-    assert f"float{block}" in "".join(found.one.statements + found.one.results)
+    assert f"sigmoid{block}" in "".join(found.one.statements + found.one.results)
     if block == 16:  # OpenCL has no wider one
         assert found.two is None
     else:
-        assert f"float{2 * block}" in "".join(found.two.statements + found.two.results)
+        assert f"sigmoid{2 * block}" in "".join(found.two.statements + found.two.results)

@@ -1,0 +1,131 @@
+"""Quantised ops of onnxruntime's own domain, spelled as nodes of ONNX.
+
+``QLinearAdd`` and the like are an op between ``DequantizeLinear`` and ``QuantizeLinear``, and so
+they are read: what finds layers of integers (:mod:`.lowering`) needs to know no more ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from . import protos
+from .registry import find
+
+__all__ = ["spelled"]
+
+_DOMAIN = "com.microsoft"
+
+
+class _Nodes:
+    """Nodes that take the place of one, whose values are named after its result."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.made: list[Any] = []
+        self._count = 0
+
+    def input(self, place: int) -> str:
+        """The name of an input; ``""`` if it is left out."""
+        return self.node.input[place] if place < len(self.node.input) else ""
+
+    def add(self, op: str, inputs: Sequence[str], settings: Sequence[Any] = (), **more: Any) -> str:
+        """A node, and the name of its result; ``settings`` are attributes as protobuf has them."""
+        self._count += 1
+        result = f"{self.node.output[0]}/{op}{self._count}"
+        given = [*inputs]
+        while given and not given[-1]:
+            given.pop()
+        made = protos.library().helper.make_node(op, given, [result], name=self.node.name, **more)
+        made.attribute.extend(settings)
+        self.made.append(made)
+        return result
+
+    def floats(self, first: int, **settings: Any) -> str:
+        """What a number, its scale and its zero point, from an input on, stand for."""
+        numbers = [self.input(first + i) for i in range(3)]
+        return self.add("DequantizeLinear", numbers, **settings)
+
+    def numbers(self, floats: str, scale: int) -> None:
+        """The result: floats as numbers, by the scale and zero point from an input on."""
+        self.add("QuantizeLinear", [floats, self.input(scale), self.input(scale + 1)])
+        self.made[-1].output[0] = self.node.output[0]
+
+
+def _of_one(op: str) -> Callable[[_Nodes], None]:
+    """``op(x)``, with the node's attributes."""
+
+    def spell(nodes: _Nodes) -> None:
+        settings = [a for a in nodes.node.attribute if a.name not in {"channels_last", "opset"}]
+        nodes.numbers(nodes.add(op, [nodes.floats(0)], settings), 3)
+
+    return spell
+
+
+def _of_two(op: str) -> Callable[[_Nodes], None]:
+    """``op(a, b)``."""
+
+    def spell(nodes: _Nodes) -> None:
+        nodes.numbers(nodes.add(op, [nodes.floats(0), nodes.floats(3)]), 6)
+
+    return spell
+
+
+def _concat(nodes: _Nodes) -> None:
+    """Pieces with a scale each; the result's stands first."""
+    parts = [nodes.floats(i) for i in range(2, len(nodes.node.input), 3)]
+    nodes.numbers(nodes.add("Concat", parts, nodes.node.attribute), 0)
+
+
+def _where(nodes: _Nodes) -> None:
+    parts = [nodes.input(0), nodes.floats(1), nodes.floats(4)]
+    nodes.numbers(nodes.add("Where", parts), 7)
+
+
+def _gemm(nodes: _Nodes) -> None:
+    """A dense layer; the bias is in units of the sums, and the result of floats without a scale."""
+    named = {a.name: a for a in nodes.node.attribute}
+    turned = named["transB"].i if "transB" in named else 0
+    inputs = [nodes.floats(0), nodes.floats(3, axis=0 if turned else 1)]
+    if nodes.input(6):
+        unit = nodes.add("Mul", [nodes.input(1), nodes.input(4)])
+        if "alpha" in named:
+            alpha = nodes.add("Constant", [], value_float=named["alpha"].f)
+            unit = nodes.add("Mul", [unit, alpha])
+        inputs.append(nodes.add("DequantizeLinear", [nodes.input(6), unit], axis=0))
+    y = nodes.add("Gemm", inputs, nodes.node.attribute)
+    if nodes.input(7):
+        nodes.numbers(y, 7)
+    else:
+        nodes.made[-1].output[0] = nodes.node.output[0]
+
+
+_SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
+    **{f"QLinear{op}": _of_two(op) for op in ("Add", "Mul")},
+    **{
+        f"QLinear{op}": _of_one(op)
+        for op in (
+            *("Sigmoid", "LeakyRelu", "Softmax"),
+            *("AveragePool", "GlobalAveragePool", "ReduceMean"),
+        )
+    },
+    "QLinearConcat": _concat,
+    "QLinearWhere": _where,
+    "QGemm": _gemm,
+}
+
+
+def spelled(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes, those of onnxruntime's quantiser as others that do the same.
+
+    One that has a handler (:func:`clnet.onnx.handler`), or has channels last, stays as it is.
+    """
+    for node in nodes:
+        spell = _SPELLINGS.get(node.op_type) if node.domain == _DOMAIN else None
+        last = any(a.name == "channels_last" and a.i for a in node.attribute)
+        if spell is None or last or find(_DOMAIN, node.op_type, 1) is not None:
+            yield node
+            continue
+        made = _Nodes(node)
+        spell(made)
+        yield from made.made
