@@ -12,7 +12,13 @@ import numpy as np
 from .. import ops
 from ..errors import ArgumentError
 from ..kernels.conv import ConvGeometry
-from ..kernels.integer import IntegerEpilogue, Quantisation, stored_channels
+from ..kernels.integer import (
+    IntegerEpilogue,
+    Quantisation,
+    depthwise_entries,
+    stored_channels,
+    takes_depthwise,
+)
 from ..kernels.pool import Window
 from ..ops import integer
 from ..tensor import Tensor
@@ -130,6 +136,7 @@ class Layer:
     dilations: Sequence[int] = (1, 1)
     groups: int = 1
     _held: tuple[Known, ...] = ()
+    _spread: tuple[Known, ...] = ()
     _packed: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -163,12 +170,31 @@ class Layer:
                     else self.factor / np.float32(self.output.scale)
                 )
                 self._held = tuple(map(Known, (self.weight, self.bias, scale)))
+            if takes_depthwise(geometry):
+                return self._by_channel(device)
             w, bias, scale = (known.on(device) for known in self._held)
             of_filters = geometry._replace(n=1, h=1, w=1, oh=1, ow=1)
             found = integer.pack_integers(w, bias, scale, of_filters)  # pyright: ignore[reportArgumentType]
             if mode.current().tracer is None:
                 self._packed[key] = found
         return found
+
+    def _by_channel(self, device: Any) -> tuple[Any, Any]:
+        """Filters of a channel each, as :func:`.integer_depthwise` takes them, and their table."""
+        if not self._spread:
+            w, bias, scale = (known.array for known in self._held)
+            count = len(w)
+            taps = np.zeros((w[0].size, depthwise_entries(count)), np.float32)
+            table = np.zeros((3, taps.shape[1]), np.int32)
+            taps[:, :count] = w.reshape(count, -1).T
+            table[:, :count] = (
+                bias,
+                w.reshape(count, -1).sum(1, dtype=np.int64),
+                scale.view(np.int32),
+            )
+            self._spread = Known(taps), Known(table)
+        taps, table = self._spread
+        return taps.on(device), table.on(device)
 
 
 def _check(*, sizes: Sequence[int], steps: Sequence[int]) -> None:
@@ -200,7 +226,8 @@ def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
     elif more is not None:
         added = as_images(more, in_rows=does.in_rows).tensor
     unit = 1.0 if does.output is None else does.output.scale
-    y = integer.integer_conv(
+    compute = integer.integer_depthwise if takes_depthwise(g) else integer.integer_conv
+    y = compute(
         images.tensor,
         does.packed(g, images.tensor.device),
         g,
@@ -217,7 +244,14 @@ def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
 def _spread(x: Any, more: Any, does: Layer) -> Any:
     """A layer behind which something of another shape is added, as floats."""
     plain = replace(
-        does, output=None, low=-inf, high=inf, added=None, _held=(), _packed=dict[str, Any]()
+        does,
+        output=None,
+        low=-inf,
+        high=inf,
+        added=None,
+        _held=(),
+        _spread=(),
+        _packed=dict[str, Any](),
     )
     y = layer(x, does=plain)
     if does.added is not None:
@@ -271,12 +305,8 @@ def sum_of_two(x: Any, other: Any, *, does: Sum) -> Images:
     """The sum of two quantised tensors, which may be spread to each other's shape."""
     if isinstance(x, Images) and isinstance(other, Images) and x.shape == other.shape:
         pair = [as_images(v, in_rows=x.in_rows) for v in (x, other)]
-        a, b = (
-            ops.mul(ops.sub(v.tensor.to(float32), how.zero), how.scale)
-            for v, how in zip(pair, (does.left, does.right), strict=True)
-        )
-        y = ops.div(_bounded(ops.add(a, b), does.low, does.high), does.output.scale)
-        y = ops.clamp(ops.add(ops.round(y), does.output.zero), 0, 255).to(uint8)
+        given, bounds = (does.left, does.right), (does.low, does.high)
+        y = integer.add_images(pair[0].tensor, pair[1].tensor, given, bounds, does.output)
         return Images(y, x.shape, does.signed, x.in_rows)
     floats = [
         dequantise(v, how=how, in_rows=len(v.shape) != 4)

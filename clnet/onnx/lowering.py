@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.integer import Quantisation
+from ..kernels.integer import Quantisation, takes_filters
 from . import images
 from .elements import Known
 from .handlers import activation, conv, elementwise, pool, product, quantised
@@ -459,9 +459,14 @@ def _does(step: Step, *functions: Any) -> bool:
 
 
 def _is_taken(w: np.ndarray, step: Step) -> bool:
-    """Whether the kernels take a convolution: two axes, and not one by one of its channels."""
+    """Whether the kernels take a convolution: two axes, and channels by fours or one by one."""
     groups = int(step.attributes.get("group", 1))
-    return w.ndim == _AXES_OF_IMAGES and (groups == 1 or w.shape[1] >= _LEAST_CHANNELS)
+    if w.ndim != _AXES_OF_IMAGES:
+        return False
+    by_channel = groups == len(w) and w.shape[1] == 1
+    return (
+        groups == 1 or w.shape[1] >= _LEAST_CHANNELS or (by_channel and takes_filters(*w.shape[2:]))
+    )
 
 
 def _conv_settings(step: Step) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import numpy as np
 from ..errors import ClnetError, OnnxError, shortened
 from ..tensor import Tensor
 from . import protos
-from .elements import Carried, Known, Laid, by_number, by_numpy, to_device, to_host
 from .contributed import spelled
+from .elements import Carried, Known, Laid, by_number, by_numpy, to_device, to_host
 from .registry import Handler, find, twin
 
 __all__ = ["Missing", "Program", "Step", "build", "bury", "missing_text", "read_by_bodies"]

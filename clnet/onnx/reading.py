@@ -7,9 +7,9 @@ from typing import Any
 
 from ..errors import OnnxError
 from . import protos
+from .contributed import spelled
 from .elements import Known
 from .inputs import input_specs
-from .contributed import spelled
 from .lowering import lower_integers
 from .module import ImportedModule
 from .program import Context, Missing, build, missing_text

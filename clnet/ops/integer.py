@@ -112,6 +112,57 @@ class IntegerConv(Function):
         )
 
 
+class IntegerDepthwise(Function):
+    """A convolution of images in which each channel has a filter; perhaps with what is added.
+
+    Attributes:
+        geometry, given, epilogue, result: as of :class:`IntegerConv`.
+    """
+
+    geometry: ConvGeometry
+    given: Quantisation
+    epilogue: IntegerEpilogue
+    result: DType
+    differentiable = ()
+
+    def infer(self, x: Array, *others: Array) -> tuple[Array, ...]:
+        """Images, or dense floats or sums."""
+        g = self.geometry
+        channels = stored_channels(g.oc) if self.result is uint8 else g.oc
+        return (Array.abstract((g.n, g.oh, g.ow, channels), self.result, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        return kernels.integer_depthwise(
+            target, outputs[0], inputs, self.geometry, self.epilogue, given=self.given
+        )
+
+
+class AddImages(Function):
+    """The sum of what two images stand for, quantised.
+
+    Attributes:
+        left, right: of the images.
+        how: of the sum.
+        low, high: its bounds.
+    """
+
+    left: Quantisation
+    right: Quantisation
+    how: Quantisation
+    low: float
+    high: float
+    differentiable = ()
+
+    def infer(self, x: Array, other: Array) -> tuple[Array, ...]:
+        """Images of the same size."""
+        return (Array.abstract(x.shape, uint8, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        x, other = inputs
+        given, bounds = (self.left, self.right), (self.low, self.high)
+        return kernels.add_images(target, outputs[0], (x, other), given, bounds, how=self.how)
+
+
 class IntegerMaxPool(Function):
     """Maxima of windows of images, each of which has a pixel.
 
@@ -164,6 +215,33 @@ def integer_conv(
     function = IntegerConv(geometry, given, epilogue, result, x.device.integer_dot)
     more = () if added is None else (contiguous(added),)
     return apply(function, contiguous(x), *packed, *more)
+
+
+def integer_depthwise(
+    x: Tensor,
+    filters: tuple[Tensor, Tensor],
+    geometry: ConvGeometry,
+    *,
+    given: Quantisation,
+    epilogue: IntegerEpilogue,
+    result: DType,
+    added: Tensor | None = None,
+) -> Tensor:
+    """The convolution of images by filters and a table; see :class:`IntegerDepthwise`."""
+    function = IntegerDepthwise(geometry, given, epilogue, result)
+    more = () if added is None else (contiguous(added),)
+    return apply(function, contiguous(x), *filters, *more)
+
+
+def add_images(
+    x: Tensor,
+    other: Tensor,
+    given: tuple[Quantisation, Quantisation],
+    bounds: tuple[float, float],
+    how: Quantisation,
+) -> Tensor:
+    """The sum of two images, as a third."""
+    return apply(AddImages(*given, how, *bounds), contiguous(x), contiguous(other))
 
 
 def integer_max_pool(x: Tensor, window: Window, size: tuple[int, int]) -> Tensor:

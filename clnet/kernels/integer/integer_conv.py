@@ -98,14 +98,14 @@ def integer_conv(
     split = _split(target, g, form)
     args = joined(
         by_name("y x packed table", y, x, packed, table),
-        _added(more, epilogue),
+        added_of(more, epilogue),
         by_name("total share panel_share some", total, *split),
         by_name("entries panels", table.shape[1], panels),
         by_name("ocg icg icp", g.ocg, g.icg, round_up(g.icg, WORD)),
         by_name("y_channels y_height y_width", y.shape[3], g.oh, g.ow),
         by_name("x_channels x_height x_width", x.shape[3], g.h, g.w),
         g.sizes("kh kw sh sw ph pw dh dw"),
-        _numbers(epilogue, given),
+        numbers_of(epilogue, given),
     )
     nbytes = sum(a.nbytes for a in (y, *operands))
     if form.width == 1:
@@ -151,7 +151,7 @@ def _split(target: Target, g: ConvGeometry, form: IntegerForm) -> tuple[int, int
     return share, panel_share, some
 
 
-def _added(more: list[Array], epilogue: IntegerEpilogue) -> Named:
+def added_of(more: list[Array], epilogue: IntegerEpilogue) -> Named:
     """What is added, in units of what is stored."""
     if not more:
         return by_name("more more_channels more_factor more_zero", None, None, None, None)
@@ -164,7 +164,7 @@ def _added(more: list[Array], epilogue: IntegerEpilogue) -> Named:
     )  # fmt: skip
 
 
-def _numbers(epilogue: IntegerEpilogue, given: Quantisation) -> Named:
+def numbers_of(epilogue: IntegerEpilogue, given: Quantisation) -> Named:
     """The factor of all sums, and the bounds of what is stored."""
     output, low, high, _ = epilogue
     factor, y_zero = float(np.float32(given.scale)), 0

@@ -17,8 +17,15 @@
 ## arg     channels, stored: int
 ## arg     scale: float
 ## arg     zero: float
+## def     add_images
+## arg     total: int               numbers, whole fours
+## arg     y: out uchar[total]
+## arg     x, other: in uchar
+## arg     x_scale, x_zero, other_scale, other_zero: float
+## arg     low, high: float         bounds of the sum
+## arg     scale, zero: float       of y
 ##
-## launch  an item for a run, or for four channels of a pixel; and for a pixel
+## launch  an item for a run, or for four channels of a pixel; for a pixel; for `width`
 ## numerics rint(x / scale) + zero, kept in 0 to 255, NaN is 0; (x - zero) * scale
 <%namespace name="integers" file="/lib/integers.mako"/>
 ##
@@ -110,5 +117,45 @@ __kernel void dequantise_images(...)
 % endif
     for (; c < channels; c++)
         y[c] = ((float)x[c] - zero) * scale;
+}
+</%def>
+##
+## Each operation rounded, as nodes of ONNX one by one.
+<%def name="add_images(width)">
+${integers.types(width)}
+${numbers("" if width == 1 else width)}
+__kernel void add_images(...)
+{
+    const int at = get_global_id(0) * ${width};
+    if (at >= total)
+        return;
+    x += x_offset + at;
+    other += other_offset + at;
+    y += y_offset + at;
+    uchars a = 0, b = 0;
+    const int whole = at + ${width} <= total;
+    if (whole) {
+        a = *(__global const uchars_anywhere *)x;
+        b = *(__global const uchars_anywhere *)other;
+    }
+% if width > 1:
+    else
+        for (int i = 0; i < total - at; i++) {
+            a[i] = x[i];
+            b[i] = other[i];
+        }
+% endif
+    floats sum = (CONVERT(a, floats) - x_zero) * x_scale
+        + (CONVERT(b, floats) - other_zero) * other_scale;
+    sum = sum < low ? (floats)low : sum;
+    sum = sum > high ? (floats)high : sum;
+    const uchars result = CONVERT(numbers${"" if width == 1 else width}(sum, scale, zero), uchars);
+    if (whole)
+        *(__global uchars_anywhere *)y = result;
+% if width > 1:
+    else
+        for (int i = 0; i < total - at; i++)
+            y[i] = result[i];
+% endif
 }
 </%def>

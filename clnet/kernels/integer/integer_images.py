@@ -1,4 +1,4 @@
-"""Floats to images of uint8 whose channels are dense, and back."""
+"""Floats to images of uint8 whose channels are dense, and back; sums of two images."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .integer_form import WORD
 
 QUANTISE = Kernel("quantise_images", "integer/integer_images.mako")
 DEQUANTISE = Kernel("dequantise_images", "integer/integer_images.mako")
+ADD = Kernel("add_images", "integer/integer_images.mako")
 
 
 def stored_channels(channels: int) -> int:
@@ -76,5 +77,45 @@ def dequantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> 
             **items(target, pixels),
             flops=2 * y.size,
             bytes=x.nbytes + y.nbytes,
+        )
+    ]
+
+
+def add_images(
+    target: Target,
+    y: Array,
+    operands: tuple[Array, Array],
+    given: tuple[Quantisation, Quantisation],
+    bounds: tuple[float, float],
+    *,
+    how: Quantisation,
+) -> list[Launch]:
+    """What two images stand for, added, kept within bounds and quantised.
+
+    Args:
+        target: what to choose groups for.
+        y: uint8, dense.
+        operands: of ``y``'s shape, uint8, dense.
+        given: what they stand for.
+        bounds: the least and the largest sum.
+        how: scale and zero point of ``y``.
+    """
+    if y.size == 0:
+        return []
+    width = 1 if in_groups(target.traits) else target.traits.simd_width
+    (x, other), (left, right) = operands, given
+    count = ceil_div(y.size, width)
+    return [
+        ADD.launch(
+            by_name("width", width),
+            joined(
+                by_name("total y x other", y.size, y, x, other),
+                by_name("x_scale x_zero", left.scale, float(left.zero)),
+                by_name("other_scale other_zero", right.scale, float(right.zero)),
+                by_name("low high scale zero", *bounds, how.scale, float(how.zero)),
+            ),
+            **items(target, count),
+            flops=8 * y.size,
+            bytes=3 * y.nbytes,
         )
     ]

@@ -1,0 +1,86 @@
+"""Convolutions of integers of 8 bits in which each channel has a filter of its own."""
+
+from __future__ import annotations
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div, round_up
+from ..conv import ConvGeometry
+from ..grid import in_groups
+from ..kernel import Kernel, by_name, joined
+from .integer_conv import IntegerEpilogue, Quantisation, added_of, numbers_of
+
+DEPTHWISE = Kernel("integer_depthwise", "integer/integer_depthwise.mako")
+
+# Lanes of the widest vector: what the table is padded to.
+_LANES = 16
+_PIXELS = 6
+_MOST_COLUMNS = 9  # of a filter: they are unrolled
+_MOST_TAPS = 2**24 // (255 * 128)  # whose sums are exact in float32
+_ITEMS_PER_UNIT = 8
+
+
+def takes_filters(kh: int, kw: int) -> bool:
+    """Whether :func:`integer_depthwise` takes filters of a size."""
+    return kw <= _MOST_COLUMNS and kh * kw <= _MOST_TAPS
+
+
+def takes_depthwise(g: ConvGeometry) -> bool:
+    """Whether :func:`integer_depthwise` computes a convolution."""
+    return 1 < g.groups == g.ic == g.oc and takes_filters(g.kh, g.kw)
+
+
+def depthwise_entries(channels: int) -> int:
+    """Channels of a table of filters."""
+    return round_up(channels, _LANES)
+
+
+def integer_depthwise(
+    target: Target,
+    y: Array,
+    operands: tuple[Array, ...],
+    g: ConvGeometry,
+    epilogue: IntegerEpilogue,
+    *,
+    given: Quantisation,
+) -> list[Launch]:
+    """What :func:`.integer_conv` computes, where :func:`takes_depthwise` says so.
+
+    Args:
+        target: what to choose vectors for.
+        y: as of :func:`.integer_conv`.
+        operands: ``x``; filters, ``(taps, entries)`` float32; a table, ``(3, entries)`` int32, of
+            biases, of filters' sums and of their scales' bits; perhaps what is added. All dense.
+        g: the sizes.
+        epilogue: what is made of the sums.
+        given: of ``x``.
+    """
+    if y.size == 0:
+        return []
+    x, filters, table, *more = operands
+    units = target.traits.compute_units
+    width = 1 if in_groups(target.traits) else min(target.traits.simd_width, _LANES)
+    rows, blocks = g.n * g.oh, ceil_div(g.oc, width)
+    parts = max(1, min(rows, ceil_div(units * _ITEMS_PER_UNIT, blocks)))
+    share = 1 if width == 1 else ceil_div(rows, parts)
+    return [
+        DEPTHWISE.launch(
+            by_name(
+                "width pixels kw sw dw ytype added",
+                *(width, min(_PIXELS, g.ow), g.kw, g.sw, g.dw),
+                y.dtype.ctype, more[0].dtype.ctype if more else None,
+            ),
+            joined(
+                by_name("y x filters table", y, x, filters, table),
+                added_of(more, epilogue),
+                by_name("rows share entries ocg", rows, share, table.shape[1], g.oc),
+                by_name("y_channels y_height y_width", y.shape[3], g.oh, g.ow),
+                by_name("x_channels x_height x_width", x.shape[3], g.h, g.w),
+                g.sizes("kh sh ph pw dh"),
+                numbers_of(epilogue, given),
+            ),
+            global_size=(ceil_div(rows, share), blocks),
+            flops=g.flops,
+            bytes=sum(a.nbytes for a in (y, *operands)),
+        )
+    ]  # fmt: skip
