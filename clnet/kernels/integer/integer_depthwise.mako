@@ -1,11 +1,12 @@
 ## kernel integer_depthwise: convolution of each channel of uint8 with a filter of its own, of int8
 ##
 ## layout  images are (n, h, w, c), a pixel's channels rounded up to fours. An item makes rows of
-##         `width` channels, `pixels` of a row at a time. Products are of floats: their sums are
-##         whole numbers below 2^24, and so exact
+##         `width` channels, `pixels` of a row at a time, on CPUs of rows that it gathers in local
+##         memory. Products are of floats: their sums are whole numbers below 2^24, and so exact
 ## param   width: int               lanes of a vector; 1: channels one by one
 ## param   pixels: int              of a tile
 ## param   kw, sw, dw: int          of a row of taps
+## param   local_floats: int        of gathered rows; 0: nothing is gathered
 ## param   ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
 ## param   added: None|'float'|'uchar'  what is added before that
 ## arg     y: out ytype             (rows, y_width, y_channels)
@@ -19,6 +20,7 @@
 ## % endif
 ## arg     rows: int                of y, of all images
 ## arg     share: int               rows of an item
+## arg     some, pitch: int         rows that are gathered for at a time, and pixels of one of them
 ## arg     entries: int             of a row of the table
 ## arg     ocg: int                 channels
 ## arg     y_channels, y_height, y_width, x_channels, x_height, x_width: int  y_channels in memory
@@ -32,28 +34,24 @@
 ## numerics as integer_conv's
 <%namespace name="integers" file="/lib/integers.mako"/>
 ##
-## A row of taps; `inside`: all that it reads lies in the row.
-<%def name="taps(pixels, kw, sw, dw, inside)">
-% for j in range((pixels - 1) * sw + (kw - 1) * dw + 1):
-% if any((j - s * dw) % sw == 0 and 0 <= (j - s * dw) // sw < pixels for s in range(kw)):
-                    {
-% if inside:
-                        const floats value = pixel(from + ${j} * x_channels, whole_x, left_x);
-% else:
-                        const floats value = in_row && (uint)(left + ${j}) < (uint)x_width
-                            ? pixel(from + ${j} * x_channels, whole_x, left_x) : outside;
-% endif
-% for s in range(kw):
-% if (j - s * dw) % sw == 0 and 0 <= (j - s * dw) // sw < pixels:
-                        s${(j - s * dw) // sw} =
-                            multiply_add(value, w${s}, s${(j - s * dw) // sw});
-% endif
-% endfor
-                    }
-% endif
-% endfor
+## Rows of x as floats, what is padded among them.
+<%def name="gather()">
+        for (int i = 0; i < kh_rows; i++) {
+            const int iy = top + i, inside = iy >= 0 && iy < x_height;
+            __global const uchar *const from =
+                x + (long)(image * x_height + iy) * x_width * x_channels;
+            __local floats *const to = (__local floats *)held + i * pitch;
+            const int begin = inside ? min(pw, pitch) : pitch;
+            const int end = inside ? max(begin, min(x_width + pw, pitch)) : pitch;
+            for (int j = 0; j < begin; j++)
+                to[j] = outside;
+            for (int j = begin; j < end; j++)
+                to[j] = pixel(from + (j - pw) * x_channels, whole_x, left_x);
+            for (int j = end; j < pitch; j++)
+                to[j] = outside;
+        }
 </%def>
-<%def name="integer_depthwise(width, pixels, kw, sw, dw, ytype, added)">
+<%def name="integer_depthwise(width, pixels, kw, sw, dw, local_floats, ytype, added)">
 ${integers.types(width)}
 inline floats multiply_add(const floats x, const floats w, const floats sum)
 {
@@ -75,6 +73,9 @@ inline floats pixel(__global const uchar *from, const int whole, const int left)
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void integer_depthwise(...)
 {
+% if local_floats:
+    __local float held[${local_floats}] __attribute__((aligned(64)));
+% endif
     const int lanes = ${width}, group = 0, panels = 0, panel = get_group_id(1);
     const int first = get_group_id(0) * share, last = min(rows, first + share);
     const int left_x = x_channels - panel * lanes, whole_x = left_x >= lanes;
@@ -87,33 +88,53 @@ __kernel void integer_depthwise(...)
     more += more_offset;
 % endif
     ${integers.constants(width, 1, 0)}
-    for (int row = first; row < last; row++) {
-        const int top = row % y_height * sh - ph, image = row / y_height;
-        for (int column = 0; column < y_width; column += ${pixels}) {
-            const int left = column * ${sw} - pw;
-            floats ${", ".join(f"s{p} = 0" for p in range(pixels))};
-            for (int r = 0; r < kh; r++) {
-                const int iy = top + r * dh, in_row = iy >= 0 && iy < x_height;
-                __global const uchar *const from =
-                    x + ((long)(image * x_height + iy) * x_width + left) * x_channels;
-                __global const float *const w = filters + r * ${kw} * entries;
+    for (int row = first; row < last; row += some) {
+        const int count = min(min(some, last - row), y_height - row % y_height);
+% if local_floats:
+        const int image = row / y_height, top = row % y_height * sh - ph;
+        const int kh_rows = (count - 1) * sh + (kh - 1) * dh + 1;
+        ${gather()}
+% endif
+        for (int i = 0; i < count; i++)
+            for (int column = 0; column < y_width; column += ${pixels}) {
+                floats ${", ".join(f"s{p} = 0" for p in range(pixels))};
+% if not local_floats:
+                const int image = (row + i) / y_height, top = (row + i) % y_height * sh - ph;
+% endif
+                for (int r = 0; r < kh; r++) {
+                    __global const float *const w = filters + r * ${kw} * entries;
+% if local_floats:
+                    __local const floats *const from =
+                        (__local const floats *)held + (i * sh + r * dh) * pitch + column * ${sw};
+% else:
+                    const int iy = top + r * dh, inside = iy >= 0 && iy < x_height;
+% endif
 % for s in range(kw):
-                const floats w${s} = *(__global const floats_anywhere *)(w + ${s} * entries);
-% endfor
-                if (in_row && left >= 0 && left + ${(pixels - 1) * sw + (kw - 1) * dw} < x_width) {
-                    ${taps(pixels, kw, sw, dw, True)}
-                } else {
-                    ${taps(pixels, kw, sw, dw, False)}
-                }
-            }
-            const long place = (long)row * y_width + column;
+                    {
+                        const floats tap = *(__global const floats_anywhere *)(w + ${s} * entries);
 % for p in range(pixels):
-            if (column + ${p} < y_width) {
-                const ints sums = CONVERT(s${p}, ints) + begin0;
-                ${integers.store(width, 0, ytype, added, f"place + {p}", "sums")}
-            }
+% if local_floats:
+                        s${p} = multiply_add(from[${p * sw + s * dw}], tap, s${p});
+% else:
+                        const int ix${p} = (column + ${p}) * ${sw} - pw + ${s * dw};
+                        const floats value${p} = inside && ix${p} >= 0 && ix${p} < x_width
+                            ? pixel(x + ((long)(image * x_height + iy) * x_width + ix${p})
+                                * x_channels, whole_x, left_x) : outside;
+                        s${p} = multiply_add(value${p}, tap, s${p});
+% endif
 % endfor
-        }
+                    }
+% endfor
+                }
+                const long place = (long)(row + i) * y_width + column;
+% for p in range(pixels):
+                if (column + ${p} < y_width) {
+                    const ints sums = CONVERT(s${p}, ints) + begin0;
+                    ${integers.store(width, 0, ytype, added, f"place + {p}", "sums")}
+                }
+% endfor
+            }
+        row -= some - count;  /* an image ends */
     }
 }
 </%def>

@@ -14,10 +14,11 @@ DEPTHWISE = Kernel("integer_depthwise", "integer/integer_depthwise.mako")
 
 # Lanes of the widest vector: what the table is padded to.
 _LANES = 16
-_PIXELS = 6
+_PIXELS = 7
 _MOST_COLUMNS = 9  # of a filter: they are unrolled
 _MOST_TAPS = 2**24 // (255 * 128)  # whose sums are exact in float32
 _ITEMS_PER_UNIT = 8
+_LOCAL_FLOATS = 2**15  # of rows; 128 KiB of a second-level cache
 
 
 def takes_filters(kh: int, kw: int) -> bool:
@@ -60,20 +61,28 @@ def integer_depthwise(
     x, filters, table, *more = operands
     units = target.traits.compute_units
     width = 1 if in_groups(target.traits) else min(target.traits.simd_width, _LANES)
-    rows, blocks = g.n * g.oh, ceil_div(g.oc, width)
+    rows, blocks, pixels = g.n * g.oh, ceil_div(g.oc, width), min(_PIXELS, g.ow)
+    pitch = (round_up(g.ow, pixels) - 1) * g.sw + (g.kw - 1) * g.dw + 1
+    least = (g.kh - 1) * g.dh + 1
     parts = max(1, min(rows, ceil_div(units * _ITEMS_PER_UNIT, blocks)))
-    share = 1 if width == 1 else ceil_div(rows, parts)
+    share, some, held = ceil_div(rows, parts), 1, 0
+    if width > 1 and pitch * width * least <= _LOCAL_FLOATS:
+        held = _LOCAL_FLOATS
+        some = (_LOCAL_FLOATS // (pitch * width) - least) // g.sh + 1
+    elif width == 1:
+        share = 1
     return [
         DEPTHWISE.launch(
             by_name(
-                "width pixels kw sw dw ytype added",
-                *(width, min(_PIXELS, g.ow), g.kw, g.sw, g.dw),
+                "width pixels kw sw dw local_floats ytype added",
+                *(width, pixels, g.kw, g.sw, g.dw, held),
                 y.dtype.ctype, more[0].dtype.ctype if more else None,
             ),
             joined(
                 by_name("y x filters table", y, x, filters, table),
                 added_of(more, epilogue),
-                by_name("rows share entries ocg", rows, share, table.shape[1], g.oc),
+                by_name("rows share some pitch", rows, share, some, pitch),
+                by_name("entries ocg", table.shape[1], g.oc),
                 by_name("y_channels y_height y_width", y.shape[3], g.oh, g.ow),
                 by_name("x_channels x_height x_width", x.shape[3], g.h, g.w),
                 g.sizes("kh sh ph pw dh"),
