@@ -27,8 +27,19 @@ from ..values.dtypes import DType, float32, int8, int16, int32, uint8
 from .elements import Known, Laid
 from .handlers.conv import chosen_pads
 from .handlers.pool import windows
+from .handlers.quantised import dynamic_range
 
-__all__ = ["Images", "Layer", "Sum", "dequantise", "layer", "maxima", "quantise", "sum_of_two"]
+__all__ = [
+    "Images",
+    "Layer",
+    "Sum",
+    "dequantise",
+    "layer",
+    "maxima",
+    "quantise",
+    "quantise_dynamically",
+    "sum_of_two",
+]
 
 _SHIFT = 128  # between a number of int8 and the one of uint8 that is stored for it
 
@@ -91,6 +102,14 @@ def quantise(x: Tensor, *, how: Quantisation, signed: bool, in_rows: bool) -> Im
     return Images(y, tuple(x.shape), signed, in_rows)
 
 
+def quantise_dynamically(x: Tensor, *, in_rows: bool) -> tuple[Images, Tensor, Tensor]:
+    """8 bits by the tensor's own range: images, their scale and zero point."""
+    scale, floats = dynamic_range(x)
+    point = floats.to(uint8)
+    y = integer.quantise_images(_pixels(x, in_rows=in_rows), (scale.reshape(1), point.reshape(1)))
+    return Images(y, tuple(x.shape), signed=False, in_rows=in_rows), scale, point
+
+
 def dequantise(x: Any, *, how: Quantisation, in_rows: bool) -> Tensor:
     """``(x - zero) * scale``; ``how`` is of what is stored."""
     images = as_images(x, in_rows=in_rows)
@@ -116,6 +135,7 @@ class Layer:
         signed: whether what is stored is int8 in the model.
         in_rows: whether it is a product.
         sums: whether the sums themselves are the result.
+        computed: whether the zero point is given beside the images, and not a constant.
         auto_pad, pads, strides, dilations, groups: as ONNX has them.
     """
 
@@ -130,6 +150,7 @@ class Layer:
     signed: bool = False
     in_rows: bool = False
     sums: bool = False
+    computed: bool = False
     auto_pad: str = "NOTSET"
     pads: Sequence[int] | None = None
     strides: Sequence[int] = (1, 1)
@@ -206,7 +227,11 @@ def _check(*, sizes: Sequence[int], steps: Sequence[int]) -> None:
 
 
 def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
-    """What a layer makes of a quantised tensor, and perhaps of what is added to its result."""
+    """What a layer makes of a quantised tensor, and perhaps of what is added to its result.
+
+    Where it is computed, ``more`` is the tensor's zero point.
+    """
+    point, more = (more, None) if does.computed else (None, more)
     images = as_images(x, in_rows=does.in_rows)
     g = does.geometry(images.tensor)
     if images.channels != g.ic or g.oc % g.groups:
@@ -235,6 +260,7 @@ def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
         epilogue=IntegerEpilogue(does.output, does.low, does.high, does.added),
         result=does.result,
         added=added,
+        point=None if point is None else point.reshape((1,)),
     )
     if does.output is not None:
         return Images(y, shape, does.signed, does.in_rows)

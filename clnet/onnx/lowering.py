@@ -29,6 +29,7 @@ _LAYER = described(images.layer, 1)
 _MAXIMA = described(images.maxima, 1)
 _QUANTISE = described(images.quantise, 1)
 _DEQUANTISE = described(images.dequantise, 1)
+_QUANTISE_DYNAMICALLY = described(images.quantise_dynamically, 1)
 _SUM = described(images.sum_of_two, 1)
 _ADD = elementwise.BINARY["Add"]
 _LEAST_CHANNELS = 4  # of a group: a word of the kernels
@@ -343,6 +344,8 @@ class _Lowering:
         x, w, x_zero, w_zero = (*step.inputs, "", "")[:4]
         point = self._array(x_zero) if x_zero else np.zeros((), np.uint8)
         weights, around = self._array(w), self._array(w_zero) if w_zero else None
+        computed = point is None and self._is_unsigned(x) and self._is_unsigned(x_zero)
+        point = np.zeros((), np.uint8) if computed else point
         if point is None or point.size != 1 or weights is None or (w_zero and around is None):
             return
         ones = np.ones(1, np.float32)
@@ -366,12 +369,16 @@ class _Lowering:
         does = Layer(
             *(filters, np.zeros(count, np.int32), np.ones(count, np.float32), zero),
             sums=True,
+            computed=computed,
             **settings,
         )
-        self._put([place], [x], step.outputs[0], _LAYER, {"does": does})
+        inputs = [x, x_zero] if computed else [x]
+        if computed:
+            self._images.setdefault(x, does.in_rows)
+        self._put([place], inputs, step.outputs[0], _LAYER, {"does": does})
 
     def _is_unsigned(self, name: str) -> bool:
-        """Whether a tensor is known to be uint8."""
+        """Whether a tensor, or the zero point of one, is known to be uint8."""
         place = self._makers.get(name)
         return place is not None and _does(self._steps[place], quantised.dynamic_quantize_linear)
 
@@ -443,6 +450,10 @@ class _Lowering:
 
     def _between(self, place: int, step: Step) -> None:
         """Floats to images and back, where images are on the other side."""
+        if _does(step, quantised.dynamic_quantize_linear) and step.outputs[0] in self._images:
+            settings = {"in_rows": self._images[step.outputs[0]]}
+            self._made[place] = replace(step, handler=_QUANTISE_DYNAMICALLY, attributes=settings)
+            return
         made = self._turned(place, quantised.quantize_linear)
         if made is not None and made.name in self._images:
             settings = {"how": made.how, "signed": made.signed, "in_rows": self._images[made.name]}

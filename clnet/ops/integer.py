@@ -24,19 +24,24 @@ if TYPE_CHECKING:
 
 
 class QuantiseImages(Function):
-    """``round(x / scale) + zero`` of ``(n, c, h, w)`` as images."""
+    """``round(x / scale) + zero`` of ``(n, c, h, w)`` as images.
 
-    how: Quantisation
+    Attributes:
+        how: scale and zero point; None: they are inputs, one float32 and one uint8.
+    """
+
+    how: Quantisation | None
     sixteen_bit = False
     differentiable = ()
 
-    def infer(self, x: Array) -> tuple[Array, ...]:
+    def infer(self, x: Array, *computed: Array) -> tuple[Array, ...]:
         """``(n, h, w, stored_channels(c))``."""
         n, c, h, w = x.shape
         return (Array.abstract((n, h, w, stored_channels(c)), uint8, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return kernels.quantise_images(target, outputs[0], inputs[0], self.how)
+        how = (inputs[1], inputs[2]) if self.how is None else self.how
+        return kernels.quantise_images(target, outputs[0], inputs[0], how)
 
 
 class DequantiseImages(Function):
@@ -84,6 +89,7 @@ class IntegerConv(Function):
         given: of the images; what is padded is its zero point.
         epilogue: what is made of the sums.
         result: uint8 (images), float32 ``(n, oh, ow, oc)``, or int32: the sums.
+        computed: whether the last input is the zero point of the images, one uint8.
         dot: the device's instruction.
     """
 
@@ -91,6 +97,7 @@ class IntegerConv(Function):
     given: Quantisation
     epilogue: IntegerEpilogue
     result: DType
+    computed: bool
     dot: str
     differentiable = ()
 
@@ -101,6 +108,7 @@ class IntegerConv(Function):
         return (Array.abstract((g.n, g.oh, g.ow, channels), self.result, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        inputs, point = (inputs[:-1], inputs[-1]) if self.computed else (inputs, None)
         return kernels.integer_conv(
             target,
             outputs[0],
@@ -109,6 +117,7 @@ class IntegerConv(Function):
             self.epilogue,
             given=self.given,
             dot=self.dot,
+            point=point,
         )
 
 
@@ -116,13 +125,14 @@ class IntegerDepthwise(Function):
     """A convolution of images in which each channel has a filter; perhaps with what is added.
 
     Attributes:
-        geometry, given, epilogue, result: as of :class:`IntegerConv`.
+        geometry, given, epilogue, result, computed: as of :class:`IntegerConv`.
     """
 
     geometry: ConvGeometry
     given: Quantisation
     epilogue: IntegerEpilogue
     result: DType
+    computed: bool
     differentiable = ()
 
     def infer(self, x: Array, *others: Array) -> tuple[Array, ...]:
@@ -132,8 +142,15 @@ class IntegerDepthwise(Function):
         return (Array.abstract((g.n, g.oh, g.ow, channels), self.result, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        inputs, point = (inputs[:-1], inputs[-1]) if self.computed else (inputs, None)
         return kernels.integer_depthwise(
-            target, outputs[0], inputs, self.geometry, self.epilogue, given=self.given
+            target,
+            outputs[0],
+            inputs,
+            self.geometry,
+            self.epilogue,
+            given=self.given,
+            point=point,
         )
 
 
@@ -183,9 +200,12 @@ class IntegerMaxPool(Function):
         return kernels.integer_max_pool(target, outputs[0], inputs[0], window=self.window)
 
 
-def quantise_images(x: Tensor, how: Quantisation) -> Tensor:
-    """Images of ``(n, c, h, w)`` floats."""
-    return apply(QuantiseImages(how), x)
+def quantise_images(x: Tensor, how: Quantisation | tuple[Tensor, Tensor]) -> Tensor:
+    """Images of ``(n, c, h, w)`` floats, by a scale and a zero point that may be computed."""
+    if isinstance(how, Quantisation):
+        return apply(QuantiseImages(how), x)
+    scale, point = how
+    return apply(QuantiseImages(None), x, contiguous(scale), contiguous(point))
 
 
 def dequantise_images(x: Tensor, how: Quantisation, channels: int) -> Tensor:
@@ -210,10 +230,12 @@ def integer_conv(
     epilogue: IntegerEpilogue,
     result: DType,
     added: Tensor | None = None,
+    point: Tensor | None = None,
 ) -> Tensor:
     """The convolution of images; see :class:`IntegerConv`."""
-    function = IntegerConv(geometry, given, epilogue, result, x.device.integer_dot)
-    more = () if added is None else (contiguous(added),)
+    computed = point is not None
+    function = IntegerConv(geometry, given, epilogue, result, computed, x.device.integer_dot)
+    more = [contiguous(t) for t in (added, point) if t is not None]
     return apply(function, contiguous(x), *packed, *more)
 
 
@@ -226,10 +248,11 @@ def integer_depthwise(
     epilogue: IntegerEpilogue,
     result: DType,
     added: Tensor | None = None,
+    point: Tensor | None = None,
 ) -> Tensor:
     """The convolution of images by filters and a table; see :class:`IntegerDepthwise`."""
-    function = IntegerDepthwise(geometry, given, epilogue, result)
-    more = () if added is None else (contiguous(added),)
+    function = IntegerDepthwise(geometry, given, epilogue, result, point is not None)
+    more = [contiguous(t) for t in (added, point) if t is not None]
     return apply(function, contiguous(x), *filters, *more)
 
 

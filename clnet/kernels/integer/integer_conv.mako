@@ -13,6 +13,7 @@
 ## param   shift: int               what DOT takes from x
 ## param   local_ints: int          of gathered rows
 ## param   in_place: bool           a pixel's row is its channels in x
+## param   computed: bool           whether the zero point of x lies in memory
 ## param   ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
 ## param   added: None|'float'|'uchar'  what is added before that
 ## def     integer_conv, integer_conv_items
@@ -32,7 +33,11 @@
 ## arg     entries, panels, ocg, icg, icp: int  as integer_pack's
 ## arg     y_channels, y_height, y_width, x_channels, x_height, x_width: int  y_channels in memory
 ## arg     kh, kw, sh, sw, ph, pw, dh, dw: int
+## % if computed:
+## arg     point: in uchar          one, the zero point of x
+## % else:
 ## arg     zero: int                of x
+## % endif
 ## arg     factor: float            of all sums, beside the filter's scale
 ## arg     low, high: float         bounds of what is stored, before y_zero is added
 ## arg     y_zero: int
@@ -42,6 +47,11 @@
 ## numerics the sum is exact; float(sum) * (scale * factor), + (more - more_zero) * more_factor,
 ##          each operation rounded (contraction is off); the bounds, rounded to even, + y_zero
 <%namespace name="integers" file="/lib/integers.mako"/>
+<%def name="the_zero(computed)">
+% if computed:
+    const int zero = point[point_offset];
+% endif
+</%def>
 ##
 ## Rows of bytes of one tap or of several that lie side by side.
 <%def name="copying()">
@@ -113,7 +123,7 @@ inline void copy_row(__local uchar *to, __global const uchar *from, const int n)
                 }
 </%def>
 <%def name="integer_conv(
-    width, vectors, pixels, define, narrow, shift, local_ints, in_place, ytype, added)">
+    width, vectors, pixels, define, narrow, shift, local_ints, in_place, computed, ytype, added)">
 ${integers.types(width)}
 ${define}
 ${narrow}
@@ -131,6 +141,7 @@ __kernel void integer_conv(...)
     const int first_panel = get_group_id(1) * panel_share;
     const int last_panel = min(panels, first_panel + panel_share);
     const int steps = (kh * kw * icp + 7) / 8 * 2;
+    ${the_zero(computed)}
     y += y_offset;
     x += x_offset;
     packed += packed_offset;
@@ -178,7 +189,7 @@ __kernel void integer_conv(...)
 }
 </%def>
 <%def name="integer_conv_items(
-    vectors, pixels, define, shift, ytype, added)">
+    vectors, pixels, define, shift, computed, ytype, added)">
 ${integers.types(1)}
 ${define}
 __kernel void integer_conv_items(...)
@@ -189,6 +200,7 @@ __kernel void integer_conv_items(...)
     if (item >= tiles * panels)
         return;
     const int steps = icp / 4, row = (kh * kw * icp + 7) / 8 * 2;
+    ${the_zero(computed)}
     const int outside = zero * 0x01010101;
     y += y_offset;
     x += x_offset + group * icg;

@@ -70,6 +70,7 @@ def integer_conv(
     *,
     given: Quantisation,
     dot: str,
+    point: Array | None = None,
 ) -> list[Launch]:
     """``y = convolution * given.scale * filters' scales + what is added``, within bounds.
 
@@ -83,6 +84,7 @@ def integer_conv(
         epilogue: what is made of the sums.
         given: of ``x``; what is padded is its zero point.
         dot: the name of the device's instruction.
+        point: the zero point of ``x``, one uint8, in place of ``given``'s.
     """
     if y.size == 0:
         return []
@@ -90,8 +92,8 @@ def integer_conv(
     form = integer_form(target, dot)
     total, panels = g.n * g.oh * g.ow, form.panels(g)
     params = by_name(
-        "vectors pixels define shift ytype added",
-        form.vectors, form.pixels, form.dot.define, form.dot.shift,
+        "vectors pixels define shift computed ytype added",
+        form.vectors, form.pixels, form.dot.define, form.dot.shift, point is not None,
         y.dtype.ctype, more[0].dtype.ctype if more else None,
     )  # fmt: skip
     in_place = _lies_in_place(x, g)
@@ -105,7 +107,7 @@ def integer_conv(
         by_name("y_channels y_height y_width", y.shape[3], g.oh, g.ow),
         by_name("x_channels x_height x_width", x.shape[3], g.h, g.w),
         g.sizes("kh kw sh sw ph pw dh dw"),
-        numbers_of(epilogue, given),
+        numbers_of(epilogue, given, point),
     )
     nbytes = sum(a.nbytes for a in (y, *operands))
     if form.width == 1:
@@ -164,11 +166,12 @@ def added_of(more: list[Array], epilogue: IntegerEpilogue) -> Named:
     )  # fmt: skip
 
 
-def numbers_of(epilogue: IntegerEpilogue, given: Quantisation) -> Named:
-    """The factor of all sums, and the bounds of what is stored."""
+def numbers_of(epilogue: IntegerEpilogue, given: Quantisation, point: Array | None = None) -> Named:
+    """The zero point, the factor of all sums, and the bounds of what is stored."""
     output, low, high, _ = epilogue
     factor, y_zero = float(np.float32(given.scale)), 0
     if output is not None:
         factor, y_zero = float(np.float32(factor) / np.float32(output.scale)), output.zero
         low, high = (output.of(value) - y_zero for value in (low, high))
-    return by_name("zero factor low high y_zero", given.zero, factor, low, high, y_zero)
+    zero = given.zero if point is None else None
+    return by_name("point zero factor low high y_zero", point, zero, factor, low, high, y_zero)

@@ -7,6 +7,7 @@
 ## param   pixels: int              of a tile
 ## param   kw, sw, dw: int          of a row of taps
 ## param   local_floats: int        of gathered rows; 0: nothing is gathered
+## param   computed: bool           whether the zero point of x lies in memory
 ## param   ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
 ## param   added: None|'float'|'uchar'  what is added before that
 ## arg     y: out ytype             (rows, y_width, y_channels)
@@ -25,7 +26,11 @@
 ## arg     ocg: int                 channels
 ## arg     y_channels, y_height, y_width, x_channels, x_height, x_width: int  y_channels in memory
 ## arg     kh, sh, ph, pw, dh: int
+## % if computed:
+## arg     point: in uchar          one, the zero point of x
+## % else:
 ## arg     zero: int                of x
+## % endif
 ## arg     factor: float            of all sums, beside the filter's scale
 ## arg     low, high: float         bounds of what is stored, before y_zero is added
 ## arg     y_zero: int
@@ -51,7 +56,8 @@
                 to[j] = outside;
         }
 </%def>
-<%def name="integer_depthwise(width, pixels, kw, sw, dw, local_floats, ytype, added)">
+<%def name="integer_depthwise(
+    width, pixels, kw, sw, dw, local_floats, computed, ytype, added)">
 ${integers.types(width)}
 inline floats multiply_add(const floats x, const floats w, const floats sum)
 {
@@ -79,6 +85,9 @@ __kernel void integer_depthwise(...)
     const int lanes = ${width}, group = 0, panels = 0, panel = get_group_id(1);
     const int first = get_group_id(0) * share, last = min(rows, first + share);
     const int left_x = x_channels - panel * lanes, whole_x = left_x >= lanes;
+% if computed:
+    const int zero = point[point_offset];
+% endif
     const floats outside = zero;
     y += y_offset;
     x += x_offset + panel * lanes;

@@ -44,6 +44,7 @@ def integer_depthwise(
     epilogue: IntegerEpilogue,
     *,
     given: Quantisation,
+    point: Array | None = None,
 ) -> list[Launch]:
     """What :func:`.integer_conv` computes, where :func:`takes_depthwise` says so.
 
@@ -55,6 +56,7 @@ def integer_depthwise(
         g: the sizes.
         epilogue: what is made of the sums.
         given: of ``x``.
+        point: the zero point of ``x``, one uint8, in place of ``given``'s.
     """
     if y.size == 0:
         return []
@@ -74,8 +76,8 @@ def integer_depthwise(
     return [
         DEPTHWISE.launch(
             by_name(
-                "width pixels kw sw dw local_floats ytype added",
-                *(width, pixels, g.kw, g.sw, g.dw, held),
+                "width pixels kw sw dw local_floats computed ytype added",
+                *(width, pixels, g.kw, g.sw, g.dw, held, point is not None),
                 y.dtype.ctype, more[0].dtype.ctype if more else None,
             ),
             joined(
@@ -86,7 +88,7 @@ def integer_depthwise(
                 by_name("y_channels y_height y_width", y.shape[3], g.oh, g.ow),
                 by_name("x_channels x_height x_width", x.shape[3], g.h, g.w),
                 g.sizes("kh sh ph pw dh"),
-                numbers_of(epilogue, given),
+                numbers_of(epilogue, given, point),
             ),
             global_size=(ceil_div(rows, share), blocks),
             flops=g.flops,

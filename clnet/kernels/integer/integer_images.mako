@@ -2,6 +2,7 @@
 ##
 ## param   width: int               lanes of a vector; 1: elements one by one
 ## param   dense: None|'columns'|'channels'  what of x lies side by side, if anything does
+## param   computed: bool           whether scale and zero point lie in memory
 ## param   n: int|''                lanes, nothing for a scalar
 ## def     quantise_images
 ## arg     total: int               runs of `width` pixels of a row, of four channels
@@ -9,7 +10,12 @@
 ## arg     x: in float              (n, channels, height, width_of_x), of any strides
 ## arg     channels, height, width_of_x, runs: int  runs of a row
 ## arg     of_n, of_c, of_h, of_w: long  strides of x
+## % if computed:
+## arg     unit: in float           one, the scale
+## arg     point: in uchar          one, the zero point
+## % else:
 ## arg     scale, zero: float
+## % endif
 ## def     dequantise_images
 ## arg     total: int               pixels
 ## arg     y: out float[total]      (pixels, channels)
@@ -43,7 +49,7 @@ inline int${n} numbers${n}(const float${n} x, const float scale, const float zer
     return as_int${n}(q + 12582912.0f) & 255;
 }
 </%def>
-<%def name="quantise_images(width, dense)">
+<%def name="quantise_images(width, dense, computed)">
 ${numbers("")}
 % if width > 1:
 typedef float${width} __attribute__((aligned(4))) floats_anywhere;
@@ -55,6 +61,9 @@ __kernel void quantise_images(...)
     const int item = get_global_id(0), fours = (channels + 3) / 4;
     if (item >= total)
         return;
+% if computed:
+    const float scale = unit[unit_offset], zero = point[point_offset];
+% endif
 % if dense == "channels":
     const int pixel = item / fours, c = item % fours * 4, column = pixel % width_of_x;
     const int line = pixel / width_of_x;

@@ -20,14 +20,16 @@ def stored_channels(channels: int) -> int:
     return round_up(channels, WORD)
 
 
-def quantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> list[Launch]:
+def quantise_images(
+    target: Target, y: Array, x: Array, how: Quantisation | tuple[Array, Array]
+) -> list[Launch]:
     """``y = round(x / scale) + zero``, kept within 0 and 255; NaN becomes 0.
 
     Args:
         target: what to choose groups for.
         y: ``(n, h, w, stored_channels(c))``, uint8, dense.
         x: ``(n, c, h, w)``, float32, of any strides.
-        how: scale and zero point.
+        how: scale and zero point; or where they lie, one float32 and one uint8.
     """
     if y.size == 0:
         return []
@@ -39,14 +41,19 @@ def quantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> li
         dense = None
     runs = ceil_div(columns, width if dense == "columns" else 1)
     total = images * height * runs * y.shape[3] // WORD
+    computed = not isinstance(how, Quantisation)
+    if isinstance(how, Quantisation):
+        numbers = by_name("scale zero", how.scale, float(how.zero))
+    else:
+        numbers = by_name("unit point", *how)
     return [
         QUANTISE.launch(
-            by_name("width dense", width, dense),
+            by_name("width dense computed", width, dense, computed),
             joined(
                 by_name("total y x", total, y, x),
                 by_name("channels height width_of_x runs", channels, height, columns, runs),
                 by_name("of_n of_c of_h of_w", *x.strides),
-                by_name("scale zero", how.scale, float(how.zero)),
+                numbers,
             ),
             **items(target, total),
             flops=2 * x.size,

@@ -107,13 +107,18 @@ def dequantize_linear(
 @handler("DynamicQuantizeLinear", since=11)
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """8 bits by the tensor's own range: the numbers, their scale and zero point."""
+    scale, point = dynamic_range(x)
+    y = ops.clamp(ops.round(x / scale) + point, 0, 255)
+    return y.to(uint8), scale, point.to(uint8)
+
+
+def dynamic_range(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and zero point of a tensor's range, which 0 is within; both floats."""
     zero = ops.zeros_like(x.reshape(-1)[:1]).reshape(())
     low, high = ops.minimum(ops.amin(x), zero), ops.maximum(ops.amax(x), zero)
     span = ops.where(ops.eq(high, low), ops.ones_like(high), high - low)
     scale = span / 255
-    point = ops.round(ops.clamp(-low / scale, 0, 255))
-    y = ops.clamp(ops.round(x / scale) + point, 0, 255)
-    return y.to(uint8), scale, point.to(uint8)
+    return scale, ops.round(ops.clamp(-low / scale, 0, 255))
 
 
 def _lowered(x: Tensor, zero: Tensor | None, axis: int | None, wide: Any) -> Tensor:
