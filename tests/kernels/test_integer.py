@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from math import inf
 
@@ -14,8 +15,11 @@ from clnet.kernels.conv import ConvGeometry
 from clnet.kernels.integer import (
     IntegerEpilogue,
     Quantisation,
+    add_images,
+    depthwise_entries,
     dequantise_images,
     integer_conv,
+    integer_depthwise,
     integer_max_pool,
     pack_integers,
     packed_shapes,
@@ -214,6 +218,107 @@ def test_many_items_and_parts_of_rows_give_the_same(shape):
     np.testing.assert_array_equal(convolved(shape, g, (x, w, bias, scale), PLAIN), expected)
 
 
+BY_CHANNEL = {
+    "alone": GEOMETRIES["depthwise"],
+    "wide": ConvGeometry(2, 21, 15, 16, 21, 3, 3, 15, 16, ph=1, pw=1, groups=21),
+    "stepping": ConvGeometry(3, 12, 9, 23, 12, 5, 4, 5, 8, sh=2, sw=3, ph=1, pw=2, dw=2, groups=12),
+    "outside": ConvGeometry(1, 8, 2, 2, 8, 3, 3, 6, 5, ph=3, pw=3, groups=8),
+    "dilated": ConvGeometry(1, 4, 12, 11, 4, 3, 3, 8, 9, ph=2, pw=1, dh=4, dw=2, groups=4),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", BY_CHANNEL)
+def test_filters_of_a_channel_each(name, shape, monkeypatch):
+    """Bytes with bytes added, sums by a zero point in memory; few rows at a time, too."""
+    g, out, other = BY_CHANNEL[name], Quantisation(0.9, 31), Quantisation(0.5, 7)
+    x, w, bias, scale = operands(g)
+    sums = (sums_of(x, w, g, GIVEN.zero) + bias).astype(np.int32)
+    filters = np.zeros((g.taps, depthwise_entries(g.oc)), np.float32)
+    filters[:, : g.oc] = w.reshape(g.oc, -1).T
+    table = np.zeros((3, filters.shape[1]), np.int32)
+    table[:, : g.oc] = bias, w.reshape(g.oc, -1).sum(1), scale.view(np.int32)
+    more = RNG.integers(0, 256, (g.n, g.oh, g.ow, stored_channels(g.oc))).astype(np.uint8)
+    unit = np.float32(out.scale)
+    added = (more[..., : g.oc].astype(np.float32) - 7) * (np.float32(other.scale) / unit)
+    values = sums.astype(np.float32) * (scale * (np.float32(GIVEN.scale) / unit)) + added
+    expected = np.clip(np.rint(values) + 31, 31, 255)
+    target, _ = target_of(shape)
+    read = on_device(stored(x)), on_device(filters), on_device(table)
+    point = on_device(np.array([GIVEN.zero], np.uint8))
+    module = sys.modules[integer_depthwise.__module__]
+    for floats in (2**15, 1200):  # compiled with as many, so that few fit
+        monkeypatch.setattr(module, "_LOCAL_FLOATS", floats)
+        y = on_device(np.full(more.shape, 99, np.uint8))
+        epilogue = IntegerEpilogue(out, 0.0, inf, other)
+        launches = integer_depthwise(target, y, (*read, on_device(more)), g, epilogue, given=GIVEN)
+        whole = on_device(np.full((g.n, g.oh, g.ow, g.oc), -1, np.int32))
+        nowhere = Quantisation(1.0, 3)
+        launches += integer_depthwise(target, whole, read, g, PLAIN, given=nowhere, point=point)
+        for launch in launches:
+            device().queue.launch(launch)
+        np.testing.assert_array_equal(y.numpy()[..., : g.oc], expected)
+        np.testing.assert_array_equal(whole.numpy(), sums)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["windows", "in place"])
+def test_zero_points_may_lie_in_memory(name, shape):
+    g = GEOMETRIES[name]
+    x, w, bias, scale = operands(g)
+    target, dot = target_of(shape)
+    made = tuple(on_device(np.full(s, -7, np.int32)) for s in packed_shapes(target, dot, g))
+    given = on_device(w), on_device(bias), on_device(scale)
+    launches = pack_integers(target, made, given, g, dot=dot)
+    y = on_device(np.full((g.n, g.oh, g.ow, g.oc), -1, np.int32))
+    point = on_device(np.array([GIVEN.zero], np.uint8))
+    nowhere = Quantisation(1.0, 3)
+    launches += integer_conv(
+        target, y, (on_device(stored(x)), *made), g, PLAIN, given=nowhere, dot=dot, point=point
+    )
+    for launch in launches:
+        device().queue.launch(launch)
+    np.testing.assert_array_equal(y.numpy(), sums_of(x, w, g, GIVEN.zero) + bias)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_of_images(shape):
+    """Each operation rounded; whole vectors and what is left behind them."""
+    target, _ = target_of(shape)
+    how, low, high = Quantisation(0.7, 31), -9.0, 40.0
+    left, right = Quantisation(0.31, 90), Quantisation(0.17, 200)
+    for size in (4, 60, 1028):
+        x, other = (RNG.integers(0, 256, (1, 1, 1, size)).astype(np.uint8) for _ in range(2))
+        y = on_device(np.zeros_like(x))
+        read = on_device(x), on_device(other)
+        for launch in add_images(target, y, read, (left, right), (low, high), how=how):
+            device().queue.launch(launch)
+        floats = [
+            (v.astype(np.float32) - np.float32(q.zero)) * np.float32(q.scale)
+            for v, q in ((x, left), (other, right))
+        ]
+        kept = np.clip(sum(floats), low, high).astype(np.float32)
+        expected = np.clip(np.rint(kept / np.float32(how.scale)) + how.zero, 0, 255)
+        np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_images_by_a_scale_in_memory(shape):
+    """However the floats lie: columns, channels or neither side by side."""
+    target, _ = target_of(shape)
+    x = (RNG.normal(size=(2, 6, 5, 19)) * 6).astype(np.float32)
+    scale, point = np.array([GIVEN.scale], np.float32), np.array([GIVEN.zero], np.uint8)
+    expected = np.clip(np.rint(x / scale) + GIVEN.zero, 0, 255).transpose(0, 2, 3, 1)
+    for order in ((0, 1, 2, 3), (0, 2, 3, 1), (1, 3, 0, 2)):
+        held = on_device(x.transpose(order))
+        strides = tuple(held.strides[order.index(axis)] for axis in range(4))
+        y = on_device(np.zeros((2, 5, 19, 8), np.uint8))
+        given = on_device(scale), on_device(point)
+        for launch in quantise_images(target, y, held.view(x.shape, strides), given):
+            device().queue.launch(launch)
+        np.testing.assert_array_equal(y.numpy()[..., :6], expected)
+
+
 def test_no_images_launch_nothing():
     g = GEOMETRIES["windows"]._replace(n=0)
     target, dot = target_of("here")
@@ -221,6 +326,8 @@ def test_no_images_launch_nothing():
     none = Array.abstract((0, 6, 5, 16), uint8, device())
     table = Array.abstract((3, 48), int32, device())
     assert integer_conv(target, y, (none, table, table), g, PLAIN, given=GIVEN, dot=dot) == []
+    assert integer_depthwise(target, y, (none, table, table), g, PLAIN, given=GIVEN) == []
+    assert add_images(target, none, (none, none), (GIVEN, GIVEN), (0, 1), how=GIVEN) == []
     assert quantise_images(target, none, none, GIVEN) == []
     assert dequantise_images(target, none, none, GIVEN) == []
     assert integer_max_pool(target, none, none, window=Window(1, 1, 1, 1)) == []

@@ -12,6 +12,8 @@ from clnet.kernels.conv import ConvGeometry
 from clnet.kernels.integer import (
     IntegerEpilogue,
     Quantisation,
+    add_images,
+    depthwise_entries,
     dequantise_images,
     integer_max_pool,
     pack_integers,
@@ -23,11 +25,12 @@ from clnet.kernels.pool import Window
 from .harness import case, constants, given, near, normal, output, run
 
 conv_module = import_module("clnet.kernels.integer.integer_conv")
+depthwise_module = import_module("clnet.kernels.integer.integer_depthwise")
 images_module = import_module("clnet.kernels.integer.integer_images")
 pack_module = import_module("clnet.kernels.integer.integer_pack")
 pool_module = import_module("clnet.kernels.integer.integer_pool")
 
-MODULES = (conv_module, images_module, pack_module, pool_module)
+MODULES = (conv_module, depthwise_module, images_module, pack_module, pool_module)
 
 RNG = np.random.default_rng(3)
 GIVEN, OUT = Quantisation(0.05, 90), Quantisation(4.0, 12)
@@ -124,8 +127,13 @@ def sums_and_small_panels(target: Target) -> None:
     run(pack_integers(target, made, (given(w), *rest), g, dot=""))
     y = output((g.n, g.oh, g.ow, g.oc), np.int32)
     read = given(_last(x)), *made
-    run(conv_module.integer_conv(target, y, read, g, IntegerEpilogue(), given=GIVEN, dot=""))
-    np.testing.assert_array_equal(y.numpy(), _sums(x, w, g).transpose(0, 2, 3, 1))
+    for how, point in ((GIVEN, None), (OUT, given(np.array([GIVEN.zero], np.uint8)))):
+        run(
+            conv_module.integer_conv(
+                target, y, read, g, IntegerEpilogue(), given=how, dot="", point=point
+            )
+        )
+        np.testing.assert_array_equal(y.numpy(), _sums(x, w, g).transpose(0, 2, 3, 1))
     vectors = replace(target, traits=replace(target.traits, dedicated_local_memory=False))
     wide = ConvGeometry(1, 12, 1, 1, 2 * max(target.traits.simd_width, 4) + 1, 1, 1, 1, 1)
     w = np.full((wide.oc, 12, 1, 1), 32, np.int8)
@@ -139,11 +147,71 @@ def sums_and_small_panels(target: Target) -> None:
 
 
 @case()
+def filters_of_a_channel_each(target: Target) -> None:
+    """Floats and bytes, with either added or none, a zero point in memory; and sums."""
+    g = ConvGeometry(2, 6, 5, 7, 6, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, groups=6)
+    x = RNG.integers(0, 256, (g.n, g.ic, g.h, g.w)).astype(np.uint8)
+    w = RNG.integers(-128, 128, (g.oc, 1, g.kh, g.kw)).astype(np.int8)
+    sums = _sums(x, w, g).transpose(0, 2, 3, 1)
+    filters = np.zeros((g.taps, depthwise_entries(g.oc)), np.float32)
+    filters[:, : g.oc] = w.reshape(g.oc, -1).T
+    table = np.zeros((3, filters.shape[1]), np.int32)
+    ones = np.ones(g.oc, np.float32)
+    table[1:, : g.oc] = w.reshape(g.oc, -1).sum(1), ones.view(np.int32)
+    read = given(_last(x)), given(filters), given(table)
+    point = given(np.array([GIVEN.zero], np.uint8))
+    one = _run_depthwise(target, g, read)
+    whole = one(np.int32, None, Quantisation(1.0, 3), point)
+    np.testing.assert_array_equal(whole, sums)
+    for added in (None, np.float32, np.uint8):
+        expected = np.clip(sums * GIVEN.scale + (0 if added is None else 40 * GIVEN.scale), 0, 90)
+        floats = one(np.float32, added, GIVEN, None)
+        np.testing.assert_allclose(floats, expected, rtol=1e-5, atol=1e-3)
+        steps = np.clip(expected / OUT.scale + OUT.zero, 0, OUT.of(90.0))
+        assert np.abs(one(np.uint8, added, GIVEN, None) - steps).max() < 0.51
+
+
+def _run_depthwise(target: Target, g: ConvGeometry, read: tuple):
+    """What is added stands for 40 steps of the scale everywhere."""
+
+    def run_one(dtype: type, added: type | None, how: Quantisation, point) -> np.ndarray:
+        y = output((g.n, g.oh, g.ow, 8 if dtype is np.uint8 else g.oc), dtype)
+        more = []
+        if added is not None:
+            value = GIVEN.zero + 40 if added is np.uint8 else 40 * GIVEN.scale
+            more = [given(np.full(y.shape, value, added))]
+        out = OUT if dtype is np.uint8 else None
+        bounds = (-np.inf, np.inf) if dtype is np.int32 else (0.0, 90.0)
+        epilogue = IntegerEpilogue(out, *bounds, GIVEN if added is np.uint8 else None)
+        run(
+            depthwise_module.integer_depthwise(
+                target, y, (*read, *more), g, epilogue, given=how, point=point
+            )
+        )
+        return y.numpy()[..., : g.oc]
+
+    return run_one
+
+
+@case()
+def sums_of_images(target: Target) -> None:
+    """Whole vectors, and numbers behind them."""
+    x, other = (RNG.integers(0, 256, (1, 1, 1, 20)).astype(np.uint8) for _ in range(2))
+    y = output(x.shape, np.uint8)
+    run(add_images(target, y, (given(x), given(other)), (GIVEN, OUT), (-50.0, 90.0), how=OUT))
+    floats = [(v.astype(np.float64) - q.zero) * q.scale for v, q in ((x, GIVEN), (other, OUT))]
+    steps = np.clip(sum(floats), -50, 90) / OUT.scale + OUT.zero
+    assert np.abs(y.numpy() - np.clip(steps, 0, 255)).max() < 0.51
+
+
+@case()
 def images_of_integers(target: Target) -> None:
     """Floats to bytes and back, channels that are no whole fours."""
     x = normal(2, 5, 3, 2) * 3
     y, back = output((2, 3, 2, 8), np.uint8), output((2, 3, 2, 5))
-    run(quantise_images(target, y, given(x, before=3), GIVEN))
+    how = given(np.array([GIVEN.scale], np.float32)), given(np.array([GIVEN.zero], np.uint8))
+    for scale in (how, GIVEN):
+        run(quantise_images(target, y, given(x, before=3), scale))
     run(dequantise_images(target, back, y, GIVEN))
     bounds = (0 - GIVEN.zero) * GIVEN.scale, (255 - GIVEN.zero) * GIVEN.scale
     assert np.abs(back.numpy() - np.clip(x, *bounds).transpose(0, 2, 3, 1)).max() < 0.03

@@ -72,6 +72,12 @@ CASES = {
     "uneven": ((2, 8, 9, 7), (6, 8, 3, 2), {"pads": [0, 1, 2, 0], "strides": [2, 1]}),
     "dilated": ((1, 4, 9, 9), (4, 4, 3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
     "groups": ((1, 10, 6, 5), (8, 5, 3, 3), {"pads": [1, 1, 1, 1], "group": 2}),
+    "depthwise": ((2, 21, 8, 11), (21, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 21}),
+    "uneven depthwise": (
+        (2, 12, 9, 23),
+        (12, 1, 5, 4),
+        {"pads": [1, 2, 3, 0], "strides": [2, 3], "dilations": [1, 2], "group": 12},
+    ),
 }
 
 
@@ -170,17 +176,33 @@ def test_products_of_integers(shape):
     np.testing.assert_array_equal(module.numpy(x)[0], expected)
 
 
-def test_zero_points_that_are_computed_are_computed_with():
-    """What dynamic quantisation makes is not for the kernels, whose zero points are settings."""
-    x, w = RNG.normal(size=(4, 9)).astype(F), RNG.integers(-128, 128, (9, 5)).astype(np.int8)
-    nodes = [
-        ("DynamicQuantizeLinear", "x", "q s z", {}),
-        ("MatMulInteger", "q w z", "y", {}),
-    ]
-    module = model(nodes, {"x": 1}, {"y": 6, "q": 2, "z": 2}, {"w": w})
-    assert "MatMulInteger" in lowered(module)
-    y, q, z = module.numpy(x)
-    np.testing.assert_array_equal(y, (q.astype(np.int64) - int(z)) @ w.astype(np.int64))
+@pytest.mark.parametrize("op", ["MatMulInteger", "ConvInteger", "depthwise"])
+def test_zero_points_that_are_computed_stay_on_the_device(op):
+    """Dynamic quantisation; what is padded is the zero point, too."""
+    settings = {}
+    if op == "MatMulInteger":
+        x, w = RNG.normal(size=(4, 9)), RNG.integers(-128, 128, (9, 5))
+    else:
+        groups = 6 if op == "depthwise" else 1
+        x, w = RNG.normal(size=(2, 6, 7, 5)), RNG.integers(-128, 128, (6, 6 // groups, 3, 3))
+        settings = {"pads": [1, 1, 1, 1], "strides": [2, 1], "group": groups}
+        op = "ConvInteger"
+    x, w = (x - 0.7).astype(F), w.astype(np.int8)
+    nodes = [("DynamicQuantizeLinear", "x", "q s z", {}), (op, "q w z", "y", settings)]
+    module = model(nodes, {"x": 1}, {"y": 6, "q": 2, "s": 1, "z": 2}, {"w": w})
+    assert lowered(module) == ["DynamicQuantizeLinear", f"*{op}"]
+    y, q, s, z = module.numpy(x)
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    assert s == F(high - low) / F(255)
+    assert z == np.rint(-low / s)
+    assert 0 < z < 255
+    np.testing.assert_array_equal(q, stored(x / s, z, np.uint8))
+    seen = q.astype(np.int64) - int(z)
+    made = sums_of(seen, w, **settings) if settings else seen @ w.astype(np.int64)
+    np.testing.assert_array_equal(y, made)
+    with clnet.no_grad():
+        plan = clnet.compile(module)
+        np.testing.assert_array_equal(plan(clnet.as_tensor(x))[0].numpy(), made)
 
 
 # Between QuantizeLinear and DequantizeLinear.
@@ -353,10 +375,10 @@ def test_floats_that_something_else_reads_are_kept():
     np.testing.assert_array_equal(numbers, expected)
 
 
-def test_depthwise_filters_are_computed_as_floats():
+def test_filters_of_a_channel_each_but_several_for_one_are_computed_as_floats():
     x = RNG.integers(0, 256, (1, 6, 5, 5)).astype(np.uint8)
-    w = RNG.integers(-128, 128, (6, 1, 3, 3)).astype(np.int8)
-    scales = (RNG.random(6) * 0.01).astype(F)
+    w = RNG.integers(-128, 128, (12, 1, 3, 3)).astype(np.int8)
+    scales = (RNG.random(12) * 0.01).astype(F)
     before, some = around("x", scale=0.03, zero=0)
     held, more = filters_of("l", w, scales)
     nodes = [*before, *held, ("Conv", "x_f l_wf", "y", {"group": 6})]
@@ -364,6 +386,28 @@ def test_depthwise_filters_are_computed_as_floats():
     assert "Conv" in lowered(module)
     expected = sums_of(x, w, group=6) * spread(F(0.03) * scales).astype(np.float64)
     np.testing.assert_allclose(module.numpy(x * F(0.03))[0], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_maxima_that_are_quantised_are_those_of_numbers():
+    """The convolution before them stores numbers."""
+    x, zero, w, scales, _, settings = drawn("windows")
+    before, some = around("x", scale=0.03, zero=zero)
+    held, more = filters_of("l", w, scales)
+    after, rest = around("p", scale=0.5, zero=100)
+    pool = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    nodes = [*before, *held, ("Conv", "x_f l_wf", "c", settings), ("Relu", "c", "r", {})]
+    nodes += [("MaxPool", "r", "p", pool), *after]
+    module = model(nodes, {"x": 1}, {"p_q": 2}, {**some, **more, **rest})
+    assert lowered(module) == ["*QuantizeLinear", "*Conv", "*MaxPool"]
+    plain = x.astype(np.int64) - int(zero)
+    floats = np.maximum(sums_of(plain, w, **settings).astype(F) * spread(F(0.03) * scales), 0)
+    padded = np.pad(floats, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    h, w_ = ((n - 1) // 2 + 1 for n in floats.shape[2:])
+    seen = [padded[:, :, r::2, s::2][:, :, :h, :w_] for r in range(3) for s in range(3)]
+    expected = np.rint(np.max(seen, axis=0) / F(0.5)) + 100
+    found = module.numpy((plain * F(0.03)).astype(F))[0]
+    assert np.abs(found - np.clip(expected, 0, 255)).max() <= 1  # halves: products round apart
+    assert (found != np.clip(expected, 0, 255)).mean() < 0.01
 
 
 @pytest.mark.parametrize(
