@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _NAMES = (
     pattern(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE),
     pattern(r"\btypedef\b[^;]*?(\w+)[ \t]*(?:\[[^]]*\])?[ \t]*;"),
+    pattern(r"\btypedef\s+(?:struct|union|enum)\b[^{;]*\{[^}]*\}\s*(\w+)\s*;"),
     pattern(r"\b(\w+)\s*\([^(){};]*(?:\([^(){};]*\)[^(){};]*)*\)\s*\{"),
     pattern(r"\b__constant\b[^;=(]*?(\w+)[ \t]*(?:\[[^]]*\][ \t]*)*="),
     pattern(r"\b(?:struct|union|enum)\s+(\w+)"),
