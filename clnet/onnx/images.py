@@ -18,6 +18,7 @@ from ..kernels.integer import (
     depthwise_entries,
     stored_channels,
     takes_depthwise,
+    takes_filters,
 )
 from ..kernels.pool import Window
 from ..ops import integer
@@ -39,8 +40,10 @@ __all__ = [
     "quantise",
     "quantise_dynamically",
     "sum_of_two",
+    "taken",
 ]
 
+_WORD = 4  # channels of a group at least: those of an int
 _SHIFT = 128  # between a number of int8 and the one of uint8 that is stored for it
 
 
@@ -224,6 +227,12 @@ def _check(*, sizes: Sequence[int], steps: Sequence[int]) -> None:
         raise ArgumentError(
             "onnx", "windows fit into the image and move on", result=sizes, steps=steps
         )
+
+
+def taken(filters: Sequence[int], groups: int) -> bool:
+    """Whether the kernels take filters ``(oc, ic / groups, kh, kw)``: channels by fours, or one."""
+    oc, icg, kh, kw = filters
+    return groups == 1 or icg >= _WORD or (icg == 1 and groups == oc and takes_filters(kh, kw))
 
 
 def layer(x: Any, more: Any = None, *, does: Layer) -> Any:

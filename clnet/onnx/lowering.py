@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.integer import Quantisation, takes_filters
+from ..kernels.integer import Quantisation
 from . import images
 from .elements import Known
 from .handlers import activation, conv, elementwise, pool, product, quantised
-from .images import Layer, Sum
+from .images import Layer, Sum, taken
 from .program import Program, Step, bury, read_by_bodies
 from .registry import described
 
@@ -32,7 +32,6 @@ _DEQUANTISE = described(images.dequantise, 1)
 _QUANTISE_DYNAMICALLY = described(images.quantise_dynamically, 1)
 _SUM = described(images.sum_of_two, 1)
 _ADD = elementwise.BINARY["Add"]
-_LEAST_CHANNELS = 4  # of a group: a word of the kernels
 _SHIFT = 128
 _AXES_OF_IMAGES = 4
 _SAME = 1e-5  # of two scales that are meant to be one
@@ -470,14 +469,8 @@ def _does(step: Step, *functions: Any) -> bool:
 
 
 def _is_taken(w: np.ndarray, step: Step) -> bool:
-    """Whether the kernels take a convolution: two axes, and channels by fours or one by one."""
-    groups = int(step.attributes.get("group", 1))
-    if w.ndim != _AXES_OF_IMAGES:
-        return False
-    by_channel = groups == len(w) and w.shape[1] == 1
-    return (
-        groups == 1 or w.shape[1] >= _LEAST_CHANNELS or (by_channel and takes_filters(*w.shape[2:]))
-    )
+    """Whether the kernels take a convolution."""
+    return w.ndim == _AXES_OF_IMAGES and taken(w.shape, int(step.attributes.get("group", 1)))
 
 
 def _conv_settings(step: Step) -> dict[str, Any]:

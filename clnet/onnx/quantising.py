@@ -25,13 +25,13 @@ from ..values import mode
 from . import protos
 from .exporting import export, save
 from .filters import fold_batch_norms, quantised_filters
+from .images import taken
 from .module import ImportedModule
 from .reading import load
 
 __all__ = ["quantize"]
 
 _TOP = 255
-_LEAST_CHANNELS = 4  # of a group, for the kernels
 _MATRIX, _IMAGES = 2, 4
 
 
@@ -175,9 +175,7 @@ class _Graph:
             return False
         given = {a.name: self._onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Conv":
-            groups = given.get("group", 1)
-            plain = groups == 1 or weight.shape[1] >= _LEAST_CHANNELS
-            return weight.ndim == _IMAGES and plain
+            return weight.ndim == _IMAGES and taken(weight.shape, given.get("group", 1))
         scaled = given.get("alpha", 1) != 1 or given.get("beta", 1) != 1 or given.get("transA")
         known = all(name in self._arrays for name in node.input[2:])
         return weight.ndim == _MATRIX and not scaled and known
