@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..array import Array
 from ..device import BoundLaunches, Device, Launch, Storage, bind_chains
-from ..errors import TraceError
+from ..errors import BuildError, TraceError
 from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
@@ -79,7 +80,8 @@ class Replay:
             Every gate, when it is reached; what lies behind it is enqueued by going on.
         """
         if self._runs == _CHAINED_AT and self._device.chains:
-            self._ready = self._chained()
+            with suppress(BuildError):  # launches one by one are as right
+                self._ready = self._chained()
         ready: list[BoundLaunches | Action] = []
         for part in self._ready or self._parts:
             if isinstance(part, Action):

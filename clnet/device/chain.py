@@ -55,8 +55,8 @@ _END, _NEVER = -1, 2**40  # of the entry behind the last: no kernel, no end
 # What a unit is taken to compute, and all of them to move, in a second; to tell launches that are
 # short beside what lies between them.
 _FLOPS, _BYTES = 60e9, 10e9
-_LONG_S = 2e-3
-_CHAIN_S = 3e-3  # a chain that a unit leaves at its beginning takes so much longer
+_LONG_S = 4e-3
+_CHAIN_S = 6e-3  # a chain that a unit leaves at its beginning takes so much longer
 
 _TEXT = """\
 typedef int16 __attribute__((aligned(8))) any_int16;
@@ -348,7 +348,7 @@ def bind_chains(device: Device, parts: Sequence[Sequence[Launch]]) -> list[list[
             return queue.bind(each)
         table, state = Storage(device, each.table.nbytes), Storage(device, _STATE_BYTES)
         for storage, held in ((table, each.table), (state, np.zeros(_STATE_BYTES, np.uint8))):
-            storage.materialize()
+            storage.buffer = queue.create(held.nbytes)  # no tensor's: the pool does not count it
             queue.upload(storage, held)
         args = (table, state, *each.storages)
         args += (state,) * (chains.pointers - len(each.storages))
