@@ -42,8 +42,7 @@ _WORDS = {"if", "for", "while", "switch", "return", "sizeof", "defined", "__attr
 _OPTIONS = ("-cl-std=CL1.2",)
 _LINE = 128  # bytes that parts of local memory are aligned to
 _HEAD = 8  # numbers of the table before a launch's arguments
-_APART = 32  # ints between what different units count
-_STATE_BYTES = 4 * 3 * _APART
+_APART = 16  # ints between what different units count
 _AXES = 3
 _SLOTS = {"int16": 8, "long16": 16}  # numbers of the table that a vector takes
 # OpenCL promises 1024 bytes of arguments, 8 of them for a pointer.
@@ -51,7 +50,7 @@ _MOST_BUFFERS = 120
 _FEWEST = 3
 # Tries before a group leaves the rest to others: a few milliseconds.
 _PATIENCE = 1_000_000
-_END, _NEVER = -1, 2**40  # of the entry behind the last: no kernel, no end
+_END = -1  # in place of a kernel behind the last launch
 # What a unit is taken to compute, and all of them to move, in a second; to tell launches that are
 # short beside what lies between them.
 _FLOPS, _BYTES = 60e9, 10e9
@@ -67,35 +66,38 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void chain(__global const long *table, __global int *state, {buffers})
 {{
 {memory}    __global uchar *const places[] = {{{places}}};
-    volatile __global int *const next = state, *const done = state + {apart};
+    volatile __global int *const done = state, *const left = state + {apart};
+    const int own = get_group_id(0), units = get_num_groups(0);
     __global const long *at = table;
-    int patience = {patience};
-    for (;;) {{
-        const int drawn = *next;
-        while (drawn >= at[2])
-            at = table + at[0];
-        if (at[1] < 0)
+    int drawn = 2;
+    for (; at[1] >= 0; at = table + at[0], drawn += units) {{
+        int patience = {patience};
+        while (*done < at[2] && patience > 0)
+            patience--;
+        if (patience == 0)
             break;
-        if (*done < at[3]) {{
-            if (--patience < 0)
-                break;
-            continue;
-        }}
-        if (atomic_cmpxchg(next, drawn, drawn + 1) != drawn)
-            continue;
-        patience = {patience};
-        const int group = drawn - at[3];
-        const size_t n_0 = at[4], n_1 = at[5], n_2 = at[6];
-        const size_t g_0 = group % n_0, g_1 = group / n_0 % n_1, g_2 = group / n_0 / n_1;
+        const size_t n_0 = at[3], n_1 = at[4], n_2 = at[5];
         __global const long *const a = at + {head};
-        switch (at[1]) {{
+        for (int i = 0; i < units; i++) {{
+            const int unit = (own + i) % units;
+            const int first = at[6] * unit / units, last = at[6] * (unit + 1) / units;
+            volatile __global int *const next = state + (drawn + unit) * {apart};
+            while (*next < last - first) {{
+                const int group = first + atomic_inc(next);
+                if (group >= last)
+                    break;
+                const size_t g_0 = group / n_2 / n_1, g_1 = group / n_2 % n_1, g_2 = group % n_2;
+                switch (at[1]) {{
 {cases}
+                }}
+                mem_fence(CLK_GLOBAL_MEM_FENCE);
+                atomic_inc(done);
+            }}
         }}
-        mem_fence(CLK_GLOBAL_MEM_FENCE);
-        atomic_inc(done);
     }}
-    if (atomic_inc(state + {left}) == get_num_groups(0) - 1)
-        state[0] = state[{apart}] = state[{left}] = 0;
+    if (atomic_inc(left) == units - 1)
+        for (int i = 0; i < at[7]; i++)
+            state[i * {apart}] = 0;
 }}
 """
 
@@ -181,7 +183,6 @@ class ChainSource:
             cases="\n".join(cases),
             head=_HEAD,
             apart=_APART,
-            left=2 * _APART,
             patience=_PATIENCE,
         )
 
@@ -200,11 +201,13 @@ class Chain:
         launches: in order.
         storages: what the kernel's pointers lead to.
         table: numbers and places of all.
+        state_bytes: of what its groups count.
     """
 
     launches: tuple[Launch, ...]
     storages: tuple[Storage, ...]
     table: np.ndarray
+    state_bytes: int
 
 
 class Chains:
@@ -285,18 +288,19 @@ class Chains:
             return launches
         places: dict[Storage, int] = {}
         table: list[int] = []
-        before = 0
+        before, counters = 0, 2 + self._units * len(launches)
         for launch, part in held:
             number = self._numbers.setdefault(part, len(self._numbers))
             counts = [g // n for g, n in zip(launch.global_size, launch.local_size, strict=True)]
             counts += [1] * (_AXES - len(counts))
             args = _arguments(self._args_of(launch), part.signature, places)
-            end = before + prod(counts)
-            table += [len(table) + _HEAD + len(args), number, end, before, *counts, 0, *args]
-            before = end
-        table += [0, _END, _NEVER, before, 1, 1, 1, 0]
+            groups = prod(counts)
+            table += [len(table) + _HEAD + len(args), number, before, *counts, groups, counters]
+            table += args
+            before += groups
+        table += [0, _END, before, 1, 1, 1, 0, counters]
         self.pointers = max(self.pointers, len(places))
-        return Chain(launches, tuple(places), np.array(table, np.int64))
+        return Chain(launches, tuple(places), np.array(table, np.int64), 4 * _APART * counters)
 
 
 def _arguments(args: Sequence[Any], signature: Signature, places: dict[Storage, int]) -> list[int]:
@@ -346,8 +350,8 @@ def bind_chains(device: Device, parts: Sequence[Sequence[Launch]]) -> list[list[
     def bound(each: Chain | tuple[Launch, ...]) -> BoundLaunches:
         if not isinstance(each, Chain):
             return queue.bind(each)
-        table, state = Storage(device, each.table.nbytes), Storage(device, _STATE_BYTES)
-        for storage, held in ((table, each.table), (state, np.zeros(_STATE_BYTES, np.uint8))):
+        table, state = Storage(device, each.table.nbytes), Storage(device, each.state_bytes)
+        for storage, held in ((table, each.table), (state, np.zeros(each.state_bytes, np.uint8))):
             storage.buffer = queue.create(held.nbytes)  # no tensor's: the pool does not count it
             queue.upload(storage, held)
         args = (table, state, *each.storages)
