@@ -68,8 +68,8 @@ def test_a_network_is_close_to_float32(reduce_range):
         model, [(b, np.zeros(8)) for b in batches], num_batches=3, reduce_range=reduce_range
     )
     found, others = layers(made)
-    assert len(found) == 4
-    assert others == ["Conv", "ReduceMean"]
+    assert len(found) == 5
+    assert others == ["ReduceMean"]
     x = clnet.as_tensor(normals(5, 3, 12, 14) + 0.5)
     with clnet.no_grad():
         wanted, eager = model(x).numpy(), made(x).numpy()
@@ -87,8 +87,8 @@ def test_layers_are_left_out_by_name_and_the_file_gives_the_same(tmp_path):
         model, batches, exclude=["conv2", "fc"], path=tmp_path / "q.onnx", per_channel=False
     )
     found, others = layers(made)
-    assert len(found) == 2
-    assert others.count("Conv") == 2
+    assert len(found) == 3
+    assert others.count("Conv") == 1
     assert others[-1] == "Gemm"
     for does in found:
         assert len(np.unique(does.factor)) == 1
