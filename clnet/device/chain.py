@@ -54,7 +54,7 @@ _END = -1  # in place of a kernel behind the last launch
 # What a unit is taken to compute, and all of them to move, in a second; to tell launches that are
 # short beside what lies between them.
 _FLOPS, _BYTES = 60e9, 10e9
-_LONG_S = 4e-3
+_LONG_S = 2e-3
 _CHAIN_S = 6e-3  # a chain that a unit leaves at its beginning takes so much longer
 
 _TEXT = """\
