@@ -61,6 +61,7 @@ class Device:
         part: which of several such parts; None: there is one.
 
     Attributes:
+        chains: whether launches that follow each other are faster as one (:mod:`.chain`).
         open_start, open_seconds: when its context was created, and how long that took.
         poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
         lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
