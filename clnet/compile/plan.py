@@ -62,10 +62,13 @@ class Plan:
         for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
-        self._replay = Replay(device, _program(self.entries, scratch))
+        changed = {s for _, step in trace.ops for s in step.mutated}
+        # What changes nothing is asked again and again, often alone on the machine; a training step
+        # is longer, and loaders want a core beside it.
+        program = _program(self.entries, scratch)
+        self._replay = Replay(device, program, chained=not changed)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
-        changed = {s for _, step in trace.ops for s in step.mutated}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
         self._arguments = [
             _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)

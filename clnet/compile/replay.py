@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..array import Array
-from ..device import BoundLaunches, Device, Launch, Storage, bind_chains
+from ..device import BoundLaunches, Chaining, Device, Launch, Storage
 from ..errors import BuildError, TraceError
 from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
 _BOUND_AT_ONCE = 32
-# Chains are compiled for who runs a plan again and again: a second or several, once on a machine.
+# Chains are compiled for who runs a plan again and again: a second or several, once on a machine,
+# in which the plan goes on as it is.
 _CHAINED_AT = 16
 
 
@@ -39,20 +40,27 @@ class Replay:
     """Launches and actions in order; running them again costs little more than the enqueues.
 
     The first run, whose result is waited for and which may be the last, binds nothing; the second
-    binds launches as it enqueues them. Where launches pay as chains, a later one makes these.
+    binds launches as it enqueues them. Where launches pay as chains, a later one has these built,
+    and one after that takes them.
 
     Args:
         device: where they run.
+        chained: whether chains may pay.
         program: what is run. The launches' storages have buffers, except arguments, which get
             theirs before each run.
     """
 
-    def __init__(self, device: Device, program: Sequence[Launch | Action]) -> None:
+    def __init__(
+        self, device: Device, program: Sequence[Launch | Action], *, chained: bool
+    ) -> None:
         self._device = device
         self._queue = device.queue
         self._parts: list[list[Launch] | Action] = []
         self._ready: list[BoundLaunches | Action] = []
         self._runs = 0
+        self._chained = chained and device.chains
+        self._chaining: Chaining | None = None
+        self._entries: list[list[Launch] | Action] = []  # parts, as long as can be
         for entry in program:
             last = self._parts[-1] if self._parts else None
             if isinstance(entry, Action):
@@ -79,9 +87,8 @@ class Replay:
         Yields:
             Every gate, when it is reached; what lies behind it is enqueued by going on.
         """
-        if self._runs == _CHAINED_AT and self._device.chains:
-            with suppress(BuildError):  # launches one by one are as right
-                self._ready = self._chained()
+        if self._chained and self._runs >= _CHAINED_AT:
+            self._chain()
         ready: list[BoundLaunches | Action] = []
         for part in self._ready or self._parts:
             if isinstance(part, Action):
@@ -100,18 +107,26 @@ class Replay:
             self._ready = ready
         self._runs += 1
 
-    def _chained(self) -> list[BoundLaunches | Action]:
-        """What is ready, with chains in it."""
-        entries: list[list[Launch] | Action] = []
-        for part in self._parts:
-            last = entries[-1] if entries else None
-            if isinstance(part, list) and isinstance(last, list):
-                last += part
-            else:
-                entries.append(list(part) if isinstance(part, list) else part)
-        found = iter(bind_chains(self._device, [e for e in entries if isinstance(e, list)]))
-        return [
-            each
-            for entry in entries
-            for each in (next(found) if isinstance(entry, list) else [entry])
-        ]
+    def _chain(self) -> None:
+        """Have chains built, or take them when they are."""
+        if self._chaining is None:
+            for part in self._parts:
+                last = self._entries[-1] if self._entries else None
+                if isinstance(part, list) and isinstance(last, list):
+                    last += part
+                else:
+                    self._entries.append(list(part) if isinstance(part, list) else part)
+            launches = [e for e in self._entries if isinstance(e, list)]
+            self._chaining = Chaining(self._device, launches)
+            if self._device.programs.builds_beside:
+                self._chaining.build()
+        if self._chaining.ready:
+            self._chained = False
+            with suppress(BuildError):  # launches one by one are as right
+                found = iter(self._chaining.bound())
+                self._ready = [
+                    each
+                    for entry in self._entries
+                    for each in (next(found) if isinstance(entry, list) else [entry])
+                ]
+            self._chaining = None

@@ -3,7 +3,7 @@
 from .absent import AbsentDevice
 from .bound import BoundLaunches
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
-from .chain import bind_chains
+from .chain import Chaining
 from .device import (
     Device,
     DeviceName,
@@ -48,6 +48,7 @@ __all__ = [
     "BlockSizes",
     "BoundLaunches",
     "BufferPool",
+    "Chaining",
     "Call",
     "CallObserver",
     "Check",
@@ -77,7 +78,6 @@ __all__ = [
     "Tunings",
     "WarpgroupUnit",
     "Watch",
-    "bind_chains",
     "cuda_device",
     "current_device",
     "device",

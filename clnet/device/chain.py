@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..errors import ClnetError
 from ..values.pattern import pattern
 from .apart import Body, answered, body_of
 from .launch import HostScalar, KernelSource, Launch, Storage
@@ -327,27 +330,57 @@ def _root(storage: Storage) -> Storage:
     return storage if storage.arena is None else storage.arena
 
 
-def bind_chains(device: Device, parts: Sequence[Sequence[Launch]]) -> list[list[BoundLaunches]]:
-    """Launches bound as chains, where that is worth it.
+class Chaining:
+    """Launches that are to be chains where that is worth it, and the kernel that they wait for.
 
     Args:
         device: whose they are.
         parts: launches in order, whose storages have, or will get, memory; all of a chain are of
             one part.
-
-    Returns:
-        For each part what its queue replays.
     """
-    queue, programs = device.queue, device.programs
 
-    def signature_of(kernel: KernelSource) -> Signature:
-        return programs.get(kernel).signature
+    def __init__(self, device: Device, parts: Sequence[Sequence[Launch]]) -> None:
+        programs = device.programs
 
-    chains = Chains(device.traits.compute_units, queue.faults.args_of, signature_of)
-    found = [list(chains.split(part)) for part in parts]
-    source = chains.source()
+        def signature_of(kernel: KernelSource) -> Signature:
+            return programs.get(kernel).signature
 
-    def bound(each: Chain | tuple[Launch, ...]) -> BoundLaunches:
+        self._device = device
+        self._chains = Chains(
+            device.traits.compute_units, device.queue.faults.args_of, signature_of
+        )
+        self._found = [list(self._chains.split(part)) for part in parts]
+        self._source = self._chains.source()
+        self._building: Thread | None = None
+
+    def build(self) -> None:
+        """Have the kernel built beside what runs, which may be seconds; the program may go on.
+
+        At its end a program waits for it: a compiler does not like to be left.
+        """
+        if any(isinstance(each, Chain) for part in self._found for each in part):
+            self._building = Thread(target=self._built, name="clnet-chains")
+            self._building.start()
+
+    def _built(self) -> None:
+        with suppress(ClnetError):  # who binds it is told
+            self._device.programs.get(self._source)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is being built."""
+        return self._building is None or not self._building.is_alive()
+
+    def bound(self) -> list[list[BoundLaunches]]:
+        """For each part what its queue replays.
+
+        Raises:
+            BuildError: if the compiler refuses the kernel.
+        """
+        return [[self._bound(each) for each in part] for part in self._found]
+
+    def _bound(self, each: Chain | tuple[Launch, ...]) -> BoundLaunches:
+        device, queue = self._device, self._device.queue
         if not isinstance(each, Chain):
             return queue.bind(each)
         table, state = Storage(device, each.table.nbytes), Storage(device, each.state_bytes)
@@ -355,9 +388,7 @@ def bind_chains(device: Device, parts: Sequence[Sequence[Launch]]) -> list[list[
             storage.buffer = queue.create(held.nbytes)  # no tensor's: the pool does not count it
             queue.upload(storage, held)
         args = (table, state, *each.storages)
-        args += (state,) * (chains.pointers - len(each.storages))
+        args += (state,) * (self._chains.pointers - len(each.storages))
         size = (device.traits.compute_units,)
-        launch = Launch(source, size, (1,), args, flops=0, bytes=0)
+        launch = Launch(self._source, size, (1,), args, flops=0, bytes=0)
         return queue.bind((launch,), each.launches)
-
-    return [[bound(each) for each in part] for part in found]

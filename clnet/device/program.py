@@ -232,6 +232,11 @@ class ProgramCache:
         self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
         self.statistics = ProgramStatistics()
 
+    @property
+    def builds_beside(self) -> bool:
+        """Whether others build, so that a thread of this process can wait for them."""
+        return self._ahead is not None
+
     def get(self, source: KernelSource) -> CompiledKernel:
         """The compiled kernel of a source; built at most once.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.device import HostScalar, Launch, Storage, bind_chains
+from clnet.device import Chaining, HostScalar, Launch, Storage
 from clnet.device.chain import renamed
 from clnet.errors import ClnetError
 from tests.device.test_program import Source
@@ -54,6 +55,10 @@ __kernel void turn(__global int *restrict y, const long y_offset,
 def at_once(monkeypatch):
     """Plans make chains when they run a second time."""
     monkeypatch.setattr(import_module("clnet.compile.replay"), "_CHAINED_AT", 1)
+
+
+def bound_chains(device, parts):
+    return Chaining(device, parts).bound()
 
 
 def memory(*numbers):
@@ -108,7 +113,7 @@ def test_launches_of_a_chain_come_one_after_the_other(patience, monkeypatch):
     device = clnet.device()
     values = np.arange(n, dtype=np.int32) % 97
     x, y = memory(*values), memory(*[0] * n)
-    ((bound,),) = bind_chains(device, [steps(x, y, n)])
+    ((bound,),) = bound_chains(device, [steps(x, y, n)])
     assert len(bound.enqueues) == 1
     assert [launch.kernel.name for launch in bound.launches] == ["add", "turn"] * 2 + ["add"]
     for _ in range(20):
@@ -120,7 +125,7 @@ def test_launches_of_a_chain_come_one_after_the_other(patience, monkeypatch):
 def test_parts_are_apart_and_short_ones_no_chains():
     x, y = memory(*range(15)), memory(*[0] * 15)
     launches = steps(x, y, 15)
-    first, second = bind_chains(clnet.device(), [launches[:2], launches[2:]])
+    first, second = bound_chains(clnet.device(), [launches[:2], launches[2:]])
     assert [len(bound.enqueues) for bound in (*first, *second)] == [2, 1]
     for bound in (*first, *second):
         clnet.device().queue.replay(bound)
@@ -131,7 +136,7 @@ def test_numbers_that_change_are_in_no_chain():
     x, y = memory(*range(15)), memory(*[0] * 15)
     launches = steps(x, y, 15)
     launches[2].args = (*launches[2].args[:-1], HostScalar(15))
-    (parts,) = bind_chains(clnet.device(), [launches])
+    (parts,) = bound_chains(clnet.device(), [launches])
     assert [len(bound.launches) for bound in parts] == [2, 1, 2]
     assert all(len(bound.enqueues) == len(bound.launches) for bound in parts)
 
@@ -140,7 +145,7 @@ def test_long_launches_are_in_no_chain():
     x, y = memory(*range(15)), memory(*[0] * 15)
     launches = steps(x, y, 15)
     launches[0].flops = 10**10
-    (parts,) = bind_chains(clnet.device(), [launches])
+    (parts,) = bound_chains(clnet.device(), [launches])
     assert [(len(b.launches), len(b.enqueues)) for b in parts] == [(1, 1), (4, 1)]
 
 
@@ -185,34 +190,53 @@ def test_plans_that_run_again_become_chains_with_the_same_bits(at_once):
         np.testing.assert_allclose(y.numpy(), expected[i // 2], rtol=1e-5, atol=1e-6)
 
 
-def test_trainings_become_chains_with_the_same_bits(at_once, monkeypatch):
-    def trained():
-        net = network().train()
-        optimizer = clnet.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+def test_chains_are_built_beside_what_runs(at_once, monkeypatch):
+    """The plan goes on as it is until they are there; the same bits then."""
+    net, x = network(), clnet.randn(2, 3, 18, 18)
+    programs = type(clnet.device().programs)
+    monkeypatch.setattr(programs, "builds_beside", property(lambda self: True))
+    gate, get = threading.Event(), programs.get
 
-        @clnet.compile
-        def step(x, y):
-            optimizer.zero_grad()
-            loss = ((net(x) - y) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-            return loss
+    def slowly(self, source):
+        if source.name == "chain" and threading.current_thread().name == "clnet-chains":
+            assert gate.wait(60)
+        return get(self, source)
 
-        clnet.manual_seed(5)
-        x, y = clnet.randn(4, 3, 18, 18), clnet.randn(4, 10)
-        losses = [step(x, y).item() for _ in range(5)]
-        made = [b for b in step.plans[-1]._replay._ready if hasattr(b, "enqueues")]
-        fewer = step.plans[-1].num_launches - sum(len(bound.enqueues) for bound in made)
-        return losses, [p.detach().numpy() for p in net.parameters()], fewer
+    monkeypatch.setattr(programs, "get", slowly)
+    with clnet.no_grad():
+        plan = clnet.compile(net)
+        expected = plan(x).numpy()
+        replay = plan.plans[-1]._replay
+        for _ in range(4):
+            np.testing.assert_array_equal(plan(x).numpy(), expected)
+        building = replay._chaining._building
+        assert building.is_alive()
+        gate.set()
+        building.join()
+        for _ in range(3):
+            np.testing.assert_array_equal(plan(x).numpy(), expected)
+    assert replay._chaining is None
+    assert sum(len(bound.enqueues) for bound in replay._ready) < plan.plans[-1].num_launches
 
-    losses, parameters, fewer = trained()
-    assert fewer > 0
-    monkeypatch.setattr(clnet.device(), "chains", False)
-    again, others, fewer = trained()
-    assert fewer == 0
-    assert losses == again
-    for found, expected in zip(parameters, others, strict=True):
-        np.testing.assert_array_equal(found, expected)
+
+def test_trainings_have_no_chains(at_once):
+    """They are long, and loaders compute beside them."""
+    net = network().train()
+    optimizer = clnet.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    @clnet.compile
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = clnet.randn(4, 3, 18, 18), clnet.randn(4, 10)
+    for _ in range(4):
+        step(x, y)
+    made = [b for b in step.plans[-1]._replay._ready if hasattr(b, "enqueues")]
+    assert sum(len(bound.enqueues) for bound in made) == step.plans[-1].num_launches
 
 
 def test_who_looks_on_sees_every_launch(at_once):
