@@ -11,6 +11,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,12 @@ from .workload import check_counts, selected
 _AGREE = {"float32": 2e-5, "bfloat16": 2e-2}  # of the largest element
 _GPU_BATCH, _CPU_BATCH = 16, 1
 _FEATURES = 2048  # of --rows, in all heads
+_BACKENDS = {
+    "default": "",
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+}
 
 
 class Case(NamedTuple):
@@ -99,7 +106,15 @@ class Result(NamedTuple):
         return line
 
 
-def measure(case: Case, where: Device, *, batch: int, rounds: int, peer: Peer | None) -> Result:
+def measure(
+    case: Case,
+    where: Device,
+    *,
+    batch: int,
+    rounds: int,
+    peer: Peer | None,
+    backend: str = "default",
+) -> Result:
     """Check and time one problem.
 
     Args:
@@ -108,6 +123,7 @@ def measure(case: Case, where: Device, *, batch: int, rounds: int, peer: Peer | 
         batch: examples.
         rounds: turns; medians count.
         peer: PyTorch, or None.
+        backend: which of PyTorch's kernels; ``"default"``: what it chooses.
 
     Returns:
         What was measured.
@@ -130,11 +146,12 @@ def measure(case: Case, where: Device, *, batch: int, rounds: int, peer: Peer | 
     repeats = max(1, min(50, int(0.05 / max(seconds(ours[1], where), 1e-6))))
     own: list[list[float]] = [[], []]
     other: list[list[float]] = [[], []]
-    for _ in range(rounds):
-        for way in range(2):
-            own[way].append(seconds(ours[way], where, repeats))
-            if peer is not None and theirs is not None:
-                other[way].append(seconds(theirs[way], peer, repeats))
+    with _chosen(peer, backend):
+        for _ in range(rounds):
+            for way in range(2):
+                own[way].append(seconds(ours[way], where, repeats))
+                if peer is not None and theirs is not None:
+                    other[way].append(seconds(theirs[way], peer, repeats))
     flops = 4 * batch * case.heads * case.rows**2 * case.head // (1 + case.causal)
     beside = [statistics.median(turns) if turns else None for turns in other]
     return Result(case, flops, *map(statistics.median, own), *beside)
@@ -156,6 +173,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--head", default="64,128", help="of --rows: elements of a head, with commas"
     )
     parser.add_argument("--dtype", choices=tuple(_AGREE), default="float32", help="of --rows")
+    parser.add_argument(
+        "--torch-backend", choices=tuple(_BACKENDS), default="default", help="PyTorch's kernels"
+    )
     parser.add_argument("--only", default="", help="problems whose name contains this")
     parser.add_argument("--json", action="store_true", help="one JSON line for each problem")
     options = parser.parse_args(argv)
@@ -166,17 +186,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     batch = options.batch or (_CPU_BATCH if where.traits.kind is DeviceKind.CPU else _GPU_BATCH)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
-        print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
+        backend = f", {options.torch_backend} kernels" * (options.torch_backend != "default")
+        print(f"{where.identity.name}; {peer.name + backend if peer else 'PyTorch not compared'}")
         heads = f" {'ms':>9} {'GFLOP/s':>9}" + (f" {'torch ms':>9} {'ratio':>6}" if peer else "")
         print(f"{f'{batch} x heads x rows x head':34}{heads}{heads}   forward; with gradients")
     for case in cases:
         if case.name in names:
-            found = measure(case, where, batch=batch, rounds=options.rounds, peer=peer)
+            rounds, kernels = options.rounds, options.torch_backend
+            found = measure(case, where, batch=batch, rounds=rounds, peer=peer, backend=kernels)
             if options.json:
                 fields = {"bench": "attention", "device": where.identity.key, "batch": batch}
+                fields["torch_backend"] = kernels
                 print(json.dumps(fields | found._asdict() | {"case": case.name}), flush=True)
             else:
                 print(found.row(), flush=True)
+
+
+def _chosen(peer: Peer | None, backend: str) -> Any:
+    """In which PyTorch attends by one kind of kernels, or fails."""
+    if peer is None or backend == "default":
+        return nullcontext()
+    attention = peer.torch.nn.attention
+    return attention.sdpa_kernel(getattr(attention.SDPBackend, _BACKENDS[backend]))
 
 
 def _grid(options: argparse.Namespace) -> list[Case]:

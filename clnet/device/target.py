@@ -20,6 +20,7 @@ class Target:
         choices: what was chosen so far, by kernel and problem; it is looked up first.
         launches: those of ops that come again, by op and how its arrays lie; see
             :mod:`clnet.ops.machinery.lowering`.
+        answers: what families of kernels can do, by question, so that no call reckons it anew.
     """
 
     traits: DeviceTraits
@@ -30,4 +31,7 @@ class Target:
     )
     launches: dict[Any, Any] = field(
         default_factory=dict[Any, Any], init=False, compare=False, repr=False
+    )
+    answers: dict[tuple[str, Any], Any] = field(
+        default_factory=dict[tuple[str, Any], Any], init=False, compare=False, repr=False
     )

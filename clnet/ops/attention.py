@@ -75,6 +75,11 @@ class Attention(Function):
             target, y, lse, q, k, v, one, scores=self.scores, drop=drop, tf32=rounds_to_tf32()
         )
 
+    @property
+    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+        """Where no weight is dropped: the generator's place is another each time."""
+        return self.counter is None
+
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
         plain = len(inputs) == 3 and self.counter is None
@@ -134,6 +139,11 @@ class AttentionBackward(Function):
             scores=self.scores, drop=_drop(self.p, self.counter), tf32=rounds_to_tf32(),
         )  # fmt: skip
 
+    @property
+    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+        """Where no weight is dropped."""
+        return self.counter is None
+
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
         gy, _, _, *moved = inputs
@@ -144,6 +154,7 @@ class AttentionBackward(Function):
 class AttentionDelta(Function):
     """``sum(gy y)`` of each row in float32; inputs gy and y, of 16 bits, as matrix units want."""
 
+    repeats = True
     op_name = "scaled_dot_product_attention_backward"
 
     def infer(self, gy: Array, y: Array) -> tuple[Array, ...]:
@@ -271,6 +282,8 @@ def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
 
 def _four_axes(x: Tensor, lead: tuple[int, ...], last: tuple[int, ...]) -> Tensor:
     """Over the common leading axes, all but the last of them joined; it may stay expanded."""
+    if len(lead) == 2 and x.array.shape == (*lead, *last):
+        return x
     full = expand(x, (*lead, *last))
     heads = lead[-1] if lead else 1
     return reshape(full, (prod(lead[:-1]), heads, *last)) if len(lead) != 2 else full

@@ -131,15 +131,23 @@ def attends_on_units(
         tf32: whether float32 may be rounded to TF32.
     """
     q, _, v = operands[:3]
+    asked = "attention_units", (q.dtype, q.shape[-1], v.shape[-1])
+    if asked not in target.answers:
+        target.answers[asked] = _unit_for(target, q, v)
+    unit: MatrixUnit | None = target.answers[asked]
+    if unit is None or (unit.rounds and not tf32) or not scale > 0:
+        return False
+    return all(x.dtype is q.dtype and _in_runs(x) for x in operands)
+
+
+def _unit_for(target: Target, q: Array, v: Array) -> MatrixUnit | None:
+    """The unit that attends to heads as large; None: none does."""
     unit = matrix_units(target.traits.matrix_units).get(q.dtype.stored)
     # Of other units sums lie in other items than an operand does.
-    if unit is None or unit.way != "ptx" or (unit.rounds and not tf32) or not scale > 0:
-        return False
-    if not all(x.dtype is q.dtype and _in_runs(x) for x in operands):
-        return False
-    return all(
-        tile_for(target, kernel, unit, q, v) is not None for kernel in (FORWARD, GRAD_Q, GRAD_KV)
-    )
+    if unit is None or unit.way != "ptx":
+        return None
+    tiles = [tile_for(target, kernel, unit, q, v) for kernel in (FORWARD, GRAD_Q, GRAD_KV)]
+    return unit if all(tiles) else None
 
 
 def tile_for(
@@ -227,8 +235,9 @@ class Work(NamedTuple):
 
 def _in_runs(x: Array) -> bool:
     """Whether all rows are dense runs of 16 bytes and begin at one."""
-    # An axis of one element has any stride.
-    steps = [step for n, step in zip(x.shape[:-1], x.strides[:-1], strict=True) if n > 1]
     run = RUN_BYTES // x.dtype.itemsize
-    whole = all(number % run == 0 for number in (x.shape[-1], x.offset, *steps))
-    return whole and (x.shape[-1] == 1 or x.strides[-1] == 1)
+    if x.shape[-1] % run or x.offset % run or (x.shape[-1] > 1 and x.strides[-1] != 1):
+        return False
+    # An axis of one element has any stride.
+    steps = zip(x.shape[:-1], x.strides[:-1], strict=True)
+    return not any(n > 1 and step % run for n, step in steps)
