@@ -11,10 +11,18 @@ import clnet
 from clnet.array import Array
 from clnet.device import Target, device, matrix_units
 from clnet.errors import ArgumentError
-from clnet.kernels.softmax import Scores, attends_on_units, attention_delta, attention_matrix
+from clnet.kernels.softmax import (
+    Scores,
+    attends_on_units,
+    attention_delta,
+    attention_matrix,
+    attention_warpgroup,
+)
 from clnet.kernels.softmax.attention import attention, attention_grad
+from clnet.kernels.softmax.attention_matrix import Sizes
 from clnet.nn import functional as F
 from clnet.values import mode
+from tests.groups import are_compiled_wrongly
 from tests.kernels.launching import gpu_shaped, names_launched, normal, run
 from tests.kernels.test_attention import expected
 
@@ -89,6 +97,70 @@ def test_emulated_units_attend(given, target):
     wanted = (y, gq, summed(gk, shared), summed(gv, shared))
     for got, right in zip((*made, delta_), (*wanted, delta), strict=True):
         assert np.abs(got.double().numpy() - right).max() < ROUNDING[dtype] * np.abs(right).max()
+
+
+# dtype, heads of queries and keys, rows, keys, head, causal
+BY_128 = [
+    (clnet.bfloat16, 4, 2, 37, 29, 16, False),
+    (clnet.float16, 1, 1, 150, 53, 40, True),
+    (clnet.bfloat16, 1, 1, 21, 32, 72, False),
+]
+
+
+@pytest.mark.parametrize("given", BY_128, ids=str)
+def test_128_items_attend_at_once(given, target):
+    """Emulated copies and products: the result, and the logarithms that gradients want."""
+    if are_compiled_wrongly(clnet.device()):
+        pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
+    dtype, heads, shared, rows, keys, head, causal = given
+    numbers = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+    by_128 = replace(target, traits=replace(target.traits, **numbers))
+    shapes = ((heads, rows, head), (shared, keys, head), (shared, keys, head))
+    q, k, v = (drawn(dtype, 2, *shape, seed=i) for i, shape in enumerate(shapes))
+    keep = np.ones((2, heads, rows, keys), bool)
+    if causal:
+        keep &= np.tri(rows, keys, dtype=bool)
+    repeated = (np.repeat(x, heads // shared, 1) for x in (k, v))
+    wanted, lse, *_ = expected(q, *repeated, q, keep, 0.3)
+    inputs = [between(x, dtype) for x in (q, k, v)]
+    y, lse_ = clnet.full(wanted.shape, np.nan, dtype=dtype), clnet.full(lse.shape, np.nan)
+    launches = attention(by_128, y.array, lse_.array, *inputs, None, scores=Scores(0.3, causal))
+    assert [launch.kernel.name for launch in launches] == ["attention_warpgroup"]
+    run(launches)
+    np.testing.assert_allclose(lse_.numpy(), lse, atol=5e-6)
+    found = y.double().numpy()
+    assert np.abs(found - wanted).max() < ROUNDING[dtype] * np.abs(wanted).max()
+
+
+def test_where_128_items_attend_at_once(target):
+    """On a card that can, heads that fill lines of 64, of operands that maps describe."""
+    numbers = {
+        "matrix_units": "ptx",
+        "warpgroup_units": True,
+        "max_group_size": 1024,
+        "large_local_memory_bytes": 232_000,
+    }
+    card = replace(target, traits=replace(target.traits, **numbers))
+
+    def found(rows, head, value_head=None, dtype=clnet.bfloat16, on=card, strides=None):
+        q = Array.abstract((2, 3, rows, head), dtype, device())
+        k = q if strides is None else q.view(q.shape, strides, 0)
+        v = Array.abstract((2, 3, rows, value_head or head), dtype, device())
+        return attention_warpgroup.teams_for(on, Sizes.of(q, k, v), (q, k, v))
+
+    for size, tiles in attention_warpgroup.TILES.items():
+        assert found(500, size) in tiles
+        for tile in tiles:
+            assert tile.local_bytes(size) <= 232_000
+    assert found(500, 96) == found(500, 128)
+    assert found(500, 80) is found(500, 32) is found(500, 136) is None
+    assert found(500, 128, 64) is found(20, 128) is None
+    assert found(500, 64, dtype=clnet.float32) is None
+    assert found(500, 64, strides=(0, 500 * 64, 64, 1)) is None  # repeated
+    without = replace(card, traits=replace(card.traits, warpgroup_units=False))
+    assert found(500, 64, on=without) is None
+    little = replace(card, traits=replace(card.traits, large_local_memory_bytes=0))
+    assert found(500, 128, on=little) is None
 
 
 def test_only_what_units_attend_to_goes_there(target):

@@ -48,16 +48,7 @@ inline void copy_word(__local float *to, __global const float *from, const bool 
     *to = valid ? *from : 0;
 % endif
 }
-inline float two_to(const float x)
-{
-% if not unit.emulated:
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-% else:
-    return exp2(x);
-% endif
-}
+${scalars(unit)}
 % if ctype != "float":
 ## Two numbers in 16 bits each, the first below.
 inline uint in_word(const float low, const float high)
@@ -77,6 +68,20 @@ inline uint in_word(const float low, const float high)
 % endif
 }
 % endif
+</%def>
+##
+## What is done with single scores.
+<%def name="scalars(unit)">
+inline float two_to(const float x)
+{
+% if not unit.emulated:
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+% else:
+    return exp2(x);
+% endif
+}
 % if not unit.emulated:
 % for name, call in (("quad_fmax", "fmax(x, y)"), ("quad_sum", "x + y")):
 inline float ${name}(float x)

@@ -12,7 +12,7 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs
-from . import attention_matrix, attention_tiles
+from . import attention_matrix, attention_tiles, attention_warpgroup
 from .attention_matrix import Sizes
 from .attention_tiles import Part
 
@@ -276,6 +276,13 @@ class _Work(NamedTuple):
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
         if self.on_units:
+            if on_units is attention_matrix.FORWARD:
+                found = attention_warpgroup.attention_by_warpgroups(
+                    self.target, operands["y"], operands["lse"], (q, self.moved[1], v),
+                    scale=scores.scale, causal=scores.causal, cost=cost,
+                )  # fmt: skip
+                if found is not None:
+                    return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
         by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)

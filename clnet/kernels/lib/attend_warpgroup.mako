@@ -1,0 +1,196 @@
+## lib attend_warpgroup: what attention by 128 items at once is made of, beside lib/warpgroup.mako
+##
+## Queries lie in local memory from `start` on, keys and values behind them in a ring of boxes; rows
+## of more than 64 elements take several boxes. A box that has come is used, and then released, by
+## every team; products of boxes add to registers.
+##
+## param ctype: 'half'|'bfloat16'   element type
+## param unit: WarpgroupUnit  see device/warpgroups.py
+## param tile: AttendTeams    shapes, see softmax/attention_warpgroup.py
+## param emulated: bool       see lib/warpgroup.mako
+## param form: int            word of the tensor maps, see device/warpgroups.py
+## param name: str            'q', 'k' or 'v'; of what is waited for, an array of sums
+## param limit, many: str     C expressions, an operand's rows and heads
+## param first: int           its first stride
+## param head: int            elements of its rows
+## param extent: int          rows of its box
+## param blocks: int          boxes of 64 elements that a row takes
+## param begin, of: str       C expressions, number of a box's first row, and of its head
+## param to, tail: str        C expressions, where a box comes to, and its barrier
+## param box, stages: int     bytes of a box of keys, and how many there is room for
+## param others: int          keys of a box
+## param slot: str            C expression, which of them
+## param most: int            products that may go on
+## param count: int           sums of an item
+## param wide: int            elements of a row in local memory
+<%namespace name="units" file="/lib/warpgroup.mako"/>
+##
+## Write an operand's tensor map. An axis of one element has any stride.
+<%def name="mapped(name, limit, many, first, extent, form, head)">
+<% step = lambda axis: f"(ulong)strides.s{first + axis} * 2" %>
+    map_write(${name}_map, ${form}u, (ulong)(${name} + ${name}_offset), ${head},
+        ${limit}, ${step(2)}, 64, ${extent}, 2, ${many}, ${step(1)}, images, ${step(0)},
+        1, 1, 1, 1);
+</%def>
+##
+## Copy the boxes of some rows.
+<%def name="copied(name, begin, of, extent, blocks, to='to', tail='full + 8 * slot')">
+% for block in range(blocks):
+    box_copy(${to} + ${128 * extent * block}, ${name}_map, ${64 * block}, ${begin}, ${of}, image,
+        ${tail});
+% endfor
+</%def>
+<%def name="advanced(stages)">
+    slot++;
+    if (slot == ${stages}) {
+        slot = 0;
+        turn ^= 1;
+    }
+</%def>
+##
+## The next box is there, at `to`.
+<%def name="arrived(name, begin, others, box, blocks, emulated)">
+% if emulated:
+    barrier(CLK_LOCAL_MEM_FENCE);
+    {
+        const uint to = ring + ${box} * slot;
+        ${copied(name, begin, "key_head", others, blocks, "to", "tiles")}
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+% else:
+    bar_wait(full + 8 * slot, turn);
+% endif
+</%def>
+<%def name="released(slot, emulated)">
+% if not emulated:
+    if (lane == 0)
+        bar_arrive(left + 8 * ${slot});
+% endif
+</%def>
+<%def name="fenced(emulated)">
+% if not emulated:
+    asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory");
+% endif
+</%def>
+##
+## Wait until no more products than these go on; then these sums may be read.
+<%def name="waited(most, name, count, emulated)">
+% if not emulated:
+    asm volatile("//@ wgmma.wait_group.sync.aligned ${most};" ::: "memory");
+% for e in range(count):
+    asm volatile("" : "+f"(${name}[${e}]) :: "memory");
+% endfor
+% endif
+</%def>
+##
+## s = own queries times keys.
+<%def name="scores(ctype, unit, tile, blocks, emulated)">
+<%
+    count = tile.others // 2
+    registers = ", ".join(map("%{}".format, range(count)))
+    listed = ", ".join(map('"+f"(s[{}])'.format, range(count)))
+    word = capture(units.word, "k", ctype)
+%>
+    {
+        const uint a_start = start + team * 8192,
+            b_start = ring + ${128 * tile.others * blocks} * slot;
+% if emulated:
+        multiply_keys(s, (__local const uchar *)tiles, a_start, b_start, warp, lane);
+% else:
+% for step in range(4 * blocks):
+<%
+    a_at = step // 4 * 128 * tile.own + step % 4 * 32
+    b_at = step // 4 * 128 * tile.others + step % 4 * 32
+%>
+        asm volatile("//@ { .reg .pred p; setp.ne.u32 p, ${int(step > 0)}, 0; "
+            "wgmma.mma_async.sync.aligned.m64n${tile.others}k16.f32.${unit.kind} "
+            "{${registers}}, %${count}, %${count + 1}, p, 1, 1, 0, 0; }"
+            : ${listed}
+            : "l"(${word} | (a_start + ${a_at} & 0x3ffff) >> 4),
+            "l"(${word} | (b_start + ${b_at} & 0x3ffff) >> 4) : "memory");
+% endfor
+        asm volatile("//@ wgmma.commit_group.sync.aligned;" ::: "memory");
+% endif
+    }
+</%def>
+##
+## sums += weights times values.
+<%def name="values(ctype, unit, tile, wide, emulated)">
+<%
+    count = wide // 2
+    registers = ", ".join(map("%{}".format, range(count)))
+    listed = ", ".join(map('"+f"(sums[{}])'.format, range(count)))
+    own = ", ".join(map("%{}".format, range(count, count + 4)))
+    word = capture(across_lines, tile)
+%>
+    {
+        const uint b_start = ring + ${2 * tile.others * wide} * slot;
+% if emulated:
+        for (int e = 0; e < ${tile.others // 4}; e++) {
+            const int row = team * 64 + warp * 16 + lane / 4 + e % 2 * 8,
+                column = e / 2 * 8 + lane % 4 * 2;
+            held[row * ${tile.others} + column] = p[e] & 0xffff;
+            held[row * ${tile.others} + column + 1] = p[e] >> 16;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        multiply_values(sums, held + (team * 64 + warp * 16) * ${tile.others},
+            (__local const uchar *)tiles, b_start, lane);
+% else:
+% for step in range(tile.others // 16):
+        asm volatile("//@ { .reg .pred p; setp.ne.u32 p, 1, 0; "
+            "wgmma.mma_async.sync.aligned.m64n${wide}k16.f32.${unit.kind} "
+            "{${registers}}, {${own}}, %${count + 4}, p, 1, 1, 1; }"
+            : ${listed}
+            : ${", ".join(f'"r"(p[{4 * step + r}])' for r in range(4))},
+            "l"(${word} | (b_start + ${2048 * step} & 0x3ffff) >> 4) : "memory");
+% endfor
+        asm volatile("//@ wgmma.commit_group.sync.aligned;" ::: "memory");
+% endif
+    }
+</%def>
+##
+## The word of an operand whose lines are steps, all those of a box; see lib/warpgroup.mako.
+<%def name="across_lines(tile)" filter="trim">
+(${8 * tile.others}ul << 16 | 64ul << 32 | 1ul << 62)
+</%def>
+##
+## Products in plain C; operands are found by the same words.
+<%def name="emulation(ctype, unit, tile, blocks)">
+inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_start,
+    const uint b_start, const int warp, const int lane)
+{
+    for (int e = 0; e < ${tile.others // 2}; e++) {
+        const int row = warp * 16 + lane / 4 + e % 4 / 2 * 8,
+            column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+        float sum = 0;
+        for (int k = 0; k < ${64 * blocks}; k++) {
+            const int block = k / 64, at = k % 64 / 16 * 32;
+            sum += found(tiles, ${units.word("k", ctype)}
+                    | (a_start + block * ${128 * tile.own} + at & 0x3ffff) >> 4, 1, row, k % 16)
+                * found(tiles, ${units.word("k", ctype)}
+                    | (b_start + block * ${128 * tile.others} + at & 0x3ffff) >> 4, 1, column,
+                    k % 16);
+        }
+        s[e] = sum;
+    }
+}
+inline void multiply_values(float *sums, __local const ushort *held, __local const uchar *tiles,
+    const uint b_start, const int lane)
+{
+    for (int e = 0; e < ${32 * blocks}; e++) {
+        const int row = lane / 4 + e % 4 / 2 * 8, column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+        float sum = sums[e];
+        for (int k = 0; k < ${tile.others}; k++) {
+            const ushort value = held[row * ${tile.others} + k];
+% if ctype == "half":
+            const float weight = vload_half(0, (const half *)&value);
+% else:
+            const float weight = as_float((uint)value << 16);
+% endif
+            sum += weight * found(tiles, ${across_lines(tile)}
+                | (b_start + k / 16 * 2048 & 0x3ffff) >> 4, 0, column, k % 16);
+        }
+        sums[e] = sum;
+    }
+}
+</%def>
