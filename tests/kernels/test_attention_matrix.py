@@ -109,7 +109,7 @@ BY_128 = [
 
 @pytest.mark.parametrize("given", BY_128, ids=str)
 def test_128_items_attend_at_once(given, target):
-    """Emulated copies and products: the result, and the logarithms that gradients want."""
+    """Emulated copies and products: the result and its gradients are near NumPy's in float64."""
     if are_compiled_wrongly(clnet.device()):
         pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
     dtype, heads, shared, rows, keys, head, causal = given
@@ -120,16 +120,24 @@ def test_128_items_attend_at_once(given, target):
     keep = np.ones((2, heads, rows, keys), bool)
     if causal:
         keep &= np.tri(rows, keys, dtype=bool)
+    gy = drawn(dtype, 2, heads, rows, head, seed=3)
     repeated = (np.repeat(x, heads // shared, 1) for x in (k, v))
-    wanted, lse, *_ = expected(q, *repeated, q, keep, 0.3)
+    y, lse, delta, gq, gk, gv = expected(q, *repeated, gy, keep, 0.3)
     inputs = [between(x, dtype) for x in (q, k, v)]
-    y, lse_ = clnet.full(wanted.shape, np.nan, dtype=dtype), clnet.full(lse.shape, np.nan)
-    launches = attention(by_128, y.array, lse_.array, *inputs, None, scores=Scores(0.3, causal))
-    assert [launch.kernel.name for launch in launches] == ["attention_warpgroup"]
+    made = [clnet.full(x.shape, np.nan, dtype=dtype) for x in (y, q, k, v)]
+    lse_, delta_ = clnet.full(lse.shape, np.nan), clnet.tensor(delta.astype(np.float32))
+    ways = {"scores": Scores(0.3, causal)}
+    launches = attention(by_128, made[0].array, lse_.array, *inputs, None, **ways)
+    grads = (made[1].array, made[2].array, made[3].array)
+    known = (between(gy, dtype), lse_.array, delta_.array)
+    launches += attention_grad(by_128, grads, *known, *inputs, None, **ways)
+    names = [launch.kernel.name.removeprefix("attention_warpgroup") for launch in launches]
+    assert names == ["", "_grad_q", "_grad_kv"]
     run(launches)
     np.testing.assert_allclose(lse_.numpy(), lse, atol=5e-6)
-    found = y.double().numpy()
-    assert np.abs(found - wanted).max() < ROUNDING[dtype] * np.abs(wanted).max()
+    wanted = (y, gq, summed(gk, shared), summed(gv, shared))
+    for got, right in zip(made, wanted, strict=True):
+        assert np.abs(got.double().numpy() - right).max() < ROUNDING[dtype] * np.abs(right).max()
 
 
 def test_where_128_items_attend_at_once(target):
@@ -142,17 +150,21 @@ def test_where_128_items_attend_at_once(target):
     }
     card = replace(target, traits=replace(target.traits, **numbers))
 
-    def found(rows, head, value_head=None, dtype=clnet.bfloat16, on=card, strides=None):
+    forward = attention_warpgroup.FORWARD
+
+    def found(
+        rows, head, value_head=None, dtype=clnet.bfloat16, on=card, strides=None, kernel=forward
+    ):
         q = Array.abstract((2, 3, rows, head), dtype, device())
         k = q if strides is None else q.view(q.shape, strides, 0)
         v = Array.abstract((2, 3, rows, value_head or head), dtype, device())
-        return attention_warpgroup.teams_for(on, Sizes.of(q, k, v), (q, k, v))
+        moved = (q, k, v)
+        return attention_warpgroup.teams_for(on, kernel, Sizes.of(*moved), moved)
 
-    for size, tiles in attention_warpgroup.TILES.items():
-        assert found(500, size) in tiles
-        for tile in tiles:
-            assert tile.local_bytes(size) <= 232_000
-    assert found(500, 96) == found(500, 128)
+    for kernel, tiles in attention_warpgroup.TILES.items():
+        for size, tile in tiles.items():
+            assert found(500, size, kernel=kernel) is tile
+        assert found(500, 96, kernel=kernel) is tiles[128]
     assert found(500, 80) is found(500, 32) is found(500, 136) is None
     assert found(500, 128, 64) is found(20, 128) is None
     assert found(500, 64, dtype=clnet.float32) is None

@@ -23,12 +23,14 @@
 ## param most: int            products that may go on
 ## param count: int           sums of an item
 ## param wide: int            elements of a row in local memory
+## param sums, weights: str   arrays of registers
+## param own, others_at: str  C expressions, where the own rows lie, and a box
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 ##
 ## Write an operand's tensor map. An axis of one element has any stride.
 <%def name="mapped(name, limit, many, first, extent, form, head)">
-<% step = lambda axis: f"(ulong)strides.s{first + axis} * 2" %>
-    map_write(${name}_map, ${form}u, (ulong)(${name} + ${name}_offset), ${head},
+<% step = lambda axis: f"(ulong)strides.s{first + axis:x} * 2" %>
+    map_write(${name}_map, ${form}u, (ulong)${name}_from, ${head},
         ${limit}, ${step(2)}, 64, ${extent}, 2, ${many}, ${step(1)}, images, ${step(0)},
         1, 1, 1, 1);
 </%def>
@@ -83,19 +85,29 @@
 % endif
 </%def>
 ##
-## s = own queries times keys.
-<%def name="scores(ctype, unit, tile, blocks, emulated)">
+## Words that begin here are not worth a register each, for all turns of a loop.
+<%def name="hidden(name, emulated)">
+% if not emulated:
+    asm volatile("" : "+r"(${name}));
+% endif
+</%def>
+##
+## sums = own rows at `own` times those of a box at `others_at`.
+<%def name="scores(
+    ctype, unit, tile, blocks, emulated, sums='s', own='start', others_at=None)">
 <%
     count = tile.others // 2
     registers = ", ".join(map("%{}".format, range(count)))
-    listed = ", ".join(map('"+f"(s[{}])'.format, range(count)))
+    listed = ", ".join(map('"+f"({}[{}])'.format, [sums] * count, range(count)))
+    box_at = others_at or f"ring + {128 * tile.others * blocks} * slot"
     word = capture(units.word, "k", ctype)
 %>
     {
-        const uint a_start = start + team * 8192,
-            b_start = ring + ${128 * tile.others * blocks} * slot;
+        uint a_start = ${own} + team * 8192, b_start = ${box_at};
+        ${hidden("a_start", emulated)}
+        ${hidden("b_start", emulated)}
 % if emulated:
-        multiply_keys(s, (__local const uchar *)tiles, a_start, b_start, warp, lane);
+        multiply_keys(${sums}, (__local const uchar *)tiles, a_start, b_start, warp, lane);
 % else:
 % for step in range(4 * blocks):
 <%
@@ -114,26 +126,30 @@
     }
 </%def>
 ##
-## sums += weights times values.
-<%def name="values(ctype, unit, tile, wide, emulated)">
+## sums += weights in registers times the rows of a box.
+<%def name="values(
+    ctype, unit, tile, wide, emulated, sums='sums', weights='p', others_at=None)">
 <%
     count = wide // 2
     registers = ", ".join(map("%{}".format, range(count)))
-    listed = ", ".join(map('"+f"(sums[{}])'.format, range(count)))
+    listed = ", ".join(map('"+f"({}[{}])'.format, [sums] * count, range(count)))
+    box_at = others_at or f"ring + {2 * tile.others * wide} * slot"
     own = ", ".join(map("%{}".format, range(count, count + 4)))
     word = capture(across_lines, tile)
 %>
     {
-        const uint b_start = ring + ${2 * tile.others * wide} * slot;
+        uint b_start = ${box_at};
+        ${hidden("b_start", emulated)}
 % if emulated:
+        barrier(CLK_LOCAL_MEM_FENCE);
         for (int e = 0; e < ${tile.others // 4}; e++) {
             const int row = team * 64 + warp * 16 + lane / 4 + e % 2 * 8,
                 column = e / 2 * 8 + lane % 4 * 2;
-            held[row * ${tile.others} + column] = p[e] & 0xffff;
-            held[row * ${tile.others} + column + 1] = p[e] >> 16;
+            held[row * ${tile.others} + column] = ${weights}[e] & 0xffff;
+            held[row * ${tile.others} + column + 1] = ${weights}[e] >> 16;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_values(sums, held + (team * 64 + warp * 16) * ${tile.others},
+        multiply_values(${sums}, held + (team * 64 + warp * 16) * ${tile.others},
             (__local const uchar *)tiles, b_start, lane);
 % else:
 % for step in range(tile.others // 16):
@@ -141,7 +157,7 @@
             "wgmma.mma_async.sync.aligned.m64n${wide}k16.f32.${unit.kind} "
             "{${registers}}, {${own}}, %${count + 4}, p, 1, 1, 1; }"
             : ${listed}
-            : ${", ".join(f'"r"(p[{4 * step + r}])' for r in range(4))},
+            : ${", ".join(f'"r"({weights}[{4 * step + r}])' for r in range(4))},
             "l"(${word} | (b_start + ${2048 * step} & 0x3ffff) >> 4) : "memory");
 % endfor
         asm volatile("//@ wgmma.commit_group.sync.aligned;" ::: "memory");

@@ -26,6 +26,12 @@ GRAD_Q = Kernel("attention_grad_q", "softmax/attention.mako", constraints=_LAWS)
 GRAD_KV = Kernel("attention_grad_kv", "softmax/attention.mako", constraints=_LAWS)
 _KERNELS_KV = (GRAD_KV, attention_tiles.GRAD_KV, attention_matrix.GRAD_KV)
 
+_BY_WARPGROUPS = {
+    attention_matrix.FORWARD: attention_warpgroup.FORWARD,
+    attention_matrix.GRAD_Q: attention_warpgroup.GRAD_Q,
+    attention_matrix.GRAD_KV: attention_warpgroup.GRAD_KV,
+}
+
 _GROUP = 64
 _TILE = 32
 _BLOCK = 4
@@ -276,13 +282,12 @@ class _Work(NamedTuple):
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
         if self.on_units:
-            if on_units is attention_matrix.FORWARD:
-                found = attention_warpgroup.attention_by_warpgroups(
-                    self.target, operands["y"], operands["lse"], (q, self.moved[1], v),
-                    scale=scores.scale, causal=scores.causal, cost=cost,
-                )  # fmt: skip
-                if found is not None:
-                    return found
+            found = attention_warpgroup.attention_by_warpgroups(
+                self.target, _BY_WARPGROUPS[on_units], operands,
+                scale=scores.scale, causal=scores.causal, cost=cost,
+            )  # fmt: skip
+            if found is not None:
+                return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
         by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)

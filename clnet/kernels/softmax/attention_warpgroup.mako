@@ -71,6 +71,9 @@ __kernel void attention_warpgroup(...)
     const uint ring = start + ${q_bytes};
     const int across = (rows + ${own - 1}) / ${own}, all = across * heads * images;
     const float factor = scale * 1.4426950408889634f;
+    __global const ushort *const q_from = (__global const ushort *)q + q_offset;
+    __global const ushort *const k_from = (__global const ushort *)k + k_offset;
+    __global const ushort *const v_from = (__global const ushort *)v + v_offset;
     __global uint *const q_map = maps + maps_offset + get_group_id(0) * 96;
     __global uint *const k_map = q_map + 32, *const v_map = q_map + 64;
     if (self == ${0 if emulated else 128 * tile.teams}) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...array import Array
@@ -9,7 +10,7 @@ from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div, round_up
 from ..gemm import emulates_warpgroups
-from ..kernel import Constraint, Kernel, by_name, joined, longs
+from ..kernel import Constraint, Kernel, longs
 from .attention_matrix import RUN_BYTES, Sizes
 
 FORWARD = Kernel(
@@ -22,8 +23,11 @@ FORWARD = Kernel(
     ),
 )
 TEAM, LINE = 128, 64
-# Words of the three tensor maps of a group.
-MAP_WORDS = 96
+_GRADS = "softmax/attention_warpgroup_grad.mako"
+GRAD_Q = Kernel("attention_warpgroup_grad_q", _GRADS, constraints=FORWARD.constraints)
+GRAD_KV = Kernel("attention_warpgroup_grad_kv", _GRADS, constraints=FORWARD.constraints)
+# Words of a tensor map.
+MAP_WORDS = 32
 MOST_STRIDE = 2**36
 
 
@@ -32,8 +36,8 @@ class AttendTeams(NamedTuple):
 
     Attributes:
         teams: of 128 items that own 64 rows each.
-        others: keys of a box.
-        stages: boxes of keys, and of values, in local memory.
+        others: rows of the others in a box.
+        stages: boxes in local memory; of gradients' kernels pairs of them.
     """
 
     teams: int
@@ -54,38 +58,45 @@ class AttendTeams(NamedTuple):
         """Of a group: 32 more copy, unless all do."""
         return TEAM * self.teams + (0 if emulated else 32)
 
-    def local_bytes(self, head: int) -> int:
-        """Local memory of a group."""
+    def local_bytes(self, head: int, boxes: int = 1) -> int:
+        """Local memory of a group.
+
+        Args:
+            head: elements of a row.
+            boxes: own ones, and others of a stage.
+        """
         line = 2 * round_up(head, LINE)
-        return (self.own + self.stages * self.others) * line + 16 * (self.stages + 1)
+        return boxes * (self.own + self.stages * self.others) * line + 16 * (self.stages + 1)
 
 
 SMALL = AttendTeams(2, 16, 3)
 """For tests of emulated units."""
-# By heads of so many elements; the first that leaves the fewest rows without work. Three teams have
-# too few registers for 128 keys at once.
-TILES = {64: (AttendTeams(2, 128, 6),), 128: (AttendTeams(2, 128, 4),)}
+# By heads of so many elements. Three teams have too few registers for 128 keys at once.
+TILES = {
+    FORWARD: {64: AttendTeams(2, 128, 6), 128: AttendTeams(2, 128, 4)},
+    GRAD_Q: {64: AttendTeams(2, 96, 4), 128: AttendTeams(2, 64, 4)},
+    GRAD_KV: {64: AttendTeams(2, 64, 6), 128: AttendTeams(2, 32, 6)},
+}
 # Below so many rows or keys the kernel for 32 items is as fast.
 LEAST = 64
 
 
 def attention_by_warpgroups(
     target: Target,
-    y: Array,
-    lse: Array,
-    operands: tuple[Array, Array, Array],
+    kernel: Kernel,
+    operands: dict[str, Array],
     *,
     scale: float,
     causal: bool,
     cost: dict[str, int],
 ) -> Launch | None:
-    """The launch for the result and the logarithms of the sums.
+    """The launch of one of the three kernels.
 
     Args:
         target: what the device is like; it attends on units.
-        y: as :func:`.attention.attention` gets it, not empty.
-        lse: the same.
-        operands: q, k and v of 16 bits, as matrix units read them.
+        kernel: which.
+        operands: its arrays by name, as :func:`.attention.attention` and
+            :func:`.attention.attention_grad` get them, of 16 bits, as matrix units read them.
         scale: of the products, above 0.
         causal: whether a row sees only the keys up to its own.
         cost: operations and bytes.
@@ -93,15 +104,18 @@ def attention_by_warpgroups(
     Returns:
         The launch; None where another kernel is to do it.
     """
-    sizes = Sizes.of(*operands)
-    tile = teams_for(target, sizes, operands)
+    moved = [operands[name] for name in ("q", "k", "v", "gy") if name in operands]
+    sizes = Sizes.of(*moved[:3])
+    tile = teams_for(target, kernel, sizes, moved)
     if tile is None:
         return None
-    ctype, emulated = y.dtype.stored, emulates_warpgroups(target)
+    ctype, emulated = moved[0].dtype.stored, emulates_warpgroups(target)
     unit = WARPGROUP_UNITS[ctype]
-    tiles = ceil_div(sizes.rows, tile.own) * sizes.batch
-    groups = min(tiles, target.traits.compute_units)
-    maps = Array.scratch(Scratch(y.device), (groups * MAP_WORDS,), int32)
+    over, batch = sizes.rows, sizes.batch
+    if kernel is GRAD_KV:
+        over, batch = sizes.keys, sizes.batch // sizes.sharing
+    groups = min(ceil_div(over, tile.own) * batch, target.traits.compute_units)
+    memory = Scratch(moved[0].device)
     params = {
         "ctype": ctype,
         "unit": unit,
@@ -109,50 +123,52 @@ def attention_by_warpgroups(
         "tile": tile,
         "head": sizes.head,
         "causal": causal,
-        "ragged": sizes.keys % tile.others > 0,
         "emulated": emulated,
         "form": map_form(unit, 4),
     }
-    names = "rows keys heads images sharing strides scale maps y lse q k v"
-    images = sizes.batch // sizes.heads
-    strides = longs(*(step for x in operands for step in x.strides[:3]))
-    numbers = (sizes.rows, sizes.keys, sizes.heads, images, sizes.sharing, strides, scale)
+    if kernel is FORWARD:
+        params["ragged"] = sizes.keys % tile.others > 0
+    args = {
+        "rows": sizes.rows,
+        "keys": sizes.keys,
+        "heads": sizes.heads,
+        "images": sizes.batch // sizes.heads,
+        "sharing": sizes.sharing,
+        "strides": longs(*(step for x in moved for step in x.strides[:3])),
+        "scale": scale,
+        "maps": Array.scratch(memory, (groups * len(moved) * MAP_WORDS,), int32),
+        **operands,
+    }
     items = tile.items(emulated=emulated)
-    return FORWARD.launch(
-        params,
-        joined(by_name(names, *numbers, maps, y, lse, *operands)),
-        global_size=(groups * items,),
-        local_size=(items,),
-        **cost,
-    )
+    return kernel.launch(params, args, global_size=(groups * items,), local_size=(items,), **cost)
 
 
-def teams_for(target: Target, sizes: Sizes, operands: tuple[Array, ...]) -> AttendTeams | None:
+def teams_for(
+    target: Target, kernel: Kernel, sizes: Sizes, moved: Sequence[Array]
+) -> AttendTeams | None:
     """How the work is cut up; None: the device has no such units, or it does not pay.
 
     Args:
         target: what the device is like.
+        kernel: which of the three.
         sizes: of the problem.
-        operands: q, k and v.
+        moved: q, k and v, and for gradients gy.
     """
-    ctype, traits = operands[0].dtype.stored, target.traits
+    ctype, traits = moved[0].dtype.stored, target.traits
     if not traits.warpgroup_units or ctype not in ("half", "bfloat16"):
         return None
-    if sizes.head != sizes.value_head or sizes.keys == 0 or not all(map(_in_boxes, operands)):
+    if sizes.head != sizes.value_head or sizes.keys == 0 or not all(map(_in_boxes, moved)):
         return None
     if emulates_warpgroups(target):
         return SMALL
     # Boxes have lines of 64 elements: what a head lacks is multiplied, too.
     size = round_up(sizes.head, LINE)
-    if min(sizes.rows, sizes.keys) < LEAST or 4 * sizes.head < 3 * size or size not in TILES:
+    tile = TILES[kernel].get(size)
+    if min(sizes.rows, sizes.keys) < LEAST or 4 * sizes.head < 3 * size or tile is None:
         return None
-    fitting = [
-        tile
-        for tile in TILES[size]
-        if tile.local_bytes(size) <= traits.static_local_bytes
-        and tile.items(emulated=False) <= traits.max_group_size
-    ]
-    return min(fitting, key=lambda tile: round_up(sizes.rows, tile.own), default=None)
+    nbytes = tile.local_bytes(size, 1 if kernel is FORWARD else 2)
+    fits = nbytes <= traits.static_local_bytes
+    return tile if fits and tile.items(emulated=False) <= traits.max_group_size else None
 
 
 def _in_boxes(x: Array) -> bool:
