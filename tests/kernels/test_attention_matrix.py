@@ -104,6 +104,7 @@ BY_128 = [
     (clnet.bfloat16, 4, 2, 37, 29, 16, False),
     (clnet.float16, 1, 1, 150, 53, 40, True),
     (clnet.bfloat16, 1, 1, 21, 32, 72, False),
+    (clnet.bfloat16, 1, 1, 21, 150, 16, True),
 ]
 
 

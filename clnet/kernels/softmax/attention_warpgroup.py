@@ -10,22 +10,12 @@ from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div, round_up
 from ..gemm import emulates_warpgroups
-from ..kernel import Constraint, Kernel, longs
+from ..kernel import Kernel, longs
 from .attention_matrix import RUN_BYTES, Sizes
+from .attention_warpgroup_grad import GRAD_KV, GRAD_Q, LAWS
 
-FORWARD = Kernel(
-    "attention_warpgroup",
-    "softmax/attention_warpgroup.mako",
-    constraints=(
-        Constraint("tile.others % 16 == 0 and tile.others <= 256", "weights are an operand"),
-        Constraint("head <= 128 and head % 8 == 0", "sums lie in registers, rows in runs"),
-        Constraint("ctype != 'float'", "TF32 is multiplied along k alone"),
-    ),
-)
+FORWARD = Kernel("attention_warpgroup", "softmax/attention_warpgroup.mako", constraints=LAWS)
 TEAM, LINE = 128, 64
-_GRADS = "softmax/attention_warpgroup_grad.mako"
-GRAD_Q = Kernel("attention_warpgroup_grad_q", _GRADS, constraints=FORWARD.constraints)
-GRAD_KV = Kernel("attention_warpgroup_grad_kv", _GRADS, constraints=FORWARD.constraints)
 # Words of a tensor map.
 MAP_WORDS = 32
 MOST_STRIDE = 2**36

@@ -1,0 +1,14 @@
+"""The kernels of attention's gradients by 128 items at once; see :mod:`.attention_warpgroup`."""
+
+from __future__ import annotations
+
+from ..kernel import Constraint, Kernel
+
+LAWS = (
+    Constraint("tile.others % 16 == 0 and tile.others <= 256", "weights are an operand"),
+    Constraint("head <= 128 and head % 8 == 0", "sums lie in registers, rows in runs"),
+    Constraint("ctype != 'float'", "TF32 is multiplied along k alone"),
+)
+_TEMPLATE = "softmax/attention_warpgroup_grad.mako"
+GRAD_Q = Kernel("attention_warpgroup_grad_q", _TEMPLATE, constraints=LAWS)
+GRAD_KV = Kernel("attention_warpgroup_grad_kv", _TEMPLATE, constraints=LAWS)
