@@ -1,4 +1,4 @@
-"""Compile products and convolutions on matrix units for every target, and look at the code.
+"""Compile kernels on matrix units for every target, and look at the code.
 
 Usage: python ci/matrix_offline.py [--targets gfx1100 dg2 ...] [--write]
 
@@ -34,6 +34,7 @@ from clnet.device.warpgroups import MARK
 from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_warpgroup
+from clnet.kernels.softmax import Scores, attention, attention_grad
 
 PAGE = Path(__file__).parents[1] / "docs/notes/matrix-offline.md"
 BEGIN, END = "<!-- begin: ci/matrix_offline.py -->", "<!-- end -->"
@@ -188,6 +189,28 @@ def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
                 what = f"{name.partition('_')[0]}{' in two parts' * split}"
                 yield f"{ctype}, {what} {tile.m}x{tile.n} in {tile.stages}", name, text
             texts.add(text)
+    yield from _attentions(target)
+
+
+def _attentions(target: Target) -> Iterator[tuple[str, str, str]]:
+    """Attention in which 128 items multiply: full boxes of keys and not, causal and not."""
+    for ctype, head in product(("half", "bfloat16"), (64, 128)):
+        for rows, causal in product((1024, 1000), (False, True)):
+            with clnet.abstract():
+                x = clnet.empty(2, 4, rows, head, dtype=DTYPES[ctype]).array
+                known, scores = clnet.empty(2, 4, rows).array, Scores(0.1, causal)
+                launches = [
+                    *attention(target, x, known, x, x, x, None, scores=scores),
+                    *attention_grad(
+                        target, (x, x, x), x, known, known, x, x, x, None, scores=scores
+                    ),
+                ]
+            for launch in launches:
+                kernel: Any = launch.kernel
+                if "warpgroup" in kernel.name:
+                    tile, what = kernel.params["tile"], kernel.name.replace("_warpgroup", "")
+                    shape = f"head {head} {tile.own}x{tile.others} in {tile.stages}"
+                    yield f"{ctype}, {what} {shape}", kernel.name, kernel.text().replace(MARK, "")
 
 
 def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:

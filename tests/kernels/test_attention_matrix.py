@@ -132,8 +132,8 @@ def test_128_items_attend_at_once(given, target):
     grads = (made[1].array, made[2].array, made[3].array)
     known = (between(gy, dtype), lse_.array, delta_.array)
     launches += attention_grad(by_128, grads, *known, *inputs, None, **ways)
-    names = [launch.kernel.name.removeprefix("attention_warpgroup") for launch in launches]
-    assert names == ["", "_grad_q", "_grad_kv"]
+    names = [launch.kernel.name.removeprefix("attention_") for launch in launches]
+    assert names == ["warpgroup", "warpgroup_grad_q", "matrix_grad_kv"]
     run(launches)
     np.testing.assert_allclose(lse_.numpy(), lse, atol=5e-6)
     wanted = (y, gq, summed(gk, shared), summed(gv, shared))

@@ -12,7 +12,7 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import emulates_warpgroups
 from ..kernel import Kernel, longs
 from .attention_matrix import RUN_BYTES, Sizes
-from .attention_warpgroup_grad import GRAD_KV, GRAD_Q, LAWS
+from .attention_warpgroup_grad import GRAD_Q, LAWS
 
 FORWARD = Kernel("attention_warpgroup", "softmax/attention_warpgroup.mako", constraints=LAWS)
 TEAM, LINE = 128, 64
@@ -27,7 +27,7 @@ class AttendTeams(NamedTuple):
     Attributes:
         teams: of 128 items that own 64 rows each.
         others: rows of the others in a box.
-        stages: boxes in local memory; of gradients' kernels pairs of them.
+        stages: boxes in local memory; of gradients pairs of them.
     """
 
     teams: int
@@ -61,11 +61,11 @@ class AttendTeams(NamedTuple):
 
 SMALL = AttendTeams(2, 16, 3)
 """For tests of emulated units."""
-# By heads of so many elements. Three teams have too few registers for 128 keys at once.
+# By heads of so many elements; the fastest on an H200 (docs/notes/attention.md). Three teams have
+# too few registers for 128 keys at once.
 TILES = {
-    FORWARD: {64: AttendTeams(2, 128, 6), 128: AttendTeams(2, 128, 4)},
+    FORWARD: {64: AttendTeams(2, 128, 6), 128: AttendTeams(2, 96, 4)},
     GRAD_Q: {64: AttendTeams(2, 96, 4), 128: AttendTeams(2, 64, 4)},
-    GRAD_KV: {64: AttendTeams(2, 64, 6), 128: AttendTeams(2, 32, 6)},
 }
 # Below so many rows or keys the kernel for 32 items is as fast.
 LEAST = 64
@@ -80,7 +80,7 @@ def attention_by_warpgroups(
     causal: bool,
     cost: dict[str, int],
 ) -> Launch | None:
-    """The launch of one of the three kernels.
+    """The launch of one of the two kernels.
 
     Args:
         target: what the device is like; it attends on units.
@@ -101,10 +101,7 @@ def attention_by_warpgroups(
         return None
     ctype, emulated = moved[0].dtype.stored, emulates_warpgroups(target)
     unit = WARPGROUP_UNITS[ctype]
-    over, batch = sizes.rows, sizes.batch
-    if kernel is GRAD_KV:
-        over, batch = sizes.keys, sizes.batch // sizes.sharing
-    groups = min(ceil_div(over, tile.own) * batch, target.traits.compute_units)
+    groups = min(ceil_div(sizes.rows, tile.own) * sizes.batch, target.traits.compute_units)
     memory = Scratch(moved[0].device)
     params = {
         "ctype": ctype,
@@ -140,7 +137,7 @@ def teams_for(
 
     Args:
         target: what the device is like.
-        kernel: which of the three.
+        kernel: which of the two.
         sizes: of the problem.
         moved: q, k and v, and for gradients gy.
     """

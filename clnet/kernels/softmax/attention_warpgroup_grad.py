@@ -1,4 +1,4 @@
-"""The kernels of attention's gradients by 128 items at once; see :mod:`.attention_warpgroup`."""
+"""The kernel of the queries' gradient by 128 items at once; see :mod:`.attention_warpgroup`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ LAWS = (
     Constraint("head <= 128 and head % 8 == 0", "sums lie in registers, rows in runs"),
     Constraint("ctype != 'float'", "TF32 is multiplied along k alone"),
 )
-_TEMPLATE = "softmax/attention_warpgroup_grad.mako"
-GRAD_Q = Kernel("attention_warpgroup_grad_q", _TEMPLATE, constraints=LAWS)
-GRAD_KV = Kernel("attention_warpgroup_grad_kv", _TEMPLATE, constraints=LAWS)
+GRAD_Q = Kernel(
+    "attention_warpgroup_grad_q", "softmax/attention_warpgroup_grad.mako", constraints=LAWS
+)
