@@ -93,7 +93,8 @@ class Attention(Function):
         """Two fused launches; the scores are computed again."""
         y, lse = saved.outputs[0].detach(), saved.outputs[1].detach()
         inputs = [saved.inputs[i] for i in range(len(needs))]
-        gy = _as_read(grads[0], inputs[0], inputs[2])
+        views = read_views(grads[0].device.target, inputs[0].array, inputs[2].array)
+        gy = _as_read(grads[0], views=views)
         function = AttentionBackward(self.scores, self.p, self.counter)
         given = (gy.array, lse.array, lse.array, *(x.array for x in inputs))
         if function.narrow_on(gy.device.target, given):
@@ -216,7 +217,9 @@ def scaled_dot_product_attention(
     head = query.shape[-1]
     settings = Scores((1 / sqrt(head) if head else 1.0) if scale is None else scale, is_causal)
     masked = attn_mask is not None and attn_mask.requires_grad
-    in_tiles = read_views(query.device.target, query.array, value.array, dropped=dropout_p > 0)
+    target, drops = query.device.target, dropout_p > 0
+    views = read_views(target, query.array, value.array)
+    in_tiles = read_views(target, query.array, value.array, dropped=True) if drops else views
     if enable_gqa and (masked or not in_tiles):
         key, value = (_repeat_heads(x, query) for x in (key, value))
     if masked or (dropout_p > 0 and not in_tiles):
@@ -226,7 +229,7 @@ def scaled_dot_product_attention(
     lead = broadcast_shapes(name, *(x.shape[: -3 if grouped else -2] for x in (query, key, value)))
     leads = [(*lead, x.shape[-3]) if grouped else lead for x in (query, key, value)]
     operands = [
-        _as_read(_four_axes(x, own, x.shape[-2:]), query, value)
+        _as_read(_four_axes(x, own, x.shape[-2:]), views=views)
         for x, own in zip((query, key, value), leads, strict=True)
     ]
     if attn_mask is not None:
@@ -289,11 +292,10 @@ def _four_axes(x: Tensor, lead: tuple[int, ...], last: tuple[int, ...]) -> Tenso
     return reshape(full, (prod(lead[:-1]), heads, *last)) if len(lead) != 2 else full
 
 
-def _as_read(x: Tensor, query: Tensor, value: Tensor) -> Tensor:
+def _as_read(x: Tensor, *, views: bool) -> Tensor:
     """As the kernels read it: where it lies if they can and its rows are dense, else made dense."""
     dense_rows = x.shape[-1] == 1 or x.array.strides[-1] == 1
-    views = dense_rows and read_views(query.device.target, query.array, value.array)
-    return x if views else contiguous(x)
+    return x if views and dense_rows else contiguous(x)
 
 
 def _scores(query: Tensor, key: Tensor, mask: Tensor | None, settings: Scores) -> Tensor:

@@ -238,6 +238,7 @@ def _in_runs(x: Array) -> bool:
     run = RUN_BYTES // x.dtype.itemsize
     if x.shape[-1] % run or x.offset % run or (x.shape[-1] > 1 and x.strides[-1] != 1):
         return False
-    # An axis of one element has any stride.
-    steps = zip(x.shape[:-1], x.strides[:-1], strict=True)
-    return not any(n > 1 and step % run for n, step in steps)
+    for n, step in zip(x.shape[:-1], x.strides[:-1], strict=True):
+        if n > 1 and step % run:  # an axis of one element has any stride
+            return False
+    return True

@@ -1,4 +1,4 @@
-## kernel attention_warpgroup_grad_q: attention.mako's gradient to queries, 128 items at once
+## kernel attention_warpgroup_grad: attention.mako's gradient to queries, 128 items at once
 ##
 ## Groups take tiles of rows in turn. Of a group, one item copies boxes into local memory: queries
 ## and the result's gradients of a tile, then pairs of boxes of keys and values. Every other 128
@@ -19,6 +19,7 @@
 ## param    names: tuple               of two operands
 ## param    begin, of: str             C expressions, number of a box's first row, and of its head
 ## param    extent: int                rows of a box
+## param    blocks: int                boxes of 64 elements that a row takes
 ## param    to, tail: str              C expressions, where boxes come to, and their barrier
 ## arg      rows, keys, heads, images: int
 ## arg      sharing: int               heads of q that share one of k and v, one after another
