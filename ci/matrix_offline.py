@@ -179,7 +179,7 @@ def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
             continue
         with patch.object(gemm_warpgroup, listed, (tile,)), clnet.abstract():
             launches = _products(target, DTYPES[ctype], split=split)
-            if tile is tiles[0][0]:
+            if not split:
                 launches += _convolutions(target, DTYPES[ctype])
         texts: set[str] = set()
         for launch in launches:
@@ -224,12 +224,16 @@ def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
 
 
 def _convolutions(target: Target, dtype: Any) -> list[Launch]:
-    """A layer with a bias and ReLU, and its gradients."""
+    """A layer with a bias and ReLU, and its gradients; and an input gradient of two strides."""
     images, filters = clnet.empty(64, 28, 28, 128, dtype=dtype), clnet.empty(128, 128, 3, 3)
     x, w = images.permute(0, 3, 1, 2).array, filters.to(dtype).array
     g = ConvGeometry(64, 128, 28, 28, 128, 3, 3, 28, 28, 1, 1, 1, 1)
     epilogue = Epilogue(clnet.empty(128, dtype=dtype).array, None, "relu")
+    few = clnet.empty(64, 14, 14, 128, dtype=dtype).permute(0, 3, 1, 2).array
+    point = clnet.empty(128, 128, 1, 1, dtype=dtype).array
+    strided = ConvGeometry(64, 128, 28, 28, 128, 1, 1, 14, 14, 2, 2)
     return [
+        *conv_input_grad(target, x, few, point, strided, tf32=True),
         *conv_forward(target, x, x, w, g, epilogue, tf32=True),
         *conv_input_grad(target, x, x, w, g, tf32=True),
         *conv_weight_grad(target, w, x, x, g, tf32=True),
@@ -340,9 +344,11 @@ def _nvidia(chip: str) -> Callable[[str, str, Path], Built]:
             "-Xclang", "-target-cpu", "-Xclang", chip, "-Xclang", "-target-feature",
             "-Xclang", "+ptx80",
         )  # fmt: skip
+        # The driver's compiler says how many items there are; registers are divided by that.
         items = _number(r"reqd_work_group_size\((\d+)", text)
-        most = min(255, 65536 // max(items, 1) // 8 * 8)  # of an item, that a group has
-        options = [f"-arch={chip}", "-v", f"--maxrregcount={most}"]
+        made = re.sub(r"^\)\n\{", f")\n.reqntid {items}, 1, 1\n{{", made, flags=re.MULTILINE)
+        (place / "k.s").write_text(made, encoding="utf-8")
+        options = [f"-arch={chip}", "-v"]
         report = _run(["ptxas", *options, "k.s", "-o", "k.cubin"], place) if made else ""
         assembled = (place / "k.cubin").exists()
         return Built(

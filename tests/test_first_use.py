@@ -21,6 +21,7 @@ from clnet.ops.machinery import execution
 from clnet.ops.machinery.lowering import launches_of
 from clnet.values.settings import SETTINGS
 from tests.doctor.faulty import Driver, Rewriting, planted
+from tests.groups import are_compiled_wrongly
 from tests.kernels.launching import names_launched
 from tests.kernels.test_gemm_matrix import units_of
 
@@ -154,14 +155,42 @@ def test_a_driver_is_compared_until_it_is_trusted(device, tmp_path):
     identity = replace(device.identity, platform="a platform of tomorrow")
     own = replace(SETTINGS, cache_dir=tmp_path, guard=None)
     with patch("clnet.device.first_use.SETTINGS", own):
-        assert first_uses(device.identity) is None
-        assert first_uses(identity) is not None
+        assert first_uses(device.identity, device.traits) is None
+        assert first_uses(identity, device.traits) is not None
         trust(identity)
-        assert first_uses(identity) is None
+        assert first_uses(identity, device.traits) is None
     with patch("clnet.device.first_use.SETTINGS", replace(own, guard=True)):
-        assert first_uses(identity) is not None
+        assert first_uses(identity, device.traits) is not None
     with patch("clnet.device.first_use.SETTINGS", replace(own, guard=False)):
-        assert first_uses(replace(identity, driver="another")) is None
+        assert first_uses(replace(identity, driver="another"), device.traits) is None
+
+
+def test_kernels_that_changed_are_compared_on_tested_platforms_too(tmp_path):
+    """Products of 128 items at once, emulated, and nothing else; where they are wrong, not used."""
+    own = replace(SETTINGS, cache_dir=tmp_path, guard=None)
+    wrong = (r"(sum \+= found\([^;]*) \* (found)", r"\1 * 1.2f * \2")
+    with (
+        patch("clnet.device.guard.SETTINGS", own),
+        patch("clnet.device.first_use.SETTINGS", own),
+        planted(Rewriting(wrong), tmp_path) as device,
+    ):
+        if are_compiled_wrongly(device):
+            pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
+        assert first_uses(device.identity, device.traits) is None
+        by_128 = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+        units = replace(units_of(device.traits), **by_128)
+        device.leave_out({f.name: getattr(units, f.name) for f in fields(units)})
+        uses = device.first_uses = first_uses(device.identity, device.traits)
+        x = clnet.rand(40, 72, device=device).to(clnet.float16)
+        x.float().exp().sum().item()
+        assert uses is not None
+        assert uses.compared == uses.alone == 0
+        with pytest.warns(RuntimeWarning, match=r"gemm_warpgroup .*128 items at once are not used"):
+            y = x @ x.T
+        assert not device.traits.warpgroup_units
+        assert left_out(device.identity)[1] == {"warpgroup_units": False}
+        rows = x.double().numpy()
+        np.testing.assert_allclose(y.double().numpy(), rows @ rows.T, rtol=3e-3)
 
 
 def test_the_doctor_trusts_what_it_finds_right(device, monkeypatch):

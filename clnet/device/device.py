@@ -106,7 +106,7 @@ class Device:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
-        self.first_uses = first_uses(self.identity)
+        self.first_uses = first_uses(self.identity, traits)
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None

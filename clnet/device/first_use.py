@@ -12,12 +12,16 @@ from collections.abc import Iterable
 from ..values.cache import Shelf, shelf
 from ..values.settings import SETTINGS
 from .launch import KernelSource
-from .traits import DeviceIdentity
+from .traits import DeviceIdentity, DeviceTraits
 
 _TRUSTED = "trusted 1"
 _AGREED = "first use 1\0"
 # Platforms on which clnet's whole test-suite is run before every release.
 _TESTED = ("Portable Computing Language", "NVIDIA CUDA", "Intel(R) OpenCL", "Oclgrind")
+# How names of kernels begin that changed since their numbers were last compared on a card with
+# products of 128 items at once: docs/notes/products-gpu.md and attention.md say since when. There they are compared
+# whatever the platform.
+CHANGED = ("gemm_warpgroup", "conv_warpgroup", "attention_warpgroup")
 
 
 class FirstUses:
@@ -25,23 +29,27 @@ class FirstUses:
 
     Args:
         kept: where that is kept.
+        names: how names of the kernels begin that are compared; "": all are.
 
     Attributes:
         compared: ops that were computed both ways in this process.
         alone: ops without a plainer way in this process: their kernels are those of any device.
     """
 
-    def __init__(self, kept: Shelf) -> None:
-        self._shelf = kept
+    def __init__(self, kept: Shelf, names: tuple[str, ...] = ("",)) -> None:
+        self._shelf, self._names = kept, names
         self._known: set[KernelSource] = set()
         self.compared = 0
         self.alone = 0
 
     def new(self, kernels: Iterable[KernelSource]) -> list[KernelSource]:
         """Those of some kernels that were not compared yet, here or by a process before."""
-        unknown = dict.fromkeys(k for k in kernels if k not in self._known)
-        found = [k for k in unknown if not self._shelf.holds(_AGREED + _digest(k))]
-        self._known.update(unknown.keys() - found)
+        names, known = self._names, self._known
+        unknown = [k for k in kernels if k.name.startswith(names) and k not in known]
+        if not unknown:
+            return unknown
+        found = [k for k in dict.fromkeys(unknown) if not self._shelf.holds(_AGREED + _digest(k))]
+        known.update(set(unknown).difference(found))
         return found
 
     def agreed(self, kernels: Iterable[KernelSource]) -> None:
@@ -51,19 +59,23 @@ class FirstUses:
             self._known.add(kernel)
 
 
-def first_uses(identity: DeviceIdentity) -> FirstUses | None:
+def first_uses(identity: DeviceIdentity, traits: DeviceTraits) -> FirstUses | None:
     """What is known of a driver's kernels; None: they are used without being compared.
 
     They are compared on platforms that clnet's tests do not run on, until ``clnet doctor`` has
-    found all to be right; ``CLNET_GUARD`` says otherwise.
+    found all to be right; those in ``CHANGED`` wherever they may be chosen. ``CLNET_GUARD`` says
+    otherwise.
 
     Args:
         identity: the device's.
+        traits: the device's.
     """
     kept = _shelf(identity)
     wanted = SETTINGS.guard
     if wanted is None:
         wanted = identity.platform not in _TESTED and not kept.holds(_TRUSTED)
+        if not wanted and CHANGED and traits.warpgroup_units:
+            return FirstUses(kept, CHANGED)
     return FirstUses(kept) if wanted else None
 
 

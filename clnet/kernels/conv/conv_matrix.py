@@ -100,7 +100,7 @@ def forward(
     more, filters = _filters(target, memory, weight, _FORWARD, g)
     down = Phase(0, g.oh, -g.ph, g.sh, g.kh, g.dh, 0, 1)
     right = Phase(0, g.ow, -g.pw, g.sw, g.kw, g.dw, 0, 1)
-    both = (down, right)
+    both = ([down], [right])
     multiply = _multiply(target, memory, y, source, filters, g, both, (1, 1), epilogue)
     return [*before, *more, *multiply]
 
@@ -108,20 +108,21 @@ def forward(
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
-    """The input gradient, a launch for each phase of the strides."""
+    """The input gradient, of each phase of the strides."""
     memory = Scratch(gx.device)
     before, source = channels_last(target, memory, gy, g.groups)
-    more, filters = _filters(target, memory, weight, _BACKWARD, g)
+    phases = (_phases(g.h, g.sh, g.ph, g.dh, g.kh), _phases(g.w, g.sw, g.pw, g.dw, g.kw))
     strides = (g.sh, g.sw)
-    grids = product(_phases(g.h, g.sh, g.ph, g.dh, g.kh), _phases(g.w, g.sw, g.pw, g.dw, g.kw))
-    launches = [
-        launch
-        for phases in grids
-        for launch in _multiply(
-            target, memory, gx, source, filters, g, phases, strides, NO_EPILOGUE
-        )
-    ]
-    return [*before, *more, *launches]
+    run = RUN_BYTES // weight.dtype.itemsize
+    whole = g.oc % run == g.ic % run == weight.offset % run == 0
+    if g.taps == g.groups == 1 and whole and weight.dtype.itemsize == 2:
+        filters = weight.view((g.ic, 1, g.oc), (1, g.ic, g.ic))  # as they are
+        launches = convolved(target, memory, gx, source, filters, 1, phases, strides)
+        if launches is not None:
+            return [*before, *launches]
+    more, filters = _filters(target, memory, weight, _BACKWARD, g)
+    multiply = _multiply(target, memory, gx, source, filters, g, phases, strides, NO_EPILOGUE)
+    return [*before, *more, *multiply]
 
 
 def is_last(x: Array, groups: int = 1) -> bool:
@@ -207,16 +208,17 @@ def _multiply(
     x: Array,
     filters: Array,
     g: ConvGeometry,
-    phases: tuple[Phase, Phase],
+    phases: tuple[list[Phase], list[Phase]],
     strides: tuple[int, int],
     epilogue: Epilogue,
 ) -> list[Launch]:
-    """The launches of one grid of results, ``out`` shaped ``(n, channels, height, width)``."""
+    """The launches of all phases' results, ``out`` shaped ``(n, channels, height, width)``."""
     if g.groups == 1:
         launches = convolved(target, memory, out, x, filters, g.kw, phases, strides, epilogue)
         if launches is not None:
             return launches
-    return [_gathered(target, out, x, filters, g, phases, strides, epilogue)]
+    pairs = product(*phases)
+    return [_gathered(target, out, x, filters, g, pair, strides, epilogue) for pair in pairs]
 
 
 def _gathered(

@@ -5,12 +5,17 @@
 ## pixels, box_x wide, box_y high, of box_n images, so that one copy brings the pixels that all of
 ## them meet at a tap, `step` apart, zeros beyond the image. See lib/warpgroup.mako.
 ##
+## Of input gradients, results that meet the same taps are a phase; a launch has tiles of all. Where
+## a phase meets no tap, one stage of zeros, from beyond the source and the filters, is its sum.
+##
 ## layout   x: (images, h, w, channels), pixels and channels dense, in whole runs of 16 bytes;
-##          weight: (n, taps, channels) likewise; out: channels dense
+##          weight: (n, taps, channels), channels or n dense, likewise; out: channels dense
 ## param    ctype: 'half'|'bfloat16'|'float'  element type of x and weight; float is rounded to TF32
 ## param    sum_ctype: 'half'|'bfloat16'|'float'  element type of out
 ## param    unit: WarpgroupUnit  see device/warpgroups.py
 ## param    tile: WarpgroupTile  shapes, see gemm/gemm_warpgroup.py
+## param    b_along: 'tile'|'k'  axis of weight that is dense; 'tile' is n
+## param    phases_y, phases_x: int  down and to the right
 ## param    out_dense: bool      channels of out come in whole aligned runs of 16 bytes
 ## param    bias: bool           whether there is a bias
 ## param    activation: None|str see lib/epilogue.mako
@@ -19,6 +24,7 @@
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    steps: int           of channels in a stage
 ## param    pairs: bool          two results at a time become 16 bits
+## param    name, axis, count: str, str, int  an argument of phases along an axis, so many
 ## def      conv_warpgroup
 ## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
 ##                                         bytes
@@ -31,11 +37,17 @@
 ## % endif
 ## arg      images, channels, h, w: int    of the source
 ## arg      taps: int                      of a filter, also those that are not met here
-## arg      grid_h, grid_w: int            results of an image
+## arg      weight_tap, weight_row: int    strides of weight, of taps and the axis that is not dense
 ## arg      box_x, box_y, box_n: int       see above
-## arg      step_y, step_x, first_y, first_x, taps_y, taps_x, move_y, move_x: int  see conv_matrix
-## arg      w_first, w_y, w_x: int         taps, likewise
-## arg      out_first, out_image, out_y, out_x: int  where results lie
+## arg      step_y, step_x, move_y, move_x: int  see conv_matrix
+## arg      w_y, w_x: int                  taps, likewise
+## arg      out_image, out_y, out_x: int   where results lie
+## % for p in range(phases_y):
+## arg      grid_y_{p}, first_y_{p}, taps_y_{p}, w_y_{p}, out_y_{p}: int  likewise, of each phase
+## % endfor
+## % for p in range(phases_x):
+## arg      grid_x_{p}, first_x_{p}, taps_x_{p}, w_x_{p}, out_x_{p}: int
+## % endfor
 ## arg      slices, slice_steps: int       slices of the sums, each of so many stages
 ## arg      out_slice: long                how far slices of sums lie apart
 ## def      conv_warpgroup_weight
@@ -57,7 +69,8 @@
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="conv_warpgroup(
-    ctype, sum_ctype, unit, tile, out_dense, bias, activation, emulated, form)">
+    ctype, sum_ctype, unit, tile, b_along, phases_y, phases_x, out_dense, bias, activation,
+    emulated, form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
@@ -72,13 +85,13 @@ ${sums_of.stored(
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void conv_warpgroup(...)
 {
-    __local int places[${tile.m}];
-    ${tiles_of.begun(tile, emulated)}
-    const int boxes_x = (grid_w + box_x - 1) / box_x, boxes_y = (grid_h + box_y - 1) / box_y,
+    ${tiles_of.begun(tile, emulated, tile.row_bytes)}
+    __local int *const pixels = (__local int *)further;
+    const int boxes_x = (grid_x_0 + box_x - 1) / box_x, boxes_y = (grid_y_0 + box_y - 1) / box_y,
         boxes_n = (images + box_n - 1) / box_n;
     const int tiles_n = (n + ${tile.n - 1}) / ${tile.n}, boxes = boxes_x * boxes_y * boxes_n;
-    const int all = boxes * tiles_n * slices;
-    const int chunks = (channels + ${steps - 1}) / ${steps}, stages_k = taps_y * taps_x * chunks;
+    const int all = boxes * tiles_n * ${phases_y * phases_x} * slices;
+    const int chunks = (channels + ${steps - 1}) / ${steps};
     const int in_box = box_x * box_y * box_n;
     __global ${element} *const out_from = (__global ${element} *)out + out_offset;
     __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
@@ -87,43 +100,74 @@ __kernel void conv_warpgroup(...)
         const ulong pixel = (ulong)channels * sizeof(*x);
         map_write(a_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, ${steps}, box_x,
             sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, step_x, step_y);
-        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), channels, taps, pixel,
-            ${steps}, 1, sizeof(*weight), n, pixel * taps, 1, 0, ${tile.n}, 1, 1, 1);
+        const ulong tap = weight_tap * sizeof(*weight), row = weight_row * sizeof(*weight);
+% if b_along == "k":
+        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), channels, taps, tap,
+            ${steps}, 1, sizeof(*weight), n, row, 1, 0, ${tile.n}, 1, 1, 1);
+% else:
+        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), n, taps, tap,
+            64, 1, sizeof(*weight), channels, row, 1, 0, ${steps}, 1, 1, 1);
+% endif
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % endif
     ${tiles_of.walked(
-        ctype, unit, tile, "k", "k", emulated, capture(placed, tile),
-        capture(fetched, tile, steps, emulated), f"{tile.n * 128} + 128 * in_box",
+        ctype, unit, tile, "k", b_along, emulated, capture(placed, tile, phases_y, phases_x),
+        capture(fetched, tile, b_along, steps, emulated), f"{tile.n * 128} + 128 * in_box",
         capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
 }
 </%def>
 ##
-## Which tile is the at-th: its pixels, its channels, and where its sums begin.
-<%def name="placed(tile)">
-    const int box = at / tiles_n % boxes, slice = at / tiles_n / boxes;
+## Which tile is the at-th: its phase, its pixels, its channels, and where its sums begin. The last
+## phase comes first: of filters as wide as the stride and more, it has most taps.
+<%def name="placed(tile, phases_y, phases_x)">
+<% phases = phases_y * phases_x %>
+    const int place = at / tiles_n, box = place % boxes,
+        phase = ${phases - 1} - place / boxes % ${phases}, slice = place / boxes / ${phases};
+    const int phase_y = phase / ${phases_x}, phase_x = phase % ${phases_x};
+% for axis, count in (("y", phases_y), ("x", phases_x)):
+% for name in ("grid", "first", "w", "out", "taps"):
+    int ${name}_${axis}_of = ${picked(name, axis, count)};
+% endfor
+% endfor
+% if phases > 1:
+    if (!taps_y_of || !taps_x_of)
+        taps_y_of = taps_x_of = 1, first_y_of = h, w_y_of = taps;
+% endif
     const int column0 = at % tiles_n * ${tile.n};
     const int x0 = box % boxes_x * box_x, y0 = box / boxes_x % boxes_y * box_y,
         image0 = box / boxes_x / boxes_y * box_n;
     const int first_stage = slice * slice_steps,
-        last_stage = min(first_stage + slice_steps, stages_k);
-    int chunk = first_stage % chunks, tap_x = first_stage / chunks % taps_x,
-        tap_y = first_stage / chunks / taps_x;
+        last_stage = min(first_stage + slice_steps, taps_y_of * taps_x_of * chunks);
+    int chunk = first_stage % chunks, tap_x = first_stage / chunks % taps_x_of,
+        tap_y = first_stage / chunks / taps_x_of;
+</%def>
+##
+## An argument of the tile's phase.
+<%def name="picked(name, axis, count)" filter="trim">
+${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count))}${name}_${axis}_0
 </%def>
 ##
 ## Bring a tap's pixels and filters, and go on to the next channels, or taps.
-<%def name="fetched(tile, steps, emulated)">
+<%def name="fetched(tile, b_along, steps, emulated)">
 <% tail = "tiles" if emulated else "full + 8 * slot" %>
-    box_copy(to, a_map, chunk * ${steps}, x0 * step_x + first_x + tap_x * move_x,
-        y0 * step_y + first_y + tap_y * move_y, image0, ${tail});
-    box_copy(to + ${tile.m * 128}, b_map, chunk * ${steps}, w_first + tap_y * w_y + tap_x * w_x,
-        column0, 0, ${tail});
+    const int tap = w_y_of + w_x_of + tap_y * w_y + tap_x * w_x;
+    box_copy(to, a_map, chunk * ${steps}, x0 * step_x + first_x_of + tap_x * move_x,
+        y0 * step_y + first_y_of + tap_y * move_y, image0, ${tail});
+% if b_along == "k":
+    box_copy(to + ${tile.m * 128}, b_map, chunk * ${steps}, tap, column0, 0, ${tail});
+% else:
+% for i in range(tile.n // 64):
+    box_copy(to + ${tile.m * 128 + i * 128 * steps}, b_map, column0 + ${64 * i}, tap,
+        chunk * ${steps}, 0, ${tail});
+% endfor
+% endif
     chunk++;
     if (chunk == chunks) {
         chunk = 0;
         tap_x++;
-        if (tap_x == taps_x) {
+        if (tap_x == taps_x_of) {
             tap_x = 0;
             tap_y++;
         }
@@ -137,9 +181,10 @@ __kernel void conv_warpgroup(...)
         const int row = team * 64 + warp * 16 + lane;
         const int grid_x = x0 + row % box_x, grid_y = y0 + row / box_x % box_y,
             image = image0 + row / box_x / box_y;
-        const int inside = row < in_box && grid_x < grid_w && grid_y < grid_h && image < images;
-        places[row] = inside
-            ? out_first + image * out_image + grid_y * out_y + grid_x * out_x : -1;
+        const int inside = row < in_box && grid_x < grid_x_of && grid_y < grid_y_of
+            && image < images;
+        pixels[row] = inside
+            ? out_y_of + out_x_of + image * out_image + grid_y * out_y + grid_x * out_x : -1;
     }
 % if not pairs:
     ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
@@ -163,8 +208,8 @@ __kernel void conv_warpgroup(...)
 </%def>
 <%def name="line(element)">
         const int column = column0 + block + across, valid = n - column;
-        const int inside = places[line] >= 0 && column < n;
-        __global ${element} *const there = to + places[line] + column;
+        const int inside = pixels[line] >= 0 && column < n;
+        __global ${element} *const there = to + pixels[line] + column;
 </%def>
 <%def name="tail(element, bias)" filter="trim">
 1, 1.0f, 0.0f${f", (__global const {element} *)bias + bias_offset + column, 1" if bias else ""}

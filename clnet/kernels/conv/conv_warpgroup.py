@@ -6,6 +6,7 @@ meet at one tap of the filters, and zeros where that lies beyond the image.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from ..gemm import (
     summed,
     warpgroup_choice,
 )
-from ..kernel import Kernel, by_name, joined
+from ..kernel import Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry, Phase
 
 CONV = Kernel("conv_warpgroup", "conv/conv_warpgroup.mako")
@@ -47,53 +48,72 @@ class _Grid(NamedTuple):
 
     Attributes:
         images, h, w: of the source.
-        down, right: results along the two axes, and their taps.
-        out: elements of the result to the first one, and from image to image, line to line, and
-            pixel to pixel.
+        down, right: results along the two axes, and their taps; the first phase has most results.
+        out: elements of the result from image to image, line to line, and pixel to pixel.
+        strides: pixels of the result from one of a phase to the next.
     """
 
     images: int
     h: int
     w: int
-    down: Phase
-    right: Phase
-    out: tuple[int, int, int, int]
+    down: tuple[Phase, ...]
+    right: tuple[Phase, ...]
+    out: tuple[int, int, int]
+    strides: tuple[int, int]
+
+    @property
+    def phases(self) -> int:
+        """Pairs of a phase down and one to the right."""
+        return len(self.down) * len(self.right)
 
     @property
     def dense(self) -> bool:
         """Whether results' pixels lie as an array of their own would."""
-        first, image, line, pixel = self.out
-        down, right = self.down.grid, self.right.grid
-        return first == 0 and line == right * pixel and (image == down * line or self.images == 1)
+        image, line, pixel = self.out
+        down, right = self.down[0].grid, self.right[0].grid
+        whole = line == right * pixel and (image == down * line or self.images == 1)
+        return self.phases == 1 and self.strides == (1, 1) and whole
 
     def flat(self) -> _Grid:
         """The same as one line, where every result meets the one pixel in its own place."""
         plain = self.dense and all(
             (p.taps, p.step, p.source, p.grid) == (1, 1, 0, size)
-            for p, size in ((self.down, self.h), (self.right, self.w))
+            for (p,), size in ((self.down, self.h), (self.right, self.w))
         )
         if not plain:
             return self
         pixels = self.images * self.h * self.w
-        return _Grid(
-            1, 1, pixels, self.down._replace(grid=1), self.right._replace(grid=pixels),
-            (0, 0, 0, self.out[3]),
-        )  # fmt: skip
+        down, right = self.down[0]._replace(grid=1), self.right[0]._replace(grid=pixels)
+        return self._replace(
+            images=1, h=1, w=pixels, down=(down,), right=(right,), out=(0, 0, self.out[2])
+        )
 
     def box(self, lines: int) -> tuple[int, int, int]:
         """A tile's box of at most so many pixels: as few boxes as can be."""
-        sizes, steps = (self.right.grid, self.down.grid), (self.right.step, self.down.step)
-        found = _box(sizes, self.images, lines, steps, exact=False)
-        return found or (1, 1, 1)
+        down, right = self.down[0], self.right[0]
+        sizes, steps = (right.grid, down.grid), (right.step, down.step)
+        return _box(sizes, self.images, lines, steps, exact=False) or (1, 1, 1)
 
     def boxes(self, lines: int) -> int:
-        """How many there are."""
+        """How many there are, of all phases."""
         across, down, images = self.box(lines)
         return (
-            ceil_div(self.right.grid, across)
-            * ceil_div(self.down.grid, down)
+            ceil_div(self.right[0].grid, across)
+            * ceil_div(self.down[0].grid, down)
             * ceil_div(self.images, images)
+            * self.phases
         )
+
+    @property
+    def taps(self) -> int:
+        """Met by a result of each phase, in all."""
+        return sum(p.taps for p in self.down) * sum(p.taps for p in self.right)
+
+    @property
+    def products(self) -> int:
+        """Of a pixel and a tap, for all results."""
+        met = (sum(p.taps * p.grid for p in axis) for axis in (self.down, self.right))
+        return self.images * prod(met)
 
 
 def convolved(
@@ -103,57 +123,59 @@ def convolved(
     x: Array,
     filters: Array,
     kw: int,
-    phases: tuple[Phase, Phase],
+    phases: tuple[Sequence[Phase], Sequence[Phase]],
     strides: tuple[int, int],
     epilogue: Epilogue = NO_EPILOGUE,
 ) -> list[Launch] | None:
-    """The launches of one grid of results.
+    """The launches of a convolution, or of an input gradient.
 
     Args:
         target: what the device is like.
         memory: for sums and maps.
         out: ``(n, channels, height, width)``.
         x: ``(n, h, w, channels)``, dense.
-        filters: ``(out's channels, taps, channels)``, dense, of one group.
+        filters: ``(out's channels, taps, channels)`` of one group, dense but for its axes' order:
+            out's channels may be the last one, if elements have 16 bits.
         kw: taps of a line of a filter.
-        phases: results, and what they meet, down and right.
-        strides: pixels of ``out`` from one of them to the next.
+        phases: results, and what they meet, down and right: of every phase.
+        strides: pixels of ``out`` from one result of a phase to the next.
         epilogue: what is made of the sums.
 
     Returns:
         The launches; None where there are no such units, or another kernel is faster.
     """
-    down, right = phases
     n, channels = out.shape[1], x.shape[3]
     image, of_n, of_y, of_x = out.strides
-    work = x.shape[0] * down.grid * right.grid * n * channels * down.taps * right.taps
+    images, h, w, _ = x.shape
+    down, right = map(tuple, phases)
+    grid = _Grid(images, h, w, down, right, (image, of_y, of_x), strides).flat()
+    work = grid.products * n * channels
     if not _fits(target, x, work, min(n, channels)) or of_n != 1 or n == 1:
         return None
-    if max(down.step, right.step) > MOST_SKIP or work == 0:
+    longest = max(down[0].step, right[0].step, len(down), len(right))
+    if longest > MOST_SKIP or work == 0:
         return None
-    first = down.first * of_y + right.first * of_x
-    places = (first, image, strides[0] * of_y, strides[1] * of_x)
-    images, h, w, _ = x.shape
-    grid = _Grid(images, h, w, down, right, places).flat()
-    dense = grid.dense and strides == (1, 1)
+    chunks = ceil_div(channels, LINE_BYTES // x.dtype.itemsize)
     choice = warpgroup_choice(
         target,
         x.dtype,
         memory,
         columns=n,
         rows_of=lambda tile: grid.boxes(tile.m),
-        stages=down.taps * right.taps * ceil_div(channels, LINE_BYTES // x.dtype.itemsize),
+        stages=ceil_div(grid.taps * chunks, grid.phases),
         results=out.size,
-        most_slices=MOST_SLICES if dense else 1,
+        most_slices=MOST_SLICES if grid.dense else 1,
     )
     if choice.slices == 1:
+        most = max(p.taps for p in down) * max(p.taps for p in right)
+        choice = choice._replace(steps=most * chunks)
         return [_convolve(target, memory, out, x, filters, kw, grid, choice, epilogue)]
-    rows = grid.images * grid.down.grid * grid.right.grid
+    rows = grid.images * grid.down[0].grid * grid.right[0].grid
     sums = Array.scratch(memory, (choice.slices, 1, 1, rows, n), float32)
-    line = grid.right.grid * n
-    bare = grid._replace(out=(0, grid.down.grid * line, line, n))
+    line = grid.right[0].grid * n
+    bare = grid._replace(out=(grid.down[0].grid * line, line, n))
     launch = _convolve(target, memory, sums, x, filters, kw, bare, choice, NO_EPILOGUE)
-    whole = out.view((1, 1, rows, n), (0, 0, places[3], 1))
+    whole = out.view((1, 1, rows, n), (0, 0, of_x, 1))
     finished = Problem(whole, whole, whole, epilogue=epilogue)  # its operands are not read
     return [launch, summed(finished, sums, by_ptx=not emulates_warpgroups(target))]
 
@@ -172,36 +194,46 @@ def _convolve(
     tile, ctype = choice.tile, x.dtype.stored
     n, taps, channels = filters.shape
     down, right = grid.down, grid.right
-    box = grid.box(tile.m)
+    (image, of_y, of_x), (stride_y, stride_x) = grid.out, grid.strides
     run = RUN_BYTES // out.dtype.itemsize
     whole = n % run == 0 and all(at % run == 0 for at in (out.offset, *grid.out))
     tiles = grid.boxes(tile.m) * ceil_div(n, tile.n) * choice.slices
+    turned = filters.strides[2] != 1
+    of_tap, of_row = filters.strides[1], filters.strides[2 if turned else 0]
     return CONV.launch(
         joined(
             _params(target, ctype, tile),
+            by_name("b_along", "tile" if turned else "k"),
             by_name("sum_ctype out_dense", out.dtype.stored, whole),
+            by_name("phases_y phases_x", len(down), len(right)),
             by_name("bias activation", epilogue.bias is not None, epilogue.activation),
         ),
         joined(
             by_name("maps n", _maps(target, memory, tiles), n),
             by_name("out x weight bias", out, x, filters, epilogue.bias),
             by_name("images h w channels taps", grid.images, grid.h, grid.w, channels, taps),
-            by_name("grid_h grid_w", down.grid, right.grid),
-            by_name("box_x box_y box_n", *box),
-            by_name("step_y step_x", down.step, right.step),
-            by_name("first_y first_x", down.source, right.source),
-            by_name("taps_y taps_x", down.taps, right.taps),
-            by_name("move_y move_x", down.move, right.move),
-            by_name("w_first", down.w_first * kw + right.w_first),
-            by_name("w_y w_x", down.w_step * kw, right.w_step),
-            by_name("out_first out_image out_y out_x", *grid.out),
+            by_name("weight_tap weight_row", of_tap, of_row),
+            by_name("box_x box_y box_n", *grid.box(tile.m)),
+            by_name("step_y step_x", down[0].step, right[0].step),
+            by_name("move_y move_x", down[0].move, right[0].move),
+            by_name("w_y w_x", down[0].w_step * kw, right[0].w_step),
+            by_name("out_image out_y out_x", image, stride_y * of_y, stride_x * of_x),
+            _by_phase("y", down, of_y, kw),
+            _by_phase("x", right, of_x, 1),
             by_name("slices slice_steps", choice.slices, choice.steps),
             by_name("out_slice", out.strides[0] if choice.slices > 1 else 0),
         ),
         **_sizes(target, tile, tiles),
-        flops=2 * grid.images * down.grid * right.grid * n * channels * down.taps * right.taps,
+        flops=2 * grid.products * n * channels,
         bytes=x.nbytes + filters.nbytes + out.nbytes,
     )
+
+
+def _by_phase(axis: str, phases: tuple[Phase, ...], step: int, line: int) -> Named:
+    """What phases along an axis differ in; a step along it in the result, and taps of a line."""
+    rows = [(p.grid, p.source, p.taps, p.w_first * line, p.first * step) for p in phases]
+    names = " ".join(f"{name}_{axis}_{{p}}" for name in "grid first taps w out".split())
+    return by_name(names, *zip(*rows, strict=True))
 
 
 def filters_gradient(

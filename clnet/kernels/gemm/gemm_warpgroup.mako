@@ -2,8 +2,9 @@
 ##
 ## Groups take tiles of out in turn. Of a group, one item copies boxes of a and b into a ring of
 ## `stages` in local memory, zeros beyond the edges; every other 128 items, a team, multiply 64 rows
-## of the tile as soon as a stage is full, and say when they have left it: nobody waits for all.
-## See lib/warpgroup.mako. Sums go to memory through local memory, so that rows are stored in runs.
+## of the tile as soon as a stage is full, and say when they have left it: nobody waits for all. See
+## lib/warpgroup_tiles.mako. Sums go to memory through local memory, so that rows are stored in
+## runs.
 ##
 ## Of two parts of an operand, the larger and what rounding left of it, three products are added,
 ## the smallest first; sums of so few products are then added to sums in float, rounded to nearest.

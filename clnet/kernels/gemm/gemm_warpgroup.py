@@ -26,7 +26,8 @@ WARPGROUP = Kernel(
 RASTER = 8
 TEAM, LINE_BYTES = 128, 128
 MAP_WORDS = 64
-BARRIER_BYTES = 16
+# An array at multiples of 1024 bytes takes so much more of a group's local memory than it has.
+ALIGNED_BYTES = 1024
 # Strides of a tensor map are counted in 16 bytes, in 32 bits.
 MOST_STRIDE = 2**36
 # Below so many multiplications, or along so short an axis, nothing is gained.
@@ -34,12 +35,12 @@ LEAST_WORK, LEAST_AXIS = 2**22, 16
 # Stages that a slice has at least, and slices at most.
 LEAST_STAGES, MOST_SLICES = 16, 32
 # By bytes of an element: operations a second of all units, and what a copy of an operand wins for
-# each; seconds that storing an element costs a group, and a launch; bytes a second. All are rough
-# figures of an H200.
-RATES = {2: 650e12, 4: 340e12}
+# each; seconds that storing an element costs a group, and a launch; bytes a second, of copies and
+# of slices' sums, which stay in the cache. All are rough figures of an H200.
+RATES = {2: 870e12, 4: 435e12}
 SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
-STORE_S = 7e-11
-COPY_S, COPY_BYTES_S = 5e-6, 2.5e12
+STORE_S = 1.45e-10
+COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 6e12
 
 
 class WarpgroupTile(NamedTuple):
@@ -50,6 +51,7 @@ class WarpgroupTile(NamedTuple):
         stages: of the ring in local memory, of 128 bytes of k each.
         parts: of each operand.
         speed: multiplications in a unit's time, as a part of the best tile's.
+        held: columns of results of 16 bits that a warp holds for the copy engine, at most.
     """
 
     m: int
@@ -57,11 +59,17 @@ class WarpgroupTile(NamedTuple):
     stages: int
     parts: int = 1
     speed: float = 1.0
+    held: int = 128
 
     @property
     def teams(self) -> int:
         """Of 128 items that multiply."""
         return self.m // 64
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """Of an item that copies and of one that multiplies: a compiler gives all the same."""
+        return (40, 232) if self.teams == 2 else None
 
     @property
     def promotes(self) -> bool:
@@ -79,10 +87,31 @@ class WarpgroupTile(NamedTuple):
         return self.parts * self.part_bytes
 
     @property
+    def width(self) -> int:
+        """Columns that a warp holds, so that they make a row."""
+        return max(some for some in range(32, self.held + 1, 32) if self.n % some == 0)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of a warp: 16 rows of results, with a gap behind each, or of 64 sums."""
+        return 16 * max(self.held * 2 + 16, 64 * 4)
+
+    @property
     def local_bytes(self) -> int:
         """Local memory of a group."""
-        held = self.teams * 4 * 1024 * 4
-        return self.stages * (self.stage_bytes + BARRIER_BYTES) + held
+        held = self.teams * 4 * self.held_bytes
+        ring = self.stages * self.stage_bytes
+        return ring + held + self.row_bytes + self.barrier_bytes + ALIGNED_BYTES
+
+    @property
+    def row_bytes(self) -> int:
+        """A word for each row, where a kernel needs them."""
+        return 4 * self.m
+
+    @property
+    def barrier_bytes(self) -> int:
+        """Two barriers for each stage."""
+        return 16 * self.stages
 
     def items(self, *, emulated: bool) -> int:
         """Of a group: another team copies, unless all do."""
@@ -99,18 +128,18 @@ class WarpgroupTile(NamedTuple):
 
 # The speeds are of an H200.
 TILES = (
-    WarpgroupTile(128, 256, 4),
+    WarpgroupTile(128, 256, 3, held=256),
     WarpgroupTile(128, 192, 4, speed=0.97),
-    WarpgroupTile(128, 128, 6, speed=0.85),
-    WarpgroupTile(128, 64, 8, speed=0.62),
-    WarpgroupTile(64, 128, 8, speed=0.7),
+    WarpgroupTile(128, 128, 5, speed=0.85),
+    WarpgroupTile(128, 64, 7, speed=0.62),
+    WarpgroupTile(64, 128, 7, speed=0.7),
 )
 SPLIT_TILES = (
-    WarpgroupTile(128, 128, 3, 2),
-    WarpgroupTile(64, 128, 4, 2, speed=0.75),
+    WarpgroupTile(128, 128, 3, 2, held=64),
+    WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
 )
 MOST_GROUPS = 65535
-SMALL, SMALL_SPLIT = WarpgroupTile(64, 64, 2), WarpgroupTile(64, 64, 2, 2)
+SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
@@ -125,7 +154,7 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
         The launches; None where the device has no such units, or another kernel is faster.
     """
     dtype = problem.out.dtype
-    if not has_warpgroups(target, dtype) or not _pays(target, problem):
+    if not has_warpgroups(target, dtype, split=split) or not _pays(target, problem):
         return None
     # Copies have a group for 32 rows and one for each item of a batch; drivers take no more.
     if max(ceil_div(max(problem.m, problem.n), 32), problem.batch) > MOST_GROUPS:
@@ -204,16 +233,16 @@ def warpgroup_choice(
             slices = ceil_div(stages, steps)
             time = ceil_div(tiles * slices, units) * (steps * each + fixed)
             if slices > 1:
-                time += COPY_S + (2 * 4 * slices + item) * results / COPY_BYTES_S
+                time += COPY_S + (2 * 4 * slices + item) * results / SUM_BYTES_S
             found.append((time, WarpgroupChoice(tile, slices, steps)))
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def has_warpgroups(target: Target, dtype: DType) -> bool:
-    """Whether the device multiplies a dtype by 128 items at once; float32 as TF32."""
+def has_warpgroups(target: Target, dtype: DType, *, split: bool = False) -> bool:
+    """Whether the device multiplies a dtype by 128 items at once; float32 as TF32, or split."""
     traits = target.traits
     known = dtype.stored in WARPGROUP_UNITS and dtype.stored in matrix_units(traits.matrix_units)
-    return known and traits.warpgroup_units and bool(_tiles(target))
+    return known and traits.warpgroup_units and bool(_tiles(target, split=split))
 
 
 def _in_pieces(target: Target, problem: Problem) -> list[Launch] | None:

@@ -10,9 +10,12 @@
 ##                     column j * 8 + lane % 4 * 2 + r % 2
 ##
 ## A stage has two barriers: `full` counts the bytes that came, `left` the warps that have done with
-## it. Marked lines are of a target that the driver's compiler does not name: device/warpgroups.py.
+## it.
 ##
-## Emulated, all items copy, and multiply, in step; maps, places and words are the same.
+## Marked lines are of a target that the driver's compiler does not name: device/warpgroups.py.
+##
+## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
+## warpgroup_emulated.mako.
 ##
 ## Of maps with four axes, boxes may have lines along three, that lie `skip` elements apart.
 ##
@@ -25,7 +28,7 @@
 ## param b_along: 'tile'|'k'  the same of b
 ## param along: 'tile'|'k'    an operand's
 ## param wait: int            products that may go on
-## param given: str           further parameters of a copy, in C
+<%namespace name="plain" file="warpgroup_emulated.mako"/>
 ##
 ## Copies, barriers and products.
 <%def name="functions(ctype, unit, tile, rank, emulated)">
@@ -73,7 +76,7 @@ inline void map_write(
 % endif
 }
 % if emulated:
-${emulation(ctype, unit, tile, rank, given)}
+${plain.emulation(ctype, unit, tile, rank, given)}
 % else:
 inline void box_copy(const uint to, __global const uint *map${given}, const uint bar)
 {
@@ -112,6 +115,24 @@ inline void team_wait(void)
 {
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
+/* The copy engine stores whole runs of 16 bytes, which it reads after items have gone on. */
+inline void row_store(__global void *to, __local const void *from, const int bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+        :: "l"(to), "r"((uint)(size_t)from), "r"(bytes) : "memory");
+}
+inline void rows_written(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+inline void rows_ended(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+inline void rows_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
 % endif
 </%def>
 ##
@@ -128,10 +149,10 @@ inline void team_wait(void)
     a_next = 32 if a_along == "k" else 128 * unit.steps
     b_next = 32 if b_along == "k" else 128 * unit.steps
     pairs = ((1, 0), (0, 1), (0, 0)) if tile.parts == 2 else ((0, 0),)
-    count = tile.n // 2
+    count, stage_steps = tile.n // 2, range(tile.steps(ctype) // unit.steps)
     registers = ", ".join(map("%{}".format, range(count)))
-    turned = f", {int(a_along != 'k')}, {int(b_along != 'k')}" if unit.turns else ""
     sums = ", ".join(map('"+f"(acc[{}])'.format, range(count)))
+    turned = f", {int(a_along != 'k')}, {int(b_along != 'k')}" if unit.turns else ""
 %>
     {
         const uint a_start = to + team * 8192, b_start = to + ${tile.m * 128};
@@ -147,14 +168,14 @@ inline void team_wait(void)
     b_base = f"b_start + {b_part * tile.part_bytes}"
 %>
 % if emulated:
-        for (int step = 0; step < ${tile.steps(ctype) // unit.steps}; step++)
+        for (int step = 0; step < ${len(stage_steps)}; step++)
             multiply(acc, (__local const uchar *)tiles,
                 ${word(a_along, ctype)} | (${a_base} + step * ${a_next} & 0x3ffff) >> 4,
                 ${word(b_along, ctype)} | (${b_base} + step * ${b_next} & 0x3ffff) >> 4,
                 ${int(a_along == "k")}, ${int(b_along == "k")}, warp, lane,
                 step == 0 && ${0 if at else 1 if tile.promotes else "fresh"});
 % else:
-% for step in range(tile.steps(ctype) // unit.steps):
+% for step in stage_steps:
 <% kept = "1u" if at or step else "0u" if tile.promotes else "(uint)!fresh" %>
         asm volatile("//@ { .reg .pred p; setp.ne.u32 p, %${count + 2}, 0; "
             "wgmma.mma_async.sync.aligned.m64n${tile.n}k${unit.steps}.f32.${unit.kind} "
@@ -175,7 +196,7 @@ inline void team_wait(void)
         if (lane == 0)
             bar_arrive(left + 8 * slot);
 % endif
-% for e in range(count):
+% for e in range(tile.n // 2):
         sums[${e}] += acc[${e}];
 % endfor
 % elif not emulated:
@@ -209,77 +230,4 @@ inline void team_wait(void)
     if (lane == 0)
         bar_arrive(left + 8 * (slot ? slot - 1 : ${tile.stages - 1}));
 % endif
-</%def>
-##
-## The same by plain C: a map is read, a box swizzled, an operand found by its word.
-<%def name="emulation(ctype, unit, tile, rank, given)">
-<% element = "float" if ctype == "float" else "ushort" %>
-inline uint swizzled(const uint place)
-{
-    return place ^ (place >> 7 & 7) << 4;
-}
-inline void box_copy(const uint to, __global const uint *map${given}, __local uint4 *tiles)
-{
-    const int wide = (map[13] >> 24) + 1;
-    __global const uchar *from = (__global const uchar *)((ulong)map[1] << 32 | map[0]);
-    const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
-    const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
-        lines_3 = (map[14] >> 16 & 0xff) + 1;
-    for (int e = get_local_id(0); e < wide * lines_1 * lines_2 * lines_3;
-            e += ${tile.items(emulated=True)}) {
-        const uint line = e / wide, lane = e % wide;
-        const uint at_0 = x + lane, at_1 = y + line % lines_1 * skip_1;
-        ulong place = at_1 * ((ulong)map[3] << 4) + at_0 * sizeof(${element});
-        int there = at_0 <= map[8] && at_1 <= map[9];
-% if rank == 4:
-        const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
-            at_3 = outer + line / lines_1 / lines_2;
-        place += at_2 * ((ulong)map[4] << 4) + at_3 * ((ulong)map[5] << 4);
-        there = there && at_2 <= map[10] && at_3 <= map[11];
-% endif
-        ${element} value = there ? *(__global const ${element} *)(from + place) : 0;
-% if ctype == "float":
-        if (isfinite(value))
-            value = as_float(as_uint(value) + 0x1000 & 0xffffe000);
-% endif
-        *(__local ${element} *)((__local uchar *)tiles
-            + swizzled(to + line * 128 + lane * sizeof(value))) = value;
-    }
-}
-inline void team_wait(void)
-{
-    barrier(CLK_LOCAL_MEM_FENCE);
-}
-inline float found(
-    __local const uchar *tiles, const ulong word, const int along_k, const int line, const int step)
-{
-    const uint start = (uint)(word & 0x3fff) << 4, eight = (uint)(word >> 32 & 0x3fff) << 4,
-        apart = (uint)(word >> 16 & 0x3fff) << 4;
-    const uint place = along_k
-        ? start + line / 8 * eight + line % 8 * 128 + step * sizeof(${element})
-        : start + line / 64 * apart + step / 8 * eight + step % 8 * 128
-            + line % 64 * sizeof(${element});
-    const ${element} value = *(__local const ${element} *)(tiles + swizzled(place));
-% if ctype == "half":
-    return vload_half(0, (const half *)&value);
-% elif ctype == "bfloat16":
-    return as_float((uint)value << 16);
-% else:
-    return value;
-% endif
-}
-inline void multiply(
-    float *acc, __local const uchar *tiles, const ulong a_word, const ulong b_word,
-    const int a_along_k, const int b_along_k, const int warp, const int lane, const int fresh)
-{
-    for (int e = 0; e < ${tile.n // 2}; e++) {
-        const int row = warp * 16 + lane / 4 + e % 4 / 2 * 8,
-            column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-        float sum = fresh ? 0 : acc[e];
-        for (int step = 0; step < ${unit.steps}; step++)
-            sum += found(tiles, a_word, a_along_k, row, step)
-                * found(tiles, b_word, b_along_k, column, step);
-        acc[e] = sum;
-    }
-}
 </%def>

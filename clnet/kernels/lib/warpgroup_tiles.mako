@@ -15,6 +15,7 @@
 ## param sum_ctype: 'half'|'bfloat16'|'float'  element type of what is stored
 ## param line: str            sets `inside`, `there` and `valid` of the `across`-th column behind
 ##                            `block`, in the tile's row `line`
+## param more: int            bytes that begin at `further`
 ## param tail: str            further arguments of store_sums
 ## param before: str          reads what two columns, from `column` on, have in common
 ## param finish: str          makes results of their sums `u` and `v`
@@ -28,6 +29,9 @@
         bars_begin(full);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == ${tile.teams}) {
+% if tile.registers:
+        asm volatile("//@ setmaxnreg.dec.sync.aligned.u32 ${tile.registers[0]};");
+% endif
         if (self == ${tile.teams * 128}) {
             int slot = 0;
             uint turn = 1;
@@ -48,6 +52,9 @@
         }
         return;
     }
+% if tile.registers:
+    asm volatile("//@ setmaxnreg.inc.sync.aligned.u32 ${tile.registers[1]};");
+% endif
 % endif
     float acc[${tile.n // 2}];
 % if tile.promotes:
@@ -81,21 +88,29 @@
         ${units.ended(tile, emulated)}
         ${stored}
     }
+    rows_read();
 </%def>
 ##
-## Local memory of a group, and who an item is.
-<%def name="begun(tile, emulated)">
-    __local uint4 tiles[${tile.stages * tile.stage_bytes // 16}] __attribute__((aligned(1024)));
-    __local float held[${tile.teams * 4 * 1024}] __attribute__((aligned(16)));
+## Local memory of a group, and who an item is: the ring, what each warp holds to store it, `more`
+## bytes for the kernel's own, and barriers. One array has them all, so that none lies in between.
+<%def name="begun(tile, emulated, more=0)">
+<%
+    ring, held = tile.stages * tile.stage_bytes, tile.teams * 4 * tile.held_bytes
+    bars = ring + held + more
+%>
+    __local uint4 tiles[${(bars + tile.barrier_bytes) // 16}] __attribute__((aligned(1024)));
 % if not emulated:
-    __local ulong bars[${2 * tile.stages}] __attribute__((aligned(8)));
-    const uint full = (uint)(size_t)bars, left = full + ${8 * tile.stages};
     const uint start = (uint)(size_t)tiles;
+    const uint full = start + ${bars}, left = full + ${8 * tile.stages};
 % else:
     const uint start = 0;
 % endif
     const int self = get_local_id(0), lane = self % 32, warp = self / 32 % 4, team = self / 128;
-    __local float *const own = held + (team * 4 + warp) * 1024;
+    __local float *const own = (__local float *)(
+        tiles + ${ring // 16} + (team * 4 + warp) * ${tile.held_bytes // 16});
+% if more:
+    __local uint4 *const further = tiles + ${(ring + held) // 16};
+% endif
 % if emulated:
     /* Boxes may be smaller than a tile. */
     for (int e = self; e < ${tile.stages * tile.stage_bytes // 16}; e += ${
@@ -110,9 +125,9 @@
 % for first in range(0, tile.n, 64):
 % for half in range(2):
 % for j in range(8):
+<% e = (first // 8 + j) * 4 + 2 * half %>
     *(__local float2 *)(own + (lane / 4 + ${8 * half}) * 64 + (${j} ^ lane / 4 % 4) * 8
-        + lane % 4 * 2) = (float2)(acc[${(first // 8 + j) * 4 + 2 * half}],
-        acc[${(first // 8 + j) * 4 + 2 * half + 1}]);
+        + lane % 4 * 2) = (float2)(acc[${e}], acc[${e + 1}]);
 % endfor
 % endfor
     team_wait();
@@ -133,15 +148,15 @@
 % endfor
 </%def>
 ##
-## Sums of two columns become results of 16 bits, which go through local memory: so they take half
-## of it. `inside` runs of 16 bytes are dense, aligned, and cross no edge.
+## Sums of two columns become results of 16 bits, which go through local memory, from where the copy
+## engine takes a row of them at a time while items go on. Rows are dense, in whole aligned runs of
+## 16 bytes; in local memory a gap lies between them, so that they use other banks.
 <%def name="stored_pairs(tile, line, before, finish)">
-<%
-    width = 64 if tile.n % 128 else 128
-    runs = width // 8
-%>
+<% width, pitch = tile.width, tile.width * 2 + 16 %>
 % for first in range(0, tile.n, width):
-% for j in range(runs):
+    rows_read();
+    team_wait();
+% for j in range(width // 8):
     {
         const int block = ${first}, across = ${j * 8} + lane % 4 * 2;
         float b_0 = 0, b_1 = 0;
@@ -151,27 +166,26 @@
             ${before}
         }
 % for half in range(2):
+<% e = (first // 8 + j) * 4 + 2 * half %>
         {
             const int line = team * 64 + warp * 16 + lane / 4 + ${8 * half};
             ${line}
-            float u = acc[${(first // 8 + j) * 4 + 2 * half}],
-                v = acc[${(first // 8 + j) * 4 + 2 * half + 1}];
+            float u = acc[${e}], v = acc[${e + 1}];
             ${finish}
-            ((__local uint *)own)[line % 16 * ${runs * 4} + (${j} ^ line % 8) * 4 + lane % 4] =
-                nearest(u, v);
+            ((__local uint *)own)[line % 16 * ${pitch // 4} + ${4 * j} + lane % 4] = nearest(u, v);
         }
 % endfor
     }
 % endfor
+    rows_written();
     team_wait();
-    for (int e = lane; e < ${16 * runs}; e += 32) {
-        const int block = ${first}, across = e % ${runs} * 8;
-        const int line = team * 64 + warp * 16 + e / ${runs};
-        const uint4 x = ((__local const uint4 *)own)[line % 16 * ${runs} + (across / 8 ^ line % 8)];
+    if (lane < 16) {
+        const int block = ${first}, across = 0, line = team * 64 + warp * 16 + lane;
         ${line}
         if (inside)
-            *(__global uint4 *)there = x;
+            row_store(there, (__local const uchar *)own + lane * ${pitch},
+                min(valid, ${width}) * 2);
     }
-    team_wait();
+    rows_ended();
 % endfor
 </%def>

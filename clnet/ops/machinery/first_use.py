@@ -56,15 +56,15 @@ def look(
         LeftOut: if the plainer kernels give other numbers, as a warning has said; or if another
             thread has found such a thing since the op was lowered.
     """
-    storages = dict.fromkeys(a.storage for a in (*inputs, *outputs))
-    if not launches or not storages:
+    arrays = inputs or outputs
+    if not launches or not arrays:
         return
-    device = next(iter(storages)).device
+    device = arrays[0].storage.device
     uses = device.first_uses
-    if uses is None or sum(s.nbytes for s in storages) > _MOST_BYTES:
+    if uses is None:
         return
-    new = uses.new(launch.kernel for launch in launches)
-    if not new:
+    new = uses.new([launch.kernel for launch in launches])
+    if not new or sum(s.nbytes for s in {a.storage for a in (*inputs, *outputs)}) > _MOST_BYTES:
         return
     with device.lock:
         if device.target is not target:

@@ -1,0 +1,94 @@
+## lib warpgroup_emulated: what lib/warpgroup.mako has, by plain C
+##
+## A map is read, a box swizzled, an operand found by its word.
+##
+## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
+## param unit: WarpgroupUnit  see device/warpgroups.py
+## param tile: WarpgroupTile  shapes, see gemm_warpgroup.py
+## param rank: 2|4            axes of the tensor maps
+## param given: str           further parameters of a copy, in C
+<%def name="emulation(ctype, unit, tile, rank, given)">
+<% element = "float" if ctype == "float" else "ushort" %>
+inline uint swizzled(const uint place)
+{
+    return place ^ (place >> 7 & 7) << 4;
+}
+inline void box_copy(const uint to, __global const uint *map${given}, __local uint4 *tiles)
+{
+    const int wide = (map[13] >> 24) + 1;
+    __global const uchar *from = (__global const uchar *)((ulong)map[1] << 32 | map[0]);
+    const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
+    const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
+        lines_3 = (map[14] >> 16 & 0xff) + 1;
+    for (int e = get_local_id(0); e < wide * lines_1 * lines_2 * lines_3;
+            e += ${tile.items(emulated=True)}) {
+        const uint line = e / wide, lane = e % wide;
+        const uint at_0 = x + lane, at_1 = y + line % lines_1 * skip_1;
+        ulong place = at_1 * ((ulong)map[3] << 4) + at_0 * sizeof(${element});
+        int there = at_0 <= map[8] && at_1 <= map[9];
+% if rank == 4:
+        const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
+            at_3 = outer + line / lines_1 / lines_2;
+        place += at_2 * ((ulong)map[4] << 4) + at_3 * ((ulong)map[5] << 4);
+        there = there && at_2 <= map[10] && at_3 <= map[11];
+% endif
+        ${element} value = there ? *(__global const ${element} *)(from + place) : 0;
+% if ctype == "float":
+        if (isfinite(value))
+            value = as_float(as_uint(value) + 0x1000 & 0xffffe000);
+% endif
+        *(__local ${element} *)((__local uchar *)tiles
+            + swizzled(to + line * 128 + lane * sizeof(value))) = value;
+    }
+}
+inline void team_wait(void)
+{
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+inline void row_store(__global void *to, __local const void *from, const int bytes)
+{
+    for (int e = 0; e < bytes / 16; e++)
+        ((__global uint4 *)to)[e] = ((__local const uint4 *)from)[e];
+}
+inline void rows_written(void)
+{
+}
+inline void rows_ended(void)
+{
+}
+inline void rows_read(void)
+{
+}
+inline float found(
+    __local const uchar *tiles, const ulong word, const int along_k, const int line, const int step)
+{
+    const uint start = (uint)(word & 0x3fff) << 4, eight = (uint)(word >> 32 & 0x3fff) << 4,
+        apart = (uint)(word >> 16 & 0x3fff) << 4;
+    const uint place = along_k
+        ? start + line / 8 * eight + line % 8 * 128 + step * sizeof(${element})
+        : start + line / 64 * apart + step / 8 * eight + step % 8 * 128
+            + line % 64 * sizeof(${element});
+    const ${element} value = *(__local const ${element} *)(tiles + swizzled(place));
+% if ctype == "half":
+    return vload_half(0, (const half *)&value);
+% elif ctype == "bfloat16":
+    return as_float((uint)value << 16);
+% else:
+    return value;
+% endif
+}
+inline void multiply(
+    float *acc, __local const uchar *tiles, const ulong a_word, const ulong b_word,
+    const int a_along_k, const int b_along_k, const int warp, const int lane, const int fresh)
+{
+    for (int e = 0; e < ${tile.n // 2}; e++) {
+        const int row = warp * 16 + lane / 4 + e % 4 / 2 * 8,
+            column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+        float sum = fresh ? 0 : acc[e];
+        for (int step = 0; step < ${unit.steps}; step++)
+            sum += found(tiles, a_word, a_along_k, row, step)
+                * found(tiles, b_word, b_along_k, column, step);
+        acc[e] = sum;
+    }
+}
+</%def>
