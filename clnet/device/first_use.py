@@ -19,8 +19,8 @@ _AGREED = "first use 1\0"
 # Platforms on which clnet's whole test-suite is run before every release.
 _TESTED = ("Portable Computing Language", "NVIDIA CUDA", "Intel(R) OpenCL", "Oclgrind")
 # How names of kernels begin that changed since their numbers were last compared on a card with
-# products of 128 items at once: docs/notes/products-gpu.md and attention.md say since when. There they are compared
-# whatever the platform.
+# products of 128 items at once (docs/notes/products-gpu.md and attention.md say since when). There
+# they are compared whatever the platform.
 CHANGED = ("gemm_warpgroup", "conv_warpgroup", "attention_warpgroup")
 
 
