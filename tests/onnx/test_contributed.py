@@ -140,6 +140,19 @@ def test_dense_layers_run_on_integers():
     assert [s.label.split()[0] for s in module._program.steps] == ["integer"]
 
 
+def test_means_over_axes():
+    """Of what onnxruntime's processor has no kernel for."""
+    inputs = [*quantised("a", A, 0.05, 130), *target(0.01, 90)]
+    module = load(proto_of("QLinearReduceMean", inputs, {"axes": [2, 3], "keepdims": 0}))
+    found = module.numpy(A)[0]
+    means = (0.05 * (A.astype(float) - 130)).mean((2, 3))
+    expected = np.clip(np.round(means / 0.01) + 90, 0, 255)
+    assert found.dtype == np.uint8
+    assert found.shape == (2, 6)
+    assert np.abs(found - expected).max() <= 1
+    assert len(np.unique(expected)) > 5
+
+
 def test_what_has_channels_last_is_missing():
     inputs, _ = CASES["QLinearGlobalAveragePool"]
     proto = proto_of("QLinearGlobalAveragePool", inputs, {"channels_last": 1})
