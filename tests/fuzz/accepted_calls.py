@@ -172,7 +172,7 @@ ACCEPTED_CALLS = (
         r"must be Tensor, not (int|float|bool|complex|numpy)|any\(\) received .* got \(bool\)|"
         r"got \(Tensor, Tensor, (min|max)=(float|int)|"
         r"got \((min|max)=(Tensor, (min|max)=(float|int)|(float|int), (min|max)=Tensor)|"
-        r"received an invalid combination of arguments - got \((int|float|bool|"
+        r"received an invalid combination of arguments - got \((int|float|bool|complex|"
         r"numpy\.\w+), Tensor|got \(Tensor, (float|int), Tensor\)|got \(Tensor, (min|"
         r"max)=Tensor, (min|max)=(float|int)|got \(Tensor, Tensor, (float|int)\)",
         "x.fmax(2)",
