@@ -210,7 +210,8 @@ def instance_norm(
         ``x``'s shape.
 
     Raises:
-        ArgumentError: if running statistics are missing, or a channel has one element.
+        ArgumentError: if running statistics, or one of them, are missing, or a channel has one
+            element.
         ShapeError: if the shapes do not fit.
         DtypeError: if ``x`` is not floating.
     """
@@ -223,6 +224,12 @@ def instance_norm(
         "bias": bias,
     }
     _check_channels("instance_norm", x, operands)
+    if (running_mean is None) != (running_var is None):
+        raise ArgumentError(
+            "instance_norm",
+            "running_mean and running_var are both given, or neither is",
+            missing="running_mean" if running_mean is None else "running_var",
+        )
     n, c = x.shape[:2]
     inner = prod(x.shape[2:])
     if inner == 1:
