@@ -150,7 +150,7 @@ ACCEPTED_CALLS = (
     (
         "validate_args=False leaves out the checks of a distribution's parts, too",
         r"distributions\..*validate_args=False",
-        r"to satisfy the cons",
+        r"Expected parameter \w+ \(.* to satisfy",
         "m.distributions.StudentT(y, validate_args=False).log_prob(t)",
     ),
     (
