@@ -76,7 +76,7 @@ def ctc_loss(
     given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
     for name, lengths in given.items():
         if not (is_tensor(lengths) or _is_whole(lengths)):
-            law = f"{name} is a tensor or a sequence of whole numbers"
+            law = f"{name} is a tensor or a sequence of whole numbers of 64 bits"
             raise DtypeError("ctc_loss", law, **{name: shown(lengths)})
     if log_probs.ndim == 2:
         if targets.ndim == 2 and targets.shape[0] != 1:
@@ -121,7 +121,7 @@ def ctc_loss(
 def _is_whole(lengths: object) -> bool:
     if isinstance(lengths, str | bytes) or not isinstance(lengths, Sequence):
         return False
-    return all(isinstance(length, Integral) for length in lengths)
+    return all(isinstance(n, Integral) and -(2**63) <= int(n) < 2**63 for n in lengths)
 
 
 def _on(log_probs: Tensor, lengths: Lengths) -> Tensor:

@@ -22,7 +22,7 @@ m.tensor(None, dtype=m.bool)
 F.instance_norm(t, running_var=w3, eps=0.5)
 m.autograd.backward(np.array(2), create_graph=m.tensor(0.5), inputs=w4)
 m.autograd.functional.jacobian(lambda a: a, np.array(2))
-optim.ASGD(weights).load_state_dict(np.array(2))
+F.ctc_loss(F.log_softmax(sequence, 2), labels, (2 ** 70,), label_lengths)
 schedule.StepLR(o, 2).load_state_dict(np.array(2))
 F.pad(i.to(m.int8), (1, 1), value=300)
 i.to(m.int8) ** 300
