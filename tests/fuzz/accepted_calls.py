@@ -198,7 +198,7 @@ ACCEPTED_CALLS = (
         r"should be (a number|of type)|must all be instances of Number|"
         r"not supported between instances of 'Tensor'|truth value of an array|"
         r"takes 1 positional argument|len\(\) of unsized object|unsupported operand type|"
-        r"unhashable type|Cannot access data pointer",
+        r"unhashable type|Cannot access data pointer|only supports Tensor or scalar",
         "x.clamp(max=np.array(2))",
     ),
     (
@@ -252,7 +252,7 @@ ACCEPTED_CALLS = (
     (
         "memory that is neither pinned nor shared takes any argument of the versions that did",
         r"share_memory_|pin_memory|pinned",
-        r"takes \d positional|unexpected|must be|invalid|Cannot access accelerator",
+        r"takes \d positional|unexpected|must be|invalid|Cannot access accelerator|Expected one of",
         "u.share_memory_(v)",
     ),
     (
