@@ -58,7 +58,7 @@ class Replay:
         self._parts: list[list[Launch] | Action] = []
         self._ready: list[BoundLaunches | Action] = []
         self._runs = 0
-        self._chained = chained and device.chains
+        self._chained = chained  # until they were taken, or cannot be
         self._chaining: Chaining | None = None
         self._entries: list[list[Launch] | Action] = []  # parts, as long as can be
         for entry in program:
@@ -87,7 +87,7 @@ class Replay:
         Yields:
             Every gate, when it is reached; what lies behind it is enqueued by going on.
         """
-        if self._chained and self._runs >= _CHAINED_AT:
+        if self._chained and self._runs >= _CHAINED_AT and self._device.chains:
             self._chain()
         ready: list[BoundLaunches | Action] = []
         for part in self._ready or self._parts:
