@@ -13,8 +13,9 @@ from tests.oclgrind_cases.harness import kernel_modules
 
 SCRIPT = Path(__file__).parent / "oclgrind_kernels.py"
 
-# Two tiles of 64 x 64 lie in local memory, and barriers beside them: more than Oclgrind has.
-OPTIONS = dict.fromkeys(("gemm_cases", "conv_cases"), ("--local-mem-size", "65536"))
+# What 128 emulated items share lies in local memory: more than Oclgrind has.
+WITH_TILES = ("gemm_cases", "conv_cases", "attention_cases")
+OPTIONS = dict.fromkeys(WITH_TILES, ("--local-mem-size", str(2**17)))
 
 # Runs a family with a text of its kernels replaced; numbers that are wrong then are no surprise.
 PLANTED = """

@@ -26,7 +26,7 @@ grad_module = import_module("clnet.kernels.softmax.attention_tiles_grad")
 
 on_units = tuple(
     import_module(f"clnet.kernels.softmax.attention_{name}")
-    for name in ("delta", "matrix", "matrix_grad")
+    for name in ("delta", "matrix", "matrix_grad", "warpgroup", "warpgroup_grad")
 )
 
 MODULES = (attention_module, tiles_module, grad_module, *on_units)
@@ -151,11 +151,28 @@ def attentions_in_tiles(target: Target) -> None:
 def attentions_on_emulated_units(target: Target) -> None:
     """Tiles of 16 rows, of which rows and keys take several and end in one."""
     units = replace(target, traits=replace(target.traits, matrix_units="emulated ptx"))
-    for dtype, rows, keys, head, value_head, causal in (
+    on_units_of(
+        units,
         (np.float16, 37, 21, 16, 8, False),
         (np.float16, 18, 37, 24, 16, True),
         (np.float32, 18, 21, 20, 12, False),
-    ):
+    )
+
+
+@case("gpu")
+def attentions_by_128_emulated_items(target: Target) -> None:
+    """Rows that fill no team's; a tile of keys takes Oclgrind some seconds."""
+    numbers = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+    numbers["max_group_size"] = max(target.traits.max_group_size, 128)
+    traits = replace(target.traits, matrix_units="emulated ptx", **numbers)
+    units = replace(target, traits=traits)
+    # The second's keys fill their tile.
+    on_units_of(units, (np.float16, 21, 9, 16, 16, True), (np.float16, 9, 16, 16, 16, False))
+
+
+def on_units_of(units: Target, *problems: tuple[Any, int, int, int, int, bool]) -> None:
+    """Check a dtype, rows, keys, two sizes of heads, and whether a row sees its own keys alone."""
+    for dtype, rows, keys, head, value_head, causal in problems:
         sizes = ((rows, head), (keys, head), (keys, value_head), (rows, value_head))
         q, k, v, gy = (normal(1, 2, *size, dtype=dtype) for size in sizes)
         s = 0.25 * q.astype(np.float64) @ k.swapaxes(-1, -2)

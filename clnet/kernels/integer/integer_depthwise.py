@@ -18,7 +18,7 @@ _PIXELS = 7
 _MOST_COLUMNS = 9  # of a filter: they are unrolled
 _MOST_TAPS = 2**24 // (255 * 128)  # whose sums are exact in float32
 _ITEMS_PER_UNIT = 8
-_LOCAL_FLOATS = 2**15  # of rows; 128 KiB of a second-level cache
+_LOCAL_FLOATS = 2**15  # of rows at most; 128 KiB of a second-level cache
 
 
 def takes_filters(kh: int, kw: int) -> bool:
@@ -68,9 +68,10 @@ def integer_depthwise(
     least = (g.kh - 1) * g.dh + 1
     parts = max(1, min(rows, ceil_div(units * _ITEMS_PER_UNIT, blocks)))
     share, some, held = ceil_div(rows, parts), 1, 0
-    if width > 1 and pitch * width * least <= _LOCAL_FLOATS:
-        held = _LOCAL_FLOATS
-        some = (_LOCAL_FLOATS // (pitch * width) - least) // g.sh + 1
+    room = min(_LOCAL_FLOATS, target.traits.local_memory_bytes // 4 // _LANES * _LANES)
+    if width > 1 and pitch * width * least <= room:
+        held = room
+        some = (room // (pitch * width) - least) // g.sh + 1
     elif width == 1:
         share = 1
     return [
