@@ -24,6 +24,7 @@ from .indefinite import *
 from .index import *
 from .inplace import *
 from .leastsquares import *
+from .likelihood_loss import *
 from .loss import *
 from .lowrank import *
 from .machinery.execution import execute as execute

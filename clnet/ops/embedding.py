@@ -41,7 +41,7 @@ class Embedding(Function):
     saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        return GatherRows(wrap=False).infer(x, index)
+        return GatherRows(wrap=False, check=self.check).infer(x, index)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         return kernels.gather_rows(target, outputs[0], *inputs, check=self.check)

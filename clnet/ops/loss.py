@@ -17,7 +17,7 @@ from ..kernels.reduce import Bad
 from ..kernels.softmax import Settings, cross_entropy_grad
 from ..kernels.softmax import cross_entropy as launch_cross_entropy
 from ..values.dtypes import Kind, from_name, int64
-from ..values.shapes import Shape
+from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import ne
 from .check import of_index, of_value, require_elements
 from .machinery.autocast import computes_as_one
@@ -304,6 +304,21 @@ def _elementwise(
     if name not in _DISTANCES and losses.shape != x.shape:
         law = "weights are broadcast to the shape of x, and not beyond"
         raise ShapeError(name, law, x=x.shape, weighted=losses.shape)
+    return reduced(losses, reduction)
+
+
+def element_losses(
+    name: str,
+    body: Callable[..., Any],
+    operands: list[Any],
+    options: list[float],
+    reduction: str,
+    gradient: Callable[..., Any] | None = None,
+) -> Tensor:
+    """The loss of every element of the operands' common shape, then its reduction."""
+    check_reduction(name, reduction)
+    broadcast_shapes(name, *(x.shape for x in operands))
+    losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
     return reduced(losses, reduction)
 
 

@@ -1,4 +1,4 @@
-"""Losses of likelihoods, pairs, triplets and margins, in PyTorch's names; composed of ops."""
+"""Losses of pairs, triplets and margins, in PyTorch's names; composed of ops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from .. import expr as e
 from ..errors import ArgumentError, DataBoundsError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
-from ..values.shapes import broadcast_shapes
-from .arithmetic import clamp, eq, logical_and, lt, minimum, sqrt, where
+from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
 from .check import of_value, require_classes, require_elements
-from .create import full_like, positions
+from .create import positions
 from .index import gather_within, require_index
-from .loss import check_reduction, reduced
+from .loss import check_reduction, element_losses, reduced
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
@@ -32,183 +31,8 @@ _EPS = 1e-12  # of squared lengths, in cosines
 _HALF_LOG_TAU = 0.5 * number_log(2 * pi)
 
 
-def _broadcast(
-    name: str,
-    body: Callable[..., Any],
-    operands: list[Any],
-    options: list[float],
-    reduction: str,
-    gradient: Callable[..., Any] | None = None,
-) -> Tensor:
-    """The loss of every element of the operands' common shape, then its reduction."""
-    check_reduction(name, reduction)
-    broadcast_shapes(name, *(x.shape for x in operands))
-    losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
-    return reduced(losses, reduction)
-
-
 def _hinge(z):
     return e.where(z >= 0, z, e.where(z < 0, 0, nan))  # slopes as clamp's: 1 at 0, 0 at NaN
-
-
-@op(Face.FUNCTIONAL)
-def kl_div(
-    x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
-) -> Tensor:
-    """``target * (log(target) - x)``: the divergence of ``exp(x)`` from ``target``.
-
-    Args:
-        x: log-probabilities.
-        target: probabilities, broadcast; or their logarithms.
-        reduction: ``"batchmean"`` (the sum over the first axis' size), ``"mean"``, ``"sum"`` or
-            ``"none"``.
-        log_target: whether ``target`` holds logarithms.
-
-    Returns:
-        One element, or the broadcast shape.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
-        ShapeError: if the shapes do not broadcast.
-    """
-    body, gradient = (_kl_of_logs, None) if log_target else (_kl, _kl_gradient)
-    if reduction != "batchmean":
-        return _broadcast("kl_div", body, [x, target], [], reduction, gradient)
-    total = _broadcast("kl_div", body, [x, target], [], "sum", gradient)
-    return total / (x.shape[0] if x.ndim else 1)
-
-
-def _kl(x, target):
-    safe = e.where(target > 0, target, 1)
-    return e.where(e.eq(target, 0), 0, target * e.log(e.where(target < 0, target, safe))) - (
-        target * x
-    )
-
-
-def _kl_gradient(g, y, x, target):
-    zero = e.eq(target, 0)
-    slope = e.where(zero, 0, e.log(e.where(zero, 1, target)) + 1)
-    return -(g * target), g * (slope - x)
-
-
-def _kl_of_logs(x, target):
-    return e.exp(target) * (target - x)
-
-
-@op(Face.FUNCTIONAL)
-def poisson_nll_loss(
-    x: Tensor,
-    target: Tensor,
-    *,
-    log_input: bool = True,
-    full: bool = False,
-    eps: float = 1e-8,
-    reduction: str = "mean",
-) -> Tensor:
-    """``exp(x) - target * x``: the loss of a Poisson distribution's logarithmic rate.
-
-    Args:
-        x: logarithms of rates, or rates.
-        target: counts, broadcast.
-        log_input: whether ``x`` holds logarithms; else the loss is ``x - target * log(x + eps)``.
-        full: add Stirling's approximation of ``log(target!)`` where ``target > 1``.
-        eps: keeps the logarithm finite.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Returns:
-        One element, or the broadcast shape.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
-        ShapeError: if the shapes do not broadcast.
-    """
-    bodies = {
-        (True, False): _poisson_log,
-        (True, True): _poisson_log_full,
-        (False, False): _poisson,
-        (False, True): _poisson_full,
-    }
-    body = bodies[bool(log_input), bool(full)]
-    return _broadcast("poisson_nll_loss", body, [x, target], [eps], reduction)
-
-
-def _poisson_log(x, target, eps):
-    return e.exp(x) - target * x
-
-
-def _poisson(x, target, eps):
-    return x - target * e.log(x + eps)
-
-
-def _poisson_log_full(x, target, eps):
-    return _poisson_log(x, target, eps) + _stirling(target)
-
-
-def _poisson_full(x, target, eps):
-    return _poisson(x, target, eps) + _stirling(target)
-
-
-def _stirling(target):
-    n = e.where(target > 1, target, 1)
-    return e.where(target > 1, n * e.log(n) - n + 0.5 * e.log(2 * pi * n), 0)
-
-
-@op(Face.FUNCTIONAL)
-def gaussian_nll_loss(
-    x: Tensor,
-    target: Tensor,
-    var: Tensor | float,
-    *,
-    full: bool = False,
-    eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Tensor:
-    """``(log(var) + (x - target) ** 2 / var) / 2``: the loss of a normal distribution.
-
-    Args:
-        x: expectations.
-        target: samples, of ``x``'s shape or broadcast.
-        var: variances, 0 or more: of ``x``'s shape, with a last axis of size 1 or without it, or a
-            number.
-        full: add ``log(2 pi) / 2``.
-        eps: smaller variances count as this; the gradient passes as if they did not.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Returns:
-        One element, or the broadcast shape.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these, ``eps`` is not above 0, or the variance is
-            a number below 0.
-        ShapeError: if the shapes do not fit.
-        DataDomainError: at the next synchronisation, if a variance is below 0.
-    """
-    name = "gaussian_nll_loss"
-    if eps <= 0:
-        raise ArgumentError(name, "eps is above 0", eps=eps)
-    if isinstance(var, int | float):
-        if var < 0:
-            raise ArgumentError(name, "variances are 0 or more", var=var)
-        var = full_like(x, var)
-    else:
-        require_elements(var, of_value(name, "var", "variances are 0 or more"), Bad.BELOW, 0)
-    if var.shape != x.shape:
-        if var.shape == x.shape[:-1]:
-            var = unsqueeze(var, -1)
-        elif var.shape != (*x.shape[:-1], 1):
-            raise ShapeError(name, "there is a variance for each element or row", x=x.shape,
-                             var=var.shape)  # fmt: skip
-    least = clamp(var.detach(), min=eps)
-    held = where(eq(least, var.detach()), var, var + (least - var.detach()))  # infinite ones stay
-    return _broadcast(name, _gaussian_full if full else _gaussian, [x, target, held], [], reduction)
-
-
-def _gaussian(x, target, var):
-    return 0.5 * (e.log(var) + (x - target) * (x - target) / var)
-
-
-def _gaussian_full(x, target, var):
-    return _gaussian(x, target, var) + _HALF_LOG_TAU
 
 
 @op(Face.FUNCTIONAL)
@@ -232,7 +56,7 @@ def hinge_embedding_loss(
     """
     name = "hinge_embedding_loss"
     target = to_dtype(target, x.dtype) if x.dtype.is_floating_point else target
-    return _broadcast(
+    return element_losses(
         name, _hinge_embedding, [x, target], [margin], reduction, _hinge_embedding_gradient
     )
 
@@ -274,7 +98,7 @@ def margin_ranking_loss(
         ShapeError: if the shapes do not broadcast.
     """
     operands = [input1, input2, target]
-    return _broadcast(
+    return element_losses(
         "margin_ranking_loss",
         _margin_ranking,
         operands,
@@ -303,7 +127,7 @@ def soft_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> T
         ShapeError: if the shapes do not broadcast.
     """
     target = to_dtype(target, x.dtype) if x.dtype.is_floating_point else target
-    return _broadcast("soft_margin_loss", _soft_margin, [x, target], [], reduction)
+    return element_losses("soft_margin_loss", _soft_margin, [x, target], [], reduction)
 
 
 def _soft_margin(x, target):
@@ -344,7 +168,7 @@ def cosine_embedding_loss(
     lengths = sqrt(((input1 * input1).sum(-1) + _EPS) * ((input2 * input2).sum(-1) + _EPS))
     cosine = (input1 * input2).sum(-1) / lengths
     operands = [cosine, to_dtype(target, cosine.dtype)]
-    return _broadcast(name, _cosine_embedding, operands, [margin], reduction)
+    return element_losses(name, _cosine_embedding, operands, [margin], reduction)
 
 
 def _cosine_embedding(cosine, target, margin):
@@ -442,7 +266,7 @@ def _triplets(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return _broadcast(name, _exceeding, [near, far], [margin], reduction)
+    return element_losses(name, _exceeding, [near, far], [margin], reduction)
 
 
 def _exceeding(near, far, margin):
@@ -591,7 +415,7 @@ def multilabel_soft_margin_loss(
     name = "multilabel_soft_margin_loss"
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
-    losses = _broadcast(name, _logistic, [x, target], [], "none")
+    losses = element_losses(name, _logistic, [x, target], [], "none")
     check_reduction(name, reduction)
     return reduced((losses if weight is None else losses * weight).mean(-1), reduction)
 

@@ -13,6 +13,7 @@ from .process import process_lock
 
 # Of all generators: held for a few instructions. Not a field, so that a generator can be copied.
 _LOCK = process_lock()
+_MOST_DEVICES = 2**7  # that PyTorch numbers
 
 
 @dataclass
@@ -38,7 +39,8 @@ class Generator:
         if self.device is None and not isinstance(self.seed, float | Integral):
             self.seed, self.device = 0, self.seed
         device = self.device
-        if not (device is None or isinstance(device, str | int) or _is_device(device)):
+        numbered = isinstance(device, int) and 0 <= device < _MOST_DEVICES
+        if not (device is None or isinstance(device, str) or numbered or _is_device(device)):
             law = "device is a device, or names one"
             raise ArgumentError("Generator", law, device=shown(device))
         self.seed = _key("Generator", self.seed)

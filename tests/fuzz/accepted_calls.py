@@ -40,10 +40,10 @@ ACCEPTED_CALLS = (
         "m.fft.fftshift(x, dim=())",
     ),
     (
-        "what is added or picked may lie in the result itself: it is read before that is written",
-        r"(scatter\w*|index_(add|copy|fill|reduce))_\(|masked_scatter_\(|put_\(|out=",
+        "an operand may lie in the result itself: it is read before that is written",
+        r"\w_\(|out=|[-+*/|&^]= ",
         r"refer to a single memory location",
-        "m.gather(x, 1, places % 2, out=x.detach())",
+        "c[None].logical_xor_(c[0])",
     ),
     (
         "an operand of a chain of products may be written at its end",

@@ -60,7 +60,7 @@ OTHER_RESULTS = (
     ),
     (
         "a NumPy array without axes is a number: it does not widen",
-        r"[-+*/%] np\.(array\([\d.]+|bool_\(\w+)\)",
+        r"[-+*/%] np\.(array\(([\d.e+-]+|m\.tensor\([\d.]+\))|bool_\(\w+)\)",
         r"float(16|32), not float64|int64, not float32",
         "x + np.array(2)",
     ),

@@ -29,7 +29,7 @@ from clnet.values.dtypes import float32, int64
 from tests.opcase import OpCase
 from tests.points.sweep import DEFAULTS, Point
 
-FAMILIES = ("activation", "loss", "margin_loss", "distance", "softmax")
+FAMILIES = ("activation", "loss", "likelihood_loss", "margin_loss", "distance", "softmax")
 """Modules of ``clnet.ops`` whose ops are all swept, whatever they are made of."""
 
 WHOLE = "whole numbers have no special points; tests/ops compares every kind of value"
