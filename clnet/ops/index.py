@@ -33,8 +33,11 @@ class GatherRows(Function):
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         outer, rows, inner = x.shape
         if rows == 0 and index.size and self.check is not None:  # no kernel may run to find it
-            got = {self.check.argument: f"{index.size} of them", self.check.bound: rows}
-            raise self.check.error(self.check.op, self.check.law, **got)
+            got: dict[str, object] = {
+                self.check.argument: f"{index.size} of them",
+                self.check.bound: rows,
+            }
+            raise self.check.error(self.check.op, self.check.law, remedy=None, **got)
         return (Array.abstract((outer, index.size, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
-from math import log as number_log
-from math import nan, pi
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _EPS = 1e-12  # of squared lengths, in cosines
-_HALF_LOG_TAU = 0.5 * number_log(2 * pi)
 
 
 def _hinge(z):
