@@ -173,21 +173,6 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return picked.reshape(listed.shape)
 
 
-def cumulative_trapezoid(
-    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
-) -> Tensor:
-    """Areas below ``y`` up to each point, by trapezoids; one element less along ``dim``."""
-    size = y.shape[normalize_dim("cumulative_trapezoid", dim, y.ndim)]
-    pairs = (y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)) / 2
-    if x is None:
-        return (pairs * dx).cumsum(dim)
-    steps = x.diff(dim=dim if x.ndim == y.ndim else -1)
-    if steps.ndim < y.ndim:
-        dim = normalize_dim("cumulative_trapezoid", dim, y.ndim)
-        steps = steps.reshape([-1 if axis == dim else 1 for axis in range(y.ndim)])
-    return (pairs * steps).cumsum(dim)
-
-
 def empty_permuted(
     size: Sequence[int],
     physical_layout: Sequence[int],
@@ -419,7 +404,7 @@ _OWN = (
         kaiser_window,
         combinations,
     ),
-    *(cumulative_trapezoid, empty_permuted, float_power, frombuffer, histogram, histogramdd),
+    *(empty_permuted, float_power, frombuffer, histogram, histogramdd),
     *(index_reduce,),
     *(nonzero_static, renorm, unravel_index, vander, as_strided_scatter),
 )

@@ -258,8 +258,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     """The integral along an axis by the trapezoidal rule.
 
     Args:
-        y: the values.
-        x: where they are, ``(n,)`` or as ``y``; None: ``dx`` apart.
+        y: the values, one axis or more.
+        x: where they are, ``(n,)`` or as ``y``, or broadcast to it; None: ``dx`` apart.
         dx: the distance.
         dim: the axis.
 
@@ -268,20 +268,37 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
 
     Raises:
         ArgumentError: if both ``x`` and ``dx`` are given.
-        ShapeError: if ``y`` or ``x`` has no axis.
+        ShapeError: if ``y`` has no axis, or ``x`` not an element for each of ``y``'s along it.
     """
+    pairs, axis, half = _trapezoids("trapezoid", y, x, dx, dim)
+    return total(pairs, axis) * half
+
+
+@op(Face.FUNCTION)
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1
+) -> Tensor:
+    """The integral up to each point, as :func:`trapezoid`; one element less along ``dim``."""
+    pairs, axis, half = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    return cumsum(pairs * half, axis)
+
+
+def _trapezoids(
+    op: str, y: Tensor, x: Tensor | None, dx: float, dim: int
+) -> tuple[Tensor, int, float]:
+    """Sums of neighbours times their distance in ``x``, their axis, and by what areas are less."""
     if y.ndim == 0:
-        raise ShapeError("trapezoid", "y has an axis", y=y.shape)
+        raise ShapeError(op, "y has an axis", y=y.shape)
     if x is not None and dx != 1:
-        raise ArgumentError("trapezoid", "distances are given once, by x or dx", x=x.shape, dx=dx)
-    axis = normalize_dim("trapezoid", dim, y.ndim)
-    size = y.shape[axis] - 1
-    sums = narrow(y, axis, 1, size) + narrow(y, axis, 0, size)
+        raise ArgumentError(op, "distances are given once, by x or dx", x=x.shape, dx=dx)
+    axis = normalize_dim(op, dim, y.ndim) - y.ndim
+    size = y.shape[axis]
+    sums = narrow(y, axis, 1, size - 1) + narrow(y, axis, 0, size - 1)
     if x is None:
-        return total(sums, axis) * (dx / 2)
-    if x.ndim == 0:
-        raise ShapeError("trapezoid", "x has an axis", x=x.shape, y=y.shape)
-    apart = diff(x, dim=axis if x.ndim > 1 else -1)
+        return sums, axis, dx / 2
     if x.ndim == 1:
-        apart = reshape(apart, (size, *(1,) * (y.ndim - axis - 1)))
-    return total(sums * apart, axis) / 2
+        x = reshape(x, (*x.shape, *(1,) * (-1 - axis)))
+    if not -axis <= x.ndim <= y.ndim or x.shape[axis] != size:
+        law = "x has an element for each of y's along the axis"
+        raise ShapeError(op, law, x=x.shape, y=y.shape, dim=dim)
+    return sums * diff(x, dim=axis), axis, 0.5

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError
+from .dtypes import DType
 from .plain import shown
 from .words import Layout, MemoryFormat
 
@@ -53,7 +54,7 @@ def drop(op: str, name: str, value: Any) -> None:
     Raises:
         ArgumentError: if its value would, or is of another kind.
     """
-    kind = {"memory_format": MemoryFormat, "layout": Layout}.get(name)
+    kind = {"memory_format": MemoryFormat, "layout": Layout, "_stacklevel": int}.get(name)
     if kind is not None and not (value is None or isinstance(value, kind)):
         raise ArgumentError(op, f"{name} is a {kind.__name__}", **{name: shown(value)})
     refused = value is True if INERT[name] == "False" else False
@@ -167,6 +168,8 @@ class Spelling:
             else:
                 rewritten[plain] = value
         bound = self.public.bind(*args, **rewritten).arguments
+        if isinstance(bound.get("_stacklevel"), DType):  # a method has it there, not a function
+            bound["dtype"] = bound.pop("_stacklevel")
         beside = {n: bound.pop(n) for n in ("out", *self.later) if n in bound and n not in own}
         if "reduction" in own:
             mean, reduce = (bound.pop(n, None) if n not in own else None for n in _LEGACY)

@@ -1,4 +1,4 @@
-"""Results that are meant to be others than PyTorch's: reason, text, difference, example."""
+"""Results that are meant to be others than PyTorch's: the fields of `Known` but for its kind."""
 
 from __future__ import annotations
 
@@ -333,6 +333,7 @@ OTHER_RESULTS = (
         r"add(mm|bmm|mv|r)_?\(|baddbmm\(",
         r"inf\), not np\.float32\(nan",
         "m.addmm(square, square, square, beta=0, alpha=float('inf'))",
+        True,
     ),
     (
         "polynomials of degrees above 100,000 are NaN",

@@ -59,6 +59,21 @@ CASES = [
         normal(2, 5),
         label="each",
     ),
+    case(
+        "trapezoid",
+        lambda y, x: ops.trapezoid(y, x, dim=1),
+        lambda y, x: ((y[:, 1:] + y[:, :-1]) * np.diff(x, axis=0) / 2).sum(1),
+        normal(2, 5, 3),
+        normal(5, 3),
+        label="each of fewer axes",
+    ),
+    case(
+        "cumulative_trapezoid",
+        lambda y, x: ops.cumulative_trapezoid(y, x, dim=0),
+        lambda y, x: np.cumsum((y[1:] + y[:-1]) * np.diff(x)[:, None] / 2, 0),
+        normal(5, 3),
+        normal(5),
+    ),
 ]
 
 
