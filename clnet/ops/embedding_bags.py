@@ -52,15 +52,15 @@ def embedding_bag(
         padding_idx: a row that does not count and gets no gradient; None for none.
         max_norm: as :func:`embedding`'s.
         norm_type: as :func:`embedding`'s.
-        sparse: as :func:`embedding`'s.
         scale_grad_by_freq: as :func:`embedding`'s; not with ``"max"``.
+        sparse: as :func:`embedding`'s; not with ``"max"``.
 
     Returns:
         ``(bags, width)``.
 
     Raises:
         ArgumentError: if the mode is another, there are weights without ``"sum"``, offsets do
-            not go with the input, or ``scale_grad_by_freq`` is asked for with ``"max"``.
+            not go with the input, or ``scale_grad_by_freq`` or ``sparse`` goes with ``"max"``.
         ShapeError: if shapes do not fit.
         DtypeError: if ``input`` or ``offsets`` does not hold indices.
         BoundsError: if ``padding_idx`` is not a row.
@@ -69,10 +69,9 @@ def embedding_bag(
             and lie in the input.
     """
     _check(input, offsets, mode, per_sample_weights, include_last_offset=include_last_offset)
-    if scale_grad_by_freq and mode == "max":
-        raise ArgumentError(
-            "embedding_bag", "scale_grad_by_freq goes with sums and means", mode=mode
-        )
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        law = "scale_grad_by_freq and sparse go with sums and means"
+        raise ArgumentError("embedding_bag", law, mode=mode)
     if offsets is not None:
         _check_offsets(offsets, input.numel())
     rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)

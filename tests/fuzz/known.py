@@ -19,7 +19,6 @@ class Known(NamedTuple):
         text: a pattern of the call.
         detail: a pattern of what differs, or of PyTorch's error.
         example: a call of which it is true; a test sees to it that it still is.
-        somewhere: whether PyTorch's libraries do so on some processors only.
     """
 
     why: str
@@ -27,7 +26,6 @@ class Known(NamedTuple):
     text: str
     detail: str
     example: str
-    somewhere: bool = False
 
 
 KNOWN = (

@@ -131,5 +131,5 @@ def test_what_is_not_there_is_refused():
         ops.embedding(index, table, max_norm=-1.0)
     with pytest.raises(ArgumentError, match="the table is dense"):
         ops.embedding(index, clnet.ones(3, 4).T, max_norm=1.0)
-    with pytest.raises(ArgumentError, match="goes with sums and means"):
+    with pytest.raises(ArgumentError, match="go with sums and means"):
         ops.embedding_bag(index[None], table, mode="max", scale_grad_by_freq=True)
