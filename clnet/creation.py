@@ -294,14 +294,20 @@ def asarray(
         obj: as :func:`clnet.tensor` takes it.
         dtype: the element type; None: the data's.
         device: as :func:`clnet.device` takes it.
-        copy: True: always a copy.
+        copy: True: always a copy; False: never one.
         requires_grad: whether gradients flow to it.
+
+    Raises:
+        ArgumentError: if ``copy`` is False and one is needed.
     """
     made_of = tensor if copy else as_tensor
     try:
         x = made_of(obj, dtype=dtype, device=device)
     except DtypeError as error:
         raise DtypeError("asarray", error.law, remedy=error.remedy, **error.values) from None
+    if copy is False and x is not obj:
+        law, hint = "a device's memory is its own: data are copied", "Leave copy out"
+        raise ArgumentError("asarray", law, type=type(obj).__name__, remedy=hint)
     return x.requires_grad_() if requires_grad else x
 
 

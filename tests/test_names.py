@@ -34,6 +34,7 @@ def test_dtypes_have_their_second_names():
 def test_a_shape_is_a_size():
     shape = clnet.zeros(2, 3, 4).shape
     assert isinstance(shape, clnet.Size)
+    assert [type(n) for n in clnet.Size(clnet.tensor([2, 3]))] == [int, int]
     assert shape == (2, 3, 4)
     assert shape.numel() == 24
     assert shape[1:].numel() == 12

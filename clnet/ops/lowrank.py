@@ -15,7 +15,7 @@ from .matmul import matmul
 from .orthogonal import linalg_qr
 from .random import normal_
 from .reduce import mean
-from .shape import cat, narrow, unsqueeze
+from .shape import cat, expand, narrow, unsqueeze
 from .spectral import SingularColumns, eigh, linalg_svd
 from .triangular import require_matrix, require_square, solve_triangular, turned
 from .vector import norm
@@ -44,20 +44,21 @@ def svd_lowrank(x: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
         x: ``(..., m, n)``, floating.
         q: how many, somewhat more than the rank.
         niter: rounds that improve the subspace.
-        M: what to subtract from ``x`` first; broadcasts with it.
+        M: what to subtract from ``x`` first; broadcasts to it.
 
     Returns:
         ``(..., m, q)``, ``(..., q)`` and ``(..., n, q)``.
 
     Raises:
         ArgumentError: if ``q`` is negative or exceeds a size, or ``niter`` is negative.
+        ShapeError: if ``x`` is no matrix, or ``M`` does not broadcast to it.
     """
     require_matrix("svd_lowrank", x)
     if not 0 <= q <= min(x.shape[-2:]):
         raise ArgumentError("svd_lowrank", "q lies in [0, min(m, n)]", q=q, x=x.shape)
     if niter < 0:
         raise ArgumentError("svd_lowrank", "niter is 0 or more", niter=niter)
-    centred: Any = x if M is None else x - M
+    centred: Any = x if M is None else x - expand(M, x.shape)
     wide = x.shape[-2] < x.shape[-1]
     tall = turned(centred) if wide else centred
     basis = _range_of(tall, q, niter)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ..errors import BoundsError, ShapeError
+from .plain import integers
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -16,12 +17,21 @@ Strides = tuple[int, ...]
 class Size(tuple[int, ...]):
     """A tensor's shape: a tuple that knows how many elements that makes.
 
+    Args:
+        sizes: whole numbers.
+
+    Raises:
+        DtypeError: if one is none.
+
     Example:
         >>> Size((2, 3, 4))[1:].numel()
         12
     """
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        return tuple.__new__(cls, integers("Size", "size", tuple(sizes)))
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""

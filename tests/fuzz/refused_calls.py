@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+m.svd_lowrank(u, q=2, M=t)
+m.Size(m.tensor([2.5]))
+m.asarray((1, 2), copy=False)
 F.embedding_bag(index[None], x, mode='max', sparse=True)
 x.softmax(1, (10 ** 5, 10 ** 5))
 m.cumulative_trapezoid(w4, x=y)
