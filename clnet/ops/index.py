@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+def _require_rows(check: Check | None, rows: int, index: Array) -> None:
+    """Whether there is anything to be picked: no kernel may run to find that there is not."""
+    if rows == 0 and index.size and check is not None:
+        got: dict[str, object] = {check.argument: f"{index.size} of them", check.bound: rows}
+        raise check.error(check.op, check.law, remedy=None, **got)
+
+
 class GatherRows(Function):
     """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
 
@@ -32,12 +39,7 @@ class GatherRows(Function):
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         outer, rows, inner = x.shape
-        if rows == 0 and index.size and self.check is not None:  # no kernel may run to find it
-            got: dict[str, object] = {
-                self.check.argument: f"{index.size} of them",
-                self.check.bound: rows,
-            }
-            raise self.check.error(self.check.op, self.check.law, remedy=None, **got)
+        _require_rows(self.check, rows, index)
         return (Array.abstract((outer, index.size, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
@@ -62,6 +64,7 @@ class GatherRowsBackward(Function):
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         outer, _, inner = x.shape
+        _require_rows(self.check, self.rows, index)
         return (Array.abstract((outer, self.rows, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
@@ -92,6 +95,7 @@ class PutRows(Function):
 
     def infer(self, x: Array, value: Array, index: Array) -> tuple[Array, ...]:
         """No outputs."""
+        _require_rows(self.check, x.shape[1], index)
         return ()
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
@@ -200,6 +204,10 @@ class ReplaceRows(Function):
     wrap: bool
     check: Check | None = None
     saved_inputs = (2,)
+
+    def infer(self, x: Array, value: Array, index: Array) -> tuple[Array, ...]:
+        _require_rows(self.check, x.shape[1], index)
+        return super().infer(x, value, index)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the rows put into it."""

@@ -209,7 +209,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "out may have any dtype that holds the result",
-        r"is(neg|pos)inf.*out=",
+        r"(is(neg|pos)inf|signbit).*out=",
         r"does not support non-boolean",
         "m.isneginf(u, out=x.detach())",
     ),
@@ -309,6 +309,12 @@ ACCEPTED_CALLS = (
         r"expanded.*__setitem__",
         r"more than one element of the written-to tensor",
         "lay(x, 'expanded').detach().__setitem__((slice(1, None), 0), 7)",
+    ),
+    (
+        "of numbers in a tuple only booleans are a mask: NumPy's bytes are places, as in NumPy",
+        r"np\.uint8",
+        r"shape of the mask",
+        "x[index, (np.uint8(1),)]",
     ),
     (
         "where no element is moved, no index is looked at, as PyTorch's own t[index] does not",

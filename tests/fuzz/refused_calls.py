@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+(x[..., :0] * 2).index_fill_(1, index, 2.0)
+x[:, :0].clone().index_copy_(1, index[:1], x[:, :1])
+x[:, :0].clone().__setitem__((slice(None), index), 1.0)
 m.svd_lowrank(u, q=2, M=t)
 m.Size(m.tensor([2.5]))
 m.asarray((1, 2), copy=False)
