@@ -17,7 +17,7 @@ from ..kernels.reduce import Bad
 from ..values.arguments import is_tensor, shown
 from ..values.dtypes import Kind, int64
 from .arithmetic import clamp, eq, gt, logical_and, lt, ne, where
-from .check import of_value, require_elements
+from .check import of_index, of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
 from .loss import check_reduction, reduced
@@ -68,6 +68,7 @@ def ctc_loss(
         ArgumentError: if ``reduction`` is none of these, or there is no class ``blank``.
         DtypeError: if ``log_probs`` is not floating, or lengths are not whole numbers.
         ShapeError: if the shapes do not fit.
+        DataBoundsError: at the next synchronisation, if a target holds what is no class.
         DataDomainError: if a length is below 0 or above what there is; of lengths in a tensor at
             the next synchronisation.
     """
@@ -158,6 +159,8 @@ def _log_likelihood(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
 ) -> Tensor:
     steps, n, _ = log_probs.shape
+    within = lt(positions(type(targets), targets.shape[1], targets.device), target_lengths[:, None])
+    targets = where(within, targets, blank)
     blanks = full_like(targets, blank)
     pairs = reshape(stack([blanks, targets], -1), (n, 2 * targets.shape[1]))
     labels = cat([pairs, full_like(input_lengths, blank, dtype=int64).unsqueeze(1)], 1)
@@ -165,7 +168,8 @@ def _log_likelihood(
     place = positions(type(labels), count, labels.device)
     before = _shifted(labels, 2, blank)
     skips = logical_and(ne(labels, blank), ne(labels, before))
-    emitted = [gather_within(log_probs[t], 1, labels) for t in range(steps)]
+    checks = (of_index("ctc_loss", "targets", size="classes"), *(None,) * (steps - 1))
+    emitted = [gather_within(log_probs[t], 1, labels, check) for t, check in enumerate(checks)]
     alpha = where(lt(place, 2), emitted[0], _NEVER)
     for t in range(1, steps):
         operands: list[Any] = [

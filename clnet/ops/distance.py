@@ -11,6 +11,7 @@ import numpy as np
 from ..array import Array
 from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import float64
+from ..values.plain import shown
 from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
 from .index import select_within
@@ -21,6 +22,12 @@ from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+_COMPUTE_MODES = (
+    "use_mm_for_euclid_dist_if_necessary",
+    "use_mm_for_euclid_dist",
+    "donot_use_mm_for_euclid_dist",
+)
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -84,17 +91,20 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         x1: ``(..., m, d)``, floating.
         x2: ``(..., n, d)``; the leading axes broadcast.
         p: the norm's, 0 or more.
-        compute_mode: taken as PyTorch does; differences are never made of products here, whose
-            rounding hides small distances.
+        compute_mode: as PyTorch's; differences are never made of products here, whose rounding
+            hides small distances.
 
     Returns:
         ``(..., m, n)``; where a distance is 0, so is its gradient.
 
     Raises:
-        ArgumentError: if ``p`` is negative.
+        ArgumentError: if ``p`` is negative, or there is no such mode.
         ShapeError: if an operand is no matrix, or the sizes differ.
     """
     p = _exponent("cdist", p, x1)
+    if compute_mode not in (None, *_COMPUTE_MODES):
+        law = f"compute_mode is one of {', '.join(_COMPUTE_MODES)}"
+        raise ArgumentError("cdist", law, compute_mode=shown(compute_mode))
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist", "x1 is (..., m, d), x2 (..., n, d)", x1=x1.shape, x2=x2.shape)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)

@@ -61,6 +61,10 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
         return to_dtype(root_of(name, squares), x.dtype)
     if p in (math.inf, -math.inf):
         return (amax if p > 0 else amin)(magnitude(x), given, keepdim)
+    if p > 0 and all(
+        x.shape[d] == 1 for d in dims
+    ):  # a power may leave the range, and its root not
+        return amax(magnitude(x), given, keepdim)
     if p == 0:
         return total(evaluate(name, _counts, [x]), given, keepdim)
     if p == 1:

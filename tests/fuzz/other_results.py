@@ -114,7 +114,7 @@ OTHER_RESULTS = (
     ),
     (
         "a constant written over an operand ends its history: no gradient, not zeros",
-        r"\.(fill_|zero_)\(|matrix_power\(.*\b0\)",
+        r"\.(fill_|zero_)\(|\.copy_\((i|j|c|index)\)|matrix_power\(.*\b0\)",
         r"gradients flow in PyTorch alone",
         "(x * 2).fill_(3)",
     ),
@@ -357,6 +357,12 @@ OTHER_RESULTS = (
         r"(norm|normalize|dist|distance|(?i:triplet_?margin_?loss|lp_?pool\dd?))\(.*1e-320",
         r"elements, at",
         "F.lp_pool1d(x, 1e-320, 2)",
+    ),
+    (
+        "NumPy's booleans are booleans, which leave bytes bytes",
+        r"uint8.*[-+*] np\.bool_",
+        r"nan\), not np\.float32\(-inf",
+        "m.erfinv(0 * u.to(m.uint8) - np.bool_(True))",
     ),
     (
         "NumPy's booleans are booleans, in promotion, too",

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, logsumexp
 
 import clnet
 from clnet import nn, ops
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DataBoundsError, ShapeError
 from tests.opcase import OpCase, every_check, normal
 
 TARGETS = np.array([[1, 2], [2, 2], [1, 0]])
@@ -101,3 +101,14 @@ def test_targets_one_after_another_and_lengths_of_the_host():
     assert ops.ctc_loss(x, joined, *map(clnet.tensor, lengths)).item() == expected
     with pytest.raises(ShapeError, match=r"targets hold as many classes as the lengths say; got"):
         ops.ctc_loss(x, joined, [6, 5, 6], [2, 2, 2])
+
+
+def test_what_lies_behind_a_target_is_no_class():
+    x, lengths = clnet.randn(4, 2, 3), clnet.tensor([2, 1])
+    of = [ops.ctc_loss(x, clnet.tensor([[1, 2], [1, n]]), [4, 4], lengths) for n in (0, -7, 9)]
+    assert of[0].item() == of[1].item() == of[2].item()
+    ops.ctc_loss(x, clnet.tensor([[1, 3], [1, 0]]), [4, 4], lengths)
+    with pytest.raises(
+        DataBoundsError, match=r"ctc_loss: it lies in \[0, classes\); got targets=3"
+    ):
+        clnet.synchronize()

@@ -150,6 +150,7 @@ def test_gradients_at_nothing_are_zero(device):
 
 def test_norm_zero_counts(device):
     assert clnet.linalg.vector_norm(tensor([3.0, 0.0, -1.0]), 0).item() == 2
+    assert clnet.norm(tensor([[-0.125], [0.5]]), 300, 1).tolist() == [0.125, 0.5]
 
 
 def test_linalg_norm_tells_vectors_from_matrices(device):
