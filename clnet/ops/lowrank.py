@@ -6,9 +6,11 @@ optimal preconditioned eigensolver" (2001).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
+from ..values.plain import shown
 from .definite import cholesky
 from .machinery.function import Face, op
 from .matmul import matmul
@@ -126,16 +128,20 @@ def lobpcg(
         largest: the largest; else the smallest.
         method: taken for PyTorch's sake, as are the others.
         tracker: as ``method``.
-        ortho_iparams: as ``method``.
-        ortho_fparams: as ``method``.
-        ortho_bparams: as ``method``.
+        ortho_iparams: a dict, as ``method``.
+        ortho_fparams: a dict, as ``method``.
+        ortho_bparams: a dict, as ``method``.
 
     Returns:
         ``(k,)``, the largest (or smallest) first, and ``(m, k)``.
 
     Raises:
         ShapeError: if ``m`` is below three times the columns.
+        ArgumentError: if parameters are no dict.
     """
+    for given in (ortho_iparams, ortho_fparams, ortho_bparams):
+        if not isinstance(given, Mapping | None):
+            raise ArgumentError("lobpcg", "ortho's parameters are a dict", got=shown(given))
     del method, tracker, ortho_iparams, ortho_fparams, ortho_bparams
     require_square("lobpcg", x)
     count = (1 if X is None else X.shape[-1]) if k is None else k

@@ -311,6 +311,12 @@ ACCEPTED_CALLS = (
         "lay(x, 'expanded').detach().__setitem__((slice(1, None), 0), 7)",
     ),
     (
+        "what drops nothing writes nothing, in place either; PyTorch refuses one shape of two",
+        r"dropout\dd\(.*inplace=True",
+        r"leaf Variable",
+        "F.dropout1d(y, training=False, inplace=True)",
+    ),
+    (
         "of numbers in a tuple only booleans are a mask: NumPy's bytes are places, as in NumPy",
         r"np\.uint8",
         r"shape of the mask",

@@ -185,7 +185,7 @@ _ABSENT = re.compile(r"has no attribute|got an unexpected keyword argument|unrec
 _NUMPY = str(Path(np.__file__).parent)
 _BINDING = re.compile(
     r"[\w>]\(\) (missing|takes|got an unexpected keyword|got multiple|got some positional)"
-    r"|^\w+ expected at most \d+ argument"
+    r"|^\w+ expected at most \d+ argument|^function takes at most \d+ argument"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+m.lobpcg(square, niter=3, largest=True, ortho_fparams=t)
 m.cdist(x, y, 1.0, compute_mode='sum')
 run(nn.CTCLoss(), F.log_softmax(sequence[..., :1], 2), labels, lengths, label_lengths)
 (x[..., :0] * 2).index_fill_(1, index, 2.0)
