@@ -29,6 +29,9 @@ m.cumulative_trapezoid(x, dim=0)
 m.cumulative_trapezoid(x, v.cumsum(0).abs())
 m.cumulative_trapezoid(x[None], x, dim=1)
 m.trapz(x)
+m.max(x, other=x * x)
+x.min(dim=m.tensor(1)).values
+x.max(0, True).indices
 m.frombuffer(bytearray(b"01234567"), dtype=m.int16)
 m.histogram(x, 4, range=(-1.0, 1.0))
 m.histogram(x, 3, weight=x.abs(), density=True)

@@ -96,7 +96,8 @@ def ctc_loss(
     lengths = (input_lengths.shape, target_lengths.shape)
     if targets.ndim == target_lengths.ndim == 1:
         targets = _rows(targets, target_lengths)
-    if log_probs.ndim != 3 or targets.ndim != 2 or {*lengths} != {(log_probs.shape[1],)}:
+    batch = log_probs.shape[1:2]
+    if log_probs.ndim != 3 or targets.ndim != 2 or {*lengths, targets.shape[:1]} != {batch}:
         raise ShapeError(
             "ctc_loss",
             "log_probs is (steps, n, classes), targets (n, length), the lengths (n,)",

@@ -333,40 +333,58 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @op()
-def max(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def max(  # noqa: A001 - PyTorch's name
+    x: Tensor,
+    other: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    dim: int | None = None,
+) -> Any:
     """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
         x: any shape.
-        dim: None, an axis, or another tensor.
+        other: another tensor, or ``dim``.
         keepdim: leave the axis with size 1.
+        dim: an axis, or None.
 
     Returns:
         With an axis :class:`Extremes` ``(values, indices)``, whose gradient goes to the element
         found; otherwise a tensor: without ``dim`` equal elements share the gradient evenly.
 
     Raises:
-        ArgumentError: if there are no elements.
+        ArgumentError: if there are no elements, or both ``other`` and ``dim``.
         BoundsError: if ``x`` has no such axis.
     """
-    return _extremes(Reduction.MAX, x, dim, keepdim=keepdim)
+    return _extremes(Reduction.MAX, x, other, dim, keepdim=keepdim)
 
 
 @op()
-def min(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def min(  # noqa: A001 - PyTorch's name
+    x: Tensor,
+    other: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    dim: int | None = None,
+) -> Any:
     """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
-    return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
+    return _extremes(Reduction.MIN, x, other, dim, keepdim=keepdim)
 
 
-def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
-    if dim is None:
-        return _reduce(kind, x, None, keepdim=keepdim, nan_shares=True)
-    if hasattr(dim, "__apply_function__"):
+def _extremes(
+    kind: Reduction, x: Tensor, other: Tensor | int | None, dim: int | None, *, keepdim: bool
+) -> Any:
+    name = kind.name.lower()
+    if other is not None and dim is not None:
+        raise ArgumentError(name, "an axis or another tensor is given", dim=dim)
+    if hasattr(other, "__apply_function__"):
         if keepdim:
-            name = kind.name.lower()
             raise ArgumentError(name, "two tensors leave no axis to keep", keepdim=keepdim)
-        return (maximum if kind is Reduction.MAX else minimum)(x, dim)
-    axis = normalize_dim(kind.name.lower(), dim, x.ndim)
+        return (maximum if kind is Reduction.MAX else minimum)(x, other)
+    along: Any = other if dim is None else dim
+    if along is None:
+        return _reduce(kind, x, None, keepdim=keepdim, nan_shares=True)
+    axis = normalize_dim(name, along, x.ndim)
     given = widened(x if x.ndim else reshape(x, (1,)))
     function = ArgReduce(kind, axis, keepdim=keepdim and x.ndim > 0)
     values, indices = apply(function, given)

@@ -30,7 +30,7 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+    def __new__(cls, sizes: Iterable[Any] = (), /) -> Size:
         return tuple.__new__(cls, integers("Size", "size", tuple(sizes)))
 
     def numel(self) -> int:
