@@ -300,8 +300,8 @@ ACCEPTED_CALLS = (
     ),
     (
         "booleans are numbers",
-        r"trapezoid|trapz|np\.bool_|zeta\((True|False)",
-        r"received a bool input|(numpy|torch) boolean negative",
+        r"trapezoid|trapz|np\.bool_|zeta\((True|False)|dropout=(True|False)",
+        r"received a bool input|(numpy|torch) boolean negative|dropout should be a number",
         "m.trapezoid(c)",
     ),
     (
@@ -315,6 +315,12 @@ ACCEPTED_CALLS = (
         r"dropout\dd\(.*inplace=True",
         r"leaf Variable",
         "F.dropout1d(y, training=False, inplace=True)",
+    ),
+    (
+        "a packed sequence holds its sizes and places in tuples, and looks at them where it is used",
+        r"PackedSequence\(",
+        r"Dimension out of range|has no attribute",
+        "nn.utils.rnn.PackedSequence(x, (2, 1), sorted_indices=i)",
     ),
     (
         "of numbers in a tuple only booleans are a mask: NumPy's bytes are places, as in NumPy",
