@@ -1,4 +1,4 @@
-## lib integers: what becomes of sums of products of 8 bits; used by integer/integer_conv.mako
+## lib integers: vectors of 8 bits, and what becomes of sums of products; used by integer/*.mako
 ##
 ## param width: int               lanes of a vector; 1: ints
 ## param vectors: int             of a panel
