@@ -93,9 +93,7 @@ __kernel void integer_depthwise(...)
 % endif
     const int first = part * share, last = min(rows, first + share);
     const int left_x = x_channels - panel * lanes, whole_x = left_x >= lanes;
-% if computed:
-    const int zero = point[point_offset];
-% endif
+    ${integers.zero_point(computed)}
     const floats outside = zero;
     y += y_offset;
     x += x_offset + panel * lanes;
