@@ -204,7 +204,7 @@ class Layer:
         return found
 
     def _by_channel(self, device: Any) -> tuple[Any, Any]:
-        """Filters of a channel each, as :func:`.integer_depthwise` takes them, and their table."""
+        """Filters of a channel each for :func:`.ops.integer.integer_conv`, and their table."""
         if not self._spread:
             w, bias, scale = (known.array for known in self._held)
             count = len(w)
@@ -260,8 +260,7 @@ def layer(x: Any, more: Any = None, *, does: Layer) -> Any:
     elif more is not None:
         added = as_images(more, in_rows=does.in_rows).tensor
     unit = 1.0 if does.output is None else does.output.scale
-    compute = integer.integer_depthwise if takes_depthwise(g) else integer.integer_conv
-    y = compute(
+    y = integer.integer_conv(
         images.tensor,
         does.packed(g, images.tensor.device),
         g,

@@ -7,6 +7,7 @@ tensor.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..array import Array
@@ -90,7 +91,7 @@ class IntegerConv(Function):
         epilogue: what is made of the sums.
         result: uint8 (images), float32 ``(n, oh, ow, oc)``, or int32: the sums.
         computed: whether the last input is the zero point of the images, one uint8.
-        dot: the device's instruction.
+        dot: the device's instruction; None: each channel has a filter, which needs none.
     """
 
     geometry: ConvGeometry
@@ -98,7 +99,7 @@ class IntegerConv(Function):
     epilogue: IntegerEpilogue
     result: DType
     computed: bool
-    dot: str
+    dot: str | None
     differentiable = ()
 
     def infer(self, x: Array, *others: Array) -> tuple[Array, ...]:
@@ -109,41 +110,10 @@ class IntegerConv(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         inputs, point = (inputs[:-1], inputs[-1]) if self.computed else (inputs, None)
-        return kernels.integer_conv(
-            target,
-            outputs[0],
-            inputs,
-            self.geometry,
-            self.epilogue,
-            given=self.given,
-            dot=self.dot,
-            point=point,
-        )
-
-
-class IntegerDepthwise(Function):
-    """A convolution of images in which each channel has a filter; perhaps with what is added.
-
-    Attributes:
-        geometry, given, epilogue, result, computed: as of :class:`IntegerConv`.
-    """
-
-    geometry: ConvGeometry
-    given: Quantisation
-    epilogue: IntegerEpilogue
-    result: DType
-    computed: bool
-    differentiable = ()
-
-    def infer(self, x: Array, *others: Array) -> tuple[Array, ...]:
-        """Images, or dense floats or sums."""
-        g = self.geometry
-        channels = stored_channels(g.oc) if self.result is uint8 else g.oc
-        return (Array.abstract((g.n, g.oh, g.ow, channels), self.result, x.device),)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        inputs, point = (inputs[:-1], inputs[-1]) if self.computed else (inputs, None)
-        return kernels.integer_depthwise(
+        convolve = kernels.integer_depthwise
+        if self.dot is not None:
+            convolve = partial(kernels.integer_conv, dot=self.dot)
+        return convolve(
             target,
             outputs[0],
             inputs,
@@ -223,24 +193,6 @@ def pack_integers(
 
 def integer_conv(
     x: Tensor,
-    packed: tuple[Tensor, Tensor],
-    geometry: ConvGeometry,
-    *,
-    given: Quantisation,
-    epilogue: IntegerEpilogue,
-    result: DType,
-    added: Tensor | None = None,
-    point: Tensor | None = None,
-) -> Tensor:
-    """The convolution of images; see :class:`IntegerConv`."""
-    computed = point is not None
-    function = IntegerConv(geometry, given, epilogue, result, computed, x.device.integer_dot)
-    more = [contiguous(t) for t in (added, point) if t is not None]
-    return apply(function, contiguous(x), *packed, *more)
-
-
-def integer_depthwise(
-    x: Tensor,
     filters: tuple[Tensor, Tensor],
     geometry: ConvGeometry,
     *,
@@ -250,8 +202,12 @@ def integer_depthwise(
     added: Tensor | None = None,
     point: Tensor | None = None,
 ) -> Tensor:
-    """The convolution of images by filters and a table; see :class:`IntegerDepthwise`."""
-    function = IntegerDepthwise(geometry, given, epilogue, result, point is not None)
+    """The convolution of images by filters and their table; see :class:`IntegerConv`.
+
+    Where :func:`.takes_depthwise` says so, the filters are those of a channel each, else packed.
+    """
+    dot = None if kernels.takes_depthwise(geometry) else x.device.integer_dot
+    function = IntegerConv(geometry, given, epilogue, result, point is not None, dot)
     more = [contiguous(t) for t in (added, point) if t is not None]
     return apply(function, contiguous(x), *filters, *more)
 

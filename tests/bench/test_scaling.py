@@ -81,6 +81,18 @@ def test_every_way_has_the_losses_of_one_worker(net, ways, capfd):
         assert found["peak_bytes"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.device
+def test_what_the_planner_does_not_divide_is_timed_alone(capfd):
+    """Three workers have parts of other sizes than the planner knows."""
+    mpirun()
+    options = ["--net", "gpt", "--batch", "3", "--rounds", "1", "--json", "--workers", "3"]
+    assert main(["bench", "scaling", *options, "--way", "row-column"]) == 0
+    (found,) = lines(capfd)
+    assert found["best_ms"] > 0
+    assert found["foretold_ms"] is None
+
+
 def test_other_losses_are_told(capsys):
     common = {"side": "clnet", "way": "data", "workers": 2, "batch": 4}
     found = [{**common, "losses": [2.0]}, {**common, "losses": [2.1]}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -174,6 +175,34 @@ def test_where_128_items_attend_at_once(target):
     assert found(500, 64, on=without) is None
     little = replace(card, traits=replace(card.traits, large_local_memory_bytes=0))
     assert found(500, 128, on=little) is None
+
+
+@pytest.mark.parametrize("head", [64, 128])
+def test_what_128_items_declare_fits_into_local_memory(head, target):
+    """By the kernels' text, and by one byte less."""
+    numbers = {"matrix_units": "ptx", "warpgroup_units": True, "max_group_size": 1024}
+    q = Array.abstract((2, 3, 500, head), clnet.bfloat16, device())
+    lse = Array.abstract((2, 3, 500), clnet.float32, device())
+    known = {"q": q, "k": q, "v": q, "lse": lse}
+    for kernel, operands in [
+        (attention_warpgroup.FORWARD, {**known, "y": q}),
+        (attention_warpgroup.GRAD_Q, {**known, "gy": q, "gq": q, "delta": lse}),
+    ]:
+
+        def made(nbytes, kernel=kernel, operands=operands):
+            traits = replace(target.traits, **numbers, large_local_memory_bytes=nbytes)
+            settings = {"scale": 0.3, "causal": False, "cost": {"flops": 1, "bytes": 1}}
+            on = replace(target, traits=traits)
+            return attention_warpgroup.attention_by_warpgroups(on, kernel, operands, **settings)
+
+        text = made(232_000).kernel.text()
+        sizes = {"uint4 tiles": 16, "ulong bars": 8}
+        arrays = re.findall(r"__local (\w+ \w+)\[(\d+)\]", text)
+        assert [name for name, _ in arrays] == list(sizes)
+        # The driver's compiler adds what an array may have to move by to be aligned.
+        needed = sum(sizes[name] * int(count) for name, count in arrays) + 1024
+        assert made(needed) is not None
+        assert made(needed - 1) is None
 
 
 def test_only_what_units_attend_to_goes_there(target):

@@ -256,6 +256,7 @@ def test_filters_of_a_channel_each(name, shape, monkeypatch):
         nowhere = Quantisation(1.0, 3)
         launches += integer_depthwise(target, whole, read, g, PLAIN, given=nowhere, point=point)
         for launch in launches:
+            assert (np.prod(launch.local_size) > 1) == (shape == "items")  # a GPU's lanes
             device().queue.launch(launch)
         np.testing.assert_array_equal(y.numpy()[..., : g.oc], expected)
         np.testing.assert_array_equal(whole.numpy(), sums)
@@ -333,11 +334,12 @@ def test_no_images_launch_nothing():
     assert integer_max_pool(target, none, none, window=Window(1, 1, 1, 1)) == []
 
 
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("channels", [1, 5, 8])
-def test_images_there_and_back(channels):
+def test_images_there_and_back(channels, shape):
     x = (RNG.normal(size=(2, channels, 4, 3)) * 6).astype(np.float32)
     x[0, 0, 0] = np.nan, np.inf, -np.inf
-    target, _ = target_of("here")
+    target, _ = target_of(shape)
     y = on_device(np.zeros((2, 4, 3, stored_channels(channels)), np.uint8))
     back = Array.abstract((2, 4, 3, channels), float32, device())
     turned = on_device(x.transpose(0, 1, 3, 2))
@@ -345,7 +347,8 @@ def test_images_there_and_back(channels):
     for given in (on_device(x), strided):
         back.storage.materialize()
         launches = quantise_images(target, y, given, GIVEN)
-        for launch in launches + dequantise_images(target, back, y, GIVEN):
+        launches += dequantise_images(target, back, y, GIVEN)
+        for launch in launches:
             device().queue.launch(launch)
         with np.errstate(invalid="ignore"):
             rounded = np.rint(x / np.float32(GIVEN.scale)) + GIVEN.zero
@@ -353,6 +356,14 @@ def test_images_there_and_back(channels):
         np.testing.assert_array_equal(y.numpy()[..., :channels], expected)
         lowered = expected.astype(np.float32) - GIVEN.zero
         np.testing.assert_array_equal(back.numpy(), lowered * np.float32(GIVEN.scale))
+
+
+def test_a_gpu_has_an_item_for_each_float_of_an_image():
+    """Also where the image is one pixel, as a linear layer's."""
+    target, _ = target_of("items")
+    x = Array.abstract((1, 1, 1, 1000), uint8, device())
+    (launch,) = dequantise_images(target, Array.abstract(x.shape, float32, device()), x, GIVEN)
+    assert launch.global_size[0] >= 1000
 
 
 @pytest.mark.parametrize("channels", [4, 16])

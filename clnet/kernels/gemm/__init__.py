@@ -25,7 +25,9 @@ from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
 from .gemm_problem import Problem as Problem
 from .gemm_summed import summed as summed
+from .gemm_warpgroup import ALIGNED_BYTES as ALIGNED_BYTES
 from .gemm_warpgroup import MAP_WORDS as MAP_WORDS
+from .gemm_warpgroup import MOST_STRIDE as MOST_STRIDE
 from .gemm_warpgroup import WarpgroupChoice as WarpgroupChoice
 from .gemm_warpgroup import WarpgroupTile as WarpgroupTile
 from .gemm_warpgroup import emulates_warpgroups as emulates_warpgroups
@@ -33,8 +35,10 @@ from .gemm_warpgroup import has_warpgroups as has_warpgroups
 from .gemm_warpgroup import warpgroup_choice as warpgroup_choice
 
 __all__ = [
+    "ALIGNED_BYTES",
     "MAP_WORDS",
     "MATRIX_TILES",
+    "MOST_STRIDE",
     "MatrixLoads",
     "MatrixTile",
     "Multiplied",

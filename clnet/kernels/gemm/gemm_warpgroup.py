@@ -25,6 +25,7 @@ WARPGROUP = Kernel(
 )
 RASTER = 8
 TEAM, LINE_BYTES = 128, 128
+# Of a group's two tensor maps.
 MAP_WORDS = 64
 # An array at multiples of 1024 bytes takes so much more of a group's local memory than it has.
 ALIGNED_BYTES = 1024

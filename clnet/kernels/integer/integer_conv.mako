@@ -47,11 +47,6 @@
 ## numerics the sum is exact; float(sum) * (scale * factor), + (more - more_zero) * more_factor,
 ##          each operation rounded (contraction is off); the bounds, rounded to even, + y_zero
 <%namespace name="integers" file="/lib/integers.mako"/>
-<%def name="the_zero(computed)">
-% if computed:
-    const int zero = point[point_offset];
-% endif
-</%def>
 ##
 ## Rows of bytes of one tap or of several that lie side by side.
 <%def name="copying()">
@@ -141,7 +136,7 @@ __kernel void integer_conv(...)
     const int first_panel = get_group_id(1) * panel_share;
     const int last_panel = min(panels, first_panel + panel_share);
     const int steps = (kh * kw * icp + 7) / 8 * 2;
-    ${the_zero(computed)}
+    ${integers.zero_point(computed)}
     y += y_offset;
     x += x_offset;
     packed += packed_offset;
@@ -200,7 +195,7 @@ __kernel void integer_conv_items(...)
     if (item >= tiles * panels)
         return;
     const int steps = icp / 4, row = (kh * kw * icp + 7) / 8 * 2;
-    ${the_zero(computed)}
+    ${integers.zero_point(computed)}
     const int outside = zero * 0x01010101;
     y += y_offset;
     x += x_offset + group * icg;

@@ -35,7 +35,8 @@
 ## arg     low, high: float         bounds of what is stored, before y_zero is added
 ## arg     y_zero: int
 ##
-## launch   (rows / share, entries / width) items, groups of one
+## launch   (rows / share, ocg / width) items, groups of one; width 1: an item for a row of a
+##          channel, channels side by side
 ## numerics as integer_conv's
 <%namespace name="integers" file="/lib/integers.mako"/>
 ##
@@ -76,18 +77,23 @@ inline floats pixel(__global const uchar *from, const int whole, const int left)
 % endif
     return value;
 }
+% if width > 1:
 __attribute__((reqd_work_group_size(1, 1, 1)))
+% endif
 __kernel void integer_depthwise(...)
 {
 % if local_floats:
     __local float held[${local_floats}] __attribute__((aligned(64)));
 % endif
-    const int lanes = ${width}, group = 0, panels = 0, panel = get_group_id(1);
-    const int first = get_group_id(0) * share, last = min(rows, first + share);
-    const int left_x = x_channels - panel * lanes, whole_x = left_x >= lanes;
-% if computed:
-    const int zero = point[point_offset];
+    const int lanes = ${width}, group = 0, panels = 0;
+% if width > 1:
+    const int part = get_group_id(0), panel = get_group_id(1);
+% else:
+    const int part = get_global_id(0) / ocg, panel = get_global_id(0) % ocg;
 % endif
+    const int first = part * share, last = min(rows, first + share);
+    const int left_x = x_channels - panel * lanes, whole_x = left_x >= lanes;
+    ${integers.zero_point(computed)}
     const floats outside = zero;
     y += y_offset;
     x += x_offset + panel * lanes;

@@ -6,7 +6,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry
-from ..grid import in_groups
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 from .integer_conv import IntegerEpilogue, Quantisation, added_of, numbers_of
 
@@ -61,19 +61,21 @@ def integer_depthwise(
     if y.size == 0:
         return []
     x, filters, table, *more = operands
-    units = target.traits.compute_units
     width = 1 if in_groups(target.traits) else min(target.traits.simd_width, _LANES)
     rows, blocks, pixels = g.n * g.oh, ceil_div(g.oc, width), min(_PIXELS, g.ow)
     pitch = (round_up(g.ow, pixels) - 1) * g.sw + (g.kw - 1) * g.dw + 1
     least = (g.kh - 1) * g.dh + 1
-    parts = max(1, min(rows, ceil_div(units * _ITEMS_PER_UNIT, blocks)))
-    share, some, held = ceil_div(rows, parts), 1, 0
-    room = min(_LOCAL_FLOATS, target.traits.local_memory_bytes // 4 // _LANES * _LANES)
-    if width > 1 and pitch * width * least <= room:
-        held = room
-        some = (room // (pitch * width) - least) // g.sh + 1
-    elif width == 1:
-        share = 1
+    share, some, held = 1, 1, 0
+    sizes = items(target, rows * g.oc)
+    if width > 1:
+        wanted = target.traits.compute_units * _ITEMS_PER_UNIT
+        parts = max(1, min(rows, ceil_div(wanted, blocks)))
+        share = ceil_div(rows, parts)
+        sizes = {"global_size": (ceil_div(rows, share), blocks)}
+        room = min(_LOCAL_FLOATS, target.traits.local_memory_bytes // 4 // _LANES * _LANES)
+        if pitch * width * least <= room:
+            held = room
+            some = (room // (pitch * width) - least) // g.sh + 1
     return [
         DEPTHWISE.launch(
             by_name(
@@ -91,7 +93,7 @@ def integer_depthwise(
                 g.sizes("kh sh ph pw dh"),
                 numbers_of(epilogue, given, point),
             ),
-            global_size=(ceil_div(rows, share), blocks),
+            **sizes,
             flops=g.flops,
             bytes=sum(a.nbytes for a in (y, *operands)),
         )

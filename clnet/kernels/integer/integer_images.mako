@@ -17,8 +17,8 @@
 ## arg     scale, zero: float
 ## % endif
 ## def     dequantise_images
-## arg     total: int               pixels
-## arg     y: out float[total]      (pixels, channels)
+## arg     total: int               pixels; width 1: elements of y
+## arg     y: out float             (pixels, channels)
 ## arg     x: in uchar              (pixels, stored)
 ## arg     channels, stored: int
 ## arg     scale: float
@@ -31,7 +31,8 @@
 ## arg     low, high: float         bounds of the sum
 ## arg     scale, zero: float       of y
 ##
-## launch  an item for a run, or for four channels of a pixel; for a pixel; for `width`
+## launch  an item for a run, or for four channels of a pixel; for a pixel, or an element; for
+##         `width` numbers
 ## numerics rint(x / scale) + zero, kept in 0 to 255, NaN is 0; (x - zero) * scale
 <%namespace name="integers" file="/lib/integers.mako"/>
 ##
@@ -113,19 +114,22 @@ __kernel void quantise_images(...)
 ${integers.types(width)}
 __kernel void dequantise_images(...)
 {
-    const int pixel = get_global_id(0);
-    if (pixel >= total)
+    const int item = get_global_id(0);
+    if (item >= total)
         return;
-    x += x_offset + (long)pixel * stored;
-    y += y_offset + (long)pixel * channels;
+% if width == 1:
+    const int pixel = item / channels, c = item % channels;
+    y[y_offset + item] = ((float)x[x_offset + (long)pixel * stored + c] - zero) * scale;
+% else:
+    x += x_offset + (long)item * stored;
+    y += y_offset + (long)item * channels;
     int c = 0;
-% if width > 1:
     for (; c + ${width} <= channels; c += ${width})
         *(__global floats_anywhere *)(y + c) =
             (CONVERT(*(__global const uchars_anywhere *)(x + c), floats) - zero) * scale;
-% endif
     for (; c < channels; c++)
         y[c] = ((float)x[c] - zero) * scale;
+% endif
 }
 </%def>
 ##

@@ -34,9 +34,8 @@ def quantise_images(
     if y.size == 0:
         return []
     images, channels, height, columns = x.shape
-    lanes = 1 if in_groups(target.traits) else target.traits.simd_width
     dense = "channels" if x.strides[1] == 1 else "columns" if x.strides[3] == 1 else None
-    width = {"channels": WORD, "columns": lanes, None: 1}[dense]
+    width = {"channels": WORD, "columns": _lanes(target), None: 1}[dense]
     if width == 1:
         dense = None
     runs = ceil_div(columns, width if dense == "columns" else 1)
@@ -73,15 +72,16 @@ def dequantise_images(target: Target, y: Array, x: Array, how: Quantisation) -> 
     """
     if y.size == 0:
         return []
-    pixels = y.size // y.shape[3]
+    width = _lanes(target)
+    count = y.size if width == 1 else y.size // y.shape[3]
     return [
         DEQUANTISE.launch(
-            by_name("width", 1 if in_groups(target.traits) else target.traits.simd_width),
+            by_name("width", width),
             joined(
-                by_name("total y x channels stored", pixels, y, x, y.shape[3], x.shape[3]),
+                by_name("total y x channels stored", count, y, x, y.shape[3], x.shape[3]),
                 by_name("scale zero", how.scale, float(how.zero)),
             ),
-            **items(target, pixels),
+            **items(target, count),
             flops=2 * y.size,
             bytes=x.nbytes + y.nbytes,
         )
@@ -109,7 +109,7 @@ def add_images(
     """
     if y.size == 0:
         return []
-    width = 1 if in_groups(target.traits) else target.traits.simd_width
+    width = _lanes(target)
     (x, other), (left, right) = operands, given
     count = ceil_div(y.size, width)
     return [
@@ -126,3 +126,8 @@ def add_images(
             bytes=3 * y.nbytes,
         )
     ]
+
+
+def _lanes(target: Target) -> int:
+    """Of a vector; 1 on GPUs, whose items lie side by side instead."""
+    return 1 if in_groups(target.traits) else target.traits.simd_width

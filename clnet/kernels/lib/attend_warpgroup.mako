@@ -128,7 +128,7 @@
 ##
 ## sums += weights in registers times the rows of a box.
 <%def name="values(
-    ctype, unit, tile, wide, emulated, sums='sums', weights='p', others_at=None)">
+    unit, tile, wide, emulated, sums='sums', weights='p', others_at=None)">
 <%
     count = wide // 2
     registers = ", ".join(map("%{}".format, range(count)))
@@ -171,7 +171,7 @@
 </%def>
 ##
 ## Products in plain C; operands are found by the same words.
-<%def name="emulation(ctype, unit, tile, blocks)">
+<%def name="emulation(ctype, tile, blocks)">
 inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_start,
     const uint b_start, const int warp, const int lane)
 {

@@ -15,7 +15,7 @@
 ## param coefficients: tuple[str]    of a polynomial, highest power first
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
-## numerics at most 2 ulp (tests/test_elementary.py asserts each); subnormals where the device has
+## numerics at most 2.5 ulp (tests/test_elementary.py asserts each); subnormals where the device has
 ##          them; contraction off, but for sigmoid. Arguments are reduced as in Cody and Waite,
 ##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
 ##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near

@@ -1,10 +1,11 @@
-## lib integers: what becomes of sums of products of 8 bits; used by integer/integer_conv.mako
+## lib integers: vectors of 8 bits, and what becomes of sums of products; used by integer/*.mako
 ##
 ## param width: int               lanes of a vector; 1: ints
 ## param vectors: int             of a panel
 ## param shift: int               what DOT takes from x
 ## param v: int                   which vector
 ## param ytype: 'float'|'uchar'|'int'  what is stored; ints are the sums
+## param computed: bool           whether the zero point of x lies in memory
 ## param added: None|'float'|'uchar'  what is added before that
 ## param where: str               C expression of a pixel
 ## param sums: str                C expression of sums
@@ -19,6 +20,13 @@ typedef ints __attribute__((aligned(4))) ints_anywhere;
 typedef floats __attribute__((aligned(4))) floats_anywhere;
 typedef uchars __attribute__((aligned(1))) uchars_anywhere;
 ${prelude.convert(width)}
+</%def>
+##
+## That of the images, where it lies in memory.
+<%def name="zero_point(computed)">
+% if computed:
+    const int zero = point[point_offset];
+% endif
 </%def>
 ##
 ## What a filter's lanes begin with and are multiplied by.

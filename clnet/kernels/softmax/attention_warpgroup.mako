@@ -48,7 +48,7 @@ ${units.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
-${teams.emulation(ctype, unit, tile, blocks)}
+${teams.emulation(ctype, tile, blocks)}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void attention_warpgroup(...)
@@ -145,8 +145,8 @@ __kernel void attention_warpgroup(...)
         ${teams.waited(0, "s", others // 2, emulated)}
         ${teams.released("slot", emulated)}
         ${teams.advanced(stages)}
-        ${softened("0", ctype, matrix, tile, causal, ragged)}
-        ${packed(ctype, others)}
+        ${softened("0", matrix, tile, causal, ragged)}
+        ${packed(others)}
 % for e in range(wide // 2):
         sums[${e}] = 0;
 % endfor
@@ -157,17 +157,17 @@ __kernel void attention_warpgroup(...)
             const int slot_k = slot;
             ${teams.advanced(stages)}
             ${teams.arrived("v", f"(j - 1) * {others}", others, box, blocks, emulated)}
-            ${teams.values(ctype, unit, tile, wide, emulated)}
+            ${teams.values(unit, tile, wide, emulated)}
             ${teams.waited(1, "s", others // 2, emulated)}
             ${teams.released("slot_k", emulated)}
-            ${softened(f"j * {others}", ctype, matrix, tile, causal, ragged)}
+            ${softened(f"j * {others}", matrix, tile, causal, ragged)}
             ${teams.waited(0, "sums", wide // 2, emulated)}
             ${teams.released("slot", emulated)}
             ${teams.advanced(stages)}
 % for e in range(wide // 2):
             sums[${e}] *= kept_${e % 4 // 2};
 % endfor
-            ${packed(ctype, others)}
+            ${packed(others)}
         }
 % if not emulated:
         if (lane == 0)
@@ -175,7 +175,7 @@ __kernel void attention_warpgroup(...)
 % endif
         ${teams.arrived("v", f"(count - 1) * {others}", others, box, blocks, emulated)}
         ${teams.fenced(emulated)}
-        ${teams.values(ctype, unit, tile, wide, emulated)}
+        ${teams.values(unit, tile, wide, emulated)}
         ${lib.together(matrix, ["total_0", "total_1"], "+")}
         ${teams.waited(0, "sums", wide // 2, emulated)}
         ${teams.released("slot", emulated)}
@@ -208,7 +208,7 @@ __kernel void attention_warpgroup(...)
 </%def>
 ##
 ## Scores of keys from `begin` on become weights, before they are rounded.
-<%def name="softened(begin, ctype, matrix, tile, causal, ragged)">
+<%def name="softened(begin, matrix, tile, causal, ragged)">
     {
         const int first_key = ${begin};
 ## Without a branch where no row differs: ptxas would have products wait for each other.
@@ -263,7 +263,7 @@ __kernel void attention_warpgroup(...)
 </%def>
 ##
 ## Weights, rounded, as the registers of an operand.
-<%def name="packed(ctype, others)">
+<%def name="packed(others)">
 % for e in range(others // 4):
     p[${e}] = nearest(s[${2 * e}], s[${2 * e + 1}]);
 % endfor

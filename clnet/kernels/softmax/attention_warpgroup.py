@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix_units
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div, round_up
-from ..gemm import emulates_warpgroups
+from ..gemm import ALIGNED_BYTES, MOST_STRIDE, emulates_warpgroups
 from ..kernel import Kernel, longs
 from .attention_matrix import RUN_BYTES, Sizes
 from .attention_warpgroup_grad import GRAD_Q, LAWS
@@ -18,7 +18,6 @@ FORWARD = Kernel("attention_warpgroup", "softmax/attention_warpgroup.mako", cons
 TEAM, LINE = 128, 64
 # Words of a tensor map.
 MAP_WORDS = 32
-MOST_STRIDE = 2**36
 
 
 class AttendTeams(NamedTuple):
@@ -55,8 +54,8 @@ class AttendTeams(NamedTuple):
             head: elements of a row.
             boxes: own ones, and others of a stage.
         """
-        line = 2 * round_up(head, LINE)
-        return boxes * (self.own + self.stages * self.others) * line + 16 * (self.stages + 1)
+        rows, barriers = self.own + self.stages * self.others, 16 * (self.stages + 1)
+        return boxes * rows * 2 * round_up(head, LINE) + barriers + ALIGNED_BYTES
 
 
 SMALL = AttendTeams(2, 16, 3)

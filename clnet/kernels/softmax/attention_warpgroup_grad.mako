@@ -52,7 +52,7 @@ ${units.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
-${teams.emulation(ctype, unit, tile, blocks)}
+${teams.emulation(ctype, tile, blocks)}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void attention_warpgroup_grad_q(...)
@@ -158,7 +158,7 @@ __kernel void attention_warpgroup_grad_q(...)
 % endif
             ${sloped(tile, causal, emulated)}
             ${teams.fenced(emulated)}
-            ${teams.values(ctype, unit, tile, 64 * blocks, emulated, "sums", "x", "to")}
+            ${teams.values(unit, tile, 64 * blocks, emulated, "sums", "x", "to")}
             ${teams.advanced(stages)}
         }
         ${teams.waited(0, "sums", 32 * blocks, emulated)}
