@@ -38,7 +38,7 @@ def spread(value: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     if block_size and value.ndim == x.ndim:
         each = ops.repeat_interleave(value, block_size, axis)
         return ops.narrow(each, axis, 0, x.shape[axis])
-    if value.ndim != 1:
+    if value.ndim != 1 or not x.ndim:
         return value
     shape = [1] * x.ndim
     shape[axis % x.ndim] = -1
