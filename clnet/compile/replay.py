@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..array import Array
 from ..device import BoundLaunches, Chaining, Device, Launch, Storage
-from ..errors import BuildError, TraceError
+from ..errors import TraceError, shortened
 from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
@@ -60,7 +60,7 @@ class Replay:
         self._runs = 0
         self._chained = chained  # until they were taken, or cannot be
         self._chaining: Chaining | None = None
-        self._entries: list[list[Launch] | Action] = []  # parts, as long as can be
+        self._entries: list[list[Launch] | Action] = []  # chained ones, while they are built
         for entry in program:
             last = self._parts[-1] if self._parts else None
             if isinstance(entry, Action):
@@ -108,25 +108,38 @@ class Replay:
         self._runs += 1
 
     def _chain(self) -> None:
-        """Have chains built, or take them when they are."""
-        if self._chaining is None:
-            for part in self._parts:
-                last = self._entries[-1] if self._entries else None
-                if isinstance(part, list) and isinstance(last, list):
-                    last += part
-                else:
-                    self._entries.append(list(part) if isinstance(part, list) else part)
-            launches = [e for e in self._entries if isinstance(e, list)]
-            self._chaining = Chaining(self._device, launches)
-            if self._device.programs.builds_beside:
-                self._chaining.build()
-        if self._chaining.ready:
-            self._chained = False
-            with suppress(BuildError):  # launches one by one are as right
-                found = iter(self._chaining.bound())
-                self._ready = [
-                    each
-                    for entry in self._entries
-                    for each in (next(found) if isinstance(entry, list) else [entry])
-                ]
-            self._chaining = None
+        """Have chains built, or take them when they are; without them launches are as right."""
+        try:
+            if self._chaining is None:
+                self._entries = _joined(self._parts)
+                launches = [e for e in self._entries if isinstance(e, list)]
+                self._chaining = Chaining(self._device, launches)
+                if self._device.programs.builds_beside:
+                    self._chaining.build()
+            if not self._chaining.ready:
+                return
+            found = iter(self._chaining.bound())
+            self._ready = [
+                each
+                for entry in self._entries
+                for each in (next(found) if isinstance(entry, list) else [entry])
+            ]
+            failure = None
+        except Exception as error:  # a compiler's, a driver's, of a disk
+            failure = error
+        self._chained, self._chaining, self._entries = False, None, []
+        if failure is not None:
+            text = f"a plan's launches stay apart: {shortened(failure)}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _joined(parts: Sequence[list[Launch] | Action]) -> list[list[Launch] | Action]:
+    """Parts, as long as can be."""
+    found: list[list[Launch] | Action] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if isinstance(part, list) and isinstance(last, list):
+            last += part
+        else:
+            found.append(list(part) if isinstance(part, list) else part)
+    return found

@@ -187,8 +187,11 @@ class Ahead:
             OSError: if no process can be started.
         """
         found: list[Builder] = []
-        while self._idle and len(found) < count:
-            builder = self._idle.popleft()
+        while len(found) < count:
+            try:
+                builder = self._idle.popleft()
+            except IndexError:  # there is none, or another thread has just taken it
+                break
             if builder.alive():
                 found.append(builder)
             else:

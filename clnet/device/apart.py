@@ -99,6 +99,11 @@ class Body(NamedTuple):
     memory: tuple[Memory, ...] = ()
     first: str = ""
 
+    @property
+    def asks(self) -> bool:
+        """Whether its functions, or what they call, ask about a work-item by themselves."""
+        return _OF_ALL.search(self.text) is not None
+
     def kernel(self) -> str:
         """The whole text: the kernel does nothing but call the function."""
         declared = "".join(f"    {each.declared}\n" for each in self.memory)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from threading import Thread
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ClnetError
 from ..values.pattern import pattern
 from .apart import Body, answered, body_of
 from .launch import HostScalar, KernelSource, Launch, Storage
@@ -79,6 +77,7 @@ __kernel void chain(__global const long *table, __global int *state, {buffers})
             patience--;
         if (patience == 0)
             break;
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
         const size_t n_0 = at[3], n_1 = at[4], n_2 = at[5];
         __global const long *const a = at + {head};
         for (int i = 0; i < units; i++) {{
@@ -153,7 +152,7 @@ class ChainSource:
 
     name = "chain"
     options = _OPTIONS
-    alone = True
+    alone = foretold = True
 
     def __init__(self, parts: Sequence[Part], buffers: int) -> None:
         self._parts = parts
@@ -265,11 +264,14 @@ class Chains:
             yield self._made(held)
 
     def _seconds(self, launch: Launch) -> float:
-        return max(launch.flops / (self._units * _FLOPS), launch.bytes / _BYTES)
+        units = min(self._units, prod(_groups(launch)))
+        return max(launch.flops / (max(units, 1) * _FLOPS), launch.bytes / _BYTES)
 
     def _part(self, launch: Launch) -> Part | None:
         """The kernel of a launch, if it may be in a chain."""
-        if self._seconds(launch) > _LONG_S or any(type(a) is HostScalar for a in launch.args):
+        if not launch.kernel.foretold or self._seconds(launch) > _LONG_S:
+            return None
+        if any(type(a) is HostScalar for a in launch.args):
             return None
         alone = prod(launch.local_size) == 1
         key = launch.kernel, () if alone else launch.local_size
@@ -277,7 +279,7 @@ class Chains:
             body = None
             if launch.kernel.options == _OPTIONS and len(launch.local_size) <= _AXES:
                 body = body_of(launch.kernel.text(), alone=alone)
-            if body is None or any(m.nbytes is None for m in body.memory):
+            if body is None or body.asks or any(m.nbytes is None for m in body.memory):
                 self._parts[key] = None
             else:
                 signature = self._signature_of(launch.kernel)
@@ -294,7 +296,7 @@ class Chains:
         before, counters = 0, 2 + self._units * len(launches)
         for launch, part in held:
             number = self._numbers.setdefault(part, len(self._numbers))
-            counts = [g // n for g, n in zip(launch.global_size, launch.local_size, strict=True)]
+            counts = _groups(launch)
             counts += [1] * (_AXES - len(counts))
             args = _arguments(self._args_of(launch), part.signature, places)
             groups = prod(counts)
@@ -304,6 +306,11 @@ class Chains:
         table += [0, _END, before, 1, 1, 1, 0, counters]
         self.pointers = max(self.pointers, len(places))
         return Chain(launches, tuple(places), np.array(table, np.int64), 4 * _APART * counters)
+
+
+def _groups(launch: Launch) -> list[int]:
+    """Of each axis."""
+    return [g // n for g, n in zip(launch.global_size, launch.local_size, strict=True)]
 
 
 def _arguments(args: Sequence[Any], signature: Signature, places: dict[Storage, int]) -> list[int]:
@@ -352,6 +359,7 @@ class Chaining:
         self._found = [list(self._chains.split(part)) for part in parts]
         self._source = self._chains.source()
         self._building: Thread | None = None
+        self._failure: Exception | None = None
 
     def build(self) -> None:
         """Have the kernel built beside what runs, which may be seconds; the program may go on.
@@ -359,12 +367,19 @@ class Chaining:
         At its end a program waits for it: a compiler does not like to be left.
         """
         if any(isinstance(each, Chain) for part in self._found for each in part):
-            self._building = Thread(target=self._built, name="clnet-chains")
-            self._building.start()
+            building = Thread(target=self._built, name="clnet-chains")
+            try:
+                building.start()
+            except RuntimeError as error:  # the program ends, or may have no more threads
+                self._failure = error
+            else:
+                self._building = building
 
     def _built(self) -> None:
-        with suppress(ClnetError):  # who binds it is told
-            self._device.programs.get(self._source)
+        try:
+            self._device.programs.get_beside(self._source)
+        except Exception as error:  # whatever it is, who binds it is told
+            self._failure = error
 
     @property
     def ready(self) -> bool:
@@ -376,7 +391,10 @@ class Chaining:
 
         Raises:
             BuildError: if the compiler refuses the kernel.
+            Exception: what building it failed of, or the driver.
         """
+        if self._failure is not None:
+            raise self._failure
         return [[self._bound(each) for each in part] for part in self._found]
 
     def _bound(self, each: Chain | tuple[Launch, ...]) -> BoundLaunches:

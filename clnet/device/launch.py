@@ -217,6 +217,11 @@ class KernelSource(Protocol):
         """Whether each of its groups has one work-item."""
         ...
 
+    @property
+    def foretold(self) -> bool:
+        """Whether a launch's operations and bytes tell how long it takes."""
+        ...
+
     def text(self) -> str:
         """The rendered OpenCL C."""
         ...

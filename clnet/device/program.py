@@ -259,6 +259,22 @@ class ProgramCache:
                     kernel = self.kernels[source] = self._make(source)
         return kernel
 
+    def get_beside(self, source: KernelSource) -> CompiledKernel:
+        """As :meth:`get`; others get theirs meanwhile, where a process waits for requests.
+
+        Raises:
+            BuildError: if the compiler refuses it.
+            DeviceError: in a child forked after OpenCL was used.
+        """
+        if self._ahead is not None and source not in self.kernels:
+            text = self._text(source)
+            key = self._key(source, text)
+            if not self._shelf.holds(key):
+                answer = self._ahead.ask(self._request(source, text))
+                with _BUILDING:
+                    self._take(source, key, answer)
+        return self.get(source)
+
     def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
         """Have kernels at hand that will be launched.
 
@@ -302,14 +318,18 @@ class ProgramCache:
         answers = ahead.build([self._request(s, s.text()) for s in absent], done)
         with _BUILDING:
             for (source, key), answer in zip(absent.items(), answers, strict=True):
-                if answer is None or source in self.kernels:  # another thread was faster
-                    continue
-                kernel = self._of_binary(answer.binary, source, source.text())
-                if kernel is not None:
-                    self._answered(source, key, answer)
-                    self._ready(source)
-                    self.kernels[source] = kernel
+                self._take(source, key, answer)
             self.statistics.seconds += time.perf_counter() - start
+
+    def _take(self, source: KernelSource, key: str, answer: Answer | None) -> None:
+        """The kernel of an answer, if there is a use for it."""
+        if answer is None or not answer.binary or source in self.kernels:
+            return
+        kernel = self._of_binary(answer.binary, source, source.text())
+        if kernel is not None:
+            self._answered(source, key, answer)
+            self._ready(source)
+            self.kernels[source] = kernel
 
     def _asked(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
         """The kernel from a process that waits for requests, or None."""

@@ -59,6 +59,7 @@ class Rendered:
         origin: template and parameters, for messages.
     """
 
+    foretold = True
     __slots__ = ("_kernel", "_text", "alone", "arrangements", "name", "options", "params")
 
     def __init__(self, kernel: Kernel, params: Mapping[str, Any]) -> None:

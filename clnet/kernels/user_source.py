@@ -82,6 +82,8 @@ class UserSource:
         ArgumentError: if there is no such kernel, or a parameter is of a type that cannot be given.
     """
 
+    foretold = False  # users need not say how many operations it does
+
     def __init__(self, source: str, name: str | None, options: Sequence[str]) -> None:
         plain = _COMMENT.sub(lambda found: _blank(found[0]), source)
         heads = [h for h in _HEAD.finditer(plain) if name is None or h["name"] == name]

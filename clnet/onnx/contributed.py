@@ -6,7 +6,7 @@ they are read: what finds layers of integers (:mod:`.lowering`) needs to know no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import protos
@@ -15,13 +15,22 @@ from .registry import find
 __all__ = ["spelled"]
 
 _DOMAIN = "com.microsoft"
+_OF_ONE_AXIS = 13  # the opset whose softmax is of an axis; before, it was of all from there on
+_AXES_GIVEN = 18  # the opset whose means read axes from an input
 
 
 class _Nodes:
-    """Nodes that take the place of one, whose values are named after its result."""
+    """Nodes that take the place of one, whose values are named after its result.
 
-    def __init__(self, node: Any) -> None:
+    Args:
+        node: the one.
+        opset: the version of ONNX's own ops.
+    """
+
+    def __init__(self, node: Any, opset: int) -> None:
         self.node = node
+        self.opset = opset
+        self.settings = {a.name: a for a in node.attribute}
         self.made: list[Any] = []
         self._count = 0
 
@@ -56,7 +65,7 @@ def _of_one(op: str) -> Callable[[_Nodes], None]:
     """``op(x)``, with the node's attributes."""
 
     def spell(nodes: _Nodes) -> None:
-        settings = [a for a in nodes.node.attribute if a.name not in {"channels_last", "opset"}]
+        settings = [a for name, a in nodes.settings.items() if name != "channels_last"]
         nodes.numbers(nodes.add(op, [nodes.floats(0)], settings), 3)
 
     return spell
@@ -69,6 +78,29 @@ def _of_two(op: str) -> Callable[[_Nodes], None]:
         nodes.numbers(nodes.add(op, [nodes.floats(0), nodes.floats(3)]), 6)
 
     return spell
+
+
+def _softmax(nodes: _Nodes) -> None:
+    """As of the opset that the node names, whatever the model's is."""
+    named = nodes.settings
+    axis = named["axis"].i if "axis" in named else -1
+    opset = named["opset"].i if "opset" in named else nodes.opset
+    x = nodes.floats(0)
+    if opset >= _OF_ONE_AXIS:
+        nodes.numbers(nodes.add("Softmax", [x], axis=axis), 3)
+        return
+    flat = nodes.add("Flatten", [x], axis=axis)
+    y = nodes.add("Softmax", [flat], axis=1)
+    nodes.numbers(nodes.add("Reshape", [y, nodes.add("Shape", [x])]), 3)
+
+
+def _reduce_mean(nodes: _Nodes) -> None:
+    settings = dict(nodes.settings)
+    inputs = [nodes.floats(0)]
+    if nodes.opset >= _AXES_GIVEN and "axes" in settings:
+        axes = list(settings.pop("axes").ints)
+        inputs.append(nodes.add("Constant", [], value_ints=axes))
+    nodes.numbers(nodes.add("ReduceMean", inputs, list(settings.values())), 3)
 
 
 def _concat(nodes: _Nodes) -> None:
@@ -84,7 +116,7 @@ def _where(nodes: _Nodes) -> None:
 
 def _gemm(nodes: _Nodes) -> None:
     """A dense layer; the bias is in units of the sums, and the result of floats without a scale."""
-    named = {a.name: a for a in nodes.node.attribute}
+    named = nodes.settings
     turned = named["transB"].i if "transB" in named else 0
     inputs = [nodes.floats(0), nodes.floats(3, axis=0 if turned else 1)]
     if nodes.input(6):
@@ -92,7 +124,7 @@ def _gemm(nodes: _Nodes) -> None:
         if "alpha" in named:
             alpha = nodes.add("Constant", [], value_float=named["alpha"].f)
             unit = nodes.add("Mul", [unit, alpha])
-        inputs.append(nodes.add("DequantizeLinear", [nodes.input(6), unit], axis=0))
+        inputs.append(nodes.add("DequantizeLinear", [nodes.input(6), unit], axis=-1))
     y = nodes.add("Gemm", inputs, nodes.node.attribute)
     if nodes.input(7):
         nodes.numbers(y, 7)
@@ -104,28 +136,36 @@ _SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
     **{f"QLinear{op}": _of_two(op) for op in ("Add", "Mul")},
     **{
         f"QLinear{op}": _of_one(op)
-        for op in (
-            *("Sigmoid", "LeakyRelu", "Softmax"),
-            *("AveragePool", "GlobalAveragePool", "ReduceMean"),
-        )
+        for op in (*("Sigmoid", "LeakyRelu", "AveragePool", "GlobalAveragePool"),)
     },
+    "QLinearSoftmax": _softmax,
+    "QLinearReduceMean": _reduce_mean,
     "QLinearConcat": _concat,
     "QLinearWhere": _where,
     "QGemm": _gemm,
 }
 
 
-def spelled(nodes: Iterable[Any]) -> Iterator[Any]:
+def spelled(
+    nodes: Iterable[Any], opset: int, functions: Container[tuple[str, str, str]]
+) -> Iterator[Any]:
     """Nodes, those of onnxruntime's quantiser as others that do the same.
 
-    One that has a handler (:func:`clnet.onnx.handler`), or has channels last, stays as it is.
+    One that has a handler (:func:`clnet.onnx.handler`) or is a function of the model's, or has
+    channels last, stays as it is.
+
+    Args:
+        nodes: of a graph.
+        opset: the version of ONNX's own ops.
+        functions: the model's, by domain, name and overload.
     """
     for node in nodes:
         spell = _SPELLINGS.get(node.op_type) if node.domain == _DOMAIN else None
         last = any(a.name == "channels_last" and a.i for a in node.attribute)
-        if spell is None or last or find(_DOMAIN, node.op_type, 1) is not None:
+        own = (node.domain, node.op_type, node.overload) in functions
+        if spell is None or last or own or find(_DOMAIN, node.op_type, 1) is not None:
             yield node
             continue
-        made = _Nodes(node)
+        made = _Nodes(node, opset)
         spell(made)
         yield from made.made

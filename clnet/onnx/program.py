@@ -253,7 +253,8 @@ def build(
     inputs, outputs = tuple(inputs), tuple(outputs)
     constants = dict(constants)
     given = {*inputs, *constants, *known}
-    ordered = _ordered(list(spelled(nodes)), given)
+    nodes = spelled(nodes, context.opsets.get("", 1), context.functions)
+    ordered = _ordered(list(nodes), given)
     everything = frozenset(given | {o for node in ordered for o in node.output})
     steps: list[Step] = []
     for node in ordered:

@@ -55,7 +55,10 @@ def load(path: Any) -> ImportedModule:
     model, folder = _model(path)
     graph = model.graph
     arrays = protos.initialisers(graph, folder)
-    nodes = list(spelled(graph.node))
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    missing = Missing()
+    context = Context(protos.opsets(model), functions, missing)
+    nodes = list(spelled(graph.node, context.opsets.get("", 1), functions))
     settings = _settings(nodes)
     weights = {
         n: a
@@ -63,9 +66,6 @@ def load(path: Any) -> ImportedModule:
         if a.dtype.name in _TRAINABLE and a.ndim and n not in settings
     }
     constants = {n: Known(a) for n, a in arrays.items() if n not in weights}
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    missing = Missing()
-    context = Context(protos.opsets(model), functions, missing)
     names = [value.name for value in graph.input]
     if len({*names}) < len(names):
         raise OnnxError("onnx.load", "inputs have different names", inputs=names)

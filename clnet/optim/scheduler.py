@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from types import NoneType
 from typing import Any, ClassVar
 
@@ -179,7 +180,7 @@ class LRScheduler:
             raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
         for key in ("base_lrs", "max_lrs", "_last_lr"):
             given = state.get(key, [0.0] * groups)
-            if not isinstance(given, Sequence) or len(given) != groups:
+            if not _fits(given, [0.0]) or len(given) != groups:
                 law = "the state has other groups"
                 raise CheckpointError(name, law, state=shown(given), groups=groups)
         parts = state.get("_schedulers", [{}] * schedulers)
@@ -230,10 +231,28 @@ def settings_of(scheduler: Any) -> dict[str, Any]:
 
 
 def take_settings(scheduler: Any, state: Mapping[str, Any]) -> None:
-    """Give a scheduler those of its settings that a state has."""
-    for key in settings_of(scheduler).keys() & state.keys():
-        value = state[key]
+    """Give a scheduler those of its settings that a state has.
+
+    Raises:
+        CheckpointError: if one is of another kind than the scheduler's; nothing is changed then.
+    """
+    own = settings_of(scheduler)
+    taken = {key: state[key] for key in own.keys() & state.keys()}
+    wrong = {key: shown(value) for key, value in taken.items() if not _fits(value, own[key])}
+    if wrong:
+        raise CheckpointError(type(scheduler).__name__, "a setting is of another kind", **wrong)
+    for key, value in taken.items():
         setattr(scheduler, key, list(value) if isinstance(value, tuple | list) else value)
+
+
+def _fits(value: Any, like: Any) -> bool:
+    """Whether a setting can take the place of another: numbers, words, or lists of them."""
+    if like is None or value is None:
+        return like is None
+    if isinstance(like, list):
+        several = isinstance(value, tuple | list)
+        return several and (not like or all(_fits(v, like[0]) for v in value))
+    return isinstance(value, str if isinstance(like, str) else Real)
 
 
 class StepLR(LRScheduler):
@@ -487,7 +506,7 @@ class SequentialLR(LRScheduler):
 
     def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         found = state.get("_milestones", state.get("milestones", self.milestones))
-        return {**state, "milestones": list(found)}
+        return {**state, "milestones": found}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """The rate of the scheduler whose turn it is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
+from math import prod
 
 import numpy as np
 import pytest
@@ -147,6 +148,109 @@ def test_long_launches_are_in_no_chain():
     launches[0].flops = 10**10
     (parts,) = bound_chains(clnet.device(), [launches])
     assert [(len(b.launches), len(b.enqueues)) for b in parts] == [(1, 1), (4, 1)]
+
+
+def test_a_launch_of_few_groups_is_as_long_as_one_unit_takes_for_it():
+    x, y = memory(*range(15)), memory(*[0] * 15)
+    launches = steps(x, y, 15)
+    assert prod(launches[1].global_size) > 1
+    launches[0].flops = launches[1].flops = 150_000_000  # 2.5 ms of one unit
+    (parts,) = bound_chains(clnet.device(), [launches])
+    assert [(len(b.launches), len(b.enqueues)) for b in parts] == [(1, 1), (4, 1)]
+
+
+ASKS = """int me() { return get_global_id(0); }
+__kernel void asks(__global int *restrict y, const long y_offset,
+    __global const int *restrict x, const long x_offset)
+{
+    y[y_offset + me()] = x[x_offset + me()] + 1;
+}
+"""
+
+
+def test_kernels_whose_functions_ask_where_they_are_stay_apart():
+    """In a chain they would be told where the chain's group is."""
+    x, y = memory(*range(15)), memory(*[0] * 15)
+    source = Source(ASKS, "asks")
+    pairs = ((y, x), (x, y)) * 2
+    launches = [Launch(source, (15,), (1,), (a, 0, b, 0), flops=1, bytes=1) for a, b in pairs]
+    (parts,) = bound_chains(clnet.device(), [launches])
+    for bound in parts:
+        clnet.device().queue.replay(bound)
+    np.testing.assert_array_equal(read(x), np.arange(15) + 4)
+
+
+def test_users_kernels_stay_apart(at_once):
+    """Nobody knows how long they take."""
+    more = clnet.kernel(
+        "__kernel void more(__global const float *x, __global float *y)"
+        "{ y[get_global_id(0)] = x[get_global_id(0)] + 1; }"
+    )
+    plan = clnet.compile(lambda x: more(more(more(more(x, local_size=1)))))
+    for _ in range(3):
+        plan(clnet.zeros(6))
+    assert plan(clnet.zeros(6)).tolist() == [4.0] * 6
+    assert sum(len(bound.enqueues) for bound in plan.plans[-1]._replay._ready) == 4
+
+
+@pytest.mark.parametrize("fails", ["compiler", "memory", "threads"])
+def test_a_plan_whose_chains_cannot_be_made_goes_on_and_says_so(fails, at_once, monkeypatch):
+    device, net, x = clnet.device(), network(), clnet.randn(2, 3, 18, 18)
+    monkeypatch.setattr(type(device.programs), "builds_beside", property(lambda self: True))
+
+    def fail(self, *given, **named):
+        raise OSError("no room")
+
+    if fails == "compiler":
+        monkeypatch.setattr(type(device.programs), "get_beside", fail)
+    with clnet.no_grad():
+        plan = clnet.compile(net)
+        expected = plan(x).numpy()
+        if fails == "threads":
+            monkeypatch.setattr(threading.Thread, "start", refuse)
+        if fails == "memory":
+            monkeypatch.setattr(type(device.queue), "create", fail)
+        with pytest.warns(RuntimeWarning, match="stay apart"):
+            run_until_settled(plan, x)
+        np.testing.assert_array_equal(plan(x).numpy(), expected)
+
+
+def run_until_settled(plan, x):
+    while plan.plans[-1]._replay._chained:
+        plan(x)
+
+
+def refuse(self):
+    raise RuntimeError("can't start new thread")
+
+
+def test_other_kernels_are_built_while_a_chain_is(at_once, monkeypatch):
+    """Its compiler is another process; who needs a kernel meanwhile waits for none of it."""
+    device, asked, gate = clnet.device(), threading.Event(), threading.Event()
+
+    class Slow:
+        def ask(self, request):
+            asked.set()
+            assert gate.wait(60)
+
+        def build(self, requests, done):
+            return [None] * len(requests)
+
+    net, x = network(), clnet.randn(2, 3, 18, 18)
+    with clnet.no_grad():
+        plan = clnet.compile(net)
+        plan(x)
+        monkeypatch.setattr(device.programs, "_ahead", Slow())
+        chaining = Chaining(device, [plan.plans[-1]._replay.launches])
+        monkeypatch.setattr(device.programs._shelf, "holds", lambda key: False)
+        chaining.build()
+        assert asked.wait(60)
+        monkeypatch.setattr(device.programs, "_ahead", None)
+        source = Source(ADD.replace("STEP 1", f"STEP {id(gate)}L"), "add", alone=False)
+        assert device.programs.get(source) is not None
+        assert not chaining.ready
+    gate.set()
+    chaining._building.join()
 
 
 def test_all_names_of_a_text_are_renamed():

@@ -60,6 +60,7 @@ class Source:
     name: str = "plus"
     options: tuple[str, ...] = ("-cl-std=CL1.2",)
     origin: str = "plus.mako:plus(unroll=2)"
+    foretold: bool = True
     alone: bool = True
 
     def text(self) -> str:

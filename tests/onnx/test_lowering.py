@@ -205,6 +205,15 @@ def test_zero_points_that_are_computed_stay_on_the_device(op):
         np.testing.assert_array_equal(plan(clnet.as_tensor(x))[0].numpy(), made)
 
 
+def test_the_range_of_no_elements_is_that_of_0():
+    nodes = [("DynamicQuantizeLinear", "x", "q s z", {}), ("MatMulInteger", "q w z", "y", {})]
+    w = np.ones((9, 5), np.int8)
+    module = model(nodes, {"x": 1}, {"y": 6, "s": 1, "z": 2}, {"w": w})
+    y, s, z = module.numpy(np.zeros((0, 9), F))
+    assert y.shape == (0, 5)
+    assert [s, z] == module.numpy(np.zeros((1, 9), F))[1:]
+
+
 # Between QuantizeLinear and DequantizeLinear.
 
 

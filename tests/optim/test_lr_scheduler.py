@@ -314,3 +314,22 @@ def test_a_cosine_from_its_lowest_rate_goes_on_from_another():
     scheduler.step()
     rate = 0.1 + 0.4 * (1 + np.cos(np.pi / 10)) / 2
     np.testing.assert_allclose(optimizer.param_groups[0]["lr"], rate)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("last_epoch", "x"), ("last_epoch", None), ("base_lrs", ["a"]), ("_last_lr", ["a"])),
+        *(("gamma", "x"), ("milestones", 3), ("milestones", ["x"])),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused_and_nothing_changes(key, value):
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.zeros(1))], lr=0.1)
+    scheduler = lr_scheduler.MultiStepLR(optimizer, [2, 4])
+    before = scheduler.state_dict()
+    with pytest.raises(CheckpointError, match=r"another kind|other groups"):
+        scheduler.load_state_dict({**before, "last_epoch": 3, key: value})
+    assert scheduler.state_dict() == before
+    plateau = lr_scheduler.ReduceLROnPlateau(optimizer)
+    with pytest.raises(CheckpointError, match="another kind"):
+        plateau.load_state_dict({**plateau.state_dict(), "best": "x"})

@@ -38,7 +38,7 @@ def spread(value: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     if block_size and value.ndim == x.ndim:
         each = ops.repeat_interleave(value, block_size, axis)
         return ops.narrow(each, axis, 0, x.shape[axis])
-    if value.ndim != 1:
+    if value.ndim != 1 or not x.ndim:
         return value
     shape = [1] * x.ndim
     shape[axis % x.ndim] = -1
@@ -114,6 +114,7 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def dynamic_range(x: Tensor) -> tuple[Tensor, Tensor]:
     """Scale and zero point of a tensor's range, which 0 is within; both floats."""
+    x = x if x.numel() else ops.new_zeros(x, (1,))
     zero = ops.zeros_like(x.reshape(-1)[:1]).reshape(())
     low, high = ops.minimum(ops.amin(x), zero), ops.maximum(ops.amax(x), zero)
     span = ops.where(ops.eq(high, low), ops.ones_like(high), high - low)
