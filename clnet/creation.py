@@ -286,7 +286,7 @@ def asarray(
     dtype: DType | None = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """A tensor of data; a tensor itself where that is enough and no copy is asked for.
 
@@ -295,20 +295,23 @@ def asarray(
         dtype: the element type; None: the data's.
         device: as :func:`clnet.device` takes it.
         copy: True: always a copy; False: never one.
-        requires_grad: whether gradients flow to it.
+        requires_grad: whether gradients flow to it; None: where they flow to a tensor given.
 
     Raises:
         ArgumentError: if ``copy`` is False and one is needed.
     """
-    made_of = tensor if copy else as_tensor
     try:
-        x = made_of(obj, dtype=dtype, device=device)
+        x = as_tensor(obj, dtype=dtype, device=device)
     except DtypeError as error:
         raise DtypeError("asarray", error.law, remedy=error.remedy, **error.values) from None
     if copy is False and x is not obj:
         law, hint = "a device's memory is its own: data are copied", "Leave copy out"
         raise ArgumentError("asarray", law, type=type(obj).__name__, remedy=hint)
-    return x.requires_grad_() if requires_grad else x
+    if copy and x is obj:
+        x = x.clone()
+    if requires_grad is None or requires_grad == x.requires_grad:
+        return x
+    return x.detach().requires_grad_(requires_grad)
 
 
 @checked

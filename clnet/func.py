@@ -84,6 +84,17 @@ def _zeros(found: Any, like: list[Tensor]) -> list[Tensor]:
     return [ops.zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
+def _value_of(name: str, result: Any, *, has_aux: bool) -> Any:
+    """What is derived of a function's result."""
+    if not has_aux:
+        return result
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise DtypeError(
+            name, "with has_aux the function gives (value, other)", result=shown(result)
+        )
+    return result[0]
+
+
 @checked
 def grad_and_value(
     func: Callable[..., Any],
@@ -105,7 +116,7 @@ def grad_and_value(
         with autograd.enable_grad():
             given, leaves = _with_leaves("grad", args, places)
             result = func(*given, **kwargs)
-            value = result[0] if has_aux else result
+            value = _value_of("grad", result, has_aux=has_aux)
             require_tensors("grad", result=value)
             if value.numel() != 1:
                 raise ShapeError("grad", "the function gives one element", shape=value.shape)
@@ -160,7 +171,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     with autograd.enable_grad():
         given, leaves = _with_leaves("vjp", primals, tuple(range(len(primals))))
         result = func(*given)
-        value = result[0] if has_aux else result
+        value = _value_of("vjp", result, has_aux=has_aux)
     outputs = list(value) if isinstance(value, tuple) else [value]
     for y in outputs:
         require_tensors("vjp", result=y)
@@ -216,7 +227,7 @@ def jvp(
     with autograd.enable_grad():
         given, leaves = _with_leaves("jvp", primals, tuple(range(len(primals))))
         result = func(*given)
-        value = result[0] if has_aux else result
+        value = _value_of("jvp", result, has_aux=has_aux)
         require_tensors("jvp", value=value)
         weight = ops.zeros_like(value.detach()).requires_grad_()
         back = autograd.grad(value, leaves, weight, create_graph=True, allow_unused=True)
@@ -258,7 +269,7 @@ def jacrev(
         with autograd.enable_grad():
             given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
-            value = result[0] if has_aux else result
+            value = _value_of("jacrev", result, has_aux=has_aux)
             require_tensors("jacrev", result=value)
             rows = [
                 _zeros(

@@ -192,6 +192,13 @@ def test_further_ways_to_make_tensors():
     assert clnet.asarray(x) is x
     assert clnet.asarray(x, copy=True) is not x
     assert clnet.asarray([1.5], requires_grad=True).requires_grad
+    assert clnet.asarray(x, requires_grad=True).requires_grad
+    assert not x.requires_grad
+    w = clnet.ones(2, requires_grad=True)
+    clnet.asarray(w, copy=True).sum().backward()
+    assert w.grad.tolist() == [1, 1]
+    assert not clnet.asarray(w, requires_grad=False).requires_grad
+    assert w.requires_grad
     assert clnet.scalar_tensor(2).dtype is clnet.float32
     assert x.new_tensor([1, 2]).dtype is clnet.float32
     np.testing.assert_array_equal(clnet.tril_indices(3, 4, 1).numpy(), np.tril_indices(3, 1, 4))

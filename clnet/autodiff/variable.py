@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import require_tensors
@@ -24,6 +26,9 @@ class _VariableClass(type):
         require_tensors("Variable", data=data)
         if not isinstance(volatile, bool | None):
             raise ArgumentError("Variable", "volatile is a bool or None", volatile=volatile)
+        if not isinstance(requires_grad, int | np.bool_):
+            law = "requires_grad is a bool"
+            raise ArgumentError("Variable", law, requires_grad=shown(requires_grad))
         if volatile and requires_grad:
             law = "a variable that wants a gradient is not volatile"
             raise ArgumentError("Variable", law, requires_grad=requires_grad, volatile=volatile)

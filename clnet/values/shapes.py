@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..errors import BoundsError, ShapeError
-from .plain import integers
+from .plain import integers, is_iterable
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -31,7 +31,8 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = (), /) -> Size:
-        return tuple.__new__(cls, integers("Size", "size", tuple(sizes)))
+        given = tuple(sizes) if is_iterable(sizes) else sizes
+        return tuple.__new__(cls, integers("Size", "size", given))
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""

@@ -317,10 +317,22 @@ ACCEPTED_CALLS = (
         "F.dropout1d(y, training=False, inplace=True)",
     ),
     (
-        "a packed sequence holds its sizes and places in tuples, and looks at them where it is used",
+        "a packed sequence holds sizes and places in tuples, and looks at them where it is used",
         r"PackedSequence\(",
         r"Dimension out of range|has no attribute",
         "nn.utils.rnn.PackedSequence(x, (2, 1), sorted_indices=i)",
+    ),
+    (
+        "an empty batch has a density's shape, too",
+        r"Independent\(.*(False|:0)\]",
+        r"cannot reshape tensor of 0 elements",
+        "m.distributions.Independent(m.distributions.Normal(x[None], p[False]), 1).log_prob(x)",
+    ),
+    (
+        "derivatives of complex results are complex",
+        r"func\.jac(fwd|rev)\(.*\dj",
+        r"Expected all outputs to be real",
+        "m.func.jacfwd(lambda a, b: a * b, argnums=1)(1j, v)",
     ),
     (
         "of numbers in a tuple only booleans are a mask: NumPy's bytes are places, as in NumPy",

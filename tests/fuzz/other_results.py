@@ -211,7 +211,7 @@ OTHER_RESULTS = (
     (
         "losses of whole numbers are floats",
         r"(_loss|Loss)\(",
-        r"float32, not int64",
+        r"float32, not int(16|64)",
         "F.hinge_embedding_loss(index, index, margin=1.0, reduction='none')",
     ),
     (

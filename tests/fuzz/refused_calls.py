@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+m.Size(2)
+m.func.jvp(lambda a: a.sin(), (x,), (y,), has_aux=True)
+m.func.grad(lambda a: a.sum(), has_aux=np.bool_(True))(x)
+m.autograd.Variable(v, requires_grad=(x, y))
 v.max(dim=t, keepdim=False)
 x.max(0, dim=1)
 F.ctc_loss(F.log_softmax(sequence, 2), labels[slice(1)], lengths, label_lengths)
