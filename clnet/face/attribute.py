@@ -231,7 +231,10 @@ def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
     if given and isinstance(given[0], str | bytes):
         raise DtypeError("new", "it takes sizes or data", given=shown(given[0]))
     if given and not all(isinstance(n, int) for n in given):
-        return tensor(given[0], dtype=x.dtype, device=where)
+        try:
+            return tensor(given[0], dtype=x.dtype, device=where)
+        except DtypeError as error:
+            raise DtypeError("new", error.law, remedy=error.remedy, **error.values) from None
     return empty(*(given or (0,)), dtype=x.dtype, device=where)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+j.new(m.float32, device=None)
 m.Size(2)
 m.func.jvp(lambda a: a.sin(), (x,), (y,), has_aux=True)
 m.func.grad(lambda a: a.sum(), has_aux=np.bool_(True))(x)
