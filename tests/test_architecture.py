@@ -280,11 +280,12 @@ def check_dynamic_imports(root: Path) -> list[str]:
 def check_one_door(root: Path) -> list[str]:
     """Only device/queue.py names OpenCL's enqueue functions, also as text (for ctypes).
 
-    And device/probe.py, in a process of its own that serves nothing else, device/quirk.py, which
-    asks a driver in contexts of its own, and device/oversize.py, in a queue of its own.
+    And device/beside.py, a device's second queue, device/probe.py, in a process of its own that
+    serves nothing else, device/quirk.py, which asks a driver in contexts of its own, and
+    device/oversize.py, in a queue of its own.
     """
     bad: list[str] = []
-    doors = {f"device/{name}.py" for name in ("queue", "probe", "quirk", "oversize")}
+    doors = {f"device/{name}.py" for name in ("queue", "beside", "probe", "quirk", "oversize")}
     for source in clnet_sources(root):
         if source.path in doors:
             continue

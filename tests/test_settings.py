@@ -88,6 +88,13 @@ def test_logs_are_known_by_name():
         Settings.read({"CLNET_LOG": "gemm"})
 
 
+def test_who_adds_up_is_one_of_two():
+    assert Settings.read({}).sums is None
+    assert Settings.read({"CLNET_SUMS": "device"}).sums == "device"
+    with pytest.raises(ArgumentError, match="CLNET_SUMS: is host or device; got value='gpu'"):
+        Settings.read({"CLNET_SUMS": "gpu"})
+
+
 def test_debug_mode_is_off_unless_asked():
     assert not Settings.read({}).debug
     with pytest.raises(ArgumentError, match="CLNET_DEBUG: is 0 or 1; got value='on'"):

@@ -1,6 +1,7 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
 from .absent import AbsentDevice
+from .beside import Beside, Pin
 from .bound import BoundLaunches
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
 from .chain import Chaining
@@ -45,6 +46,7 @@ __all__ = [
     "DOTS",
     "WARPGROUP_UNITS",
     "AbsentDevice",
+    "Beside",
     "BlockSizes",
     "BoundLaunches",
     "BufferPool",
@@ -66,6 +68,7 @@ __all__ = [
     "Launch",
     "MatrixUnit",
     "Observer",
+    "Pin",
     "PoolStatistics",
     "Prepared",
     "ProgramStatistics",

@@ -22,6 +22,7 @@ from ..values.lazy import lazy
 from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
+from .beside import Beside
 from .buffer_pool import BufferPool
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
@@ -121,6 +122,7 @@ class Device:
         self.chains = copies and traits.compute_units > 1 and SETTINGS.ranks_here == 1
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)
+        self._beside = partial(Beside, context, handle, self.programs)
         if SETTINGS.poison:
             self.poison = self.queue.poison
         limit = SETTINGS.memory_limit
@@ -177,6 +179,11 @@ class Device:
     def integer_dot(self) -> str:
         """How it multiplies small integers: a name of :data:`.integer_dot.DOTS`, once tried."""
         return "" if self._tried is None else integer_dot(*self._tried)
+
+    @lazy
+    def beside(self) -> Beside:
+        """Its second queue, made when it is first asked for."""
+        return self._beside()
 
     def split(self, parts: int) -> tuple[Device, ...]:
         """Its compute units in equal parts: devices of their own, for ``nn.DataParallel``.

@@ -426,6 +426,14 @@ class Queue:
             self._queue.flush()
         return event
 
+    @told
+    def mark(self) -> Any:
+        """The event of all that was enqueued so far."""
+        with self.lock:
+            event = cl.enqueue_marker(self._queue)
+            self._queue.flush()
+        return event
+
     def finish(self) -> None:
         """Wait until all that was enqueued is done, and look what kernels found.
 

@@ -3,6 +3,8 @@
 Each rank sums a slice of what all have: the others leave it in their part of the shared memory, and
 find the sum in this rank's. So every element of a tensor is read and written twice, and all else
 stays in the caches; MPI's own ways move it more often (docs/notes/processes.md has the times).
+Where there are two ranks alone each sums all: as many bytes go between cores, with half the
+meetings.
 
 Where a rank has several cores, threads of it sum parts of the tensor side by side, each with those
 of its number in other ranks: one core copies a fifth of what a GPU's bus brings.
@@ -28,11 +30,11 @@ import numpy as np
 from ..values.polling import polled
 from .post import PAUSE_SECONDS
 
-__all__ = ["NEAR_BYTES", "Nearby", "forget_files", "look_at_room"]
+__all__ = ["NEAR_BYTES", "Meetings", "Nearby", "forget_files", "look_at_room", "shared_memory"]
 
 # What is smaller goes by MPI: it is as fast there.
 NEAR_BYTES = 256 * 2**10
-# Of all ranks here together: it stays in the caches, and meetings, two a piece, are few enough.
+# Of all ranks here together: it stays in the caches, and meetings, two a piece or one, are few.
 _PIECE_BYTES = 2 * 2**20
 _LINE_BYTES = 64
 # A rank's threads, each with a lane of its own, what each has to sum at least, and how it waits.
@@ -86,7 +88,7 @@ def forget_files() -> None:
 
 
 _Finish = Callable[[np.ndarray], None]
-_Wait = Callable[[Callable[[], bool]], None]
+Wait = Callable[[Callable[[], bool]], None]
 
 
 class Nearby:
@@ -99,33 +101,41 @@ class Nearby:
     Attributes:
         serves: whether every machine has as many ranks, more than one, and they can share memory:
             else MPI sums.
+        here: the communicator of this machine's ranks.
     """
 
     def __init__(self, mpi: Any, comm: Any) -> None:
         self._in_place = mpi.IN_PLACE
         self._size = comm.size
-        self._here = comm.Split_type(mpi.COMM_TYPE_SHARED, comm.rank)
+        self.here = comm.Split_type(mpi.COMM_TYPE_SHARED, comm.rank)
         self._across: Any = None
-        self._lanes: list[_Lane] = []
+        self._lanes: list[_Lane | _Pair] = []
         self._threads: ThreadPoolExecutor | None = None
-        ranks = self._here.size
+        ranks = self.here.size
         # Machines exchange what a thread has summed, by MPI's one thread.
         one = comm.size > ranks or not _KEEPS_ORDER
-        most = 1 if one else self._here.allreduce(_cores(ranks), op=mpi.MIN)
+        most = 1 if one else self.here.allreduce(_cores(ranks), op=mpi.MIN)
         lanes = max(1, min(most, _MOST_LANES))
-        slot = max(_PIECE_BYTES // ranks // _LINE_BYTES, 1) * _LINE_BYTES
+        kind = _Pair if comm.size == 2 else _Lane
+        shares = 1 if kind is _Pair else ranks
+        slot = max(_PIECE_BYTES // shares // _LINE_BYTES, 1) * _LINE_BYTES
         each = ranks * slot + _LINE_BYTES
-        memory = _shared(self._here, lanes * each) if ranks > 1 else None
+        memory = shared_memory(self.here, lanes * each) if ranks > 1 else None
         counts = np.empty(comm.size, np.int64)
         comm.Allgather(np.array([0 if memory is None else ranks]), counts)
         self.serves = bool((counts == counts[0]).all() and counts[0] > 1)
         if not self.serves or memory is None:
             return
         if comm.size > ranks:
-            self._across = comm.Split(self._here.rank, comm.rank)
+            self._across = comm.Split(self.here.rank, comm.rank)
         for start in range(0, lanes * each, each):
             parts = [memoryview(m)[start : start + each] for m in memory]
-            self._lanes.append(_Lane(self._here, parts, slot))
+            self._lanes.append(kind(self.here, parts, slot))
+
+    @property
+    def spans_machines(self) -> bool:
+        """Whether there are ranks on other machines."""
+        return self._across is not None
 
     def sum(self, elements: np.ndarray, *, average: bool) -> None:
         """Overwrite elements in a row with the sum over all ranks, in one order.
@@ -148,7 +158,7 @@ class Nearby:
             for lane, part in zip(lanes, parts, strict=True)
         ]
         while wait(begun, PAUSE_SECONDS).not_done:
-            self._here.Iprobe()  # so that MPI goes on with what others still wait for
+            self.here.Iprobe()  # so that MPI goes on with what others still wait for
         for done in begun:
             done.result()
 
@@ -156,7 +166,7 @@ class Nearby:
         """Wait; who waits leaves others the cores."""
         if not polled(met, stay=True):
             while not met():
-                self._here.Iprobe()
+                self.here.Iprobe()
                 time.sleep(PAUSE_SECONDS)
 
     def _finish(self, total: np.ndarray, *, average: bool) -> None:
@@ -164,14 +174,16 @@ class Nearby:
         if self._across is not None:
             self._across.Allreduce(self._in_place, total)
         if average:
-            total /= self._size
+            # Each part of complex numbers, which NumPy multiplies by a rounded reciprocal.
+            parts = total.view(np.real(total).dtype)
+            parts /= self._size
 
     def free(self) -> None:
         """Give the memory back; all ranks do."""
         self._lanes = []
         if self._threads is not None:
             self._threads.shutdown()
-        for comm in (self._across, self._here):
+        for comm in (self._across, self.here):
             if comm is not None:
                 comm.Free()
 
@@ -186,16 +198,14 @@ class _Lane:
     """
 
     def __init__(self, here: Any, memory: Sequence[memoryview], slot: int) -> None:
-        self._here, self._slot = here, slot
-        ranks = here.size
+        self._ranks, self._mine, self._slot = range(here.size), here.rank, slot
         # By rank, then by slice: that of the rank itself has its sum, others' what it gives them.
         self._slots = [
-            np.frombuffer(m, np.uint8, ranks * slot).reshape(ranks, slot) for m in memory
+            np.frombuffer(m, np.uint8, here.size * slot).reshape(here.size, slot) for m in memory
         ]
-        # How many meetings each rank has come to.
-        self._met = [m[ranks * slot :].cast("q") for m in memory]
+        self._meetings = Meetings(here, [m[here.size * slot :] for m in memory])
 
-    def sum(self, elements: np.ndarray, finish: _Finish, until: _Wait) -> None:
+    def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
         """Overwrite elements with the sum over all ranks.
 
         Args:
@@ -203,13 +213,13 @@ class _Lane:
             finish: is given each slice's sum.
             until: waits until something is so.
         """
-        step = self._slot // elements.itemsize * self._here.size
+        step = self._slot // elements.itemsize * len(self._ranks)
         for start in range(0, elements.size, step):
             self._sum_piece(elements[start : start + step], finish, until)
 
-    def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: _Wait) -> None:
+    def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: Wait) -> None:
         """What a slot held has been read when it is written: two meetings see to that."""
-        mine, ranks = self._here.rank, range(self._here.size)
+        mine, ranks = self._mine, self._ranks
         width = -(-piece.size // len(ranks))
         slices = [piece[i * width : (i + 1) * width] for i in ranks]
         others = [i for i in ranks if i != mine]
@@ -219,18 +229,66 @@ class _Lane:
         ]
         for i in others:
             slots[mine][i][:] = slices[i]
-        self._meet(until)
-        total = slices[mine]
-        for i in others:
-            np.add(total, slots[i][mine], out=total)
+        self._meetings.meet(until)
+        # In the ranks' order, whoever adds: so pieces and lanes change no bit.
+        terms = [slices[mine] if i == mine else slots[i][mine] for i in ranks]
+        total = slots[mine][mine]
+        np.add(terms[0], terms[1], out=total)
+        for term in terms[2:]:
+            np.add(total, term, out=total)
         finish(total)
-        slots[mine][mine][:] = total
-        self._meet(until)
+        slices[mine][:] = total
+        self._meetings.meet(until)
         for i in others:
             slices[i][:] = slots[i][i]
 
-    def _meet(self, until: _Wait) -> None:
-        """What ranks here have written is seen by the others."""
+
+class _Pair:
+    """As :class:`_Lane`, of two ranks, which both sum all; one slot is written while one is read.
+
+    Args:
+        here, memory, slot: as there.
+    """
+
+    def __init__(self, here: Any, memory: Sequence[memoryview], slot: int) -> None:
+        self._mine, self._slot = here.rank, slot
+        self._slots = [np.frombuffer(m, np.uint8, 2 * slot).reshape(2, slot) for m in memory]
+        self._meetings = Meetings(here, [m[2 * slot :] for m in memory])
+        self._turn = 0
+
+    def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
+        """As there; ``finish`` is given pieces of all."""
+        step = self._slot // elements.itemsize
+        for start in range(0, elements.size, step):
+            piece = elements[start : start + step]
+            terms = [slots[self._turn][: piece.nbytes].view(piece.dtype) for slots in self._slots]
+            terms[self._mine][:] = piece
+            # Who comes to a meeting has read what the other gave at the one before.
+            self._meetings.meet(until)
+            terms[self._mine] = piece
+            np.add(*terms, out=piece)
+            finish(piece)
+            self._turn = 1 - self._turn
+
+
+class Meetings:
+    """Ranks of a machine tell each other that they have come to a point, by numbers in memory.
+
+    Args:
+        here: the communicator of the machine's ranks.
+        lines: of each rank, bytes that all see and it alone writes; 0 at first.
+    """
+
+    def __init__(self, here: Any, lines: Sequence[memoryview]) -> None:
+        self._here = here
+        self._met = [line.cast("q") for line in lines]  # to how many each rank has come
+
+    def meet(self, until: Wait) -> None:
+        """What ranks here have written is seen by the others.
+
+        Args:
+            until: waits until something is so.
+        """
         if not _KEEPS_ORDER:
             until(self._here.Ibarrier().Test)
             return
@@ -259,7 +317,7 @@ def _cores(ranks: int) -> int:
     return cores if bound is None else min(cores, len(bound(0)))
 
 
-def _shared(here: Any, nbytes: int) -> list[mmap.mmap] | None:
+def shared_memory(here: Any, nbytes: int) -> list[mmap.mmap] | None:
     """Memory of each rank of a machine, seen by all of them; all call it.
 
     None: this rank does not see all: no Linux, another user's, or in another container.

@@ -15,14 +15,25 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import ArgumentError, DistributedError, DtypeError
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import Kind, float32
+from .device_sum import may_add
 from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, mpi_name, root_of
-from .pieces import everywhere, in_pieces, is_narrow, plain, reduced
+from .pieces import (
+    everywhere,
+    in_pieces,
+    is_narrow,
+    join_hosts,
+    plain,
+    reduced,
+    reduced_where_it_lies,
+    visited,
+)
 from .traced import is_traced, record_exchange
 from .work import Work
 from .world import Group
@@ -116,19 +127,20 @@ def all_reduce(
     if members is None:
         return None
 
-    def agree() -> None:
-        members.agree(name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel())
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(
+            name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel(), wish=wish
+        )
 
-    def join(host: np.ndarray) -> None:
-        if members.size() > 1:
-            everywhere(members, host, joins.value)
+    def meet(given: Sequence[Any]) -> None:
+        everywhere(members, given[0], joins.value, agree)
 
-    def meet(hosts: Sequence[np.ndarray]) -> None:
-        agree()
-        join(hosts[0])
+    def visit(array: Array) -> Any:
+        return visited(members, array, joins.value)
 
+    stays = may_add(x.device)
     if is_traced():
-        wide = to_dtype(x.detach(), float32) if is_narrow(x) else x
+        wide = to_dtype(x.detach(), float32) if is_narrow(x) and not stays else x
         return record_exchange(
             name,
             members,
@@ -137,7 +149,14 @@ def all_reduce(
             writes=(True,),
             async_op=async_op,
             behind=None if wide is x else lambda: x.detach().copy_(wide),
+            visit=visit,
         )
+    if stays:
+        given = visit(x.array)
+        return _exchange(members, lambda: reduced_where_it_lies(x, given, meet), async_op)
+
+    def join(host: np.ndarray) -> None:
+        join_hosts(members, host, joins.value)
 
     return _exchange(members, lambda: reduced(x, agree, join), async_op)
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..array import Array, Visit
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
+from .device_sum import Marked, Wish, by_host
 from .hosted import arriving
 from .membership import mpi_name
 from .nearby import NEAR_BYTES
 from .world import Group
 
-__all__ = ["Join", "everywhere", "in_pieces", "is_narrow", "plain", "reduced"]
+__all__ = [
+    "Join",
+    "everywhere",
+    "in_pieces",
+    "is_narrow",
+    "join_hosts",
+    "plain",
+    "reduced",
+    "reduced_where_it_lies",
+    "visited",
+]
 
 # MPICH sums 25 MiB in half the time of 100 at once; each piece begins with what is in the cache.
 _PIECE_BYTES = 8 * 2**20
@@ -24,7 +36,7 @@ Join = Callable[[np.ndarray, Any], bool]
 """Exchanges an array in place, by what MPI joins with; whether this rank has the result."""
 
 
-def is_narrow(x: Tensor) -> bool:
+def is_narrow(x: Tensor | Array) -> bool:
     """Whether MPI has no arithmetic for it: it is joined as float32."""
     return x.dtype.kind is Kind.FLOATING and x.dtype.itemsize < float32.itemsize
 
@@ -34,7 +46,7 @@ def plain(host: np.ndarray) -> np.ndarray:
     return host.view(np.uint8) if host.dtype == np.bool_ else host
 
 
-def reduced(x: Tensor, agree: Callable[[], None], join: Callable[[np.ndarray], None]) -> None:
+def reduced(x: Tensor, agree: Callable[[], object], join: Callable[[np.ndarray], None]) -> None:
     """Overwrite a tensor with what ``join`` makes of its elements in a row.
 
     Args:
@@ -54,14 +66,68 @@ def reduced(x: Tensor, agree: Callable[[], None], join: Callable[[np.ndarray], N
         x.detach().copy_(wide)
 
 
-def everywhere(group: Group, host: np.ndarray, op: str) -> None:
+def reduced_where_it_lies(
+    x: Tensor, given: Visit | Marked, meet: Callable[[Sequence[Any]], None]
+) -> None:
+    """Overwrite a tensor with what ``meet`` makes of what is given for it.
+
+    Args:
+        x: dense.
+        given: its elements, visited before.
+        meet: exchanges them.
+    """
+    try:
+        meet([given.wait()])
+    finally:
+        given.end()
+        with x.device.lock:
+            x.array.storage.version += 1
+
+
+def visited(group: Group, x: Array, op: str) -> Visit | Marked:
+    """A dense array from this place of its queue on, as :func:`everywhere` takes what it holds.
+
+    Args:
+        group: who takes part.
+        x: is overwritten; 16-bit floats need a device that may add.
+        op: as for :func:`in_pieces`.
+    """
+    stays = is_narrow(x) or group.device_sums.wish(x, op) is not Wish.HOST
+    return Marked(x) if x.size and stays else x.visit(read=True, write=True)
+
+
+def everywhere(
+    group: Group, given: np.ndarray | Marked, op: str, agree: Callable[[int], set[int]]
+) -> None:
     """Overwrite elements in a row with what ranks have together, on every rank.
 
     Args:
         group: who takes part.
-        host: the elements.
+        given: the elements, on the host or on a device.
         op: as for :func:`in_pieces`.
+        agree: tells the other ranks a wish, and gives those of all.
     """
+    if not isinstance(given, Marked):
+        agree(Wish.HOST)
+        join_hosts(group, given, op)
+        return
+    x, sums = given.array, group.device_sums
+    wishes = agree(sums.wish(x, op))
+    if group.size() == 1:
+        return
+    if Wish.UNKNOWN in wishes and Wish.HOST not in wishes:
+        sums.try_out(group.nearby(), x.device)
+        wishes = {sums.wish(x, op)}
+    if wishes == {Wish.DEVICE}:
+        sums.sum(x, average=op == "AVG")
+    else:
+        by_host(x, lambda host: join_hosts(group, host, op))
+
+
+def join_hosts(group: Group, host: np.ndarray, op: str) -> None:
+    """As :func:`everywhere`, of elements on the host, when ranks have agreed."""
+    if group.size() == 1 or not host.size:
+        return
     near = group.nearby() if op in ("SUM", "AVG") and host.nbytes >= NEAR_BYTES else None
     if near is not None:
         near.sum(host, average=op == "AVG")

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..array import Array, Visit
+from ..array import Array
 from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
@@ -31,18 +29,27 @@ class Exchange:
         group: who takes part.
         job: exchanges the tensors' elements, on the host.
         writes: for each tensor, whether it is overwritten.
+        visit: begins to look at one that is; None: at its elements on the host.
     """
 
     def __init__(
-        self, group: Group, job: Callable[[Sequence[np.ndarray]], None], writes: tuple[bool, ...]
+        self,
+        group: Group,
+        job: Callable[[Sequence[Any]], None],
+        writes: tuple[bool, ...],
+        visit: Callable[[Array], Any] | None = None,
     ) -> None:
         self._group, self._job, self._writes = group, job, writes
-        self._visits: list[Visit] = []
+        self._visit = visit
+        self._visits: list[Any] = []
         self._work: Work | None = None
 
     def begin(self, arrays: Sequence[Array]) -> None:
         """Have the elements brought, and exchanged in a thread."""
-        visits = [x.visit(read=True, write=w) for x, w in zip(arrays, self._writes, strict=True)]
+        visits = [
+            self._visit(x) if w and self._visit is not None else x.visit(read=True, write=w)
+            for x, w in zip(arrays, self._writes, strict=True)
+        ]
         self._visits = visits
         self._work = self._group.meet(lambda: self._job([v.wait() for v in visits]), begin=True)
 
@@ -144,11 +151,12 @@ def record_exchange(
     call: str,
     group: Group,
     tensors: Sequence[Tensor],
-    job: Callable[[Sequence[np.ndarray]], None],
+    job: Callable[[Sequence[Any]], None],
     *,
     writes: tuple[bool, ...],
     async_op: bool = False,
     behind: Callable[[], Any] | None = None,
+    visit: Callable[[Array], Any] | None = None,
 ) -> Work | None:
     """Record an exchange of a function that is traced.
 
@@ -160,13 +168,14 @@ def record_exchange(
         writes: for each tensor, whether it is overwritten.
         async_op: whether steps that follow run meanwhile.
         behind: records what comes behind it.
+        visit: as of an :class:`Exchange`.
 
     Returns:
         A handle with ``async_op``, else None.
     """
     inputs = tuple(x.array for x in tensors)
     mutates = tuple(i for i, written in enumerate(writes) if written)
-    exchange = Exchange(group, job, writes)
+    exchange = Exchange(group, job, writes, visit)
     tracer: Any = mode.current().tracer
     tracer.record(ExchangeStep(exchange, call, True, mutates), inputs, ())
     work = RecordedWork(ExchangeStep(exchange, call, False, mutates), inputs, behind)

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import count
 from threading import Event, Thread
 from types import TracebackType
@@ -26,6 +27,7 @@ from ..values.dtypes import from_name
 from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import polled
 from ..values.settings import SETTINGS
+from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, no_answer
 from .work import Runner
@@ -40,6 +42,7 @@ _HEADER = np.dtype(
         ("root", "i4"),
         ("size", "i8"),
         ("shape", "S40"),
+        ("wish", "i1"),
     ]
 )
 # MPI promises tags below 32768; an odd one for each of so many messages at a time.
@@ -102,6 +105,7 @@ class Group:
         in_place: what MPI takes for an operand that is the result, too.
         runner: does one collective exchange after another.
         post: moves messages on.
+        device_sums: what devices add up instead of the host.
         busy: the collective exchange that all have agreed on and are in, and since when.
         lost: memory of an exchange that was given up: MPI may still use it.
         left: whether this rank has left it.
@@ -114,6 +118,7 @@ class Group:
         self.seconds = seconds
         self.runner = Runner("clnet-collective")
         self.post = Post("clnet-messages", seconds)
+        self.device_sums = DeviceSums()
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
@@ -184,7 +189,8 @@ class Group:
         shape: tuple[int, ...] | None = None,
         size: int = -1,
         nbytes: int | None = None,
-    ) -> None:
+        wish: int = 0,
+    ) -> set[int]:
         """Tell the others what comes now, and hear the same from them.
 
         Args:
@@ -195,12 +201,16 @@ class Group:
             shape: of what every rank gives.
             size: elements of it.
             nbytes: bytes of it, for who looks on; None: those of so many elements.
+            wish: what this rank would like, which may differ from others'.
+
+        Returns:
+            The wishes of all.
 
         Raises:
             DistributedError: if another rank does something else, has ended, or does not answer.
         """
         if self.comm.size == 1:
-            return
+            return {wish}
         if self.lost:
             raise DistributedError(
                 call,
@@ -209,16 +219,19 @@ class Group:
                 remedy="End the job and start it again from the last checkpoint",
             )
         start = time.perf_counter()
-        text = b"" if shape is None else _brief(str(list(shape)).encode())
-        mine = np.array((call.encode(), dtype.encode(), op.encode(), root, size, text), _HEADER)
+        mine = _header(call, dtype, op, root, size, shape, wish)
         everyone = np.empty(self.comm.size, _HEADER)
         self._tell(mine, everyone, call)
         # As bytes: comparing records takes NumPy longer than MPI takes to exchange them.
+        wishes = {wish}
+        if everyone.tobytes() != mine.tobytes() * self.comm.size:
+            wishes = set(everyone["wish"].tolist())
+            everyone["wish"] = wish
         if everyone.tobytes() == mine.tobytes() * self.comm.size:
             self.busy = call, time.monotonic()
             known = nbytes if nbytes is not None else max(size, 0) * _itemsize(dtype)
             self._met = call, start, time.perf_counter(), known
-            return
+            return wishes
         gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
         if gone:
             self._gone = True
@@ -251,7 +264,7 @@ class Group:
         Raises:
             DistributedError: if they do not answer.
         """
-        given, told = mine.reshape(1).view(np.uint8), everyone.view(np.uint8)
+        given, told = mine.view(np.uint8), everyone.view(np.uint8)
         request = self.comm.Iallgather(given, told)
         try:
             _answered(request.Test, self.seconds, call)
@@ -284,7 +297,7 @@ class Group:
         if self.lost or self.post.lost or self._gone:
             return False
         if self.comm.size > 1:
-            mine = np.array((call.encode(), b"", b"", -1, -1, b""), _HEADER)
+            mine = _header(call, "", "", -1, -1, None, 0)
             everyone = np.empty(self.comm.size, _HEADER)
             self._tell(mine, everyone, "destroy_process_group")
             return bool((everyone == mine).all())
@@ -292,10 +305,21 @@ class Group:
 
     def free(self) -> None:
         """Give MPI's communicators back, of which it has 2,048: when all members have left."""
+        self.device_sums.free()
         if self._nearby is not None:
             self._nearby.free()
         self.direct.Free()
         self.comm.Free()
+
+
+@lru_cache(maxsize=256)
+def _header(
+    call: str, dtype: str, op: str, root: int, size: int, shape: tuple[int, ...] | None, wish: int
+) -> np.ndarray:
+    """What a rank tells, as MPI sends it; a record takes NumPy as long as MPI takes to send it."""
+    text = b"" if shape is None else _brief(str(list(shape)).encode())
+    words = call.encode(), dtype.encode(), op.encode()
+    return np.array([(*words, root, size, text, wish)], _HEADER)
 
 
 def _brief(text: bytes) -> bytes:
@@ -311,7 +335,7 @@ def _itemsize(dtype: str) -> int:
 
 def _said(header: Any) -> str:
     """What a rank was about to do, in words."""
-    call, dtype, op, root, size, shape = header.tolist()
+    call, dtype, op, root, size, shape, _ = header.tolist()
     words = [call.decode(), dtype.decode(), shape.decode() or (f"{size}" if size >= 0 else "")]
     words += [op.decode(), f"root {root}" if root >= 0 else ""]
     return " ".join(word for word in words if word)

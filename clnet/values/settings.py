@@ -73,6 +73,8 @@ class Settings:
             None: on platforms that clnet's tests do not run on.
         log: ``CLNET_LOG``, what is told on the standard error, of :data:`LOGS`.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
+        sums: ``CLNET_SUMS``, who adds up what ranks of a machine have, ``"host"`` or ``"device"``;
+            None: devices with memory of their own, where they are measured to be faster.
         ranks: how many processes ``mpirun`` started together, as its variables say.
         ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
@@ -92,6 +94,7 @@ class Settings:
     debug: bool
     build_warnings: bool = False
     guard: bool | None = None
+    sums: str | None = None
     ranks: int = 1
     ranks_here: int = 1
     log: tuple[str, ...] = ()
@@ -161,11 +164,18 @@ class Settings:
             poison=switch("CLNET_POISON"),
             debug=switch("CLNET_DEBUG"),
             guard=None if text("CLNET_GUARD") is None else switch("CLNET_GUARD"),
+            sums=_adder(text("CLNET_SUMS")),
             log=_logs(text("CLNET_LOG") or ""),
             icd_vendors=text("OCL_ICD_VENDORS"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
             ranks_here=next((n for name in _LAUNCHERS_HERE if (n := count(name, 1))), 1),
         )
+
+
+def _adder(text: str | None) -> str | None:
+    if text not in (None, "host", "device"):
+        raise ArgumentError("CLNET_SUMS", "is host or device", value=repr(text))
+    return text
 
 
 def _logs(text: str) -> tuple[str, ...]:

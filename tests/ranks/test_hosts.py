@@ -24,7 +24,7 @@ dist.all_reduce(x)
 wanted = np.arange(600_011, dtype=np.float32) * (size * (size + 1) // 2)
 assert (x.numpy() == wanted).all()
 near = group_of("", None).nearby()
-print(f"<{platform.node()[-1]}{rank} {near._here.size} {near._across.size}>")
+print(f"<{platform.node()[-1]}{rank} {near.here.size} {near._across.size}>")
 dist.destroy_process_group()
 """
 

@@ -1,0 +1,117 @@
+"""A second queue of a device: what one thread has done beside all that others enqueue.
+
+Nobody needs the device's lock for it, so that a replay may hold that while it waits for what is
+done here. Kernels have handles of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+
+from ..values.polling import polled
+from ..values.process import process_lock
+from .handles import new_handle, tell_types
+from .launch import Launch, Storage, values_of
+from .refusal import told
+
+if TYPE_CHECKING:
+    from .program import ProgramCache
+
+__all__ = ["Beside", "Pin"]
+
+Pin = Any
+"""What keeps memory of the host pinned for as long as it is held."""
+
+
+class Beside:
+    """Commands of a queue of their own, in order; they are told to no observer.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        programs: builds kernels.
+    """
+
+    def __init__(self, context: Any, device: Any, programs: ProgramCache) -> None:
+        self._context, self._programs = context, programs
+        self._queue = cl.CommandQueue(context, device)
+        self._lock = process_lock()
+        self._handles: dict[Any, Any] = {}
+
+    @told
+    def pin(self, memory: memoryview) -> Pin:
+        """Let the device read and write memory of the host by itself, if its driver can do that.
+
+        NVIDIA's pins what a buffer is made of, another process's mapping of the same included:
+        copies from and to that address run at the bus's speed.
+        """
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+        return cl.Buffer(self._context, flags, hostbuf=np.frombuffer(memory, np.uint8))
+
+    @told
+    def reserve(self, storage: Storage) -> None:
+        """Give an abstract storage memory that is no pool's: a pool's is used in another order."""
+        storage.buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, storage.nbytes)
+
+    @told
+    def follow(self, event: Any) -> None:
+        """What is asked for from now on comes behind a command of another queue."""
+        cl.enqueue_barrier(self._queue, wait_for=[event])
+
+    @told
+    def read(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:
+        """Copy from a storage into a dense array of the host; gives the event."""
+        place = storage.begin + offset_bytes
+        return cl.enqueue_copy(
+            self._queue, array, storage.buffer, src_offset=place, is_blocking=False
+        )
+
+    @told
+    def write(self, storage: Storage, array: np.ndarray, offset_bytes: int) -> Any:
+        """Copy a dense array of the host into a storage; gives the event."""
+        place = storage.begin + offset_bytes
+        return cl.enqueue_copy(
+            self._queue, storage.buffer, array, dst_offset=place, is_blocking=False
+        )
+
+    @told
+    def run(self, launches: Sequence[Launch]) -> None:
+        """Enqueue kernels without scratch memory, which check no data.
+
+        Raises:
+            BuildError: if one does not compile.
+        """
+        for launch in launches:
+            kernel = self._programs.get(launch.kernel)
+            values = values_of(launch.args, kernel.signature.pointers)
+            with self._lock:
+                handle = self._handles.get(launch.kernel)
+                if handle is None:
+                    handle = new_handle(kernel.program, kernel.name)
+                    tell_types(handle, kernel.signature.types)
+                    self._handles[launch.kernel] = handle
+                handle.set_args(*values)
+                cl.enqueue_nd_range_kernel(
+                    self._queue, handle, launch.global_size, launch.local_size
+                )
+
+    @told
+    def wait(self, events: list[Any], *, soon: bool = False) -> None:
+        """Wait for copies, and forget them.
+
+        Args:
+            events: of all that were asked for, in order: whoever drops one that is not done waits
+                for it there, and keeps Python meanwhile.
+            soon: whether they take so little that it is asked again and again.
+        """
+        self._queue.flush()
+        if events:
+            if soon:
+                polled(lambda: events[-1].command_execution_status <= 0)  # done, or failed
+            for event in reversed(events):
+                event.wait()
+            events.clear()

@@ -1,0 +1,300 @@
+"""Sums over ranks of one machine that their devices add up, each a slice of all.
+
+A card with memory of its own copies at 55 GB/s from and to host memory that is pinned, where the
+host adds at 5 to 10. So ranks share memory that each has had pinned by its device. A device leaves
+there what its rank has, takes the others' parts of the slice that is its own, adds in the ranks'
+order, leaves the sum, and takes the sums of the others. The host copies and adds nothing: it asks
+the device's second queue for all that, and tells the other ranks when it is done. The bits are
+those of :class:`.Nearby`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import IntEnum
+from itertools import pairwise
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..array import Array
+from ..device import Device, Pin, Storage
+from ..errors import DeviceError, OutOfDeviceMemory
+from ..expr import Expr, Input
+from ..kernels.pointwise import pointwise
+from ..values.dtypes import bool_, float32, from_name
+from ..values.polling import polled
+from ..values.settings import SETTINGS
+from ..values.shapes import round_up
+from .nearby import NEAR_BYTES, Meetings, Nearby, shared_memory
+
+__all__ = ["DeviceSums", "Marked", "Wish", "may_add"]
+
+# Of a rank; all ranks' devices pin it. A piece waits four times, and takes a card 1 ms.
+_PIECE_BYTES = 32 * 2**20
+_LINE_BYTES = 64
+# Who asks on and on for what takes longer keeps Python from the thread that launches.
+_SOON_BYTES = 2 * 2**20
+_PAUSE_SECONDS = 20e-6
+_TRIED_BYTES = (NEAR_BYTES, 2**20, 4 * 2**20, 16 * 2**20)
+_TRIES = 3
+
+
+class Wish(IntEnum):
+    """Who shall add, as a rank sees it: the host does if one rank wants that."""
+
+    HOST, DEVICE, UNKNOWN = 0, 1, 2
+
+
+def may_add(device: Device) -> bool:
+    """Whether a device may be faster than the host: it has memory of its own, or is told to."""
+    wanted = SETTINGS.sums
+    return not device.traits.unified_memory if wanted is None else wanted == "device"
+
+
+class Marked:
+    """A dense array as it is at this place of its device's queue; its elements stay there.
+
+    Args:
+        array: the device's second queue reads and writes it until the exchange is done.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self._event = array.device.queue.mark()
+
+    def wait(self) -> Marked:
+        """What an exchange gets in the place of elements on the host."""
+        self.array.device.beside.follow(self._event)
+        return self
+
+    def end(self) -> None:
+        """Nothing is left to be done."""
+
+
+def by_host(x: Array, job: Callable[[np.ndarray], None]) -> None:
+    """Have an array's elements overwritten on the host, which gets 16-bit floats as float32."""
+    beside, begin = x.device.beside, x.offset * x.dtype.itemsize
+    with x.device.queue.pinned.lend(x.nbytes) as raw:
+        beside.wait([beside.read(raw, x.storage, begin)])
+        row = raw.view(x.dtype.numpy)
+        narrow = x.dtype.compute != x.dtype.real.name
+        wide = row.astype(np.float32) if narrow else row
+        job(wide)
+        if narrow:
+            row[:] = wide
+        beside.wait([beside.write(x.storage, raw, begin)])
+
+
+class DeviceSums:
+    """What the devices of a group's ranks add up."""
+
+    def __init__(self) -> None:
+        self._rooms: _Rooms | None = None
+        self._adders: dict[Device, _Adder | None] = {}  # None: it adds nothing
+
+    def wish(self, x: Array, op: str) -> Wish:
+        """Who shall overwrite a dense array with what ranks have together, by MPI's ``op``."""
+        if not may_add(x.device) or op not in ("SUM", "AVG") or x.dtype is bool_:
+            return Wish.HOST
+        if x.nbytes < NEAR_BYTES:
+            return Wish.HOST
+        if x.device not in self._adders:
+            return Wish.UNKNOWN
+        adder = self._adders[x.device]
+        return Wish.DEVICE if adder and adder.least_bytes <= x.nbytes else Wish.HOST
+
+    def try_out(self, near: Nearby | None, device: Device) -> None:
+        """Look from how many bytes on devices are faster than the host; all ranks do.
+
+        Args:
+            near: how the host adds; None: ranks share no memory.
+            device: this rank's.
+        """
+        self._adders.setdefault(device, None)
+        if near is None or near.spans_machines:
+            return
+        if self._rooms is None:
+            self._rooms = _Rooms(near.here)
+        adder = self._adders[device]
+        if adder is None and self._rooms.memory:
+            try:
+                adder = _Adder(self._rooms, device)
+            except (DeviceError, OutOfDeviceMemory):  # another has what it takes
+                adder = None
+        told = near.here.allgather((adder is not None, SETTINGS.sums))
+        if adder is not None and all(able for able, _ in told):
+            asked = any(wanted is not None for _, wanted in told)
+            adder.least_bytes = 0 if asked else adder.measured(near)
+            self._adders[device] = adder
+
+    def sum(self, x: Array, *, average: bool) -> None:
+        """Overwrite a dense array with the sum over all ranks, once it may be read.
+
+        Args:
+            x: as many elements, of one dtype, on all ranks.
+            average: whether the sum is divided by the number of ranks.
+        """
+        adder = self._adders[x.device]
+        if adder is not None:
+            adder.sum(x, average=average)
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self._adders, self._rooms = {}, None
+
+
+class _Rooms:
+    """The memory that ranks of a machine share for it; all of them make it together.
+
+    Args:
+        here: their communicator.
+
+    Attributes:
+        memory: of each rank: what it gives, the sum of its slice, a line for meetings; or nothing.
+    """
+
+    def __init__(self, here: Any) -> None:
+        self.here = here
+        self.sum_begin = _PIECE_BYTES
+        room = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
+        self.line = self.sum_begin + room
+        found = shared_memory(here, self.line + _LINE_BYTES)
+        self.memory = [memoryview(m) for m in found or ()]
+        self.meetings = Meetings(here, [m[self.line :] for m in self.memory])
+
+    def given(self, rank: int, dtype: np.dtype) -> np.ndarray:
+        """What a rank gives to others."""
+        return np.frombuffer(self.memory[rank][: self.sum_begin], dtype)
+
+    def sum(self, rank: int, dtype: np.dtype) -> np.ndarray:
+        """The sum of a rank's slice."""
+        return np.frombuffer(self.memory[rank][self.sum_begin : self.line], dtype)
+
+
+class _Adder:
+    """A device that adds a slice of what all ranks have.
+
+    Args:
+        rooms: what they share.
+        device: the device.
+
+    Attributes:
+        least_bytes: of a tensor for which this is faster than the host.
+
+    Raises:
+        OutOfDeviceMemory: if it has no memory for the parts of others.
+        DeviceError: if its driver does not take the host's memory.
+    """
+
+    least_bytes: float = inf
+
+    def __init__(self, rooms: _Rooms, device: Device) -> None:
+        self._rooms, self._device, self._beside = rooms, device, device.beside
+        self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
+        self._others = [i for i in self._ranks if i != self._mine]
+        self._pins: list[Pin] = [self._beside.pin(m) for m in rooms.memory]
+        self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
+        self._under_way: list[Any] = []
+
+    def _room(self, nbytes: int) -> Storage:
+        storage = Storage(self._device, nbytes)
+        self._beside.reserve(storage)
+        return storage
+
+    def measured(self, near: Nearby) -> float:
+        """From how many bytes on it is faster than the host; all ranks ask."""
+        here, least = near.here, inf
+        size = _TRIED_BYTES[-1] // float32.itemsize
+        x = Array(self._room(_TRIED_BYTES[-1]), (size,), (1,), 0, float32)
+        self._beside.wait([self._beside.write(x.storage, np.zeros(size, np.float32), 0)])
+        for nbytes in reversed(_TRIED_BYTES):
+            part = x.view((nbytes // float32.itemsize,), (1,))
+            ways: list[Callable[[], None]] = [
+                lambda part=part: by_host(part, lambda row: near.sum(row, average=False)),
+                lambda part=part: self.sum(part, average=False),
+            ]
+            hosts, devices = [max(here.allgather(_least_seconds(here, way))) for way in ways]
+            if devices >= hosts:
+                break
+            least = nbytes
+        return least
+
+    def sum(self, x: Array, *, average: bool) -> None:
+        """As :meth:`DeviceSums.sum`."""
+        dtype = x.dtype.real
+        parts = x.dtype.itemsize // dtype.itemsize
+        row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
+        step = _PIECE_BYTES // dtype.itemsize
+        for start in range(0, row.size, step):
+            count = min(step, row.size - start)
+            self._sum_piece(row.view((count,), (1,), row.offset + start), average=average)
+        self._beside.wait(self._under_way, soon=x.nbytes <= _SOON_BYTES)
+
+    def _sum_piece(self, piece: Array, *, average: bool) -> None:
+        """What is read is there, and what is written has been read: two meetings see to that."""
+        rooms, mine, dtype = self._rooms, self._mine, piece.dtype
+        soon = piece.nbytes <= _SOON_BYTES
+        width = round_up(-(-piece.size // len(self._ranks)), _LINE_BYTES // dtype.itemsize)
+        bounds = [min(i * width, piece.size) for i in range(len(self._ranks) + 1)]
+        slices = [
+            piece.view((end - begin,), (1,), piece.offset + begin)
+            for begin, end in pairwise(bounds)
+        ]
+        given = [rooms.given(i, dtype.numpy) for i in self._ranks]
+        sums = [rooms.sum(i, dtype.numpy)[: s.size] for i, s in enumerate(slices)]
+        for i in self._others:
+            self._leave(given[mine][bounds[i] : bounds[i + 1]], slices[i])
+        self._meet(soon=soon)
+        own, terms = slices[mine], [slices[mine]] * len(self._ranks)
+        for place, i in enumerate(self._others):
+            terms[i] = Array(self._parts, own.shape, (1,), place * width, dtype)
+            self._take(terms[i], given[i][bounds[mine] : bounds[mine + 1]])
+        total: Expr = Input(0)
+        for i in self._ranks[1:]:
+            total = total + Input(i)
+        total = total / len(terms) if average else total
+        compute = from_name(dtype.compute)
+        self._beside.run(pointwise(self._device.target, [own], terms, (total,), compute=compute))
+        self._leave(sums[mine], own)
+        self._meet(soon=soon)
+        for i in self._others:
+            self._take(slices[i], sums[i])
+
+    def _leave(self, room: np.ndarray, x: Array) -> None:
+        if x.size:
+            begin = x.offset * x.dtype.itemsize
+            self._under_way.append(self._beside.read(room, x.storage, begin))
+
+    def _take(self, x: Array, room: np.ndarray) -> None:
+        if x.size:
+            begin = x.offset * x.dtype.itemsize
+            self._under_way.append(self._beside.write(x.storage, room, begin))
+
+    def _meet(self, *, soon: bool) -> None:
+        """All devices have done what they were asked for."""
+        self._beside.wait(self._under_way, soon=soon)
+        here = self._rooms.here
+
+        def until(met: Callable[[], bool]) -> None:
+            if not (soon and polled(met, stay=True)):
+                while not met():
+                    here.Iprobe()  # so that MPI goes on with what others still wait for
+                    time.sleep(_PAUSE_SECONDS)
+
+        self._rooms.meetings.meet(until)
+
+
+def _least_seconds(here: Any, way: Callable[[], None]) -> float:
+    """Of some tries, which ranks begin together."""
+
+    def once() -> float:
+        here.Barrier()
+        begin = perf_counter()
+        way()
+        return perf_counter() - begin
+
+    return min(once() for _ in range(_TRIES))

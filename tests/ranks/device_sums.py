@@ -1,0 +1,165 @@
+"""Sums that devices add up, told to by ``CLNET_SUMS``: the bits of the host's, in the ranks' order.
+
+Run by :mod:`tests.ranks.test_device_sum`: ``mpirun -n 3 python -m tests.ranks.device_sums``. On a
+card, ``CLNET_DEVICE=nvidia mpirun -n 2 python -m tests.ranks.device_sums``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import distributed as dist
+from clnet.errors import DistributedError
+from clnet.ranks import device_sum, nearby
+from clnet.ranks.membership import group_of
+from clnet.values.settings import SETTINGS
+
+DTYPES = (
+    *(clnet.float32, clnet.float16, clnet.bfloat16, clnet.int8, clnet.int64, clnet.complex64),
+    clnet.float64,
+)
+# The least that MPI does not sum; odd ones; three pieces of a MiB with one element more.
+SIZES = (2**16, 2**16 + 1, 300_007, 3 * 2**18 + 1)
+
+
+def main() -> None:
+    dist.init_process_group(timeout=60)
+    device_sum._PIECE_BYTES = 2**20
+    rank, size = dist.get_rank(), dist.get_world_size()
+    by_numpy(rank, size)
+    begun(rank, size)
+    in_a_plan(rank, size)
+    told_apart(rank, size)
+    print(f"<rank {rank} of {size}: {sums_by_host.count}, {least()}>")
+
+
+class CountedSums:
+    """How often the host has added up."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sum = nearby.Nearby.sum
+
+    def __call__(self, near: Any, elements: np.ndarray, *, average: bool) -> None:
+        self.count += 1
+        self._sum(near, elements, average=average)
+
+
+sums_by_host = CountedSums()
+nearby.Nearby.sum = lambda self, elements, *, average: sums_by_host(self, elements, average=average)
+
+
+def least() -> list[float]:
+    """Of each device that this rank has used, from how many bytes on it adds."""
+    members: Any = group_of("", None)
+    return [a.least_bytes for a in members.device_sums._adders.values() if a is not None]
+
+
+def drawn(number: int, n: int, dtype: Any) -> np.ndarray:
+    """What a rank has; sums of such numbers round, and those of small integers run over."""
+    generator = np.random.default_rng([number, n])
+    if not dtype.differentiable:
+        return generator.integers(-100, 100, n).astype(dtype.numpy)
+    return (generator.standard_normal(n) * 100).astype(dtype.numpy)
+
+
+def wanted(size: int, n: int, dtype: Any, op: str) -> np.ndarray:
+    """The sum, rank by rank, as NumPy has it; 16-bit floats are added as float32."""
+    narrow = dtype.is_floating_point and dtype.itemsize == 2
+    parts = [drawn(r, n, dtype) for r in range(size)]
+    total = parts[0].astype(np.float32) if narrow else parts[0].copy()
+    for part in parts[1:]:
+        total += part.astype(total.dtype)
+    if op == "AVG":
+        parts_of = total.view(total.real.dtype)  # NumPy divides complex numbers in another way
+        parts_of /= size
+    return total.astype(dtype.numpy)
+
+
+def by_numpy(rank: int, size: int) -> None:
+    for dtype in DTYPES:
+        for n in SIZES if dtype in DTYPES[:3] else SIZES[1:2]:
+            for op in ("SUM", "AVG") if dtype.differentiable else ("SUM",):
+                x = clnet.cat([clnet.tensor(drawn(rank, n, dtype)), clnet.ones(3, dtype=dtype)])
+                y, version = x[:n], x.array.storage.version
+                dist.all_reduce(y, dist.ReduceOp[op])
+                right = wanted(size, n, dtype, op)
+                assert y.numpy().tobytes() == right.tobytes(), (dtype, n, op)
+                assert x[n:].tolist() == [1, 1, 1]
+                assert x.array.storage.version > version
+    x = clnet.tensor(np.concatenate([[7], drawn(rank, 99_999, clnet.float32)]), dtype=clnet.float32)
+    dist.all_reduce(x[1:])  # which does not begin where vectors do
+    assert x[0].item() == 7
+    assert (x[1:].numpy() == wanted(size, 99_999, clnet.float32, "SUM")).all()
+    x = clnet.full((100_000,), float(rank))
+    dist.all_reduce(x, dist.ReduceOp.MAX)
+    assert (x == size - 1).all()
+
+
+def begun(rank: int, size: int) -> None:
+    """Several at a time, each of what was there when it was called; others compute meanwhile."""
+    xs = [clnet.full((100_001,), float(rank + i)) for i in range(4)]
+    works: Any = [dist.all_reduce(x, async_op=True) for x in xs]
+    others = [clnet.ones(300, 300) @ clnet.ones(300, 300) for _ in range(20)]
+    for i, (x, work) in enumerate(zip(xs, works, strict=True)):
+        assert work.wait()
+        assert (x == sum(r + i for r in range(size))).all()
+    assert all((y == 300).all() for y in others)
+    if size > 1:
+        with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[100000\] SUM, ra"):
+            dist.all_reduce(clnet.ones(100_000 if rank == 0 else 100_001))
+
+
+def in_a_plan(rank: int, size: int) -> None:
+    def step(x: clnet.Tensor) -> tuple[clnet.Tensor, ...]:
+        y, half, few = x * 2, (x + 1).bfloat16(), x[:5].bfloat16()
+        work: Any = dist.all_reduce(y, async_op=True)
+        dist.all_reduce(half, dist.ReduceOp.AVG)
+        dist.all_reduce(few)  # MPI's
+        z = (x @ x) * 0 + x
+        work.wait()
+        return y + 1, half, few, z
+
+    compiled = clnet.compile(step)
+    total = sum(range(size))
+    for number in range(5):
+        x = clnet.full((400, 400), float(rank + number))
+        run: Callable[..., Any] = step if number == 2 else compiled
+        y, half, few, z = run(x)
+        assert (y == 2 * (total + size * number) + 1).all()
+        mean = clnet.tensor(total / size + number + 1).bfloat16()
+        assert (half == mean).all()
+        assert (few == total + size * number).all()
+        assert (z == x).all()
+
+
+def told_apart(rank: int, size: int) -> None:
+    """Where one rank's host adds, all do; a device that a rank comes with later is tried out."""
+    if size == 1 or SETTINGS.sums != "device":
+        return
+    before = sums_by_host.count
+    if rank == 1:
+        device_sum.SETTINGS = replace(SETTINGS, sums="host")
+    for dtype in (clnet.float32, clnet.bfloat16):
+        x = clnet.tensor(drawn(rank, 300_007, dtype))
+        dist.all_reduce(x)
+        assert x.numpy().tobytes() == wanted(size, 300_007, dtype, "SUM").tobytes()
+    assert sums_by_host.count == before + 2
+    device_sum.SETTINGS = SETTINGS
+    if clnet.device().type == "cpu":
+        with clnet.device(clnet.device("pocl", threads=1) if rank == 0 else clnet.device()):
+            x = clnet.tensor(drawn(rank, 300_007, clnet.float32))
+            dist.all_reduce(x)
+        assert (x.numpy() == wanted(size, 300_007, clnet.float32, "SUM")).all()
+    assert sums_by_host.count == before + 2
+    sums_by_host.count = 0
+
+
+if __name__ == "__main__":
+    main()
