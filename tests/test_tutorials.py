@@ -8,11 +8,14 @@ import gzip
 import json
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from clnet.data import source
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
 TUTORIALS = sorted(FOLDER.glob("*.py"))
@@ -84,7 +87,7 @@ def data(tmp_path, monkeypatch):
         images = rng.integers(0, 256, (40, 28, 28), dtype=np.uint8)
         write_idx(fashion / f"{half}-images-idx3-ubyte.gz", images)
         write_idx(fashion / f"{half}-labels-idx1-ubyte.gz", np.arange(40) % 10)
-    monkeypatch.setenv("CLNET_DATA", str(tmp_path))
+    monkeypatch.setattr(source, "SETTINGS", replace(source.SETTINGS, data_dir=tmp_path))
 
 
 @pytest.mark.device
