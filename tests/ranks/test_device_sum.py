@@ -117,7 +117,7 @@ print("went on")
 )
 def test_a_rank_that_ends_within_a_sum_ends_the_job(end, told):
     start = time.monotonic()
-    done = run(2, "-c", IN_THE_MIDDLE.format(end=end, seconds=3), CLNET_SUMS="device")
+    done = run(2, "-c", IN_THE_MIDDLE.format(end=end, seconds=8), CLNET_SUMS="device")
     assert done.returncode != 0
     assert "in the middle" in done.stdout, done.stderr
     assert "went on" not in done.stdout
