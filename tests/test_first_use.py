@@ -13,12 +13,13 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.cli import main
-from clnet.device.first_use import first_uses, trust
+from clnet.device.first_use import FirstUses, first_uses, trust
 from clnet.device.guard import left_out
 from clnet.doctor.report import empty_report
 from clnet.nn import functional as F
 from clnet.ops.machinery import execution
 from clnet.ops.machinery.lowering import launches_of
+from clnet.values.cache import shelf
 from clnet.values.settings import SETTINGS
 from tests.doctor.faulty import Driver, Rewriting, planted
 from tests.groups import are_compiled_wrongly
@@ -222,3 +223,32 @@ def test_kernels_on_matrix_units_are_compared_with_those_without(guarded, dtype,
             clnet.set_float32_matmul_precision(before)
         assert names.count("conv_matrix") == 2, "tried, and run"
         assert len(names) > 2, "and another beside it"
+
+
+def test_convolutions_between_images_of_dense_channels_are_compared_rightly(tmp_path):
+    """Plainer kernels take neither 16 bits nor any strides: they get what they can read."""
+    own = replace(SETTINGS, cache_dir=tmp_path, guard=None)
+    with (
+        patch("clnet.device.guard.SETTINGS", own),
+        patch("clnet.device.first_use.SETTINGS", own),
+        planted(Driver(), tmp_path) as device,
+    ):
+        if are_compiled_wrongly(device):
+            pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
+        by_128 = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+        units = replace(units_of(device.traits), **by_128)
+        device.leave_out({f.name: getattr(units, f.name) for f in fields(units)})
+        uses = device.first_uses = FirstUses(shelf(tmp_path, "uses"), ("conv_warpgroup",))
+        x, gy = (clnet.rand(2, n, 6, 6, device=device).half() for n in (8, 16))
+        weight = clnet.rand(16, 8, 3, 3, device=device).half().requires_grad_()
+        x.requires_grad_()
+
+        @clnet.compile
+        def step():
+            y = F.relu(F.conv2d(F.relu(x), weight, padding=1))
+            return clnet.autograd.grad(y, (x, weight), gy)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            step()
+        assert uses.compared == 3

@@ -230,7 +230,8 @@ def _on_units(
 ) -> bool:
     alike = all(x.dtype is inputs[0].dtype for x in inputs)
     free = settings.algorithm in (None, Algorithm.MATRIX)
-    return alike and free and computes_on_units(target, g, direction, inputs[0].dtype)
+    dtype, tf32 = inputs[0].dtype, rounds_to_tf32()
+    return alike and free and computes_on_units(target, g, direction, dtype, tf32=tf32)
 
 
 @contextmanager

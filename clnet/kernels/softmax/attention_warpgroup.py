@@ -145,12 +145,14 @@ def teams_for(
         return None
     if sizes.head != sizes.value_head or sizes.keys == 0 or not all(map(_in_boxes, moved)):
         return None
-    if emulates_warpgroups(target):
-        return SMALL
     # Boxes have lines of 64 elements: what a head lacks is multiplied, too.
     size = round_up(sizes.head, LINE)
     tile = TILES[kernel].get(size)
-    if min(sizes.rows, sizes.keys) < LEAST or 4 * sizes.head < 3 * size or tile is None:
+    if tile is None:
+        return None
+    if emulates_warpgroups(target):
+        return SMALL
+    if min(sizes.rows, sizes.keys) < LEAST or 4 * sizes.head < 3 * size:
         return None
     nbytes = tile.local_bytes(size, 1 if kernel is FORWARD else 2)
     fits = nbytes <= traits.static_local_bytes

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ...kernels import pool
+from ...kernels.moving import copy
 from ...kernels.pool import Window
 from ...values.dtypes import int32
 from ...values.shapes import Shape
@@ -37,7 +38,40 @@ def _made(plain: Array) -> Array:
     return Array.abstract((n, h, w, c), plain.dtype, plain.device)
 
 
-class LastConv2d(Function):
+class _OfViews(Function):
+    """An op that computes what another does, of views of its arrays."""
+
+    sixteen_bit = False
+
+    def narrow_on(self, target: Target, inputs: Arrays) -> bool:
+        """Where the other's kernels take them."""
+        return self._function.narrow_on(target, self._views(inputs))
+
+    @property
+    def _function(self) -> Conv2d | ConvInputGrad | ConvWeightGrad:
+        raise NotImplementedError
+
+    def _views(self, inputs: Arrays) -> Arrays:
+        raise NotImplementedError
+
+    def _lowered(self, target: Target, output: Array, inputs: Arrays) -> list[Launch]:
+        """The other's launches. Only matrix units' kernels take any strides: others, beside which
+        those are compared at their first use, get copies, in memory of their own.
+        """
+        function, given = self._function, self._views(inputs)
+        if function.narrow_on(target, given):
+            return function.lower(target, (output,), given)
+        dense = [Array.abstract(x.shape, x.dtype, x.device) for x in (output, *given)]
+        for x in dense:
+            x.storage.materialize()
+        y, *copies = dense
+        before = [
+            launch for to, x in zip(copies, given, strict=True) for launch in copy(target, to, x)
+        ]
+        return [*before, *function.lower(target, (y,), tuple(copies)), *copy(target, output, y)]
+
+
+class LastConv2d(_OfViews):
     """:class:`.Conv2d`; ``x`` may also be ``(n, c, h, w)`` where ``plain`` says so.
 
     Attributes:
@@ -53,23 +87,23 @@ class LastConv2d(Function):
 
     def infer(self, x: Array, weight: Array, *bias: Array) -> Arrays:
         """``(n, oh, ow, oc)``."""
-        found = self._function.infer(self._given(x), weight, *bias)
+        found = self._function.infer(*self._views((x, weight, *bias)))
         return (_made(found[0]),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The convolution's, of views."""
-        given = (self._given(inputs[0]), *inputs[1:])
-        return self._function.lower(target, (as_first(outputs[0]),), given)
+        return self._lowered(target, as_first(outputs[0]), inputs)
 
     @property
     def _function(self) -> Conv2d:
         return Conv2d(self.settings, self.activation)
 
-    def _given(self, x: Array) -> Array:
-        return x if self.plain else as_first(x)
+    def _views(self, inputs: Arrays) -> Arrays:
+        x, *others = inputs
+        return (x if self.plain else as_first(x), *others)
 
 
-class LastConvInputGrad(Function):
+class LastConvInputGrad(_OfViews):
     """:class:`.ConvInputGrad` of a gradient ``(n, oh, ow, oc)``."""
 
     settings: ConvSettings
@@ -78,19 +112,22 @@ class LastConvInputGrad(Function):
 
     def infer(self, gy: Array, weight: Array) -> Arrays:
         """``(n, h, w, ic)``."""
-        return (_made(self._function.infer(as_first(gy), weight)[0]),)
+        return (_made(self._function.infer(*self._views((gy, weight)))[0]),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The gradient's, of views."""
-        gy, weight = inputs
-        return self._function.lower(target, (as_first(outputs[0]),), (as_first(gy), weight))
+        return self._lowered(target, as_first(outputs[0]), inputs)
 
     @property
     def _function(self) -> ConvInputGrad:
         return ConvInputGrad(self.settings, self.x_shape)
 
+    def _views(self, inputs: Arrays) -> Arrays:
+        gy, weight = inputs
+        return as_first(gy), weight
 
-class LastConvWeightGrad(Function):
+
+class LastConvWeightGrad(_OfViews):
     """:class:`.ConvWeightGrad` of a gradient ``(n, oh, ow, oc)``; the filters' lies as they do.
 
     Attributes:
@@ -106,19 +143,19 @@ class LastConvWeightGrad(Function):
 
     def infer(self, gy: Array, x: Array) -> Arrays:
         """The filters' shape."""
-        return self._function.infer(as_first(gy), self._given(x))
+        return self._function.infer(*self._views((gy, x)))
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The gradient's, of views."""
-        gy, x = inputs
-        return self._function.lower(target, outputs, (as_first(gy), self._given(x)))
+        return self._lowered(target, outputs[0], inputs)
 
     @property
     def _function(self) -> ConvWeightGrad:
         return ConvWeightGrad(self.settings, self.weight_shape)
 
-    def _given(self, x: Array) -> Array:
-        return x if self.plain else as_first(x)
+    def _views(self, inputs: Arrays) -> Arrays:
+        gy, x = inputs
+        return as_first(gy), x if self.plain else as_first(x)
 
 
 class LastMaxPool(Function):
