@@ -23,6 +23,7 @@ from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
 from .split_batch_norm import split
 from .trace import Trace
+from .wait_late import wait_late
 
 Pass = Callable[[Trace], Trace]
 
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_into_products,
     join_products,
     prologue,
+    wait_late,
     merge_updates,
     pack_weights,
     with_constants,

@@ -6,6 +6,7 @@ done here. Kernels have handles of their own.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .program import ProgramCache
 
 __all__ = ["Beside", "Pin"]
+
+_MOST_AHEAD = 2
 
 Pin = Any
 """What keeps memory of the host pinned for as long as it is held."""
@@ -41,6 +44,7 @@ class Beside:
         self._queue = cl.CommandQueue(context, device)
         self._lock = process_lock()
         self._handles: dict[Any, Any] = {}
+        self._ahead: deque[Any] = deque()
 
     @told
     def pin(self, memory: memoryview) -> Pin:
@@ -61,6 +65,17 @@ class Beside:
     def follow(self, event: Any) -> None:
         """What is asked for from now on comes behind a command of another queue."""
         cl.enqueue_barrier(self._queue, wait_for=[event])
+
+    @told
+    def keep_near(self, event: Any) -> None:
+        """Have whoever enqueues wait until what was marked two marks ago is done.
+
+        A driver whose queue is full blocks who enqueues, and Python with it, on which what is done
+        here depends.
+        """
+        self._ahead.append(event)
+        if len(self._ahead) > _MOST_AHEAD:
+            self._ahead.popleft().wait()
 
     @told
     def read(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:

@@ -14,6 +14,7 @@ from ..errors import ArgumentError, DtypeError, ShapeError
 from ..expr import Const, Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import copy, fill
+from ..kernels.pointwise import MOST_ELEMENTS, most_segments, pointwise_many
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name, promote
@@ -201,15 +202,15 @@ class Cat(Function):
         return (Array.abstract(shape, inputs[0].dtype, inputs[0].device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One copy for each input."""
+        """One copy for each input, but small ones of dense parts together."""
         (y,) = outputs
-        launches: list[Launch] = []
+        pairs: list[tuple[Array, Array]] = []
         start = 0
         for x in inputs:
             starts = tuple(start if d == self.dim else 0 for d in range(y.ndim))
-            launches += copy_launches(target, slice_view(y, starts, (1,) * y.ndim, x.shape), x)
+            pairs.append((slice_view(y, starts, (1,) * y.ndim, x.shape), x))
             start += x.shape[self.dim]
-        return launches
+        return copies(target, pairs)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each input's part."""
@@ -286,6 +287,31 @@ def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
         return launch_pointwise(target, [y], x.parts, (cast_boolean(source),), compute=compute)
     exprs = (Input(0), Input(1) if x.dtype.is_complex else Const(0))[: len(y.parts)]
     return launch_pointwise(target, y.parts, x.parts[: len(exprs)], exprs, compute=compute)
+
+
+def copies(target: Target, pairs: Sequence[tuple[Array, Array]]) -> list[Launch]:
+    """Write the second array of each pair to the first, of its shape; small dense ones together.
+
+    Args:
+        target: what the device is like.
+        pairs: no two of the first overlap, and none of the second lies where one of the first does.
+    """
+    small = [pair for pair in pairs if _joins(*pair)]
+    if len(small) < 2:
+        small = []
+    launches = [x for pair in pairs if pair not in small for x in copy_launches(target, *pair)]
+    most = most_segments(2, 0, 0)
+    for dtype in dict.fromkeys(y.dtype for y, _ in small):
+        alike = [pair for pair in small if pair[0].dtype is dtype]
+        for i in range(0, len(alike), most):
+            launches += pointwise_many(target, alike[i : i + most], (), (Input(1),), compute=dtype)
+    return launches
+
+
+def _joins(y: Array, x: Array) -> bool:
+    """Whether a copy has so little to do that a launch of its own would be more."""
+    kept = y.dtype is x.dtype and y.dtype.compute == y.dtype.name and y.dtype is not bool_
+    return kept and y.contiguous and x.contiguous and 0 < y.size <= MOST_ELEMENTS
 
 
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:

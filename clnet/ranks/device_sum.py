@@ -65,6 +65,7 @@ class Marked:
     def __init__(self, array: Array) -> None:
         self.array = array
         self._event = array.device.queue.mark()
+        array.device.beside.keep_near(self._event)
 
     def wait(self) -> Marked:
         """What an exchange gets in the place of elements on the host."""

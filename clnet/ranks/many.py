@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
+from ..expr import Expr
+from ..kernels.pointwise import MOST_ELEMENTS
+from ..ops.multi_tensor import update_many
+from ..ops.shape import cat
 from ..tensor import Tensor
 from .hosted import checked_tensor, read_only, writable
 from .traced import is_traced, record_exchange
@@ -23,8 +29,8 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
         src: the rank in the group.
     """
     name = "broadcast_many"
-    given = [x if x.array.contiguous else x.detach().contiguous() for x in tensors]
-    dense = [checked_tensor(name, x, traced=True) for x in given]
+    given = _rows(tensors)
+    dense = [checked_tensor(name, x, traced=True) for x, _ in given]
     here, total = group.rank() == src, sum(x.array.nbytes for x in dense)
 
     def agreed() -> bool:
@@ -56,6 +62,32 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
         )
     else:
         group.meet(job)
-    for x, copied in zip(tensors, given, strict=True):
-        if copied is not x:
-            x.detach().copy_(copied)
+    for row, parts in given:
+        sizes = [x.numel() for x in parts]
+        starts = accumulate(sizes, initial=0)
+        pieces = [
+            row[i : i + n].view(x.shape) for i, n, x in zip(starts, sizes, parts, strict=False)
+        ]
+        update_many(_taken, list(zip(parts, pieces, strict=True)))
+
+
+def _taken(x: Expr, given: Expr) -> tuple[Expr]:
+    """What an update takes from elsewhere."""
+    del x
+    return (given,)
+
+
+def _rows(tensors: Sequence[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
+    """What is sent, each with the tensors that it is copied to afterwards.
+
+    Large dense tensors are sent as they are. Others of one dtype and device make a row: each array
+    that a device has to show to the host costs it a change of hands.
+    """
+    alone: list[tuple[Tensor, list[Tensor]]] = []
+    joined: dict[Any, list[Tensor]] = {}
+    for x in (x.detach() for x in tensors):
+        if x.array.contiguous and x.numel() > MOST_ELEMENTS:
+            alone.append((x, []))
+        else:
+            joined.setdefault((x.dtype, x.device), []).append(x)
+    return [*alone, *((cat([x.reshape(-1) for x in xs]), xs) for xs in joined.values())]

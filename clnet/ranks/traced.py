@@ -81,6 +81,11 @@ class ExchangeStep(Function):
     reports = True
 
     @property
+    def waits(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+        """Whether it is the one that is waited for."""
+        return not self.begins
+
+    @property
     def name(self) -> str:
         """What was called, or that it is waited for."""
         return self.call if self.begins else f"{self.call}_wait"

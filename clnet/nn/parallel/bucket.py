@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import ops
 from ...autodiff.tape import no_grad
-from ...ranks.operations import all_reduce
+from ...ranks.operations import ReduceOp, all_reduce
 from ...ranks.work import Work
 from ...ranks.world import Group
 from ...tensor import Tensor
@@ -45,8 +45,8 @@ class Bucket:
                 (ops.zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1)
                 for p in self.parameters
             ]
-            self.summed = ops.cat(parts) / group.size()
-            self.work = all_reduce(self.summed, group=group, async_op=True)
+            self.summed = ops.cat(parts)
+            self.work = all_reduce(self.summed, ReduceOp.AVG, group=group, async_op=True)
 
     def finish(self, unused: set[int]) -> None:
         """Wait for the averages; from now on they are the gradients, and lie in one memory.

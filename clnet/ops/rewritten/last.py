@@ -55,8 +55,10 @@ class _OfViews(Function):
         raise NotImplementedError
 
     def _lowered(self, target: Target, output: Array, inputs: Arrays) -> list[Launch]:
-        """The other's launches. Only matrix units' kernels take any strides: others, beside which
-        those are compared at their first use, get copies, in memory of their own.
+        """The other's launches.
+
+        Only matrix units' kernels take any strides: others, beside which those are compared at
+        their first use, get copies, in memory of their own.
         """
         function, given = self._function, self._views(inputs)
         if function.narrow_on(target, given):
