@@ -11,9 +11,11 @@ import clnet
 from clnet import ops
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, ShapeError
+from clnet.kernels.pointwise import MOST_ELEMENTS
 from clnet.ops.machinery.function import apply
 from clnet.ops.shape import Slice, to_dtype
 from clnet.values import dtypes
+from tests.kernels.launching import names_launched
 from tests.opcase import OpCase, booleans, every_check, integers, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
@@ -315,6 +317,28 @@ def test_joined_dtypes_are_promoted():
     x, y = (clnet.ones(2).to(d).requires_grad_() for d in (clnet.float32, clnet.float16))
     ops.cat([x, y]).sum().backward()
     assert (x.grad.dtype, y.grad.dtype) == (clnet.float32, clnet.float16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "bool", "complex64"])
+def test_small_tensors_are_joined_together(dtype, monkeypatch):
+    """Dense ones of a row, many in a launch; large, strided and other ones by themselves."""
+    rng = np.random.default_rng(0)
+    shapes = [(1 + 37 * i % 90,) for i in range(60)]
+    host = [(rng.standard_normal(s) * 9).astype(getattr(clnet, dtype).numpy) for s in shapes]
+    host[7] = host[7][:0]
+    host[11] = np.resize(host[11], MOST_ELEMENTS + 1)
+    tensors = [clnet.tensor(x) for x in host]
+    tensors[3] = clnet.tensor(np.repeat(host[3], 2))[::2]
+    names = names_launched(clnet.device(), monkeypatch)
+    joined = ops.cat(tensors)
+    np.testing.assert_array_equal(joined.numpy(), np.concatenate(host))
+    if dtype in ("float32", "int64"):
+        assert names.count("pointwise_many") == 3
+        assert len(names) == 5
+    names.clear()
+    inside = ops.cat([x.reshape(1, -1).expand(2, -1) for x in tensors], 1)
+    np.testing.assert_array_equal(inside[1].numpy(), np.concatenate(host))
+    assert "pointwise_many" not in names
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int16", "float64", "complex64"])

@@ -10,6 +10,8 @@ import pytest
 import clnet
 from clnet import distributed as dist
 from clnet.errors import ArgumentError, DistributedError, DtypeError, ShapeError, TraceError
+from clnet.kernels.pointwise import MOST_ELEMENTS
+from clnet.ranks.many import broadcast_many
 
 
 def main() -> None:
@@ -25,6 +27,7 @@ def main() -> None:
     joined(rank, size)
     narrow_and_few(rank, size)
     spread(rank, size)
+    many(rank, size)
     begun(rank, size)
     sent(rank, size)
     objects(rank, size)
@@ -180,6 +183,19 @@ def spread(rank: int, size: int) -> None:
     assert single.tolist() == clnet.cat(answers).tolist()
     in_its_own_memory(rank, size)
     dist.barrier()
+
+
+def many(rank: int, size: int) -> None:
+    """Tensors of several dtypes in one message, whatever their strides; the others keep nothing."""
+    del size
+    large = MOST_ELEMENTS + 1
+    dtypes = (clnet.float32, clnet.int64, clnet.bfloat16, clnet.bool)
+    given = [clnet.full((3 + i,), rank == 0).to(d) for i in range(30) for d in dtypes]
+    strided = clnet.full((4, 6), float(rank))[:, ::2]
+    given += [strided, clnet.full((large,), float(rank)), clnet.empty(0), clnet.full((), rank)]
+    broadcast_many(given, dist.group.WORLD)
+    assert all(x.to(clnet.float32).eq(1).all().item() for x in given[:-4])
+    assert all(not x.any().item() for x in given[-4:])
 
 
 def begun(rank: int, size: int) -> None:

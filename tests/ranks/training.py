@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,12 @@ import pytest
 import clnet
 from clnet import distributed as dist
 from clnet import nn, optim
-from clnet.compile.passes import KEEPING_BITS
+from clnet.compile import record
+from clnet.compile.as_values import as_values
+from clnet.compile.passes import KEEPING_BITS, rewrite
+from clnet.compile.simplify import simplify
+from clnet.compile.tracer import Action, Step
+from clnet.compile.wait_late import wait_late
 from clnet.errors import ArgumentError, DistributedError, TraceError
 
 DDP = nn.parallel.DistributedDataParallel
@@ -48,6 +55,7 @@ def main() -> None:
     forward_alone(rank, size)
     beside_backward()
     normalized_in_a_plan(rank, size)
+    waits_come_late()
     accumulated(rank, size)
     unused(rank)
     normalized(rank, size)
@@ -55,6 +63,45 @@ def main() -> None:
     refused(rank)
     resumed(rank, Path(sys.argv[1]))
     print(f"<rank {rank}: {eager} {compiled}>")
+
+
+def waits_come_late() -> None:
+    """A bucket's updates follow its own wait, and nothing changes places that must not."""
+    clnet.manual_seed(0)
+    parts = nn.Linear(6, 40), nn.BatchNorm1d(40), nn.Linear(40, 40), nn.Linear(40, 3)
+    model = DDP(nn.Sequential(*parts), bucket_cap_mb=40 * 40 * 4 / 2**20)
+    o = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, t = (clnet.tensor(v) for v in batch(1))
+
+    def step(x: clnet.Tensor, t: clnet.Tensor) -> None:
+        o.zero_grad()
+        nn.functional.cross_entropy(model(x), t).backward()
+        o.step()
+
+    recorded = record(step, (x, t), {}, clnet.device()).trace
+    trace = rewrite(recorded, (as_values, simplify))
+    late = wait_late(trace)
+    names = [s.function.name if isinstance(s, Step) else "" for s in late.steps]
+    waits = [i for i, name in enumerate(names) if name == "all_reduce_wait"]
+    assert len(waits) > 2
+    for here, there in pairwise(waits):
+        assert any(name.startswith("sgd") for name in names[here:there])
+    assert names.index("broadcast_many_wait") > names.index("linear")
+    place = {id(step): i for i, step in enumerate(late.steps)}
+    for k, step in enumerate(trace.steps):
+        for other in trace.steps[k + 1 :]:
+            if place[id(step)] > place[id(other)]:
+                assert may_change_places(step, other)
+    steps = tuple(s for s in trace.steps if not (isinstance(s, Step) and s.function.waits))
+    without = replace(trace, steps=steps)
+    assert wait_late(without) is without
+
+
+def may_change_places(a: Step | Action, b: Step | Action) -> bool:
+    if isinstance(a, Action) or isinstance(b, Action):
+        return any(isinstance(s, Step) and s.function.waits for s in (a, b))
+    apart = not set(a.writes) & set(b.storages) and not set(a.storages) & set(b.writes)
+    return apart and not (a.function.waits and b.function.waits)
 
 
 def net(seed: int) -> nn.Module:
