@@ -20,6 +20,7 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart, zoo_memory
+from .imported import through_onnx
 from .precision import PRECISIONS
 from .shi2016 import compete, in_process
 from .side import TORCH_MODES
@@ -49,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     check_counts("bench zoo", options, "batch", "threads")
     check_seconds("bench zoo", options.seconds)
+    if options.onnx and options.direction != "inference":
+        remedy = "Add --direction inference"
+        raise ArgumentError("--onnx", "networks are asked alone", remedy=remedy)
     modes = [] if options.alone else options.torch_mode.split(",")
     for mode in modes:
         if mode not in TORCH_MODES:
@@ -70,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "compile": not options.no_compile,
         "recompute": None,
         "precision": options.precision,
+        "onnx": options.onnx,
     }
     found, failures = [], 0
     for name in _names(options.only, alone=options.alone):
@@ -126,7 +131,8 @@ def worker(job: str) -> None:
     training = _DIRECTIONS[wanted["direction"]]
     precision = PRECISIONS[wanted.get("precision", "fp32")]
     network, batch = wanted["net"], wanted["batch"]
-    compete(workload(network, batch, training=training, precision=precision), wanted)
+    work = workload(network, batch, training=training, precision=precision)
+    compete(through_onnx(work) if wanted.get("onnx") else work, wanted)
 
 
 def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
@@ -173,6 +179,9 @@ def _parser() -> argparse.ArgumentParser:
         "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}"
     )
     parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
+    parser.add_argument(
+        "--onnx", action="store_true", help="ask clnet what it exported to ONNX and read again"
+    )
     parser.add_argument("--results", metavar="FILE", help="append each figure as a line of JSON")
     parser.add_argument("--chart", metavar="FILE", help="draw a PNG (needs clnet[plot])")
     parser.add_argument("--json", action="store_true", help="lines of JSON instead of the table")

@@ -14,8 +14,9 @@ from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
 from .complex_parts import by_parts
+from .copying import copy_launches
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
-from .shape import contiguous, copy_launches, expand, reshape, to_dtype
+from .shape import contiguous, expand, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

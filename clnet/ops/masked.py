@@ -22,11 +22,12 @@ from ..values.dtypes import bool_, int32, int64, of_scalar, uint8
 from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
+from .copying import copy_launches
 from .index import pick
 from .machinery.function import Arrays, Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
 from .rearrange import unbind
-from .shape import contiguous, copy_launches, expand, narrow, overwrite, reshape, to_dtype
+from .shape import contiguous, expand, narrow, overwrite, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

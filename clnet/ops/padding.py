@@ -18,9 +18,10 @@ from ..values.dtypes import from_name
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
 from .complex_parts import complex_of, imag, real
+from .copying import copy_launches
 from .create import held
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import Slice, copy_launches, narrow, slice_view
+from .shape import Slice, narrow, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -14,12 +14,13 @@ from ..values.dtypes import int64
 from ..values.shapes import normalize_dim
 from .arithmetic import clamp, eq, floor, isnan, logical_not, where
 from .check import of_value, require_elements
+from .copying import copy_launches
 from .index import gather_within
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .rearrange import movedim
 from .reduce import any as some
 from .reduce import sum as total
-from .shape import copy_launches, reshape, squeeze, to_dtype, unsqueeze
+from .shape import reshape, squeeze, to_dtype, unsqueeze
 from .sort import Ordered, sort
 
 if TYPE_CHECKING:

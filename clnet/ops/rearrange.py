@@ -14,10 +14,11 @@ from ..kernels.moving import copy, fill
 from ..values.dtypes import bool_
 from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
+from .copying import copy_launches
 from .create import positions
 from .index import pick
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of, slice_view
+from .shape import cat, expand, narrow, permute, reshape, sizes_of, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

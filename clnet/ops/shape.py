@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..expr import Const, Expr, Input, Pair, cast_boolean, ne
+from ..expr import Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
-from ..kernels.moving import copy, fill
-from ..kernels.pointwise import MOST_ELEMENTS, most_segments, pointwise_many
-from ..kernels.pointwise import pointwise as launch_pointwise
+from ..kernels.moving import fill
 from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name, promote
 from ..values.shapes import (
@@ -28,6 +26,7 @@ from ..values.shapes import (
     resolve_reshape,
 )
 from ..values.words import MemoryFormat
+from .copying import copies, copy_launches
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.paired import Paired
 from .machinery.pointwise import Pointwise, apart
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-_INT_BYTES = 2**31
-"""Beyond it positions do not surely fit the int that copies count with; pointwise launches do."""
 _KEPT = "preserve_format"
 
 
@@ -274,44 +271,6 @@ def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Sha
     """The view of an array that a slice takes."""
     offset = x.offset + sum(map(mul, starts, x.strides))
     return Array(x.storage, shape, tuple(map(mul, steps, x.strides)), offset, x.dtype)
-
-
-def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
-    """Write ``x``, broadcast and converted, to every element of ``y``."""
-    small = max(y.storage.nbytes, x.storage.nbytes) < _INT_BYTES
-    if y.dtype is x.dtype and small:
-        return copy(target, y, x.view(y.shape, broadcast_strides(x.shape, x.strides, y.shape)))
-    compute = from_name((y if y.dtype.is_complex else x).dtype.compute)
-    if y.dtype is bool_:  # no cast: 0.5 is true
-        source = Pair(Input(0), Input(1)) if x.dtype.is_complex else Input(0)
-        return launch_pointwise(target, [y], x.parts, (cast_boolean(source),), compute=compute)
-    exprs = (Input(0), Input(1) if x.dtype.is_complex else Const(0))[: len(y.parts)]
-    return launch_pointwise(target, y.parts, x.parts[: len(exprs)], exprs, compute=compute)
-
-
-def copies(target: Target, pairs: Sequence[tuple[Array, Array]]) -> list[Launch]:
-    """Write the second array of each pair to the first, of its shape; small dense ones together.
-
-    Args:
-        target: what the device is like.
-        pairs: no two of the first overlap, and none of the second lies where one of the first does.
-    """
-    small = [pair for pair in pairs if _joins(*pair)]
-    if len(small) < 2:
-        small = []
-    launches = [x for pair in pairs if pair not in small for x in copy_launches(target, *pair)]
-    most = most_segments(2, 0, 0)
-    for dtype in dict.fromkeys(y.dtype for y, _ in small):
-        alike = [pair for pair in small if pair[0].dtype is dtype]
-        for i in range(0, len(alike), most):
-            launches += pointwise_many(target, alike[i : i + most], (), (Input(1),), compute=dtype)
-    return launches
-
-
-def _joins(y: Array, x: Array) -> bool:
-    """Whether a copy has so little to do that a launch of its own would be more."""
-    kept = y.dtype is x.dtype and y.dtype.compute == y.dtype.name and y.dtype is not bool_
-    return kept and y.contiguous and x.contiguous and 0 < y.size <= MOST_ELEMENTS
 
 
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:

@@ -14,11 +14,12 @@ from ..kernels.moving import arange
 from ..kernels.pointwise import integers
 from ..values.dtypes import DType, int32, int64
 from ..values.shapes import normalize_dim
+from .copying import copy_launches
 from .index import GatherBackward, added_up
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
 from .random import Counter
 from .rearrange import movedim
-from .shape import clone, contiguous, copy_launches, narrow, reshape
+from .shape import clone, contiguous, narrow, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

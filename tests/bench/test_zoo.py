@@ -10,6 +10,7 @@ import pytest
 
 import clnet
 from clnet.bench import contest, shi2016, workload, zoo, zoo_networks
+from clnet.bench.imported import through_onnx
 from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
 from clnet.device import AbsentDevice
@@ -18,6 +19,23 @@ from clnet.values import mode
 from tests.bench.test_shi2016 import outcome
 
 OWN = [name for name in NAMES if name not in OF_TORCHVISION]
+
+
+@pytest.mark.device
+def test_networks_go_through_onnx(device):
+    """What is asked was read from the file; what begins both sides is the original's."""
+    pytest.importorskip("onnx")
+    work = zoo_networks.workload("vae", 1, training=False)
+    ours = contest.Ours(through_onnx(work), device)
+    assert [w.shape for w in ours.weights()] == [tuple(p.shape) for p in work.make().parameters()]
+    ours.step()
+    found = ours.result()
+    ours.model.original.load_state_dict(
+        {k: clnet.zeros_like(x) for k, x in ours.model.original.state_dict().items()}
+    )
+    ours.step()
+    np.testing.assert_array_equal(ours.result(), found)
+    assert found.std() > 0
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -8,8 +8,9 @@ from ...array import Array
 from ...device import Launch, Target
 from ...kernels.moving import fill
 from ...values.shapes import Shape
+from ..copying import copy_launches
 from ..machinery.function import Arrays, Function
-from ..shape import copy_launches, slice_view
+from ..shape import slice_view
 
 
 class Placed(Function):
