@@ -11,7 +11,14 @@ from clnet.array import Array
 from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.pointwise import dropout
-from clnet.kernels.softmax import Drop, Scores, attention_tiles, read_views
+from clnet.kernels.softmax import (
+    Drop,
+    Scores,
+    attention_delta,
+    attention_tiles,
+    in_runs,
+    read_views,
+)
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 from tests.kernels.launching import (
@@ -46,6 +53,46 @@ def between(values: np.ndarray) -> Array:
     row = 3 * heads * head
     strides = (rows * row, head, row, 1)
     return on_device(whole).view(values.shape, strides, heads * head)
+
+
+def beside(x: Array) -> set[str]:
+    """What lies where :func:`between` leaves room."""
+    n, heads, rows, head = x.shape
+    strides = (x.strides[0], x.strides[2], heads * head, head, 1)
+    whole = x.view((n, rows, 3, heads, head), strides, 0)
+    numbers = np.delete(whole.numpy(), 1, 2)
+    return {"nan" if number != number else "number" for number in numbers.ravel()}
+
+
+def test_results_that_lie_anywhere_are_copied_there_by_kernels_that_write_densely() -> None:
+    cpu = cpu_shaped(device())
+    shapes = ((ROWS, 8), (KEYS, 8), (KEYS, 8), (ROWS, 8))
+    values = [normal(1, 2, *size, seed=i) for i, size in enumerate(shapes)]
+    want = expected(*values, np.ones((1, 2, ROWS, KEYS), bool), 0.3)
+    q, k, v, gy = map(on_device, values)
+    scores = Scores(0.3, causal=False)
+    y, gq, gk, gv = (between(np.full(x.shape, np.nan, np.float32)) for x in (q, q, k, v))
+    lse = poisoned((1, 2, ROWS))
+    launches = attention(cpu, y, lse, q, k, v, None, scores=scores)
+    assert [launch.kernel.name.split("_")[0] for launch in launches] == ["attention", "copy"]
+    run(launches)
+    delta = on_device(want[2].astype(np.float32))
+    run(attention_grad(cpu, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores))
+    for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+    assert beside(y) == beside(gq) == beside(gk) == beside(gv) == {"nan"}
+
+
+@pytest.mark.parametrize(("rows", "size"), [(19, 64), (5, 8), (3, 72)])
+def test_sums_of_rows_that_lie_anywhere(rows: int, size: int) -> None:
+    values = [normal(BATCH, HEADS, rows, size, seed=i) for i in range(2)]
+    gy, y = map(between, values)
+    assert in_runs(gy)
+    assert not in_runs(gy.view(gy.shape, gy.strides, 1))
+    delta = poisoned((BATCH, HEADS, rows))
+    run(attention_delta(gpu_shaped(device()), delta, gy, y))
+    want = (values[0].astype(np.float64) * values[1]).sum(-1)
+    np.testing.assert_allclose(delta.numpy(), want, atol=1e-5)
 
 
 def expected(
@@ -125,6 +172,13 @@ def test_tiles_match_reference(
     run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, mask, scores=scores))
     for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
         np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+    anywhere = [between(np.full(x.shape, np.nan, np.float32)) for x in (y, gq, gk, gv)]
+    run(attention(small, anywhere[0], lse, q, k, v, mask, scores=scores))
+    grads = (anywhere[1], anywhere[2], anywhere[3])
+    run(attention_grad(small, grads, gy, lse, delta, q, k, v, mask, scores=scores))
+    for got, dense in zip(anywhere, (y, gq, gk, gv), strict=True):
+        np.testing.assert_array_equal(got.numpy(), dense.numpy())
+        assert beside(got) == {"nan"}
 
 
 # What stored gradients of scores saved on an H200: ms of `clnet bench attention`, without them less

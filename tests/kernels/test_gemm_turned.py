@@ -70,7 +70,8 @@ def test_copies_give_the_same_product(where, always, m, n, k, gap):
     assert names(launches) == [COPY, COPY, "gemm_tiled"]
     assert along(launches) == ("tile", "tile")
     params = launches[-1].kernel.params
-    assert params["a_dense"] and params["b_dense"]
+    assert params["a_dense"]
+    assert params["b_dense"]
     expected = 0.5 * (a.astype(np.float64) @ b) + bias
     check(run(always, where, out, left, right, **given), expected, k)
 
@@ -125,11 +126,13 @@ def test_rows_with_room_behind_them_are_read_in_fours(where, always):
     right = held.view((20, 30), (32, 1), 20 * 32)
     out = poisoned((18, 30), where)
     (launch,) = gemm(always, out, left, right)
-    assert launch.kernel.params["a_dense"] and launch.kernel.params["b_dense"]
+    assert launch.kernel.params["a_dense"]
+    assert launch.kernel.params["b_dense"]
     check(run(always, where, out, left, right), a.astype(np.float64).T @ b, 20)
     short = Array.from_numpy(room.ravel()[:-2], where).view((20, 30), (32, 1), 20 * 32)
     (launch,) = gemm(always, out, left, short)
-    assert launch.kernel.params["a_dense"] and not launch.kernel.params["b_dense"]
+    assert launch.kernel.params["a_dense"]
+    assert not launch.kernel.params["b_dense"]
 
 
 def test_copies_are_made_where_they_pay(where):

@@ -193,6 +193,10 @@ def on_units_of(units: Target, *problems: tuple[Any, int, int, int, int, bool]) 
             delta_ = output(lse.shape)
             run(attention_delta(units, delta_, gy_, y_))
             near(delta_, delta, terms=2**16)  # of y in 16 bits
+        elif value_head % 8 == 0:
+            delta_ = output(lse.shape)
+            run(attention_delta(units, delta_, gy_, y_))
+            near(delta_, delta, terms=terms)
         slope = 0.25 * p * (gy @ v.swapaxes(-1, -2) - delta[..., None])
         grads = tuple(output(x.shape, dtype) for x in (q, k, v))
         run(attention_grad(units, grads, gy_, lse_, delta_, *inputs, None, **ways))

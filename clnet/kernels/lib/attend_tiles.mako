@@ -26,7 +26,7 @@
 ## param own_is_row: bool  rows of q are the group's own and keys gone through; else the reverse
 ## param causal: bool      a key counts for its own row and later ones only
 ## param mask: None|'add'|'keep'   added to the scores, or tells which count
-## param target: str       C expression, dense rows
+## param target: str       C expression, where row 0 lies; rows are dense
 ## param factor: str       C expression that results are multiplied by, of own row {}
 ## param count: int        rows of a tile of weights
 ## param width: int        keys of it
@@ -224,15 +224,15 @@ typedef ${ctype}4 four;
     }
 </%def>
 ##
-## Rows of the item, dense.
-<%def name="release(target, name, size, item, lanes, columns, limit, factor)">
+## Rows of the item.
+<%def name="release(target, step, name, size, item, lanes, columns, limit, factor)">
 <%
     each = -(-size // columns)
     width = 4 if size % (4 * columns) == 0 else 2 if size % (2 * columns) == 0 else 1
 %>
 % for a in range(item):
     if (own_first + ${a * lanes} < ${limit}) {
-        __global element *to = ${target} + (long)(own_first + ${a * lanes}) * ${size};
+        __global element *to = ${target} + (own_first + ${a * lanes}) * ${step};
 % for k in range(each):
 % if (k // width + 1) * columns * width > size:
         if (${k * columns} + across < ${size})

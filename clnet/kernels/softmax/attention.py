@@ -12,9 +12,10 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs
+from ..moving import copy
 from . import attention_matrix, attention_tiles, attention_warpgroup
 from .attention_matrix import Sizes
-from .attention_tiles import Part
+from .attention_tiles import Part, Tiling
 
 _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
@@ -86,7 +87,7 @@ def attention(
 
     Args:
         target: the device's traits.
-        y: dense ``(n, heads, rows, value_head)``.
+        y: ``(n, heads, rows, value_head)``, which may lie anywhere.
         lse: dense ``(n, heads, rows)``, of the compute dtype: the logarithms of the sums.
         q: ``(n, heads, rows, head)``, dense; in tiles its rows are.
         k: ``(n, heads, keys, head)``, the same; in tiles it may have fewer heads, each for as
@@ -105,13 +106,14 @@ def attention(
         ArgumentError: if an array but the mask is not as dense, or something is for tiles only
             where there are none.
     """
-    _require_dense(y, lse)
+    _require_dense(lse)
     if y.size == 0:
         return []
     work = _Work(target, Sizes.of(q, k, v), (q, k, v), mask, scores, drop, tf32)
     kernels = (FORWARD, attention_tiles.FORWARD, attention_matrix.FORWARD)
-    operands = {"y": y, "lse": lse, "q": q, "k": k, "v": v}
-    return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
+    (written,), copies = _written(work, kernels, y)
+    operands = {"y": written, "lse": lse, "q": q, "k": k, "v": v}
+    return [work.launch(kernels, operands, over=work.shape.rows, products=2), *copies]
 
 
 def attention_grad(
@@ -133,7 +135,7 @@ def attention_grad(
 
     Args:
         target: the device's traits.
-        grads: written, dense, shaped as ``q``, ``k`` and ``v``.
+        grads: written, shaped as ``q``, ``k`` and ``v``; they may lie anywhere.
         gy: the result's gradient, dense as q.
         lse: as :func:`attention` gave it.
         delta: dense ``(n, heads, rows)``, of the compute dtype: ``sum(gy y)`` of each row.
@@ -153,7 +155,7 @@ def attention_grad(
     Raises:
         ArgumentError: if an array but the mask is not as dense.
     """
-    _require_dense(*grads, lse, delta)
+    _require_dense(lse, delta)
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
     work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop, tf32)
@@ -171,12 +173,52 @@ def attention_grad(
     launches: list[Launch] = []
     if gq.size:
         kernels = (GRAD_Q, attention_tiles.GRAD_Q, attention_matrix.GRAD_Q)
-        operands = {"gq": gq, **inputs}
-        launches.append(work.launch(kernels, operands, over=work.shape.rows, products=3))
+        (written,), copies = _written(work, kernels, gq)
+        operands = {"gq": written, **inputs}
+        launches += [work.launch(kernels, operands, over=work.shape.rows, products=3), *copies]
     if gk.size or gv.size:
-        operands = {"gk": gk, "gv": gv, **inputs}
-        launches.append(work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4))
+        written, copies = _written(work, _KERNELS_KV, gk, gv)
+        operands = {**dict(zip(("gk", "gv"), written, strict=True)), **inputs}
+        launch = work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4)
+        launches += [launch, *copies]
     return launches
+
+
+def writes_anywhere(
+    target: Target, q: Array, k: Array, v: Array, *, dropped: bool, scale: float, tf32: bool
+) -> bool:
+    """Whether results and gradients may lie anywhere without being copied there.
+
+    Args:
+        target: the device's traits.
+        q: as :func:`attention` takes it.
+        k: the same.
+        v: the same.
+        dropped: whether weights are dropped.
+        scale: of the products.
+        tf32: as there.
+    """
+    in_tiles = q.dtype.itemsize > 2 and attention_tiles.read_views(target, q, v, dropped=dropped)
+    return in_tiles and not (
+        tf32 and attention_matrix.attends_on_units(target, (q, k, v), scale, tf32=True)
+    )
+
+
+def _written(
+    work: _Work, kernels: tuple[Kernel, Kernel, Kernel], *arrays: Array
+) -> tuple[list[Array], list[Launch]]:
+    """What a launch is to write, and the copies to where it shall lie, if it writes densely."""
+    if work.tiling(kernels) is not None:
+        return [*arrays], []
+    held = Scratch(arrays[0].device)
+    dense = [x if x.contiguous else Array.scratch(held, x.shape, x.dtype) for x in arrays]
+    copies = [
+        launch
+        for x, other in zip(arrays, dense, strict=True)
+        if other is not x
+        for launch in copy(work.target, x, other)
+    ]
+    return dense, copies
 
 
 def _by_slopes(
@@ -263,6 +305,14 @@ class _Work(NamedTuple):
             self.target, self.moved, self.scores.scale, tf32=True
         )
 
+    def tiling(self, kernels: tuple[Kernel, Kernel, Kernel]) -> Tiling | None:
+        """How it is cut up in tiles of local memory; None: other kernels compute it."""
+        q, _, v = self.moved[:3]
+        dropped, target = self.drop is not None, self.target
+        if self.on_units:
+            return None
+        return attention_tiles.tiling(target, kernels[1], q, v, dropped=dropped)
+
     def launch(
         self,
         kernels: tuple[Kernel, Kernel, Kernel],
@@ -277,7 +327,6 @@ class _Work(NamedTuple):
         Gradients of scores are stored if there is a ``block`` of rows.
         """
         plain, in_tiles, on_units = kernels
-        q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
         if self.on_units:
@@ -291,7 +340,7 @@ class _Work(NamedTuple):
                 return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
-        by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
+        by = self.tiling(kernels)
         args: dict[str, Any] = {
             "rows": shape.rows,
             "keys": shape.keys,
@@ -311,8 +360,9 @@ class _Work(NamedTuple):
                 local_size=(params["group"], 1),
                 **cost,
             )
-        _require_dense_rows(*self.moved)
-        params = {**self._params(), **by._asdict(), "dropped": dropped}
+        written = [operands[name] for name in ("y", "gq", "gk", "gv") if name in operands]
+        _require_dense_rows(*self.moved, *written)
+        params = {**self._params(), **by._asdict(), "dropped": self.drop is not None}
         args |= {"sharing": shape.sharing, **(self.drop.args() if self.drop else {})}
         batch = shape.batch
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
@@ -322,7 +372,7 @@ class _Work(NamedTuple):
             batch //= shape.sharing
         return in_tiles.launch(
             params,
-            {**args, "strides": self._strides()},
+            {**args, **self._strides(written)},
             global_size=(ceil_div(over, by.own) * by.group, batch),
             local_size=(by.group, 1),
             **cost,
@@ -380,10 +430,15 @@ class _Work(NamedTuple):
             "group": group,
         }
 
-    def _strides(self) -> bytes:
+    def _strides(self, written: list[Array]) -> dict[str, bytes]:
+        """Where operands and results lie: of a gradient's in an argument of their own."""
+        backward = len(self.moved) > 3
         steps = [step for x in self.moved for step in x.strides[:3]]
-        steps += [0] * (12 - len(steps))
-        return longs(*steps, *(() if self.mask is None else self.mask.strides))
+        places = [step for x in written for step in x.strides[:3]]
+        if not backward:
+            steps += places
+        steps += () if self.mask is None else self.mask.strides
+        return {"strides": longs(*steps), **({"places": longs(*places)} if backward else {})}
 
 
 def _kind(mask: Array | None) -> str | None:

@@ -4,8 +4,8 @@
 ## registers but for their way to the items that add them up.
 ##
 ## math     as in attention.mako, exponentials to the base 2
-## layout   rows of q, k, v and gy are dense, and lie anywhere; all others are dense, those of k and
-##          v with as many heads as these have
+## layout   rows of q, k, v, gy and the gradients are dense, and lie anywhere, those of k and v with
+##          as many heads as these have; all others are dense
 ## param    ctype: str                     element type
 ## param    head: int                      elements of a row of q and k
 ## param    value_head: int                elements of a row of v
@@ -25,6 +25,7 @@
 ## arg      rows, keys, heads: int
 ## arg      sharing: int                   heads of q that share one of k and v, one after another
 ## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
+## arg      places: long16                 the same of gq, or of gk and gv
 ## arg      scale: ctype
 ## % if dropped:
 ## arg      seed: ulong                    the generator's key
@@ -75,7 +76,7 @@ __kernel void attention_tiles_grad_q(...)
     __local uchar kept[${own * (tile + 4)}];
 % endif
     ${lib.begin(item, lanes, columns, mask, True)}
-    gq += gq_offset + (long)batch * rows * ${head};
+    gq += gq_offset + image * places.s0 + h * places.s1;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
     ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
@@ -114,7 +115,7 @@ __kernel void attention_tiles_grad_q(...)
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.gathered("sum", "v_tile", "k_tile", head, item, columns, tile, own)}
     }
-    ${lib.release("gq", "sum", head, item, lanes, columns, "rows", "scale")}
+    ${lib.release("gq", "places.s2", "sum", head, item, lanes, columns, "rows", "scale")}
 }
 </%def>
 <%def name="attention_tiles_grad_kv(
@@ -138,8 +139,8 @@ __kernel void attention_tiles_grad_kv(...)
     __local uchar kept[${tile * (own + 4)}];
 % endif
     ${lib.begin(item, lanes, columns, mask, False)}
-    gk += gk_offset + (long)get_group_id(1) * keys * ${head};
-    gv += gv_offset + (long)get_group_id(1) * keys * ${value_head};
+    gk += gk_offset + image * places.s0 + key_head * places.s1;
+    gv += gv_offset + image * places.s3 + key_head * places.s4;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
     ${lib.stage("k_tile", "k", "strides.s5", "group_first", "keys", own, head, group, wide)}
@@ -233,7 +234,7 @@ __kernel void attention_tiles_grad_kv(...)
         store += (long)keys * step;
 % endif
     }
-    ${lib.release("gk", "k_sum", head, item, lanes, columns, "keys", "scale")}
-    ${lib.release("gv", "v_sum", value_head, item, lanes, columns, "keys", "1")}
+    ${lib.release("gk", "places.s2", "k_sum", head, item, lanes, columns, "keys", "scale")}
+    ${lib.release("gv", "places.s5", "v_sum", value_head, item, lanes, columns, "keys", "1")}
 }
 </%def>
