@@ -121,17 +121,28 @@ def expected(
     return [y, lse[..., 0], delta, *grads]
 
 
+def free(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Have gradients of scores cost nothing, or pieces of the queries' gradient; else too much."""
+    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if way == "slopes" else 1e9)
+    monkeypatch.setattr(attention_tiles, "_PIECE_FLOPS", 0 if way == "pieces" else 1e9)
+    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
+    monkeypatch.setattr(attention_tiles, "_LAUNCH_FLOPS", 0)
+    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+
+
 @pytest.mark.parametrize(
     ("head", "value_head", "causal", "masked"),
-    [(20, 12, True, False), (16, 8, False, True)],
-    ids=["causal", "mask"],
+    [(20, 12, True, False), (16, 8, False, True), (18, 8, True, True)],
+    ids=["causal", "mask", "both"],
 )
 @pytest.mark.parametrize("parts", [0, 1, 2, 4])
+@pytest.mark.parametrize("way", ["slopes", "pieces"])
 def test_tiles_match_reference(
     small: Target,
     head: int,
     value_head: int,
     parts: int,
+    way: str,
     monkeypatch: pytest.MonkeyPatch,
     *,
     causal: bool,
@@ -139,13 +150,14 @@ def test_tiles_match_reference(
 ) -> None:
     """Gradients by two kernels, and by stored gradients of scores, of so many parts of the heads.
 
-    Of the causal ones the product with the keys takes blocks of rows.
+    Of the causal ones the product with the keys takes blocks of rows. Or groups of keys leave
+    pieces of the queries' gradient.
     """
-    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if parts else 1e9)
-    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
-    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    free(monkeypatch, way if parts else "neither")
     fitting = {0: 6, 1: 6, 2: 3, 4: 2}[parts]  # heads of the six
     room = 2 * fitting * KEYS * attention_tiles.slope_step(ROWS) * 4
+    if way == "pieces":
+        room = fitting * -(-KEYS // SMALL.own) * ROWS * head * 4
     traits = replace(small.traits, compute_units=1)
     small = replace(small, traits=traits, workspace_limit=room)
     shapes = ((ROWS, head), (KEYS, head), (KEYS, value_head), (ROWS, value_head))
@@ -163,7 +175,8 @@ def test_tiles_match_reference(
     q, k, v, gy = (between(x) for x in values)
     scores = Scores(0.3, causal)
     assert read_views(small, q, v)
-    assert len(attention_tiles.parts_with_slopes(small, q, v)) == parts
+    found = attention_tiles.way_of_gradients(small, q, v, causal=causal)
+    assert (len(found.parts), found.slopes) == (parts, way == "slopes" and parts > 0)
 
     y, lse = poisoned((BATCH, HEADS, ROWS, value_head)), poisoned((BATCH, HEADS, ROWS))
     run(attention(small, y, lse, q, k, v, mask, scores=scores))
@@ -196,7 +209,7 @@ FLOPS_OF_A_MS = 24e9
 
 @pytest.mark.parametrize(("heads", "rows", "head", "causal"), SAVED)
 def test_gradients_of_scores_are_stored_where_that_was_faster(
-    heads: int, rows: int, head: int, *, causal: bool
+    heads: int, rows: int, head: int, monkeypatch: pytest.MonkeyPatch, *, causal: bool
 ) -> None:
     saved, sizes = SAVED[heads, rows, head, causal], (16, heads, rows, head)
     target = gpu_shaped(device())
@@ -204,22 +217,22 @@ def test_gradients_of_scores_are_stored_where_that_was_faster(
     traits = replace(target.traits, compute_units=132, **local)
     target = replace(target, traits=traits, workspace_limit=512 * 2**20)
     q = on_device(np.zeros(1, np.float32)).view(sizes, (0, 0, 0, 0), 0)
-    parts = attention_tiles.parts_with_slopes(target, q, q, causal=causal)
-    assert bool(parts) == (saved > 0)
+    monkeypatch.setattr(attention_tiles, "_PIECE_FLOPS", 1e9)
+    way = attention_tiles.way_of_gradients(target, q, q, causal=causal)
+    assert way.slopes == (saved > 0)
     count = {(12, 1024): 4, (16, 1024): 4, (8, 1024): 2}.get((heads, rows), 1)
-    assert len(parts) in (0, count)
+    assert len(way.parts) in (0, count)
     found = attention_tiles.saved_by_slopes(target, q, q, count, causal=causal) / FLOPS_OF_A_MS
     assert found == pytest.approx(saved, abs=0.8)
 
 
-@pytest.mark.parametrize(("causal", "slopes"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("way", ["slopes", "pieces", "neither"])
 def test_dropped_weights_and_keys_that_heads_share(
-    small: Target, monkeypatch: pytest.MonkeyPatch, *, causal: bool, slopes: bool
+    small: Target, monkeypatch: pytest.MonkeyPatch, *, causal: bool, way: str
 ) -> None:
     """The weights that are dropped are those of the kernel that drops all of them."""
-    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if slopes else 1e9)
-    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
-    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    free(monkeypatch, way)
     shapes = ((HEADS, ROWS, 12), (1, KEYS, 12), (1, KEYS, 8), (HEADS, ROWS, 8))
     values = [normal(BATCH, *s, seed=i) for i, s in enumerate(shapes)]
     keep = np.broadcast_to(np.tri(ROWS, KEYS, dtype=bool) | (not causal), (ROWS, KEYS))
@@ -238,7 +251,9 @@ def test_dropped_weights_and_keys_that_heads_share(
     grads = attention_grad(
         small, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores, drop=drop
     )
-    assert (len(grads) > 2) == (slopes and causal)
+    names = {launch.kernel.name for launch in grads}
+    assert ("attention_tiles_sum" in names) == (way == "pieces")
+    assert ("attention_tiles_grad_q" in names) == (way == "neither")
     run(grads)
     # The keys' gradients are sums over the heads that share them.
     want[4:] = [x.sum(1, keepdims=True) for x in want[4:]]

@@ -224,6 +224,62 @@ typedef ${ctype}4 four;
     }
 </%def>
 ##
+## Others' sums of weights of the group's own rows times these, four others by four elements of them
+## at once; each is stored where the piece of its row lies.
+<%def name="crossed(target, weights, left, size, item, lanes, columns, tile, own, limit)">
+<%
+    padded, group = (size + 3) // 4 * 4, lanes * columns
+    row, step = padded // 4, padded + 4
+    count = tile // 4 * row
+%>
+% for n in range(-(-count // group)):
+    {
+        const int block = get_local_id(0) + ${n * group};
+        const int line = block / ${row} * 4, e = block % ${row} * 4;
+% if count % group:
+        if (block < ${count}) {
+% endif
+        __local const element *of = ${weights} + line * ${own + 4}, *mine = ${left} + e;
+        four ${", ".join(f"g_{r} = 0" for r in range(4))};
+        #pragma unroll 2
+        for (int i = 0; i < ${lanes}; i++) {
+% for a in range(0, item, 4):
+            {
+                const four ${", ".join(f"w_{r} = *(__local const four *)(of + {r * (own + 4) + a})"
+                    for r in range(4))};
+% for i in range(4):
+                const four x_${i} = *(__local const four *)(mine + ${(a + i) * lanes * step});
+% endfor
+% for i in range(4):
+% for r in range(4):
+                g_${r} += w_${r}.s${i} * x_${i};
+% endfor
+% endfor
+            }
+% endfor
+            of += ${item};
+            mine += ${step};
+        }
+% for r in range(4):
+        if (first + line + ${r} < ${limit}) {
+            __global element *to = ${target} + (long)(first + line + ${r}) * ${size} + e;
+% if size % 4 == 0:
+            *(__global four *)to = g_${r};
+% else:
+% for i in range(4):
+            if (e + ${i} < ${size})
+                to[${i}] = g_${r}.s${i};
+% endfor
+% endif
+        }
+% endfor
+% if count % group:
+        }
+% endif
+    }
+% endfor
+</%def>
+##
 ## Rows of the item.
 <%def name="release(target, step, name, size, item, lanes, columns, limit, factor)">
 <%

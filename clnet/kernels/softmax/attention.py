@@ -15,7 +15,8 @@ from ..kernel import Constraint, Kernel, longs
 from ..moving import copy
 from . import attention_matrix, attention_tiles, attention_warpgroup
 from .attention_matrix import Sizes
-from .attention_tiles import Part, Tiling
+from .attention_tiles import Part, Tiling, Way
+from .attention_tiles_sum import summed
 
 _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
@@ -159,16 +160,16 @@ def attention_grad(
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
     work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop, tf32)
-    parts: list[Part] = []
+    way, memory = Way([]), Scratch(gq.device)
     if not work.on_units:
-        parts = attention_tiles.parts_with_slopes(
+        way = attention_tiles.way_of_gradients(
             target, q, v, causal=scores.causal, dropped=drop is not None
         )
-    # Numbers of dropped weights count from the first head on.
-    if parts and (drop is None or len(parts) == 1):
-        memory = Scratch(gq.device)
+    if way.parts:
         return [
-            launch for part in parts for launch in _by_slopes(work, grads, inputs, part, memory)
+            launch
+            for part in way.parts
+            for launch in _in_part(work, grads, inputs, part, way=way, memory=memory)
         ]
     launches: list[Launch] = []
     if gq.size:
@@ -221,42 +222,68 @@ def _written(
     return dense, copies
 
 
-def _by_slopes(
+def _in_part(
     whole: _Work,
     grads: tuple[Array, Array, Array],
     inputs: dict[str, Array],
     part: Part,
+    *,
+    way: Way,
     memory: Scratch,
 ) -> list[Launch]:
-    """Gradients of a part of the heads: the scores' are stored, and multiplied by the keys."""
+    """Gradients of a part of the heads, the queries' of what the keys' and values' kernel left."""
     gq, gk, gv = (part.of(x) for x in grads)
     arrays = {name: part.of(x) for name, x in inputs.items()}
     moved = (arrays["q"], arrays["k"], arrays["v"], arrays["gy"])
     mask = None if whole.mask is None else part.of(whole.mask)
     shape = Sizes.of(*moved[:3])
     work = _Work(whole.target, shape, moved, mask, whole.scores, whole.drop)
-    n, heads, rows, _ = gq.shape
-    keys, step = gk.shape[2], attention_tiles.slope_step(rows)
+    operands = {"gk": gk, "gv": gv, **arrays}
     mark = memory.mark()
+    make = _by_slopes if way.slopes else _by_pieces
+    launches = make(work, gq, operands, way.keys, memory)
+    memory.rewind(mark)
+    return launches
+
+
+def _by_pieces(
+    work: _Work, gq: Array, operands: dict[str, Array], own: int, memory: Scratch
+) -> list[Launch]:
+    """Every group of keys stores its sums of the queries' gradient, which are added."""
+    keys, causal = operands["gk"].shape[2], work.scores.causal
+    piece = Array.scratch(memory, (ceil_div(keys, own), *gq.shape), gq.dtype)
+    operands = {**operands, "piece": piece}
+    launch = work.launch(_KERNELS_KV, operands, over=keys, products=5)
+    scale = work.scores.scale
+    return [launch, summed(work.target, gq, piece, own=own, causal=causal, scale=scale)]
+
+
+def _by_slopes(
+    work: _Work, gq: Array, operands: dict[str, Array], own: int, memory: Scratch
+) -> list[Launch]:
+    """The scores' gradients are stored, and multiplied by the keys."""
+    del own
+    n, heads, rows, _ = gq.shape
+    k, shape, causal = operands["k"], work.shape, work.scores.causal
+    keys, step = k.shape[2], attention_tiles.slope_step(rows)
     store = Array.scratch(memory, (n, heads, keys, step), gq.dtype)
-    block = attention_tiles.causal_block(rows) if whole.scores.causal else rows
-    operands = {"gk": gk, "gv": gv, "store": store, **arrays}
+    block = attention_tiles.causal_block(rows) if causal else rows
+    operands = {**operands, "store": store}
     launches = [work.launch(_KERNELS_KV, operands, over=keys, products=4, block=block)]
     # Heads of queries that share keys are an axis of their own, along which the keys stand still.
     apart = (n, heads // shape.sharing, shape.sharing)
     for first in range(0, rows, block):
         count = min(block, rows - first)
-        most = min(keys, first + count) if whole.scores.causal else keys
+        most = min(keys, first + count) if causal else keys
         inner = memory.mark()
         launches += gemm(
-            whole.target,
+            work.target,
             _in_groups(gq, apart, (count, gq.shape[3]), gq.strides[2:], first * gq.strides[2]),
             _in_groups(store, apart, (count, most), (1, step), first),
-            _in_groups(moved[1], apart, (most, gq.shape[3]), moved[1].strides[2:]),
-            alpha=whole.scores.scale,
+            _in_groups(k, apart, (most, gq.shape[3]), k.strides[2:]),
+            alpha=work.scores.scale,
         )
         memory.rewind(inner)
-    memory.rewind(mark)
     return launches
 
 
@@ -368,6 +395,7 @@ class _Work(NamedTuple):
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
         if in_tiles is attention_tiles.GRAD_KV:
             params |= {"slopes": block > 0, "block": block if scores.causal else 0}
+            params["pieces"] = "piece" in operands
             args["step"] = attention_tiles.slope_step(shape.rows) if block else None
             batch //= shape.sharing
         return in_tiles.launch(

@@ -19,6 +19,7 @@
 ## param    mask_ctype: str                its element type
 ## param    dropped: bool                  weights are dropped, as Philox numbers say
 ## param    slopes: bool                   gradients of the scores are stored, for a product with k
+## param    pieces: bool                   groups of keys store what they add to the gradient to q
 ## param    block: int                     rows that the product takes at once; where causal, those
 ##                                         before a key in its block are stored, too, as 0
 ## def      attention_tiles_grad_q, attention_tiles_grad_kv
@@ -42,6 +43,9 @@
 ## arg      store: out ctype[batch, keys, step]    gradients of scores, divided by scale
 ## arg      step: int                      rows, rounded up
 ## % endif
+## % if pieces:
+## arg      piece: out ctype[groups, batch, rows, head]    divided by scale; where causal, none of
+## % endif                                 rows before the group's keys
 ## def      attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in ctype[batch, rows]
@@ -120,7 +124,7 @@ __kernel void attention_tiles_grad_q(...)
 </%def>
 <%def name="attention_tiles_grad_kv(
     ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype,
-    dropped, slopes, block)">
+    dropped, slopes, pieces, block)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -150,6 +154,10 @@ __kernel void attention_tiles_grad_kv(...)
 % if slopes:
     ## Neighbouring items store neighbouring rows.
     store += store_offset + ((long)batch * keys + own_first) * step;
+% endif
+% if pieces:
+    piece += piece_offset
+        + ((long)get_group_id(0) * get_num_groups(1) * sharing + batch) * rows * ${head};
 % endif
     ## One after the other the heads of q that share these keys.
     for (int turn = 0; turn < sharing; turn++) {
@@ -211,6 +219,10 @@ __kernel void attention_tiles_grad_kv(...)
                 d_${a}_${u} = ${lib.dropped(f"d_{a}_{u}", a, u, lanes, columns, own, False)};
 % endif
                 d_${a}_${u} = (d_${a}_${u} - less) * s_${a}_${u};
+% if pieces:
+                if (own_first + ${a * lanes} >= keys)
+                    d_${a}_${u} = 0;
+% endif
 % if slopes:
                 if (other < rows && own_first + ${a * lanes} < keys)
                     store[(long)${a * lanes} * step + other] = d_${a}_${u};
@@ -222,6 +234,10 @@ __kernel void attention_tiles_grad_kv(...)
             ${lib.spread("d", "weights", item, columns, tile, own)}
             barrier(CLK_LOCAL_MEM_FENCE);
             ${lib.gathered("k_sum", "weights", "q_tile", head, item, columns, tile, own)}
+% if pieces:
+            ${lib.crossed(
+                "piece", "weights", "k_tile", head, item, lanes, columns, tile, own, "rows")}
+% endif
         }
         q += strides.s1;
         gy += strides.sa;
@@ -232,6 +248,9 @@ __kernel void attention_tiles_grad_kv(...)
 % endif
 % if slopes:
         store += (long)keys * step;
+% endif
+% if pieces:
+        piece += (long)rows * ${head};
 % endif
     }
     ${lib.release("gk", "places.s2", "k_sum", head, item, lanes, columns, "keys", "scale")}
