@@ -270,7 +270,7 @@ def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:
     target = gpu_shaped(device())
     for kernel, by_size in attention_tiles.TILINGS.items():
         for size, tilings in by_size.items():
-            q = Array.abstract((1, 1, 5, size), poisoned((1,)).dtype, device())
+            q = Array.abstract((50, 20, 5, size), poisoned((1,)).dtype, device())
             found = attention_tiles.tiling(target, kernel, q, q)
             assert (found is None) == (size > (128 if kernel is attention_tiles.FORWARD else 64))
             assert all(t.tile % t.columns == 0 and t.item % 4 == 0 for t in tilings)
@@ -287,3 +287,45 @@ def test_views_are_for_tiles_alone(small: Target) -> None:
     turned = on_device(normal(1, 2, 8, 4)).view((1, 2, 4, 8), (64, 32, 1, 4))
     with pytest.raises(ArgumentError, match=r"^attention: rows are dense"):
         attention(small, y, lse, turned, q, q, None, scores=Scores(1.0, causal=False))
+
+
+def test_groups_that_would_be_alone_on_a_unit_have_half_the_rows() -> None:
+    target = gpu_shaped(device())
+    local = {"local_memory_bytes": 49152, "large_local_memory_bytes": 227 * 1024}
+    target = replace(target, traits=replace(target.traits, compute_units=132, **local))
+    one = on_device(np.zeros(1, np.float32))
+    for kernel in attention_tiles.TILINGS:
+        for heads, rows, own in ((64, 256, 64), (64, 300, 128), (67, 256, 128), (1, 20, 64)):
+            x = one.view((1, heads, rows, 64), (0, 0, 0, 0), 0)
+            found = attention_tiles.tiling(target, kernel, x, x)
+            assert found is not None
+            assert found.own == own
+    few, many = (one.view((1, 2, rows, 64), (0, 0, 0, 0), 0) for rows in (100, 100_000))
+    by_keys = attention_tiles.tiling(target, attention_tiles.GRAD_KV, few, many)
+    by_rows = attention_tiles.tiling(target, attention_tiles.GRAD_Q, few, many)
+    assert by_keys is not None
+    assert by_rows is not None
+    assert (by_keys.own, by_rows.own) == (128, 64)
+
+
+@pytest.mark.parametrize("way", ["pieces", "neither"])
+def test_causal_groups_of_several_rows_and_heads(
+    small: Target, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Heads come first among groups; more keys than rows, and more rows than keys."""
+    free(monkeypatch, way)
+    for rows, keys in ((37, 21), (21, 37)):
+        shapes = ((rows, 16), (keys, 16), (keys, 12), (rows, 12))
+        values = [normal(3, 2, *s, seed=i) for i, s in enumerate(shapes)]
+        want = expected(*values, np.broadcast_to(np.tri(rows, keys, dtype=bool), (rows, keys)), 0.3)
+        q, k, v, gy = (on_device(x) for x in values)
+        scores = Scores(0.3, causal=True)
+        y, lse = poisoned(want[0].shape), poisoned(want[1].shape)
+        (launch,) = attention(small, y, lse, q, k, v, None, scores=scores)
+        assert launch.global_size == (6 * SMALL.group, -(-rows // SMALL.own))
+        run([launch])
+        delta = on_device(want[2].astype(np.float32))
+        gq, gk, gv = (poisoned(x.shape) for x in values[:3])
+        run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores))
+        for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+            np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)

@@ -38,15 +38,18 @@
 <%namespace name="generator" file="philox.mako"/>
 ##
 ## The item's place, and its operands from their head's first element on: batch is the number of the
-## head of q, and where the group goes over the rows of several the first's.
-<%def name="begin(item, lanes, columns, mask, own_is_row)">
+## head of q, and where the group goes over the rows of several the first's. Causal groups differ in
+## their work: those with the most come first, of all heads, so that the last to end are short.
+<%def name="begin(item, lanes, columns, causal, mask, own_is_row)">
     const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
-    const int group_first = get_group_id(0) * ${item * lanes}, own_first = group_first + down;
-% if own_is_row:
-    const int batch = get_group_id(1);
+% if causal:
+    const int number = ${"get_num_groups(1) - 1 - " if own_is_row else ""}get_group_id(1);
+    const int nth = get_group_id(0), heads_in_all = get_num_groups(0);
 % else:
-    const int batch = get_group_id(1) * sharing;
+    const int number = get_group_id(0), nth = get_group_id(1), heads_in_all = get_num_groups(1);
 % endif
+    const int group_first = number * ${item * lanes}, own_first = group_first + down;
+    const int batch = nth${"" if own_is_row else " * sharing"};
     const long image = batch / heads, h = batch % heads, key_head = h / sharing;
     const element factor = scale * LOG2E;
     q += q_offset + image * strides.s0 + h * strides.s1;

@@ -398,10 +398,13 @@ class _Work(NamedTuple):
             params["pieces"] = "piece" in operands
             args["step"] = attention_tiles.slope_step(shape.rows) if block else None
             batch //= shape.sharing
+        groups, others = ceil_div(over, by.own), batch
+        if scores.causal:  # heads first: all of them begin with what takes longest
+            groups, others = others, groups
         return in_tiles.launch(
             params,
             {**args, **self._strides(written)},
-            global_size=(ceil_div(over, by.own) * by.group, batch),
+            global_size=(groups * by.group, others),
             local_size=(by.group, 1),
             **cost,
         )

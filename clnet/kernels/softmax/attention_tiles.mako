@@ -35,7 +35,8 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
-## launch   (own rows in groups of lanes * columns items, batch)
+## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
+##          groups of own rows)
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
@@ -57,7 +58,7 @@ __kernel void attention_tiles(...)
 % if dropped:
     __local uchar kept[${own * (tile + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, True)}
+    ${lib.begin(item, lanes, columns, causal, mask, True)}
     y += y_offset + image * strides.s9 + h * strides.sa;
     ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
     ${lib.sums("sum", value_head, item, columns)}

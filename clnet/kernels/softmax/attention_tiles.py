@@ -224,13 +224,23 @@ def tiling(
     if not traits.dedicated_local_memory or not sizes or min(head, value_head) == 0:
         return None
     room = traits.static_local_bytes // q.dtype.itemsize
-    for found in TILINGS[kernel][sizes[0]]:
+
+    def fits(by: Tiling) -> bool:
         # Which weights are kept takes a byte each.
-        marks = (found.own + 4) * (found.tile + 4) // q.dtype.itemsize if dropped else 0
-        fits = _elements(kernel, found, head, value_head) + marks <= room
-        if found.group <= traits.max_group_size and fits:
-            return found
-    return None
+        marks = (by.own + 4) * (by.tile + 4) // q.dtype.itemsize if dropped else 0
+        held = _elements(kernel, by, head, value_head) + marks
+        return by.group <= traits.max_group_size and held <= room
+
+    fitting = [by for by in TILINGS[kernel][sizes[0]] if fits(by)]
+    if not fitting:
+        return None
+    first, one = fitting[0], v if kernel is GRAD_KV else q
+    groups = one.shape[0] * one.shape[1] * ceil_div(one.shape[2], first.own)
+    if groups > traits.compute_units:
+        return first
+    # A group alone on its unit waits for memory; two with half the rows take turns.
+    halves = (by for by in fitting if by.own * 2 == first.own and by.item == first.item)
+    return next(halves, first)
 
 
 def in_fours(x: Array) -> bool:

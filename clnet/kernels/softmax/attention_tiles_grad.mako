@@ -57,7 +57,8 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
-## launch   (own rows in groups of lanes * columns items, batch)
+## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
+##          groups of own rows)
 ## numerics sums in the order of the others
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%def name="attention_tiles_grad_q(
@@ -79,7 +80,7 @@ __kernel void attention_tiles_grad_q(...)
 % if dropped:
     __local uchar kept[${own * (tile + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, True)}
+    ${lib.begin(item, lanes, columns, causal, mask, True)}
     gq += gq_offset + image * places.s0 + h * places.s1;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
@@ -142,7 +143,7 @@ __kernel void attention_tiles_grad_kv(...)
 % if dropped:
     __local uchar kept[${tile * (own + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, False)}
+    ${lib.begin(item, lanes, columns, causal, mask, False)}
     gk += gk_offset + image * places.s0 + key_head * places.s1;
     gv += gv_offset + image * places.s3 + key_head * places.s4;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
@@ -157,7 +158,7 @@ __kernel void attention_tiles_grad_kv(...)
 % endif
 % if pieces:
     piece += piece_offset
-        + ((long)get_group_id(0) * get_num_groups(1) * sharing + batch) * rows * ${head};
+        + ((long)number * heads_in_all * sharing + batch) * rows * ${head};
 % endif
     ## One after the other the heads of q that share these keys.
     for (int turn = 0; turn < sharing; turn++) {
