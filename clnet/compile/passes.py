@@ -23,6 +23,7 @@ from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
 from .split_batch_norm import split
 from .trace import Trace
+from .turn_weights import turn_weights
 
 Pass = Callable[[Trace], Trace]
 
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     fuse,
     activations,
     recompute_beside,
+    turn_weights,
     fuse_into_products,
     join_products,
     prologue,
@@ -53,6 +55,7 @@ MAY_ROUND: tuple[Pass, ...] = (
     fold,
     layout,
     channels_last,
+    turn_weights,
     join_products,
     prologue,
     pack_weights,
@@ -62,7 +65,8 @@ MAY_ROUND: tuple[Pass, ...] = (
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``join_products`` other tiles of products,
+and other sums on GPUs with matrix units, ``turn_weights`` and ``join_products`` other tiles of
+products,
 ``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
 products' sums. All others keep every bit.
 """

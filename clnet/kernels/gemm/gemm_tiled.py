@@ -18,7 +18,7 @@ from ..tuning import Tunable
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
-from .gemm_turned import along_a, along_b, turned
+from .gemm_turned import along_a, along_b, lasting_saves, turned
 
 TILED = Kernel(
     "gemm_tiled",
@@ -128,6 +128,18 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     if not _brought(tiling.tile, problem):
         tiling = _fastest(target, problem.product, [(t, s) for t, s in TILINGS if t.even])
     return [*copies, *_launches(target, problem, tiling)]
+
+
+def reads_turned(target: Target, problem: Problem) -> bool:
+    """Whether ``b`` should be copied once for all such products, so that it lies along the tile.
+
+    Args:
+        target: what the device is like.
+        problem: the product.
+    """
+    if not tiles_fit(target, problem) or not lasting_saves(target, problem):
+        return False
+    return TILING.choose(target, problem.product).tile.ring
 
 
 def _beside(target: Target, problem: Problem) -> Target:

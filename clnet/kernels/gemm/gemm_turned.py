@@ -11,6 +11,7 @@ from math import prod
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
+from ..epilogue import NO_EPILOGUE
 from .gemm_laid import copied
 from .gemm_problem import Problem
 
@@ -18,6 +19,8 @@ from .gemm_problem import Problem
 # 46 TFLOP/s with none, one and two of them (docs/notes/products-gpu.md). Copying an element's byte
 # there and back costs so many operations, a launch as many of each unit.
 SHARE, FLOPS_PER_BYTE, LAUNCH_FLOPS = 0.055, 20, 2_400_000
+# What a copy that stays has to save, so that it is worth its memory: 0.8 us.
+LASTING_FLOPS = 300_000
 _RUN = 4  # elements that are copied at once where they lie along the tile
 _MOST_GROUPS, _SQUARE = 65535, 32  # of a launch, along an axis; rows that a group copies
 
@@ -55,6 +58,12 @@ def turned(target: Target, problem: Problem, room: int) -> tuple[list[Launch], P
     return launches, problem
 
 
+def lasting_saves(target: Target, problem: Problem) -> bool:
+    """Whether ``b`` lies along k, and a copy that is made but once saves enough."""
+    work = problem.flops * SHARE
+    return along_b(problem) == "k" and work > LASTING_FLOPS * target.traits.compute_units
+
+
 def _turned(
     target: Target, problem: Problem, x: Array, memory: Scratch, launches: list[Launch], room: int
 ) -> tuple[Array | None, int]:
@@ -71,7 +80,7 @@ def _turned(
 
 def _pays(target: Target, problem: Problem, nbytes: int) -> bool:
     """Whether a copy takes less time than the product gains."""
-    product = 2 * problem.batch * problem.m * problem.n * problem.k
+    product = problem._replace(epilogue=NO_EPILOGUE).flops
     copy = LAUNCH_FLOPS * target.traits.compute_units + 2 * nbytes * FLOPS_PER_BYTE
     return product * SHARE > copy
 

@@ -233,15 +233,9 @@ typedef ${ctype}4 four;
 <%
     padded, group = (size + 3) // 4 * 4, lanes * columns
     row, step = padded // 4, padded + 4
-    count = tile // 4 * row
 %>
-% for n in range(-(-count // group)):
-    {
-        const int block = get_local_id(0) + ${n * group};
+    for (int block = get_local_id(0); block < ${tile // 4 * row}; block += ${group}) {
         const int line = block / ${row} * 4, e = block % ${row} * 4;
-% if count % group:
-        if (block < ${count}) {
-% endif
         __local const element *of = ${weights} + line * ${own + 4}, *mine = ${left} + e;
         four ${", ".join(f"g_{r} = 0" for r in range(4))};
         #pragma unroll 2
@@ -252,8 +246,6 @@ typedef ${ctype}4 four;
                     for r in range(4))};
 % for i in range(4):
                 const four x_${i} = *(__local const four *)(mine + ${(a + i) * lanes * step});
-% endfor
-% for i in range(4):
 % for r in range(4):
                 g_${r} += w_${r}.s${i} * x_${i};
 % endfor
@@ -276,11 +268,7 @@ typedef ${ctype}4 four;
 % endif
         }
 % endfor
-% if count % group:
-        }
-% endif
     }
-% endfor
 </%def>
 ##
 ## Rows of the item.

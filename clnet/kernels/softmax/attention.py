@@ -367,7 +367,6 @@ class _Work(NamedTuple):
                 return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
-        by = self.tiling(kernels)
         args: dict[str, Any] = {
             "rows": shape.rows,
             "keys": shape.keys,
@@ -376,32 +375,46 @@ class _Work(NamedTuple):
             "mask": mask,
             **operands,
         }
-        if by is None:
-            self._require_plain()
-            rows, params = self._lanes()
-            steps = (None,) * 4 if mask is None else mask.strides
-            return plain.launch(
-                {**self._params(), **params},
-                {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
-                global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
-                local_size=(params["group"], 1),
-                **cost,
-            )
-        written = [operands[name] for name in ("y", "gq", "gk", "gv") if name in operands]
+        by = self.tiling(kernels)
+        if by is not None:
+            return self._in_tiles(in_tiles, by, args, over=over, block=block, cost=cost)
+        self._require_plain()
+        rows, params = self._lanes()
+        steps = (None,) * 4 if mask is None else mask.strides
+        return plain.launch(
+            {**self._params(), **params},
+            {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
+            global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
+            local_size=(params["group"], 1),
+            **cost,
+        )
+
+    def _in_tiles(
+        self,
+        kernel: Kernel,
+        by: Tiling,
+        args: dict[str, Any],
+        *,
+        over: int,
+        block: int,
+        cost: dict[str, int],
+    ) -> Launch:
+        """The same in tiles; the arguments lack what these alone have."""
+        written = [args[name] for name in ("y", "gq", "gk", "gv") if name in args]
         _require_dense_rows(*self.moved, *written)
+        causal, batch = self.scores.causal, self.shape.batch
         params = {**self._params(), **by._asdict(), "dropped": self.drop is not None}
-        args |= {"sharing": shape.sharing, **(self.drop.args() if self.drop else {})}
-        batch = shape.batch
+        args |= {"sharing": self.shape.sharing, **(self.drop.args() if self.drop else {})}
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
-        if in_tiles is attention_tiles.GRAD_KV:
-            params |= {"slopes": block > 0, "block": block if scores.causal else 0}
-            params["pieces"] = "piece" in operands
-            args["step"] = attention_tiles.slope_step(shape.rows) if block else None
-            batch //= shape.sharing
+        if kernel is attention_tiles.GRAD_KV:
+            params |= {"slopes": block > 0, "block": block if causal else 0}
+            params["pieces"] = "piece" in args
+            args["step"] = attention_tiles.slope_step(self.shape.rows) if block else None
+            batch //= self.shape.sharing
         groups, others = ceil_div(over, by.own), batch
-        if scores.causal:  # heads first: all of them begin with what takes longest
+        if causal:  # heads first: all of them begin with what takes longest
             groups, others = others, groups
-        return in_tiles.launch(
+        return kernel.launch(
             params,
             {**args, **self._strides(written)},
             global_size=(groups * by.group, others),
