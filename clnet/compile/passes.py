@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .activations import activations
 from .as_values import as_values
+from .by_columns import by_columns
 from .channels_last import channels_last
 from .epilogue import epilogue
 from .fold_batch_norm import fold
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     recompute_beside,
     turn_weights,
     fuse_into_products,
+    by_columns,
     join_products,
     prologue,
     merge_updates,
@@ -56,6 +58,7 @@ MAY_ROUND: tuple[Pass, ...] = (
     layout,
     channels_last,
     turn_weights,
+    by_columns,
     join_products,
     prologue,
     pack_weights,
@@ -65,8 +68,8 @@ MAY_ROUND: tuple[Pass, ...] = (
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``turn_weights`` and ``join_products`` other tiles of
-products,
+and other sums on GPUs with matrix units, ``turn_weights``,
+``by_columns`` and ``join_products`` other tiles of products,
 ``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
 products' sums. All others keep every bit.
 """

@@ -181,17 +181,18 @@ def finishes(
     )
 
 
-def lasting_copy_pays(target: Target, out: Array, a: Array, b: Array) -> bool:
-    """Whether products read a copy of ``b`` that stays, its rows dense, faster than ``b``.
+def lasting_copy_pays(target: Target, out: Array, a: Array, b: Array, *, of: str = "b") -> bool:
+    """Whether products read an operand enough faster where its other axis is the dense one.
 
     Args:
         target: what the device is like.
-        out: as for :func:`gemm`; the arrays may have no memory.
+        out: as for :func:`gemm`, dense; the arrays may have no memory.
         a: as there.
         b: as there, one matrix.
+        of: ``"a"`` or ``"b"``.
     """
     parts = problems(out, a, b)
-    return _finishes(target, parts) and reads_turned(target, parts[0])
+    return _finishes(target, parts) and reads_turned(target, parts[0], of)
 
 
 def _finishes(target: Target, parts: Sequence[Problem]) -> bool:

@@ -130,14 +130,15 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     return [*copies, *_launches(target, problem, tiling)]
 
 
-def reads_turned(target: Target, problem: Problem) -> bool:
-    """Whether ``b`` should be copied once for all such products, so that it lies along the tile.
+def reads_turned(target: Target, problem: Problem, of: str) -> bool:
+    """Whether an operand that lay along the tile would be read enough faster.
 
     Args:
         target: what the device is like.
         problem: the product.
+        of: ``"a"`` or ``"b"``.
     """
-    if not tiles_fit(target, problem) or not lasting_saves(target, problem):
+    if not tiles_fit(target, problem) or not lasting_saves(target, problem, of):
         return False
     return TILING.choose(target, problem.product).tile.ring
 

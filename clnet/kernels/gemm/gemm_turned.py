@@ -58,10 +58,10 @@ def turned(target: Target, problem: Problem, room: int) -> tuple[list[Launch], P
     return launches, problem
 
 
-def lasting_saves(target: Target, problem: Problem) -> bool:
-    """Whether ``b`` lies along k, and a copy that is made but once saves enough."""
-    work = problem.flops * SHARE
-    return along_b(problem) == "k" and work > LASTING_FLOPS * target.traits.compute_units
+def lasting_saves(target: Target, problem: Problem, of: str) -> bool:
+    """Whether ``a`` or ``b`` lies along k, and one along the tile saves enough."""
+    along = (along_a if of == "a" else along_b)(problem)
+    return along == "k" and problem.flops * SHARE > LASTING_FLOPS * target.traits.compute_units
 
 
 def _turned(

@@ -1,4 +1,4 @@
-"""Weights of linear layers that lie as products in tiles of local memory read them best."""
+"""Operands of linear layers that lie as products in tiles of local memory read them best."""
 
 from __future__ import annotations
 
@@ -42,3 +42,18 @@ def turns(target: Target, rows: int, weight: Array) -> bool:
     x, out = (Array.abstract((rows, size), weight.dtype, weight.device) for size in (k, n))
     turned = weight.view((k, n), weight.strides[::-1])
     return lasting_copy_pays(target, out, x, turned)
+
+
+def reads_columns(target: Target, x: Array, weight: Array) -> bool:
+    """Whether a layer gains from an input whose columns lie densely.
+
+    Args:
+        target: what the device is like.
+        x: ``(rows, k)``.
+        weight: ``(n, k)``.
+    """
+    if rounds_to_tf32() or splits():
+        return False
+    out = Array.abstract((x.shape[0], weight.shape[0]), x.dtype, x.device)
+    turned = weight.view(weight.shape[::-1], weight.strides[::-1])
+    return lasting_copy_pays(target, out, x, turned, of="a")
