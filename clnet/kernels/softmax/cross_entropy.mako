@@ -59,7 +59,7 @@
 ## % endif
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
 ## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a
-##          fixed order
+##          fixed order, of a group's items less the largest score so far
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -140,15 +140,27 @@ __kernel void cross_entropy_group(...) {
     __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
     ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
+    /* In one pass: rows of many classes, and groups, do not stay in the caches for another. */
     ${acc} sum = 0;
-    for (int i = lane; i < size; i += ${reduce_items})
-        top = max_join1(top, from[(long)i * step]);
+    for (int i = lane; i < size; i += ${8 * reduce_items}) {
+% for j in range(8):
+        const ${acc} v_${j} = ${f"i + {j * reduce_items} < size ?" if j else ""}
+            from[(long)(i + ${j * reduce_items}) * step]${" : -INFINITY" if j else ""};
+% endfor
+        ${acc} next = top;
+% for j in range(8):
+        next = max_join1(next, v_${j});
+% endfor
+        const ${acc} base = next == -INFINITY ? 0 : next;
+        sum = sum * exp(top - base) + (${" + ".join(f"exp(v_{j} - base)" for j in range(8))});
+        top = next;
+    }
     partial[lane * ${kept_items} + kept] = top;
     ${lib.tree("max", "partial", reduce_items, kept_items)}
-    top = partial[kept];
+    const ${acc} largest = partial[kept];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = lane; i < size; i += ${reduce_items})
-        sum += exp(from[(long)i * step] - top);
+    sum *= exp(top - (largest == -INFINITY ? 0 : largest));
+    top = largest;
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     log_sum = log(partial[kept]);
