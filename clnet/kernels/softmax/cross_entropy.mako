@@ -5,8 +5,8 @@
 ##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
 ## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse
 ##          the same twice, (2, outer, inner): every top, then every l, whose sum would round l
-##          away. A target that is ignored gives loss 0 and counts 0; one outside the classes gives
-##          NaN.
+##          away. gx may lie where x does. A target that is ignored gives loss 0 and counts 0; one
+##          outside the classes gives NaN.
 ## param    normalize: bool              x are scores; else logarithms of probabilities, top and l
 ##                                       are 0
 ## param    weighted: bool               classes have weights
@@ -38,7 +38,7 @@
 ## % endif
 ## arg      counted: out ctype[outer, inner]  weight of the target, 0 when it is ignored
 ## def      cross_entropy_grad_rows, cross_entropy_grad_group
-## arg      gx: out ctype[outer, n, inner]
+## arg      gx: out ctype[outer, n, inner], may alias
 ## arg      gy: in ctype[1 or outer, inner]
 ## % if normalize:
 ## arg      lse: in ctype[2, outer, inner]
@@ -47,7 +47,7 @@
 ## arg      total: in ctype[1]
 ## % endif
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
-## arg      x: in ctype[outer, n, inner]
+## arg      x: in ctype[outer, n, inner], may alias
 ## arg      targets: in long[outer, inner]
 ## % if weighted:
 ## arg      weight: in ctype[n]
