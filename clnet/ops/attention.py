@@ -152,6 +152,11 @@ class AttentionBackward(Function):
         """Where no weight is dropped."""
         return self.counter is None
 
+    def writes_anywhere(self, inputs: Arrays) -> bool:
+        """Whether gradients may lie where something else wants them, rows apart."""
+        q, k, v = inputs[3:6]
+        return _anywhere(self, q, k, v)
+
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
         gy, _, _, *moved = inputs

@@ -209,7 +209,7 @@ def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_results_lie_as_queries_do(compiled, monkeypatch):
-    """Between layers whose rows hold all heads nothing is copied but three slices' gradients."""
+    """Between layers whose rows hold all heads nothing is copied, compiled no slice's gradient."""
     device = clnet.device()
     small = {kernel: {8: (Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", small)
@@ -236,7 +236,7 @@ def test_results_lie_as_queries_do(compiled, monkeypatch):
     np.testing.assert_allclose(gx.numpy(), gradient(*exact)[1].numpy(), atol=2e-5)
     names = [command.name for command in seen.commands]
     assert names.count("attention_delta") == 1
-    assert sum(name.startswith("copy") for name in names) == 3
+    assert sum(name.startswith("copy") for name in names) == (0 if compiled else 3)
 
 
 @pytest.mark.parametrize("masked", [False, True])
