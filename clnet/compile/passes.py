@@ -19,6 +19,7 @@ from .layout import layout
 from .merge_updates import merge_updates
 from .narrow_sums import narrow_sums
 from .pack_weights import pack_weights
+from .pad_rows import pad_rows
 from .prologue import prologue
 from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
@@ -41,6 +42,7 @@ PASSES: tuple[Pass, ...] = (
     fuse,
     activations,
     recompute_beside,
+    pad_rows,
     turn_weights,
     fuse_into_products,
     by_columns,
@@ -57,6 +59,7 @@ MAY_ROUND: tuple[Pass, ...] = (
     fold,
     layout,
     channels_last,
+    pad_rows,
     turn_weights,
     by_columns,
     join_products,
@@ -68,8 +71,8 @@ MAY_ROUND: tuple[Pass, ...] = (
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``turn_weights``,
-``by_columns`` and ``join_products`` other tiles of products,
+and other sums on GPUs with matrix units, ``pad_rows``,
+``turn_weights``, ``by_columns`` and ``join_products`` other tiles of products,
 ``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
 products' sums. All others keep every bit.
 """

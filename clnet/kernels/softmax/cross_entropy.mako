@@ -3,10 +3,10 @@
 ## math     top = max_c x[c],  l = log sum_c exp(x[c] - top),  p = exp(x - top - l)
 ##          loss = (1 - s) w[t] (l - (x[t] - top)) + s / n sum_c w[c] (l - (x[c] - top))
 ##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
-## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse
-##          the same twice, (2, outer, inner): every top, then every l, whose sum would round l
-##          away. gx may lie where x does. A target that is ignored gives loss 0 and counts 0; one
-##          outside the classes gives NaN.
+## layout   x and gx dense (outer, n, inner), n classes; groups leave room between outer items.
+##          targets, loss, counted (outer, inner); lse the same twice, (2, outer, inner): every top,
+##          then every l, whose sum would round l away. gx may lie where x does. A target that is
+##          ignored gives loss 0 and counts 0; one outside the classes gives NaN.
 ## param    normalize: bool              x are scores; else logarithms of probabilities, top and l
 ##                                       are 0
 ## param    weighted: bool               classes have weights
@@ -27,6 +27,9 @@
 ## arg      rows_per_item: int
 ## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      inner: int
+## arg      x_outer: long                     from an outer item of x to the next
+## def      cross_entropy_grad_group
+## arg      gx_outer: long                    the same of gx
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      n: int
 ## arg      ignored: long
@@ -137,7 +140,7 @@ __kernel void cross_entropy_group(...) {
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
     const int size = row < rows ? n : 0;
-    __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
+    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
     ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
     /* In one pass: rows of many classes, and groups, do not stay in the caches for another. */
@@ -239,9 +242,8 @@ __kernel void cross_entropy_grad_group(...) {
     const int row = get_group_id(0) * ${kept_items} + kept;
     if (row >= rows)
         return;
-    const long start = (long)(row / inner) * n * inner + row % inner;
-    __global const ${ctype} *from = x + x_offset + start;
-    __global ${ctype} *to = gx + gx_offset + start;
+    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
+    __global ${ctype} *to = gx + gx_offset + row / inner * gx_outer + row % inner;
     ${slopes(normalize, weighted, reduction, acc)}
     for (int i = lane; i < n; i += ${reduce_items}) {
         ${acc} v = i == target ? -hit : 0;
