@@ -144,7 +144,11 @@ def _lines(target: Target, *arrays: Array) -> Lines:
     for array in arrays:
         if not apart or array.strides[1] != 1 or array.strides[0] < array.shape[1]:
             Lines.of("cross_entropy", array, min(1, x.ndim - 1))
-    return Lines(x.shape[0], x.shape[1], 1) if apart else Lines.of("cross_entropy", x, min(1, x.ndim - 1))
+    return (
+        Lines(x.shape[0], x.shape[1], 1)
+        if apart
+        else Lines.of("cross_entropy", x, min(1, x.ndim - 1))
+    )
 
 
 def _outer(x: Array, lines: Lines) -> int:
