@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .activations import activations
 from .as_values import as_values
+from .by_columns import by_columns
 from .channels_last import channels_last
 from .epilogue import epilogue
 from .fold_batch_norm import fold
@@ -18,11 +19,13 @@ from .layout import layout
 from .merge_updates import merge_updates
 from .narrow_sums import narrow_sums
 from .pack_weights import pack_weights
+from .pad_rows import pad_rows
 from .prologue import prologue
 from .rematerialize import recompute, recompute_beside
 from .simplify import simplify, with_constants
 from .split_batch_norm import split
 from .trace import Trace
+from .turn_weights import turn_weights
 from .wait_late import wait_late
 
 Pass = Callable[[Trace], Trace]
@@ -40,7 +43,10 @@ PASSES: tuple[Pass, ...] = (
     fuse,
     activations,
     recompute_beside,
+    pad_rows,
+    turn_weights,
     fuse_into_products,
+    by_columns,
     join_products,
     prologue,
     wait_late,
@@ -55,6 +61,9 @@ MAY_ROUND: tuple[Pass, ...] = (
     fold,
     layout,
     channels_last,
+    pad_rows,
+    turn_weights,
+    by_columns,
     join_products,
     prologue,
     pack_weights,
@@ -64,7 +73,8 @@ MAY_ROUND: tuple[Pass, ...] = (
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``join_products`` other tiles of products,
+and other sums on GPUs with matrix units, ``pad_rows``,
+``turn_weights``, ``by_columns`` and ``join_products`` other tiles of products,
 ``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
 products' sums. All others keep every bit.
 """

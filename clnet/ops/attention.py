@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.softmax import Drop, Scores, attends_on_units, read_views
+from ..kernels.softmax import Drop, Scores, attends_on_units, in_runs, read_views, writes_anywhere
 from ..kernels.softmax import attention as launch_attention
 from ..kernels.softmax import attention_delta as launch_delta
 from ..kernels.softmax import attention_grad as launch_attention_grad
@@ -59,10 +59,14 @@ class Attention(Function):
     op_name = "scaled_dot_product_attention"
 
     def infer(self, q: Array, k: Array, v: Array, *mask: Array) -> tuple[Array, ...]:
-        """The result, and the logarithm of the sum of exponentials of each row."""
+        """The result, and the logarithm of the sum of exponentials of each row.
+
+        Where kernels can, the result lies as the queries do: between projections whose rows hold
+        all heads nothing is copied.
+        """
         compute = from_name(q.dtype.compute)
         return (
-            Array.abstract((*q.shape[:3], v.shape[3]), q.dtype, q.device),
+            _lying_as(q, v.shape[3], anywhere=_anywhere(self, q, k, v)),
             Array.abstract(q.shape[:3], compute, q.device),
         )
 
@@ -99,6 +103,8 @@ class Attention(Function):
         given = (gy.array, lse.array, lse.array, *(x.array for x in inputs))
         if function.narrow_on(gy.device.target, given):
             delta = apply(AttentionDelta(), gy, contiguous(y))
+        elif views and y.dtype is float32 and in_runs(gy.array) and in_runs(y.array):
+            delta = apply(AttentionDelta(), gy, y)
         else:
             delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
         found = apply(function, gy, lse, delta, *inputs)
@@ -127,8 +133,9 @@ class AttentionBackward(Function):
     def infer(
         self, gy: Array, lse: Array, delta: Array, q: Array, k: Array, v: Array, *mask: Array
     ) -> tuple[Array, ...]:
-        """The shapes of q, k and v."""
-        return tuple(Array.abstract(x.shape, x.dtype, x.device) for x in (q, k, v))
+        """As q, k and v are, and lie."""
+        anywhere = _anywhere(self, q, k, v)
+        return tuple(_lying_as(x, x.shape[3], anywhere=anywhere) for x in (q, k, v))
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for q, one for k and v."""
@@ -145,6 +152,11 @@ class AttentionBackward(Function):
         """Where no weight is dropped."""
         return self.counter is None
 
+    def writes_anywhere(self, inputs: Arrays) -> bool:
+        """Whether gradients may lie where something else wants them, rows apart."""
+        q, k, v = inputs[3:6]
+        return _anywhere(self, q, k, v)
+
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
         gy, _, _, *moved = inputs
@@ -153,7 +165,7 @@ class AttentionBackward(Function):
 
 
 class AttentionDelta(Function):
-    """``sum(gy y)`` of each row in float32; inputs gy and y, of 16 bits, as matrix units want."""
+    """``sum(gy y)`` of each row in float32; inputs gy and y, of 16 bits or float32, in runs."""
 
     repeats = True
     op_name = "scaled_dot_product_attention_backward"
@@ -240,6 +252,23 @@ def scaled_dot_product_attention(
         counter = Counter.take(None, prod(leads[0]) * query.shape[-2] * key.shape[-2])
     y = apply(Attention(settings, dropout_p, counter), *operands)[0]
     return reshape(y, (*leads[0], query.shape[-2], value.shape[-1]))
+
+
+def _anywhere(function: Attention | AttentionBackward, q: Array, k: Array, v: Array) -> bool:
+    """Whether the kernels write results that lie anywhere."""
+    dropped, scale = function.counter is not None, function.scores.scale
+    target, tf32 = q.device.target, rounds_to_tf32()
+    return writes_anywhere(target, q, k, v, dropped=dropped, scale=scale, tf32=tf32)
+
+
+def _lying_as(x: Array, size: int, *, anywhere: bool) -> Array:
+    """``(n, heads, rows, size)``, dense, of rows that hold all heads if those of ``x`` do."""
+    n, heads, rows, _ = x.shape
+    if not anywhere or not 0 < x.strides[1] < x.strides[2]:
+        return Array.abstract((n, heads, rows, size), x.dtype, x.device)
+    y = Array.abstract((n, rows, heads, size), x.dtype, x.device)
+    image, row, head, element = y.strides
+    return y.view((n, heads, rows, size), (image, head, row, element))
 
 
 def _drop(p: float, counter: Counter | None) -> Drop | None:

@@ -159,6 +159,7 @@ class CrossEntropyBackward(Function):
 
     sixteen_bit = False
     repeats = True
+    elementwise = True
 
     settings: Settings
 

@@ -51,7 +51,7 @@ class MatMul(Function):
         """One gemm, over all batches at once; finished in compiled functions."""
         (out,) = outputs
         (a, b), epilogue = self.operands(out, inputs), Epilogue(finish=finish)
-        tf32, split = rounds_to_tf32(), _splits()
+        tf32, split = rounds_to_tf32(), splits()
         return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
@@ -119,7 +119,7 @@ class Linear(Function):
         a, b = self.operands(out, inputs)
         bias = inputs[2] if len(inputs) == 3 else None
         epilogue = Epilogue(bias, activation=self.activation, finish=finish)
-        tf32, split = rounds_to_tf32(), _splits()
+        tf32, split = rounds_to_tf32(), splits()
         return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
@@ -158,7 +158,7 @@ def rounds_to_tf32() -> bool:
     return mode.current().float32_precision in ("high", "medium")
 
 
-def _splits() -> bool:
+def splits() -> bool:
     """Whether float32 products may be sums of three of TF32."""
     return mode.current().float32_precision == "tf32x3"
 

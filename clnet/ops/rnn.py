@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..expr import Const, Expr, Input, vjp
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
@@ -252,8 +252,11 @@ def lstm_cell(
 
     Raises:
         DtypeError: if the dtypes differ or are not floating.
+        ArgumentError: if there are not two states.
         ShapeError: if the shapes do not fit.
     """
+    if len(hx) != 2:
+        raise ArgumentError("lstm_cell", "hx is the hidden and the cell state", states=len(hx))
     h, c = hx
     _check("lstm_cell", 4, x, h, w_ih, w_hh)
     if c.shape != h.shape:

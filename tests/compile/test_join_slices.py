@@ -13,6 +13,7 @@ from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.tracer import Step
 from clnet.ops.rewritten.placed import Placed
+from tests.kernels.launching import gpu_shaped
 
 BEFORE = PASSES[: PASSES.index(join_slices)]
 
@@ -112,3 +113,38 @@ def test_many_slices_are_compared_with_each_other_once():
     parts = [len(s.inputs) for s in found if isinstance(s, Step) and type(s.function) is Placed]
     assert max(parts) >= steps
     assert compared < 8 * steps**2
+
+
+def drawn_wide():
+    values = np.random.default_rng(0).standard_normal(540).astype(np.float32)
+    return clnet.tensor(values, requires_grad=True)
+
+
+def projected(x):
+    """Attention of parts of one array, of which nobody else reads the gradients."""
+    q, k, v = (p.view(2, 6, 3, 5).transpose(1, 2) for p in x.view(2, 6, 45).split(15, 2))
+    y = clnet.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return (y.transpose(1, 2).reshape(2, 6, 15) ** 2).sum()
+
+
+def by_heads(x):
+    """Heads before rows, and keys that queries are, too."""
+    q, v = x.view(2, 2, 9, 15)
+    return (clnet.nn.functional.scaled_dot_product_attention(q, q, v) ** 2).sum()
+
+
+def rotated(x):
+    q, k, v = x.view(3, 2, 6, 15)
+    y = clnet.nn.functional.scaled_dot_product_attention(q.flip(0), k * 2, v)
+    return (y**2).sum()
+
+
+@pytest.mark.parametrize(("function", "copies"), [(projected, 0), (by_heads, 1), (rotated, 1)])
+def test_attention_puts_its_gradients_in_their_places(function, copies, monkeypatch):
+    device = clnet.device()
+    wanted = gradient(function)(drawn_wide())
+    monkeypatch.setattr(device, "target", gpu_shaped(device))
+    compiled = clnet.compile(gradient(function))
+    found = compiled(drawn_wide())
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+    assert compiled.explain().count(" slice_backward ") == copies

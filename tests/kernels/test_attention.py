@@ -11,7 +11,14 @@ from clnet.array import Array
 from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.pointwise import dropout
-from clnet.kernels.softmax import Drop, Scores, attention_tiles, read_views
+from clnet.kernels.softmax import (
+    Drop,
+    Scores,
+    attention_delta,
+    attention_tiles,
+    in_runs,
+    read_views,
+)
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 from tests.kernels.launching import (
@@ -48,6 +55,46 @@ def between(values: np.ndarray) -> Array:
     return on_device(whole).view(values.shape, strides, heads * head)
 
 
+def beside(x: Array) -> set[str]:
+    """What lies where :func:`between` leaves room."""
+    n, heads, rows, head = x.shape
+    strides = (x.strides[0], x.strides[2], heads * head, head, 1)
+    whole = x.view((n, rows, 3, heads, head), strides, 0)
+    numbers = np.delete(whole.numpy(), 1, 2)
+    return {"nan" if number != number else "number" for number in numbers.ravel()}
+
+
+def test_results_that_lie_anywhere_are_copied_there_by_kernels_that_write_densely() -> None:
+    cpu = cpu_shaped(device())
+    shapes = ((ROWS, 8), (KEYS, 8), (KEYS, 8), (ROWS, 8))
+    values = [normal(1, 2, *size, seed=i) for i, size in enumerate(shapes)]
+    want = expected(*values, np.ones((1, 2, ROWS, KEYS), bool), 0.3)
+    q, k, v, gy = map(on_device, values)
+    scores = Scores(0.3, causal=False)
+    y, gq, gk, gv = (between(np.full(x.shape, np.nan, np.float32)) for x in (q, q, k, v))
+    lse = poisoned((1, 2, ROWS))
+    launches = attention(cpu, y, lse, q, k, v, None, scores=scores)
+    assert [launch.kernel.name.split("_")[0] for launch in launches] == ["attention", "copy"]
+    run(launches)
+    delta = on_device(want[2].astype(np.float32))
+    run(attention_grad(cpu, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores))
+    for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+    assert beside(y) == beside(gq) == beside(gk) == beside(gv) == {"nan"}
+
+
+@pytest.mark.parametrize(("rows", "size"), [(19, 64), (5, 8), (3, 72)])
+def test_sums_of_rows_that_lie_anywhere(rows: int, size: int) -> None:
+    values = [normal(BATCH, HEADS, rows, size, seed=i) for i in range(2)]
+    gy, y = map(between, values)
+    assert in_runs(gy)
+    assert not in_runs(gy.view(gy.shape, gy.strides, 1))
+    delta = poisoned((BATCH, HEADS, rows))
+    run(attention_delta(gpu_shaped(device()), delta, gy, y))
+    want = (values[0].astype(np.float64) * values[1]).sum(-1)
+    np.testing.assert_allclose(delta.numpy(), want, atol=1e-5)
+
+
 def expected(
     q: np.ndarray,
     k: np.ndarray,
@@ -74,17 +121,28 @@ def expected(
     return [y, lse[..., 0], delta, *grads]
 
 
+def free(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Have gradients of scores cost nothing, or pieces of the queries' gradient; else too much."""
+    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if way == "slopes" else 1e9)
+    monkeypatch.setattr(attention_tiles, "_PIECE_FLOPS", 0 if way == "pieces" else 1e9)
+    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
+    monkeypatch.setattr(attention_tiles, "_LAUNCH_FLOPS", 0)
+    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+
+
 @pytest.mark.parametrize(
     ("head", "value_head", "causal", "masked"),
-    [(20, 12, True, False), (16, 8, False, True)],
-    ids=["causal", "mask"],
+    [(20, 12, True, False), (16, 8, False, True), (18, 8, True, True)],
+    ids=["causal", "mask", "both"],
 )
 @pytest.mark.parametrize("parts", [0, 1, 2, 4])
+@pytest.mark.parametrize("way", ["slopes", "pieces"])
 def test_tiles_match_reference(
     small: Target,
     head: int,
     value_head: int,
     parts: int,
+    way: str,
     monkeypatch: pytest.MonkeyPatch,
     *,
     causal: bool,
@@ -92,13 +150,14 @@ def test_tiles_match_reference(
 ) -> None:
     """Gradients by two kernels, and by stored gradients of scores, of so many parts of the heads.
 
-    Of the causal ones the product with the keys takes blocks of rows.
+    Of the causal ones the product with the keys takes blocks of rows. Or groups of keys leave
+    pieces of the queries' gradient.
     """
-    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if parts else 1e9)
-    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
-    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    free(monkeypatch, way if parts else "neither")
     fitting = {0: 6, 1: 6, 2: 3, 4: 2}[parts]  # heads of the six
     room = 2 * fitting * KEYS * attention_tiles.slope_step(ROWS) * 4
+    if way == "pieces":
+        room = fitting * -(-KEYS // SMALL.own) * ROWS * head * 4
     traits = replace(small.traits, compute_units=1)
     small = replace(small, traits=traits, workspace_limit=room)
     shapes = ((ROWS, head), (KEYS, head), (KEYS, value_head), (ROWS, value_head))
@@ -116,7 +175,8 @@ def test_tiles_match_reference(
     q, k, v, gy = (between(x) for x in values)
     scores = Scores(0.3, causal)
     assert read_views(small, q, v)
-    assert len(attention_tiles.parts_with_slopes(small, q, v)) == parts
+    found = attention_tiles.way_of_gradients(small, q, v, causal=causal)
+    assert (len(found.parts), found.slopes) == (parts, way == "slopes" and parts > 0)
 
     y, lse = poisoned((BATCH, HEADS, ROWS, value_head)), poisoned((BATCH, HEADS, ROWS))
     run(attention(small, y, lse, q, k, v, mask, scores=scores))
@@ -125,6 +185,13 @@ def test_tiles_match_reference(
     run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, mask, scores=scores))
     for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
         np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+    anywhere = [between(np.full(x.shape, np.nan, np.float32)) for x in (y, gq, gk, gv)]
+    run(attention(small, anywhere[0], lse, q, k, v, mask, scores=scores))
+    grads = (anywhere[1], anywhere[2], anywhere[3])
+    run(attention_grad(small, grads, gy, lse, delta, q, k, v, mask, scores=scores))
+    for got, dense in zip(anywhere, (y, gq, gk, gv), strict=True):
+        np.testing.assert_array_equal(got.numpy(), dense.numpy())
+        assert beside(got) == {"nan"}
 
 
 # What stored gradients of scores saved on an H200: ms of `clnet bench attention`, without them less
@@ -142,7 +209,7 @@ FLOPS_OF_A_MS = 24e9
 
 @pytest.mark.parametrize(("heads", "rows", "head", "causal"), SAVED)
 def test_gradients_of_scores_are_stored_where_that_was_faster(
-    heads: int, rows: int, head: int, *, causal: bool
+    heads: int, rows: int, head: int, monkeypatch: pytest.MonkeyPatch, *, causal: bool
 ) -> None:
     saved, sizes = SAVED[heads, rows, head, causal], (16, heads, rows, head)
     target = gpu_shaped(device())
@@ -150,22 +217,22 @@ def test_gradients_of_scores_are_stored_where_that_was_faster(
     traits = replace(target.traits, compute_units=132, **local)
     target = replace(target, traits=traits, workspace_limit=512 * 2**20)
     q = on_device(np.zeros(1, np.float32)).view(sizes, (0, 0, 0, 0), 0)
-    parts = attention_tiles.parts_with_slopes(target, q, q, causal=causal)
-    assert bool(parts) == (saved > 0)
+    monkeypatch.setattr(attention_tiles, "_PIECE_FLOPS", 1e9)
+    way = attention_tiles.way_of_gradients(target, q, q, causal=causal)
+    assert way.slopes == (saved > 0)
     count = {(12, 1024): 4, (16, 1024): 4, (8, 1024): 2}.get((heads, rows), 1)
-    assert len(parts) in (0, count)
+    assert len(way.parts) in (0, count)
     found = attention_tiles.saved_by_slopes(target, q, q, count, causal=causal) / FLOPS_OF_A_MS
     assert found == pytest.approx(saved, abs=0.8)
 
 
-@pytest.mark.parametrize(("causal", "slopes"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("way", ["slopes", "pieces", "neither"])
 def test_dropped_weights_and_keys_that_heads_share(
-    small: Target, monkeypatch: pytest.MonkeyPatch, *, causal: bool, slopes: bool
+    small: Target, monkeypatch: pytest.MonkeyPatch, *, causal: bool, way: str
 ) -> None:
     """The weights that are dropped are those of the kernel that drops all of them."""
-    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if slopes else 1e9)
-    monkeypatch.setattr(attention_tiles, "_PRODUCT_FLOPS", 0)
-    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    free(monkeypatch, way)
     shapes = ((HEADS, ROWS, 12), (1, KEYS, 12), (1, KEYS, 8), (HEADS, ROWS, 8))
     values = [normal(BATCH, *s, seed=i) for i, s in enumerate(shapes)]
     keep = np.broadcast_to(np.tri(ROWS, KEYS, dtype=bool) | (not causal), (ROWS, KEYS))
@@ -184,7 +251,9 @@ def test_dropped_weights_and_keys_that_heads_share(
     grads = attention_grad(
         small, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores, drop=drop
     )
-    assert (len(grads) > 2) == (slopes and causal)
+    names = {launch.kernel.name for launch in grads}
+    assert ("attention_tiles_sum" in names) == (way == "pieces")
+    assert ("attention_tiles_grad_q" in names) == (way == "neither")
     run(grads)
     # The keys' gradients are sums over the heads that share them.
     want[4:] = [x.sum(1, keepdims=True) for x in want[4:]]
@@ -201,7 +270,7 @@ def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:
     target = gpu_shaped(device())
     for kernel, by_size in attention_tiles.TILINGS.items():
         for size, tilings in by_size.items():
-            q = Array.abstract((1, 1, 5, size), poisoned((1,)).dtype, device())
+            q = Array.abstract((50, 20, 5, size), poisoned((1,)).dtype, device())
             found = attention_tiles.tiling(target, kernel, q, q)
             assert (found is None) == (size > (128 if kernel is attention_tiles.FORWARD else 64))
             assert all(t.tile % t.columns == 0 and t.item % 4 == 0 for t in tilings)
@@ -218,3 +287,45 @@ def test_views_are_for_tiles_alone(small: Target) -> None:
     turned = on_device(normal(1, 2, 8, 4)).view((1, 2, 4, 8), (64, 32, 1, 4))
     with pytest.raises(ArgumentError, match=r"^attention: rows are dense"):
         attention(small, y, lse, turned, q, q, None, scores=Scores(1.0, causal=False))
+
+
+def test_groups_that_would_be_alone_on_a_unit_have_half_the_rows() -> None:
+    target = gpu_shaped(device())
+    local = {"local_memory_bytes": 49152, "large_local_memory_bytes": 227 * 1024}
+    target = replace(target, traits=replace(target.traits, compute_units=132, **local))
+    one = on_device(np.zeros(1, np.float32))
+    for kernel in attention_tiles.TILINGS:
+        for heads, rows, own in ((64, 256, 64), (64, 300, 128), (67, 256, 128), (1, 20, 64)):
+            x = one.view((1, heads, rows, 64), (0, 0, 0, 0), 0)
+            found = attention_tiles.tiling(target, kernel, x, x)
+            assert found is not None
+            assert found.own == own
+    few, many = (one.view((1, 2, rows, 64), (0, 0, 0, 0), 0) for rows in (100, 100_000))
+    by_keys = attention_tiles.tiling(target, attention_tiles.GRAD_KV, few, many)
+    by_rows = attention_tiles.tiling(target, attention_tiles.GRAD_Q, few, many)
+    assert by_keys is not None
+    assert by_rows is not None
+    assert (by_keys.own, by_rows.own) == (128, 64)
+
+
+@pytest.mark.parametrize("way", ["pieces", "neither"])
+def test_causal_groups_of_several_rows_and_heads(
+    small: Target, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Heads come first among groups; more keys than rows, and more rows than keys."""
+    free(monkeypatch, way)
+    for rows, keys in ((37, 21), (21, 37)):
+        shapes = ((rows, 16), (keys, 16), (keys, 12), (rows, 12))
+        values = [normal(3, 2, *s, seed=i) for i, s in enumerate(shapes)]
+        want = expected(*values, np.broadcast_to(np.tri(rows, keys, dtype=bool), (rows, keys)), 0.3)
+        q, k, v, gy = (on_device(x) for x in values)
+        scores = Scores(0.3, causal=True)
+        y, lse = poisoned(want[0].shape), poisoned(want[1].shape)
+        (launch,) = attention(small, y, lse, q, k, v, None, scores=scores)
+        assert launch.global_size == (6 * SMALL.group, -(-rows // SMALL.own))
+        run([launch])
+        delta = on_device(want[2].astype(np.float32))
+        gq, gk, gv = (poisoned(x.shape) for x in values[:3])
+        run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores))
+        for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+            np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)

@@ -298,3 +298,26 @@ def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, ro
     assert streamed == [True] * 5
     for a, b in zip(wanted, got, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n", [700, 5000])
+def test_scores_of_many_classes_that_are_anything(target, n):
+    """Whole runs of minus infinity, offsets, growing and falling scores; NaN stays in its row."""
+    rows = normal(8, n)
+    rows[0] += 3e4
+    rows[1, : n - 3] = -np.inf
+    rows[2, 5:] = -np.inf
+    rows[3] = np.linspace(-300, 300, n)
+    rows[4] = np.linspace(300, -300, n)
+    rows[5, n // 2] = np.nan
+    rows[6, n - 2] = np.inf
+    rows[7] = -np.inf
+    labels = on_device(np.array([3, n - 1, 2, n - 1, 0, 1, 2, 3]))
+    settings = Settings("none", -100, 0.0, True)
+    loss, lse = poisoned((8,)), poisoned((2, 8))
+    run(cross_entropy(target, loss, lse, None, on_device(rows), labels, None, settings=settings))
+    with np.errstate(invalid="ignore"):
+        wanted = -log_softmax_of(rows, 1)[np.arange(8), labels.numpy()]
+    wanted[5:] = np.nan
+    np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-5, atol=2e-5)
+    np.testing.assert_array_equal(lse.numpy()[0, :5], rows[:5].max(1))

@@ -26,7 +26,7 @@ grad_module = import_module("clnet.kernels.softmax.attention_tiles_grad")
 
 on_units = tuple(
     import_module(f"clnet.kernels.softmax.attention_{name}")
-    for name in ("delta", "matrix", "matrix_grad", "warpgroup", "warpgroup_grad")
+    for name in ("delta", "tiles_sum", "matrix", "matrix_grad", "warpgroup", "warpgroup_grad")
 )
 
 MODULES = (attention_module, tiles_module, grad_module, *on_units)
@@ -145,6 +145,12 @@ def attentions_in_tiles(target: Target) -> None:
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[0], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
         check(few, *SIZES[1], np.float64, causal=False, kind=None)
+    # Pieces of the queries' gradient.
+    by_pieces = {"TILINGS": small, "saved_by_pieces": lambda *_, **__: 1.0}
+    with constants(tiles_module, **by_pieces):
+        check(few, *SIZES[0], np.float32, causal=True, kind="keep")
+        check(target, *SIZES[0], np.float64, causal=False, kind=None, heads=(4, 8))
+        check(target, *SIZES[1], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
 
 
 @case("gpu")
@@ -193,6 +199,10 @@ def on_units_of(units: Target, *problems: tuple[Any, int, int, int, int, bool]) 
             delta_ = output(lse.shape)
             run(attention_delta(units, delta_, gy_, y_))
             near(delta_, delta, terms=2**16)  # of y in 16 bits
+        elif value_head % 8 == 0:
+            delta_ = output(lse.shape)
+            run(attention_delta(units, delta_, gy_, y_))
+            near(delta_, delta, terms=terms)
         slope = 0.25 * p * (gy @ v.swapaxes(-1, -2) - delta[..., None])
         grads = tuple(output(x.shape, dtype) for x in (q, k, v))
         run(attention_grad(units, grads, gy_, lse_, delta_, *inputs, None, **ways))

@@ -207,6 +207,38 @@ def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
     np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy(), atol=2e-5)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_results_lie_as_queries_do(compiled, monkeypatch):
+    """Between layers whose rows hold all heads nothing is copied, compiled no slice's gradient."""
+    device = clnet.device()
+    small = {kernel: {8: (Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS}
+    monkeypatch.setattr(attention_tiles, "TILINGS", small)
+    values = np.random.default_rng(0).standard_normal((2, 9, 48), np.float32)
+    weights = np.random.default_rng(1).standard_normal((2, 9, 16), np.float32)
+
+    def gradient(x, w):
+        parts = (p.view(2, 9, 2, 8).transpose(1, 2) for p in x.split(16, 2))
+        y = F.scaled_dot_product_attention(*parts, is_causal=True).transpose(1, 2)
+        lies = y.is_contiguous()
+        (gx,) = grad([(y.reshape(2, 9, 16) * w).sum()], [x])
+        return lies, gx
+
+    def run(x, w):
+        return clnet.compile(gradient)(x, w) if compiled else gradient(x, w)
+
+    exact = [clnet.tensor(x.astype(np.float64), requires_grad=True) for x in (values, weights)]
+    assert not gradient(*exact)[0]  # on a CPU
+    monkeypatch.setattr(device, "target", gpu_shaped(device))
+    x, w = (clnet.tensor(x, requires_grad=True) for x in (values, weights))
+    with clnet.profile() as seen:
+        lies, gx = run(x, w)
+    assert lies
+    np.testing.assert_allclose(gx.numpy(), gradient(*exact)[1].numpy(), atol=2e-5)
+    names = [command.name for command in seen.commands]
+    assert names.count("attention_delta") == 1
+    assert sum(name.startswith("copy") for name in names) == (0 if compiled else 3)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_tiles_drop_the_weights_that_are_dropped_elsewhere(masked, monkeypatch):
     """In one launch, of keys that heads share; gradients, also of gradients, are the same."""

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import DtypeError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.opcase import NARROW, OpCase, every_check, normal
 
 
@@ -100,6 +100,9 @@ def test_errors_name_what_is_wrong(device):
         ops.lstm_cell(x, (clnet.ones(4, 3), clnet.ones(4, 3)), w, w)
     with pytest.raises(ShapeError, match="both states"):
         ops.lstm_cell(x, (x, clnet.ones(2, 4)), w, w)
+    for states in ((), (x,), (x, x, x)):
+        with pytest.raises(ArgumentError, match="lstm_cell: hx is the hidden and the cell state"):
+            ops.lstm_cell(x, states, w, w)
     with pytest.raises(ShapeError, match="gru_cell"):
         ops.gru_cell(x, x, w, w)
     with pytest.raises(DtypeError, match="floating"):

@@ -57,6 +57,7 @@
 ## numerics one chain per result: taps, and channels for each
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="core" file="/lib/tile.mako"/>
+<%namespace name="copying" file="/lib/tile_copies.mako"/>
 <%def name="conv_implicit(
     ctype, tile, direction, merged, kh, kw, packed, a_dense, b_dense, out_dense, bias, activation)">
 <%
@@ -190,12 +191,12 @@ __kernel void conv_implicit(...)
         const int b_room = b_in_image ? channels - c - b_line : 0;
 % if a.along == "tile":
         const int a_room = a_in_rows ? channels - c - a_line : 0;
-        ${core.copies(tile, ctype, a, "a", "rows")}
+        ${copying.copies(tile, ctype, a, "a", "rows")}
 % else:
         const int a_room = c + a_lane < channels ? rows - row0 - a_line : 0;
-        ${core.copies(tile, ctype, a, "a", "channels")}
+        ${copying.copies(tile, ctype, a, "a", "channels")}
 % endif
-        ${core.copies(tile, ctype, b, "b", "plane")}
+        ${copying.copies(tile, ctype, b, "b", "plane")}
     }
     c += ${tile.tile_k};
     if (c < channels) {
@@ -214,13 +215,13 @@ __kernel void conv_implicit(...)
 <%def name="fetch_merged(ctype, tile, a, b, direction, kh, kw)">
     {
         const int a_room = k + a_lane < sums ? rows - row0 - a_line : 0;
-        ${core.copies(tile, ctype, a, "a", "sums")}
+        ${copying.copies(tile, ctype, a, "a", "sums")}
 % for load in range(b.count):
         {
             const int at = k + b_line + ${load * b.jump}, tap = at % ${kh * kw};
             const int i = top + tap / ${kw} * dh, j = left + tap % ${kw} * dw;
             const bool fits = at < sums && i >= 0 && i < h && j >= 0 && j < w;
-            ${core.copy_one(tile, ctype, b, "b", load,
+            ${copying.copy_one(tile, ctype, b, "b", load,
                 "source + (long)(at / %d) * plane + i * w + j" % (kh * kw), "fits")}
         }
 % endfor

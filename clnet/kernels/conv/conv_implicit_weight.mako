@@ -36,6 +36,7 @@
 ## launch   global (tiles of columns * items, tiles of rows, groups * slices), local (items, 1, 1)
 ## numerics one chain per result in the order of pixels
 <%namespace name="core" file="/lib/tile.mako"/>
+<%namespace name="copying" file="/lib/tile_copies.mako"/>
 <%def name="conv_implicit_weight(ctype, tile, merged, kh, kw)">
 <%
     a = tile.loads(tile.tile_m, "k", dense=False)
@@ -103,7 +104,7 @@ __kernel void conv_implicit_weight(...)
     {
         const int a_room = k < end_k ? ocg - row0 - a_line : 0;
         __global const ${ctype} *a_from = gy + (long)image * groups * ocg * gy_plane + y * ow + col;
-        ${core.copies(tile, ctype, a, "a", "gy_plane")}
+        ${copying.copies(tile, ctype, a, "a", "gy_plane")}
 % if merged:
         __global const ${ctype} *b_from =
             x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
@@ -111,7 +112,7 @@ __kernel void conv_implicit_weight(...)
         {
             const int i = y * sh + dy_${load}, j = col * sw + dx_${load};
             const bool fits = k < end_k && i >= 0 && i < h && j >= 0 && j < w;
-            ${core.copy_one(tile, ctype, b, "b", load, "b_from + shift_%d" % load, "fits")}
+            ${copying.copy_one(tile, ctype, b, "b", load, "b_from + shift_%d" % load, "fits")}
         }
 % endfor
 % else:
@@ -120,7 +121,7 @@ __kernel void conv_implicit_weight(...)
             j < w ? columns - column0 - b_line : 0;
         __global const ${ctype} *b_from =
             x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
-        ${core.copies(tile, ctype, b, "b", "x_plane")}
+        ${copying.copies(tile, ctype, b, "b", "x_plane")}
 % endif
     }
     k += ${tile.tile_k};

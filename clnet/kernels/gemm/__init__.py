@@ -15,6 +15,7 @@ from .gemm import Multiplied as Multiplied
 from .gemm import finishes as finishes
 from .gemm import gemm as gemm
 from .gemm import gemm_together as gemm_together
+from .gemm import lasting_copy_pays as lasting_copy_pays
 from .gemm import pack_for as pack_for
 from .gemm import pack_into as pack_into
 from .gemm import panel_elements as panel_elements
@@ -50,6 +51,7 @@ __all__ = [
     "gemm",
     "gemm_together",
     "has_warpgroups",
+    "lasting_copy_pays",
     "multiplies",
     "pack_for",
     "pack_into",

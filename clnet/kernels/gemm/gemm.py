@@ -16,7 +16,7 @@ from .gemm_matrix import matrix, multiplies
 from .gemm_packed import lasting_elements, packed, packed_into, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
-from .gemm_tiled import finish_pays, tiled, tiled_together, tiles_fit
+from .gemm_tiled import finish_pays, reads_turned, tiled, tiled_together, tiles_fit
 from .gemm_unpacked import unpacked
 from .gemm_warpgroup import by_warpgroups, has_warpgroups
 
@@ -179,6 +179,20 @@ def finishes(
     return _finishes(target, parts) and finish_pays(
         target, parts[0], operands=operands, light=light, effort=effort
     )
+
+
+def lasting_copy_pays(target: Target, out: Array, a: Array, b: Array, *, of: str = "b") -> bool:
+    """Whether products read an operand enough faster where its other axis is the dense one.
+
+    Args:
+        target: what the device is like.
+        out: as for :func:`gemm`, dense; the arrays may have no memory.
+        a: as there.
+        b: as there, one matrix.
+        of: ``"a"`` or ``"b"``.
+    """
+    parts = problems(out, a, b)
+    return _finishes(target, parts) and reads_turned(target, parts[0], of)
 
 
 def _finishes(target: Target, parts: Sequence[Problem]) -> bool:

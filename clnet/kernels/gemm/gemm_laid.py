@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...array import Array
-from ...device import Launch
-from ...values.shapes import ceil_div, round_up
+from ...device import Launch, Scratch
+from ...values.shapes import ceil_div, contiguous_strides, round_up
 from ..kernel import Kernel, by_name, joined
 
 LAID = Kernel("gemm_laid", "gemm/gemm_laid.mako")
@@ -34,3 +34,27 @@ def laid(to: Array, x: Array, *, parts: int = 1) -> Launch:
         flops=0,
         bytes=x.size * item + to.nbytes,
     )
+
+
+def copied(
+    memory: Scratch, x: Array, launches: list[Launch], *, whole: int, parts: int = 1
+) -> Array:
+    """A copy of an operand with steps of k densely, in parts, which launches make.
+
+    Args:
+        memory: where it lies.
+        x: as for :func:`laid`.
+        launches: get the one that copies.
+        whole: elements that a part's row is a multiple of.
+        parts: as there.
+
+    Returns:
+        ``(outer, inner, rows, parts * pitch)``; items that batch axes repeat are copied once.
+    """
+    sizes = [n if s else 1 for n, s in zip(x.shape[:2], x.strides[:2], strict=True)]
+    pitch = round_up(x.shape[3], whole)
+    to = Array.scratch(memory, (*sizes, x.shape[2], parts * pitch), x.dtype)
+    launches.append(laid(to, x, parts=parts))
+    steps = contiguous_strides(to.shape)
+    moved = (step if size else 0 for step, size in zip(steps, x.strides[:2], strict=False))
+    return to.view((*x.shape[:3], parts * pitch), (*moved, *steps[2:]))

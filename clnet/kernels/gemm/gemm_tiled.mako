@@ -78,6 +78,7 @@
 ## numerics each sum runs over k in order, or a team's part of it; parts are added in order
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="core" file="/lib/tile.mako"/>
+<%namespace name="copying" file="/lib/tile_copies.mako"/>
 <%namespace name="finishing" file="/lib/finish.mako"/>
 <%def name="gemm_tiled(
     ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation, finish,
@@ -198,7 +199,7 @@ __kernel void gemm_tiled(...)
         const int ${name}_room =
             ${name + "_steps" if loads.along == "tile" else "%s_steps > 0 ? %s_rest : 0" % (name,
             name)};
-        ${core.copies(tile, ctype, loads, name,
+        ${copying.copies(tile, ctype, loads, name,
             name + ("_k" if loads.along == "tile" else "_" + axis))}
     }
     ${name}_from += ${loads.tile_k} * ${name}_k;

@@ -18,6 +18,7 @@ from ..tuning import Tunable
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
+from .gemm_turned import along_a, along_b, lasting_saves, turned
 
 TILED = Kernel(
     "gemm_tiled",
@@ -115,13 +116,37 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     """
     if not tiles_fit(target, problem):
         return any_type(problem)
-    used = problem.memory().nbytes
-    if used:  # operands in scratch memory leave less of it
-        target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
+    whole = target
+    target = _beside(target, problem)
     tiling = TILING.choose(target, problem.product)
+    copies = list[Launch]()
+    if tiling.tile.ring:
+        copies, problem = turned(target, problem, target.workspace_limit)
+    if copies:
+        target = _beside(whole, problem)
+        tiling = TILING.choose(target, problem.product)
     if not _brought(tiling.tile, problem):
         tiling = _fastest(target, problem.product, [(t, s) for t, s in TILINGS if t.even])
-    return _launches(target, problem, tiling)
+    return [*copies, *_launches(target, problem, tiling)]
+
+
+def reads_turned(target: Target, problem: Problem, of: str) -> bool:
+    """Whether an operand that lay along the tile would be read enough faster.
+
+    Args:
+        target: what the device is like.
+        problem: the product.
+        of: ``"a"`` or ``"b"``.
+    """
+    if not tiles_fit(target, problem) or not lasting_saves(target, problem, of):
+        return False
+    return TILING.choose(target, problem.product).tile.ring
+
+
+def _beside(target: Target, problem: Problem) -> Target:
+    """With the scratch memory that operands which lie there leave."""
+    left = max(target.workspace_limit - problem.memory().nbytes, 0)
+    return target if left == target.workspace_limit else replace(target, workspace_limit=left)
 
 
 def _launches(target: Target, problem: Problem, tiling: Tiling) -> list[Launch]:
@@ -166,7 +191,7 @@ def _form(problem: Problem) -> tuple[Any, ...]:
         (problem.m, problem.k, problem.batch, problem.alpha, problem.beta, problem.out.dtype),
         (problem.out.strides[3], problem.a.strides[2:], problem.b.strides[2:]),
         (made.axis, made.bias and made.bias.strides, made.activation, made.finish),
-        [_dense_runs(array) for array in (problem.out, problem.a, problem.b)],
+        (_dense_runs(problem.out), *_dense_operands(problem)),
     )
 
 
@@ -261,34 +286,28 @@ def _candidates(target: Target, product: Product) -> list[Tiling]:
 def _brought(tile: Tile, problem: Problem) -> bool:
     """Whether all items read equally often, as the operands lie."""
     return tile.even or all(
-        tile.loads(extent, along, dense=_dense_runs(array)).whole
-        for extent, along, array in (
-            (tile.tile_m, _along_a(problem), problem.a),
-            (tile.tile_n, _along_b(problem), problem.b),
+        tile.loads(extent, along, dense=dense).whole
+        for extent, along, dense in zip(
+            (tile.tile_m, tile.tile_n),
+            (along_a(problem), along_b(problem)),
+            _dense_operands(problem),
+            strict=True,
         )
     )
-
-
-def _along_a(problem: Problem) -> str:
-    return "k" if problem.a.strides[3] == 1 else "tile"
-
-
-def _along_b(problem: Problem) -> str:
-    columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
-    return "k" if columns else "tile"
 
 
 def _params(tile: Tile, problem: Problem) -> dict[str, Any]:
     made = problem.epilogue
     aligned = made.finish is None or all(a.offset % 4 == 0 for a in made.finish.arrays)
     dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
+    a_dense, b_dense = _dense_operands(problem)
     return {
         "ctype": problem.out.dtype.ctype,
         "tile": tile,
-        "a_along": _along_a(problem),
-        "b_along": _along_b(problem),
-        "a_dense": _dense_runs(problem.a),
-        "b_dense": _dense_runs(problem.b),
+        "a_along": along_a(problem),
+        "b_along": along_b(problem),
+        "a_dense": a_dense,
+        "b_dense": b_dense,
         "out_dense": dense,
         "raster": RASTER,
         "bias": made.axis,
@@ -320,13 +339,31 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     )
 
 
-def _dense_runs(array: Array) -> bool:
-    """Whether one matrix axis is dense in aligned runs of four, and ends with one."""
+def _dense_runs(array: Array, *, along: str = "k") -> bool:
+    """Whether one matrix axis is dense in aligned runs of four, and ends with one.
+
+    Args:
+        array: an operand, or a result.
+        along: an operand's axis that it is; along the tile what lies behind the end may be read, as
+            it is part of no result.
+    """
     axis = 3 if array.strides[3] == 1 else 2
     # An axis of one element has any stride.
-    others = [array.strides[i] for i in range(4) if i != axis and array.shape[i] > 1]
-    aligned = all(step % 4 == 0 for step in (array.offset, *others))
-    return array.strides[axis] == 1 and array.shape[axis] % 4 == 0 and aligned
+    others = [i for i in range(4) if i != axis and array.shape[i] > 1]
+    aligned = all(step % 4 == 0 for step in (array.offset, *(array.strides[i] for i in others)))
+    if array.strides[axis] != 1 or not aligned or array.shape[axis] % 4 == 0:
+        return array.strides[axis] == 1 and aligned
+    last = array.offset + sum((array.shape[i] - 1) * array.strides[i] for i in others)
+    behind = (last + round_up(array.shape[axis], 4)) * array.dtype.itemsize
+    return along == "tile" and behind <= array.storage.nbytes
+
+
+def _dense_operands(problem: Problem) -> tuple[bool, bool]:
+    """The same of ``a`` and ``b``."""
+    return (
+        _dense_runs(problem.a, along=along_a(problem)),
+        _dense_runs(problem.b, along=along_b(problem)),
+    )
 
 
 TILING = Tunable(

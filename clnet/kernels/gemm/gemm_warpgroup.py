@@ -8,9 +8,9 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix_units
 from ...values.dtypes import DType, float32, int32
-from ...values.shapes import ceil_div, contiguous_strides, round_up
+from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
-from .gemm_laid import laid
+from .gemm_laid import copied
 from .gemm_problem import Problem
 from .gemm_summed import RUN_BYTES, stores_runs, summed
 
@@ -164,17 +164,21 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
         return _split(target, problem)
     a, b = problem.a, _turned(problem.b)
     turns = WARPGROUP_UNITS[dtype.stored].turns
-    copied = [x for x in (a, b) if _along(x, turns=turns) is None]
-    nbytes = 2 * sum(x.size * dtype.itemsize for x in copied)
+    others = [x for x in (a, b) if _along(x, turns=turns) is None]
+    nbytes = 2 * sum(x.size * dtype.itemsize for x in others)
     saved = problem.flops * SAVED_S[dtype.itemsize]
-    costs = len(copied) * COPY_S + nbytes / COPY_BYTES_S
-    if copied and costs > saved and not emulates_warpgroups(target):
+    costs = len(others) * COPY_S + nbytes / COPY_BYTES_S
+    if others and costs > saved and not emulates_warpgroups(target):
         return None
-    if copied and nbytes // 2 > target.workspace_limit:
-        alone = len(copied) == 1 and copied[0] is a
+    if others and nbytes // 2 > target.workspace_limit:
+        alone = len(others) == 1 and others[0] is a
         return _in_pieces(target, problem) if alone else None
     memory, launches = problem.memory(), list[Launch]()
-    a, b = (_copied(memory, x, launches) if _along(x, turns=turns) is None else x for x in (a, b))
+    line = LINE_BYTES // dtype.itemsize
+    a, b = (
+        copied(memory, x, launches, whole=line) if _along(x, turns=turns) is None else x
+        for x in (a, b)
+    )
     return [*launches, *_products(target, problem, memory, a, b)]
 
 
@@ -287,8 +291,9 @@ def _split(target: Target, problem: Problem) -> list[Launch] | None:
     for start in range(0, problem.k, step):
         memory.rewind(mark)
         part = _steps_of(problem, start, min(start + step, problem.k))
-        a = _copied(memory, part.a, launches, parts=2)
-        b = _copied(memory, _turned(part.b), launches, parts=2)
+        line = LINE_BYTES // problem.a.dtype.itemsize
+        a = copied(memory, part.a, launches, whole=line, parts=2)
+        b = copied(memory, _turned(part.b), launches, whole=line, parts=2)
         launches += _products(target, part, memory, a, b, split=True)
     return launches
 
@@ -376,18 +381,6 @@ def _multiply(
         flops=problem.flops * (3 if tile.parts > 1 else 1),
         bytes=problem.bytes,
     )
-
-
-def _copied(memory: Scratch, x: Array, launches: list[Launch], *, parts: int = 1) -> Array:
-    """A copy of an operand with steps of k densely, in parts, which launches make."""
-    # Items that repeat are copied once.
-    sizes = [n if s else 1 for n, s in zip(x.shape[:2], x.strides[:2], strict=True)]
-    pitch = round_up(x.shape[3], LINE_BYTES // x.dtype.itemsize)
-    to = Array.scratch(memory, (*sizes, x.shape[2], parts * pitch), x.dtype)
-    launches.append(laid(to, x, parts=parts))
-    steps = contiguous_strides(to.shape)
-    moved = (step if size else 0 for step, size in zip(steps, x.strides[:2], strict=False))
-    return to.view((*x.shape[:3], parts * pitch), (*moved, *steps[2:]))
 
 
 def _turned(b: Array) -> Array:

@@ -26,7 +26,7 @@
 ## param own_is_row: bool  rows of q are the group's own and keys gone through; else the reverse
 ## param causal: bool      a key counts for its own row and later ones only
 ## param mask: None|'add'|'keep'   added to the scores, or tells which count
-## param target: str       C expression, dense rows
+## param target: str       C expression, where row 0 lies; rows are dense
 ## param factor: str       C expression that results are multiplied by, of own row {}
 ## param count: int        rows of a tile of weights
 ## param width: int        keys of it
@@ -38,15 +38,18 @@
 <%namespace name="generator" file="philox.mako"/>
 ##
 ## The item's place, and its operands from their head's first element on: batch is the number of the
-## head of q, and where the group goes over the rows of several the first's.
-<%def name="begin(item, lanes, columns, mask, own_is_row)">
+## head of q, and where the group goes over the rows of several the first's. Causal groups differ in
+## their work: those with the most come first, of all heads, so that the last to end are short.
+<%def name="begin(item, lanes, columns, causal, mask, own_is_row)">
     const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
-    const int group_first = get_group_id(0) * ${item * lanes}, own_first = group_first + down;
-% if own_is_row:
-    const int batch = get_group_id(1);
+% if causal:
+    const int number = ${"get_num_groups(1) - 1 - " if own_is_row else ""}get_group_id(1);
+    const int nth = get_group_id(0), heads_in_all = get_num_groups(0);
 % else:
-    const int batch = get_group_id(1) * sharing;
+    const int number = get_group_id(0), nth = get_group_id(1), heads_in_all = get_num_groups(1);
 % endif
+    const int group_first = number * ${item * lanes}, own_first = group_first + down;
+    const int batch = nth${"" if own_is_row else " * sharing"};
     const long image = batch / heads, h = batch % heads, key_head = h / sharing;
     const element factor = scale * LOG2E;
     q += q_offset + image * strides.s0 + h * strides.s1;
@@ -224,15 +227,59 @@ typedef ${ctype}4 four;
     }
 </%def>
 ##
-## Rows of the item, dense.
-<%def name="release(target, name, size, item, lanes, columns, limit, factor)">
+## Others' sums of weights of the group's own rows times these, four others by four elements of them
+## at once; each is stored where the piece of its row lies.
+<%def name="crossed(target, weights, left, size, item, lanes, columns, tile, own, limit)">
+<%
+    padded, group = (size + 3) // 4 * 4, lanes * columns
+    row, step = padded // 4, padded + 4
+%>
+    for (int block = get_local_id(0); block < ${tile // 4 * row}; block += ${group}) {
+        const int line = block / ${row} * 4, e = block % ${row} * 4;
+        __local const element *of = ${weights} + line * ${own + 4}, *mine = ${left} + e;
+        four ${", ".join(f"g_{r} = 0" for r in range(4))};
+        #pragma unroll 2
+        for (int i = 0; i < ${lanes}; i++) {
+% for a in range(0, item, 4):
+            {
+                const four ${", ".join(f"w_{r} = *(__local const four *)(of + {r * (own + 4) + a})"
+                    for r in range(4))};
+% for i in range(4):
+                const four x_${i} = *(__local const four *)(mine + ${(a + i) * lanes * step});
+% for r in range(4):
+                g_${r} += w_${r}.s${i} * x_${i};
+% endfor
+% endfor
+            }
+% endfor
+            of += ${item};
+            mine += ${step};
+        }
+% for r in range(4):
+        if (first + line + ${r} < ${limit}) {
+            __global element *to = ${target} + (long)(first + line + ${r}) * ${size} + e;
+% if size % 4 == 0:
+            *(__global four *)to = g_${r};
+% else:
+% for i in range(4):
+            if (e + ${i} < ${size})
+                to[${i}] = g_${r}.s${i};
+% endfor
+% endif
+        }
+% endfor
+    }
+</%def>
+##
+## Rows of the item.
+<%def name="release(target, step, name, size, item, lanes, columns, limit, factor)">
 <%
     each = -(-size // columns)
     width = 4 if size % (4 * columns) == 0 else 2 if size % (2 * columns) == 0 else 1
 %>
 % for a in range(item):
     if (own_first + ${a * lanes} < ${limit}) {
-        __global element *to = ${target} + (long)(own_first + ${a * lanes}) * ${size};
+        __global element *to = ${target} + (own_first + ${a * lanes}) * ${step};
 % for k in range(each):
 % if (k // width + 1) * columns * width > size:
         if (${k * columns} + across < ${size})

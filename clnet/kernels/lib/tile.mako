@@ -10,10 +10,7 @@
 ## Teams of the group's items share the tiles: team t multiplies the steps from t * steps on, and
 ## `gather` adds the teams' sums up, in their order, in those of team 0.
 ##
-## A kernel says where its operands lie by two variables each, set before every `copies`:
-##
-##     <name>_from   pointer to the first element that the item reads
-##     <name>_room   its i-th read is inside the operand where i * jump < <name>_room, else zero
+## Operands come in as lib/tile_copies.mako says.
 ##
 ## param tile: Tile           shapes, see tile.py
 ## param ctype: str           element type, and the type of the sums
@@ -21,10 +18,6 @@
 ## param b: Loads             how b comes in
 ## param loads: Loads         one of them
 ## param name: 'a'|'b'        the operand
-## param stride: str          elements between neighbours along the axis that items jump along, in C
-## param i: int               number of a read
-## param source: str          where it reads, in C
-## param valid: str           whether it may, in C
 ## param copies: str          C that brings the next tile in: into stage `slot`, or into registers
 ## param stores: str          C that puts the registers into stage `slot`
 ## param parity: int          which of two sets of fragments
@@ -99,40 +92,6 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
     ${ctype if loads.width == 1 else ctype + "4"} ${", ".join("%s_run_%d" % (name,
         i) for i in range(loads.count))};
 % endfor
-% endif
-</%def>
-##
-## Start bringing one operand's next tile in; many small copies gain from asking once for all of
-## them whether they are inside, but not where an item's products leave room for them.
-<%def name="copies(tile, ctype, loads, name, stride)">
-<% single = tile.copy == "async" and loads.width == 1 and tile.item_m * tile.item_n <= 64 %>
-% if single:
-    if (${name}_room > ${(loads.count - 1) * loads.jump}) {
-% for i in range(loads.count):
-        copy_inside(${name}_to + slot * ${loads.pitch * loads.tile_k}
-            + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)},
-            ${name}_from + ${i * loads.jump} * ${stride});
-% endfor
-    } else {
-% endif
-% for i in range(loads.count):
-    ${copy_one(tile, ctype, loads, name, i, "%s_from + %d * %s" % (name, i * loads.jump, stride),
-        "%d < %s_room" % (i * loads.jump, name))}
-% endfor
-% if single:
-    }
-% endif
-</%def>
-##
-## One read of it.
-<%def name="copy_one(tile, ctype, loads, name, i, source, valid)">
-% if tile.ring:
-    copy_${loads.width}(${name}_to + slot * ${loads.pitch * loads.tile_k}
-        + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${source}, ${valid});
-% else:
-    ${name}_run_${i} = 0;
-    if (${valid})
-        ${name}_run_${i} = *(__global const ${ctype}${"" if loads.width == 1 else 4} *)(${source});
 % endif
 </%def>
 ##

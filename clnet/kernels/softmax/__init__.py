@@ -2,7 +2,8 @@
 
 Each is one kernel a direction that keeps a running maximum, so that nothing overflows; the
 gradients are beside them. :func:`read_views` says of attention whether its operands may be views,
-:func:`attends_on_units` whether it is computed on matrix units, of 16-bit numbers as they are.
+:func:`writes_anywhere` whether its results may, :func:`attends_on_units` whether it is computed on
+matrix units, of 16-bit numbers as they are.
 :class:`Settings` are a cross entropy's, :class:`Scores` and :class:`Drop` an attention's.
 """
 
@@ -10,7 +11,9 @@ from .attention import Drop as Drop
 from .attention import Scores as Scores
 from .attention import attention as attention
 from .attention import attention_grad as attention_grad
+from .attention import writes_anywhere as writes_anywhere
 from .attention_delta import attention_delta as attention_delta
+from .attention_delta import in_runs as in_runs
 from .attention_matrix import attends_on_units as attends_on_units
 from .attention_tiles import read_views as read_views
 from .cross_entropy import Settings as Settings

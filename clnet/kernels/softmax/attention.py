@@ -12,9 +12,11 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs
+from ..moving import copy
 from . import attention_matrix, attention_tiles, attention_warpgroup
 from .attention_matrix import Sizes
-from .attention_tiles import Part
+from .attention_tiles import Part, Tiling, Way
+from .attention_tiles_sum import summed
 
 _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
@@ -86,7 +88,7 @@ def attention(
 
     Args:
         target: the device's traits.
-        y: dense ``(n, heads, rows, value_head)``.
+        y: ``(n, heads, rows, value_head)``, which may lie anywhere.
         lse: dense ``(n, heads, rows)``, of the compute dtype: the logarithms of the sums.
         q: ``(n, heads, rows, head)``, dense; in tiles its rows are.
         k: ``(n, heads, keys, head)``, the same; in tiles it may have fewer heads, each for as
@@ -105,13 +107,14 @@ def attention(
         ArgumentError: if an array but the mask is not as dense, or something is for tiles only
             where there are none.
     """
-    _require_dense(y, lse)
+    _require_dense(lse)
     if y.size == 0:
         return []
     work = _Work(target, Sizes.of(q, k, v), (q, k, v), mask, scores, drop, tf32)
     kernels = (FORWARD, attention_tiles.FORWARD, attention_matrix.FORWARD)
-    operands = {"y": y, "lse": lse, "q": q, "k": k, "v": v}
-    return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
+    (written,), copies = _written(work, kernels, y)
+    operands = {"y": written, "lse": lse, "q": q, "k": k, "v": v}
+    return [work.launch(kernels, operands, over=work.shape.rows, products=2), *copies]
 
 
 def attention_grad(
@@ -133,7 +136,7 @@ def attention_grad(
 
     Args:
         target: the device's traits.
-        grads: written, dense, shaped as ``q``, ``k`` and ``v``.
+        grads: written, shaped as ``q``, ``k`` and ``v``; they may lie anywhere.
         gy: the result's gradient, dense as q.
         lse: as :func:`attention` gave it.
         delta: dense ``(n, heads, rows)``, of the compute dtype: ``sum(gy y)`` of each row.
@@ -153,68 +156,134 @@ def attention_grad(
     Raises:
         ArgumentError: if an array but the mask is not as dense.
     """
-    _require_dense(*grads, lse, delta)
+    _require_dense(lse, delta)
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
     work = _Work(target, Sizes.of(q, k, v), (q, k, v, gy), mask, scores, drop, tf32)
-    parts: list[Part] = []
+    way, memory = Way([]), Scratch(gq.device)
     if not work.on_units:
-        parts = attention_tiles.parts_with_slopes(
+        way = attention_tiles.way_of_gradients(
             target, q, v, causal=scores.causal, dropped=drop is not None
         )
-    # Numbers of dropped weights count from the first head on.
-    if parts and (drop is None or len(parts) == 1):
-        memory = Scratch(gq.device)
+    if way.parts:
         return [
-            launch for part in parts for launch in _by_slopes(work, grads, inputs, part, memory)
+            launch
+            for part in way.parts
+            for launch in _in_part(work, grads, inputs, part, way=way, memory=memory)
         ]
     launches: list[Launch] = []
     if gq.size:
         kernels = (GRAD_Q, attention_tiles.GRAD_Q, attention_matrix.GRAD_Q)
-        operands = {"gq": gq, **inputs}
-        launches.append(work.launch(kernels, operands, over=work.shape.rows, products=3))
+        (written,), copies = _written(work, kernels, gq)
+        operands = {"gq": written, **inputs}
+        launches += [work.launch(kernels, operands, over=work.shape.rows, products=3), *copies]
     if gk.size or gv.size:
-        operands = {"gk": gk, "gv": gv, **inputs}
-        launches.append(work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4))
+        written, copies = _written(work, _KERNELS_KV, gk, gv)
+        operands = {**dict(zip(("gk", "gv"), written, strict=True)), **inputs}
+        launch = work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4)
+        launches += [launch, *copies]
     return launches
 
 
-def _by_slopes(
+def writes_anywhere(
+    target: Target, q: Array, k: Array, v: Array, *, dropped: bool, scale: float, tf32: bool
+) -> bool:
+    """Whether results and gradients may lie anywhere without being copied there.
+
+    Args:
+        target: the device's traits.
+        q: as :func:`attention` takes it.
+        k: the same.
+        v: the same.
+        dropped: whether weights are dropped.
+        scale: of the products.
+        tf32: as there.
+    """
+    in_tiles = q.dtype.itemsize > 2 and attention_tiles.read_views(target, q, v, dropped=dropped)
+    return in_tiles and not (
+        tf32 and attention_matrix.attends_on_units(target, (q, k, v), scale, tf32=True)
+    )
+
+
+def _written(
+    work: _Work, kernels: tuple[Kernel, Kernel, Kernel], *arrays: Array
+) -> tuple[list[Array], list[Launch]]:
+    """What a launch is to write, and the copies to where it shall lie, if it writes densely."""
+    if work.tiling(kernels) is not None:
+        return [*arrays], []
+    held = Scratch(arrays[0].device)
+    dense = [x if x.contiguous else Array.scratch(held, x.shape, x.dtype) for x in arrays]
+    copies = [
+        launch
+        for x, other in zip(arrays, dense, strict=True)
+        if other is not x
+        for launch in copy(work.target, x, other)
+    ]
+    return dense, copies
+
+
+def _in_part(
     whole: _Work,
     grads: tuple[Array, Array, Array],
     inputs: dict[str, Array],
     part: Part,
+    *,
+    way: Way,
     memory: Scratch,
 ) -> list[Launch]:
-    """Gradients of a part of the heads: the scores' are stored, and multiplied by the keys."""
+    """Gradients of a part of the heads, the queries' of what the keys' and values' kernel left."""
     gq, gk, gv = (part.of(x) for x in grads)
     arrays = {name: part.of(x) for name, x in inputs.items()}
     moved = (arrays["q"], arrays["k"], arrays["v"], arrays["gy"])
     mask = None if whole.mask is None else part.of(whole.mask)
     shape = Sizes.of(*moved[:3])
     work = _Work(whole.target, shape, moved, mask, whole.scores, whole.drop)
-    n, heads, rows, _ = gq.shape
-    keys, step = gk.shape[2], attention_tiles.slope_step(rows)
+    operands = {"gk": gk, "gv": gv, **arrays}
     mark = memory.mark()
+    make = _by_slopes if way.slopes else _by_pieces
+    launches = make(work, gq, operands, way.keys, memory)
+    memory.rewind(mark)
+    return launches
+
+
+def _by_pieces(
+    work: _Work, gq: Array, operands: dict[str, Array], own: int, memory: Scratch
+) -> list[Launch]:
+    """Every group of keys stores its sums of the queries' gradient, which are added."""
+    keys, causal = operands["gk"].shape[2], work.scores.causal
+    piece = Array.scratch(memory, (ceil_div(keys, own), *gq.shape), gq.dtype)
+    operands = {**operands, "piece": piece}
+    launch = work.launch(_KERNELS_KV, operands, over=keys, products=5)
+    scale = work.scores.scale
+    return [launch, summed(work.target, gq, piece, own=own, causal=causal, scale=scale)]
+
+
+def _by_slopes(
+    work: _Work, gq: Array, operands: dict[str, Array], own: int, memory: Scratch
+) -> list[Launch]:
+    """The scores' gradients are stored, and multiplied by the keys."""
+    del own
+    n, heads, rows, _ = gq.shape
+    k, shape, causal = operands["k"], work.shape, work.scores.causal
+    keys, step = k.shape[2], attention_tiles.slope_step(rows)
     store = Array.scratch(memory, (n, heads, keys, step), gq.dtype)
-    block = attention_tiles.causal_block(rows) if whole.scores.causal else rows
-    operands = {"gk": gk, "gv": gv, "store": store, **arrays}
+    block = attention_tiles.causal_block(rows) if causal else rows
+    operands = {**operands, "store": store}
     launches = [work.launch(_KERNELS_KV, operands, over=keys, products=4, block=block)]
     # Heads of queries that share keys are an axis of their own, along which the keys stand still.
     apart = (n, heads // shape.sharing, shape.sharing)
     for first in range(0, rows, block):
         count = min(block, rows - first)
-        most = min(keys, first + count) if whole.scores.causal else keys
+        most = min(keys, first + count) if causal else keys
         inner = memory.mark()
         launches += gemm(
-            whole.target,
+            work.target,
             _in_groups(gq, apart, (count, gq.shape[3]), gq.strides[2:], first * gq.strides[2]),
             _in_groups(store, apart, (count, most), (1, step), first),
-            _in_groups(moved[1], apart, (most, gq.shape[3]), moved[1].strides[2:]),
-            alpha=whole.scores.scale,
+            _in_groups(k, apart, (most, gq.shape[3]), k.strides[2:]),
+            alpha=work.scores.scale,
         )
         memory.rewind(inner)
-    memory.rewind(mark)
     return launches
 
 
@@ -263,6 +332,14 @@ class _Work(NamedTuple):
             self.target, self.moved, self.scores.scale, tf32=True
         )
 
+    def tiling(self, kernels: tuple[Kernel, Kernel, Kernel]) -> Tiling | None:
+        """How it is cut up in tiles of local memory; None: other kernels compute it."""
+        q, _, v = self.moved[:3]
+        dropped, target = self.drop is not None, self.target
+        if self.on_units:
+            return None
+        return attention_tiles.tiling(target, kernels[1], q, v, dropped=dropped)
+
     def launch(
         self,
         kernels: tuple[Kernel, Kernel, Kernel],
@@ -277,7 +354,6 @@ class _Work(NamedTuple):
         Gradients of scores are stored if there is a ``block`` of rows.
         """
         plain, in_tiles, on_units = kernels
-        q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
         shape, scores, mask = self.shape, self.scores, self.mask
         cost = self._cost(operands, products)
         if self.on_units:
@@ -291,7 +367,6 @@ class _Work(NamedTuple):
                 return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
-        by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
         args: dict[str, Any] = {
             "rows": shape.rows,
             "keys": shape.keys,
@@ -300,30 +375,49 @@ class _Work(NamedTuple):
             "mask": mask,
             **operands,
         }
-        if by is None:
-            self._require_plain()
-            rows, params = self._lanes()
-            steps = (None,) * 4 if mask is None else mask.strides
-            return plain.launch(
-                {**self._params(), **params},
-                {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
-                global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
-                local_size=(params["group"], 1),
-                **cost,
-            )
-        _require_dense_rows(*self.moved)
-        params = {**self._params(), **by._asdict(), "dropped": dropped}
-        args |= {"sharing": shape.sharing, **(self.drop.args() if self.drop else {})}
-        batch = shape.batch
+        by = self.tiling(kernels)
+        if by is not None:
+            return self._in_tiles(in_tiles, by, args, over=over, block=block, cost=cost)
+        self._require_plain()
+        rows, params = self._lanes()
+        steps = (None,) * 4 if mask is None else mask.strides
+        return plain.launch(
+            {**self._params(), **params},
+            {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
+            global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
+            local_size=(params["group"], 1),
+            **cost,
+        )
+
+    def _in_tiles(
+        self,
+        kernel: Kernel,
+        by: Tiling,
+        args: dict[str, Any],
+        *,
+        over: int,
+        block: int,
+        cost: dict[str, int],
+    ) -> Launch:
+        """The same in tiles; the arguments lack what these alone have."""
+        written = [args[name] for name in ("y", "gq", "gk", "gv") if name in args]
+        _require_dense_rows(*self.moved, *written)
+        causal, batch = self.scores.causal, self.shape.batch
+        params = {**self._params(), **by._asdict(), "dropped": self.drop is not None}
+        args |= {"sharing": self.shape.sharing, **(self.drop.args() if self.drop else {})}
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
-        if in_tiles is attention_tiles.GRAD_KV:
-            params |= {"slopes": block > 0, "block": block if scores.causal else 0}
-            args["step"] = attention_tiles.slope_step(shape.rows) if block else None
-            batch //= shape.sharing
-        return in_tiles.launch(
+        if kernel is attention_tiles.GRAD_KV:
+            params |= {"slopes": block > 0, "block": block if causal else 0}
+            params["pieces"] = "piece" in args
+            args["step"] = attention_tiles.slope_step(self.shape.rows) if block else None
+            batch //= self.shape.sharing
+        groups, others = ceil_div(over, by.own), batch
+        if causal:  # heads first: all of them begin with what takes longest
+            groups, others = others, groups
+        return kernel.launch(
             params,
-            {**args, "strides": self._strides()},
-            global_size=(ceil_div(over, by.own) * by.group, batch),
+            {**args, **self._strides(written)},
+            global_size=(groups * by.group, others),
             local_size=(by.group, 1),
             **cost,
         )
@@ -380,10 +474,15 @@ class _Work(NamedTuple):
             "group": group,
         }
 
-    def _strides(self) -> bytes:
+    def _strides(self, written: list[Array]) -> dict[str, bytes]:
+        """Where operands and results lie: of a gradient's in an argument of their own."""
+        backward = len(self.moved) > 3
         steps = [step for x in self.moved for step in x.strides[:3]]
-        steps += [0] * (12 - len(steps))
-        return longs(*steps, *(() if self.mask is None else self.mask.strides))
+        places = [step for x in written for step in x.strides[:3]]
+        if not backward:
+            steps += places
+        steps += () if self.mask is None else self.mask.strides
+        return {"strides": longs(*steps), **({"places": longs(*places)} if backward else {})}
 
 
 def _kind(mask: Array | None) -> str | None:

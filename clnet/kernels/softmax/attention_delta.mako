@@ -1,22 +1,25 @@
-## kernel attention_delta: delta[row] = sum of gy[row] * y[row], of 16-bit numbers
+## kernel attention_delta: delta[row] = sum of gy[row] * y[row]
 ##
-## Eight items share a row, and read runs of 16 bytes.
+## Eight items share a row, and read runs of eight elements.
 ##
-## layout   rows of gy begin at whole runs and are dense; y and delta are dense
-## param    ctype: 'half'|'bfloat16'   element type
+## layout   rows of gy and y begin at multiples of 16 bytes and are dense; delta is dense
+## param    ctype: 'half'|'bfloat16'|'float'   element type
 ## arg      total: int                 rows of all heads
 ## arg      rows, heads: int
 ## arg      size: int                  elements of a row, a multiple of 8
-## arg      gy_image, gy_head, gy_row: long    strides
+## arg      gy_image, gy_head, gy_row, y_image, y_head, y_row: long    strides
 ## arg      delta: out float[total]
 ## arg      gy: in ctype[total, size]
 ## arg      y: in ctype[total, size]
 ## launch   8 items a row, in groups of 64
 ## numerics sums in float: every eighth run by the same item, then runs' elements, then items
 <%def name="attention_delta(ctype)">
-inline float8 read_run(__global const ushort *from)
+<% element = "float" if ctype == "float" else "ushort" %>
+inline float8 read_run(__global const ${element} *from)
 {
-% if ctype == "half":
+% if ctype == "float":
+    return (float8)(*(__global const float4 *)from, *(__global const float4 *)(from + 4));
+% elif ctype == "half":
     return vload_half8(0, (__global const half *)from);
 % else:
     return as_float8(convert_uint8(vload8(0, from)) << 16);
@@ -29,9 +32,11 @@ __kernel void attention_delta(...)
     const int self = get_local_id(0), row = get_group_id(0) * 8 + self / 8;
     float8 sum = 0;
     if (row < total) {
-        __global const ushort *left = (__global const ushort *)gy + gy_offset
-            + row / rows / heads * gy_image + row / rows % heads * gy_head + row % rows * gy_row;
-        __global const ushort *right = (__global const ushort *)y + y_offset + (long)row * size;
+        const int image = row / rows / heads, head = row / rows % heads, own = row % rows;
+        __global const ${element} *left = (__global const ${element} *)gy + gy_offset
+            + image * gy_image + head * gy_head + own * gy_row;
+        __global const ${element} *right = (__global const ${element} *)y + y_offset
+            + image * y_image + head * y_head + own * y_row;
         for (int e = self % 8 * 8; e < size; e += 64)
             sum += read_run(left + e) * read_run(right + e);
     }

@@ -26,7 +26,7 @@
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
-## launch   (own rows in groups of tile.items, batch)
+## launch   (own rows in groups of tile.items, batch); causal (batch in groups, groups of own rows)
 ## numerics the running maximum is subtracted; exponentials are rounded to ctype for the product
 ##          alone; a row of no keys gives 0; sums in the order of keys, 16 at once
 <%namespace name="lib" file="/lib/attend_matrix.mako"/>
@@ -51,11 +51,11 @@ __kernel void attention_matrix(...)
     __local element k_tile[${tile.stages * k_size}] __attribute__((aligned(16)));
     __local element v_tile[${tile.stages * v_size}] __attribute__((aligned(16)));
     ${lib.exchange(unit, tile, max(columns, value_columns))}
-    const int batch = get_group_id(1);
+    const int batch = ${"get_group_id(0)" if causal else "get_group_id(1)"};
     ${lib.begin(tile)}
 % if causal:
-    ## Those with the most keys begin first.
-    const int row0 = (get_num_groups(0) - 1 - get_group_id(0)) * ${own};
+    ## Those with the most keys begin first, of all heads, so that the last to end are short.
+    const int row0 = (get_num_groups(1) - 1 - get_group_id(1)) * ${own};
     const int limit = min(keys, row0 + ${own});
 % else:
     const int row0 = get_group_id(0) * ${own}, limit = keys;

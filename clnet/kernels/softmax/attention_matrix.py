@@ -224,10 +224,13 @@ class Work(NamedTuple):
         over, batch = sizes.rows, sizes.batch
         if kernel is GRAD_KV:
             over, batch = sizes.keys, sizes.batch // sizes.sharing
+        groups, others = ceil_div(over, tile.own), batch
+        if self.causal:  # heads first: all of them begin with what takes longest
+            groups, others = others, groups
         return kernel.launch(
             params,
             args,
-            global_size=(ceil_div(over, tile.own) * tile.items, batch),
+            global_size=(groups * tile.items, others),
             local_size=(tile.items, 1),
             **cost,
         )

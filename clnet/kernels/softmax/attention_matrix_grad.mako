@@ -31,7 +31,7 @@
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
-## launch   (own rows in groups of tile.items, batch)
+## launch   (own rows in groups of tile.items, batch); causal (batch in groups, groups of own rows)
 ## numerics exponentials and the scores' gradients are rounded to ctype for the products alone; sums
 ##          in the order of the others, 16 at once
 <%namespace name="lib" file="/lib/attend_matrix.mako"/>
@@ -55,14 +55,14 @@ __kernel void attention_matrix_grad_q(...)
     __local element k_tile[${tile.stages * tile.others * pitch}] __attribute__((aligned(16)));
     __local element v_tile[${tile.stages * tile.others * value_pitch}] __attribute__((aligned(16)));
     ${lib.exchange(unit, tile, max(columns, blocks))}
-    const int batch = get_group_id(1);
+    const int batch = ${"get_group_id(0)" if causal else "get_group_id(1)"};
     ${lib.begin(tile)}
     __global const element *const gy_from = (__global const element *)gy + gy_offset
         + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
 % if causal:
-    ## Those with the most keys begin first.
-    const int row0 = (get_num_groups(0) - 1 - get_group_id(0)) * ${own};
+    ## Those with the most keys begin first, of all heads, so that the last to end are short.
+    const int row0 = (get_num_groups(1) - 1 - get_group_id(1)) * ${own};
     const int limit = min(keys, row0 + ${own});
 % else:
     const int row0 = get_group_id(0) * ${own}, limit = keys;
@@ -160,12 +160,13 @@ __kernel void attention_matrix_grad_kv(...)
     __local float delta_tile[${tile.stages * tile.others}] __attribute__((aligned(16)));
     ${lib.exchange(unit, tile, max(columns, blocks, value_blocks))}
     ## One after the other the heads of q that share these keys.
-    const int batch = get_group_id(1) * sharing;
+    const int batch = ${"get_group_id(0)" if causal else "get_group_id(1)"} * sharing;
     ${lib.begin(tile)}
     __global const element *gy_from = (__global const element *)gy + gy_offset + image * strides.s9
         + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
-    const int key0 = get_group_id(0) * ${own}, own_first = key0 + patch * ${16 * rows};
+    const int key0 = ${"get_group_id(1)" if causal else "get_group_id(0)"} * ${own};
+    const int own_first = key0 + patch * ${16 * rows};
     const int start = ${f"key0 / {tile.others} * {tile.others}" if causal else "0"};
     ${lib.fetch(run, tile, "k_tile", "k_from", "strides.s5", "key0", "keys", own, head, pitch)}
     ${lib.fetch(run, tile, "v_tile", "v_from", "strides.s8", "key0", "keys", own, value_head,
@@ -248,7 +249,7 @@ __kernel void attention_matrix_grad_kv(...)
             count--;
         }
     }
-    const long place = get_group_id(1) * (long)keys;
+    const long place = ${"get_group_id(0)" if causal else "get_group_id(1)"} * (long)keys;
     __global element *const to_k = (__global element *)gk + gk_offset + place * ${head};
     __global element *const to_v = (__global element *)gv + gv_offset + place * ${value_head};
     ${lib.release(ctype, "to_k", "gk_{i}_{j}", "key0", "keys", rows, head, "scale")}

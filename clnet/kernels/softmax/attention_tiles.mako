@@ -4,8 +4,7 @@
 ## registers but for their way to the items that add them up.
 ##
 ## math     as in attention.mako, exponentials to the base 2
-## layout   rows of q, k, v and gy are dense, and lie anywhere; all others are dense, those of k and
-##          v with as many heads as these have
+## layout   rows of q, k, v and y are dense, and lie anywhere; lse is dense
 ## param    ctype: str                     element type
 ## param    head: int                      elements of a row of q and k
 ## param    value_head: int                elements of a row of v
@@ -20,7 +19,7 @@
 ## param    dropped: bool                  weights are dropped, as Philox numbers say
 ## arg      rows, keys, heads: int
 ## arg      sharing: int                   heads of q that share one of k and v, one after another
-## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
+## arg      strides: long16                of q, k, v, y: batch, head, row; of the mask: all
 ## arg      scale: ctype
 ## % if dropped:
 ## arg      seed: ulong                    the generator's key
@@ -36,7 +35,8 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
-## launch   (own rows in groups of lanes * columns items, batch)
+## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
+##          groups of own rows)
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
@@ -58,8 +58,8 @@ __kernel void attention_tiles(...)
 % if dropped:
     __local uchar kept[${own * (tile + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, True)}
-    y += y_offset + (long)batch * rows * ${value_head};
+    ${lib.begin(item, lanes, columns, causal, mask, True)}
+    y += y_offset + image * strides.s9 + h * strides.sa;
     ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
     ${lib.sums("sum", value_head, item, columns)}
     element ${", ".join(f"top_{a} = -INFINITY, total_{a} = 0" for a in range(item))};
@@ -134,6 +134,6 @@ __kernel void attention_tiles(...)
     if (across == 0 && own_first + ${a * lanes} < rows)
         lse[own_first + ${a * lanes}] = total_${a} == 0 ? 0 : top_${a} * LN2 + log(total_${a});
 % endfor
-    ${lib.release("y", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
+    ${lib.release("y", "strides.sb", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
 }
 </%def>

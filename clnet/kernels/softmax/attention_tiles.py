@@ -69,6 +69,9 @@ _GROUPS_OF_A_UNIT = 2
 # operations, for each unit; both in operations, as fitted to an H200 (docs/notes/attention.md).
 _SLOPE_FLOPS = 32
 _PRODUCT_FLOPS = 45e6
+# What storing a byte of a piece of the queries' gradient and reading it again costs, and a launch,
+# of each unit: 4.2 TB/s and 6.5 us there, where kernels in tiles do 36e12 operations a second.
+_PIECE_FLOPS, _LAUNCH_FLOPS = 18, 2e6
 # Of the scratch memory, what the scores' gradients may take; the product with them wants some, too.
 _SLOPES_SHARE = 2
 _CAUSAL_BLOCKS, _CAUSAL_LEAST = 4, 256
@@ -99,23 +102,48 @@ class Part(NamedTuple):
         return x.view((self.images, self.heads * times, *x.shape[2:]), x.strides, offset)
 
 
-def parts_with_slopes(
-    target: Target, q: Array, v: Array, *, causal: bool = False, dropped: bool = False
-) -> list[Part]:
-    """The heads in parts for which gradients of the scores are stored; none if that does not pay.
+class Way(NamedTuple):
+    """How the queries' gradient is found beside the keys' and values'.
 
-    Without them the queries' gradient takes three products; with them it takes one, and memory.
+    Attributes:
+        parts: the heads, a launch for the keys and values of each; none: by a kernel of its own,
+            which computes scores and their gradients again.
+        slopes: gradients of scores are stored and multiplied by the keys; else groups of keys
+            leave pieces of the queries' gradient, which are added.
+        keys: of a group.
+    """
+
+    parts: list[Part]
+    slopes: bool = False
+    keys: int = 0
+
+
+def way_of_gradients(
+    target: Target, q: Array, v: Array, *, causal: bool = False, dropped: bool = False
+) -> Way:
+    """The way that takes the fewest operations, by an estimate.
 
     Args:
         target: the device's traits.
         q: the queries.
         v: the values.
         causal: whether a row sees only the keys up to its own.
-        dropped: whether weights are dropped.
+        dropped: whether weights are dropped, by numbers that count from the first head on.
     """
     by = tiling(target, GRAD_KV, q, v, dropped=dropped) if q.size and v.size else None
-    parts = [] if by is None else _parts(target, q, v, by)
-    return parts if parts and saved_by_slopes(target, q, v, len(parts), causal=causal) > 0 else []
+    if by is None:
+        return Way([])
+    keys, rows, head = v.shape[2], q.shape[2], q.shape[3]
+    room, item = target.workspace_limit, q.dtype.itemsize
+    slopes = _parts(target, q, v, by, room // _SLOPES_SHARE, keys * slope_step(rows) * item)
+    pieces = _parts(target, q, v, by, room, ceil_div(keys, by.own) * rows * head * item)
+    ways = [(0.0, Way([], keys=by.own))]
+    for parts, stores_slopes in ((slopes, True), (pieces, False)):
+        if parts and not (dropped and len(parts) > 1):
+            saves = saved_by_slopes if stores_slopes else saved_by_pieces
+            saved = saves(target, q, v, len(parts), causal=causal)
+            ways.append((saved, Way(parts, stores_slopes, by.own)))
+    return max(ways, key=lambda pair: pair[0])[1]
 
 
 def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
@@ -133,12 +161,34 @@ def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: b
     return n * heads * rows * keys * each - products * units * _PRODUCT_FLOPS
 
 
-def _parts(target: Target, q: Array, v: Array, by: Tiling) -> list[Part]:
-    """Parts that fit the scratch memory and leave no unit without work; none if there are none."""
-    n, query_heads, rows, _ = q.shape
+def saved_by_pieces(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
+    """Operations that pieces of the queries' gradient save; below zero if they cost more.
+
+    They save the same two products. Each piece is stored and read, and blocks of four rows by four
+    elements are shared out among a group's items, of which some may have none.
+    """
+    n, heads, rows, head = q.shape
+    keys, value_head = v.shape[2:]
+    by = tiling(target, GRAD_KV, q, v)
+    if by is None:
+        return 0.0
+    blocks = by.tile // 4 * ceil_div(head, 4)
+    idle = (round_up(blocks, by.group) / blocks - 1) * 2 * head
+    each = 2 * (head + value_head) - idle - _PIECE_FLOPS * q.dtype.itemsize * head / by.own
+    units = target.traits.compute_units
+    return n * heads * rows * keys * each / (1 + causal) - parts * units * _LAUNCH_FLOPS
+
+
+def _parts(
+    target: Target, q: Array, v: Array, by: Tiling, room: int, each_bytes: int
+) -> list[Part]:
+    """Parts that fit the memory and leave no unit without work; none if there are none.
+
+    each_bytes: of a head of the queries.
+    """
+    n, query_heads = q.shape[:2]
     heads, keys = v.shape[1:3]
-    room = target.workspace_limit // _SLOPES_SHARE
-    fitting = room // (query_heads // heads * keys * slope_step(rows) * q.dtype.itemsize)
+    fitting = room // (query_heads // heads * each_bytes)
     if fitting >= n * heads:
         return [Part(0, n, 0, heads, heads)]
     # Fewer groups than that leave units without work, in every part.
@@ -174,13 +224,23 @@ def tiling(
     if not traits.dedicated_local_memory or not sizes or min(head, value_head) == 0:
         return None
     room = traits.static_local_bytes // q.dtype.itemsize
-    for found in TILINGS[kernel][sizes[0]]:
+
+    def fits(by: Tiling) -> bool:
         # Which weights are kept takes a byte each.
-        marks = (found.own + 4) * (found.tile + 4) // q.dtype.itemsize if dropped else 0
-        fits = _elements(kernel, found, head, value_head) + marks <= room
-        if found.group <= traits.max_group_size and fits:
-            return found
-    return None
+        marks = (by.own + 4) * (by.tile + 4) // q.dtype.itemsize if dropped else 0
+        held = _elements(kernel, by, head, value_head) + marks
+        return by.group <= traits.max_group_size and held <= room
+
+    fitting = [by for by in TILINGS[kernel][sizes[0]] if fits(by)]
+    if not fitting:
+        return None
+    first, one = fitting[0], v if kernel is GRAD_KV else q
+    groups = one.shape[0] * one.shape[1] * ceil_div(one.shape[2], first.own)
+    if groups > traits.compute_units:
+        return first
+    # A group alone on its unit waits for memory; two with half the rows take turns.
+    halves = (by for by in fitting if by.own * 2 == first.own and by.item == first.item)
+    return next(halves, first)
 
 
 def in_fours(x: Array) -> bool:

@@ -4,8 +4,8 @@
 ## registers but for their way to the items that add them up.
 ##
 ## math     as in attention.mako, exponentials to the base 2
-## layout   rows of q, k, v and gy are dense, and lie anywhere; all others are dense, those of k and
-##          v with as many heads as these have
+## layout   rows of q, k, v, gy and the gradients are dense, and lie anywhere, those of k and v with
+##          as many heads as these have; all others are dense
 ## param    ctype: str                     element type
 ## param    head: int                      elements of a row of q and k
 ## param    value_head: int                elements of a row of v
@@ -19,12 +19,14 @@
 ## param    mask_ctype: str                its element type
 ## param    dropped: bool                  weights are dropped, as Philox numbers say
 ## param    slopes: bool                   gradients of the scores are stored, for a product with k
+## param    pieces: bool                   groups of keys store what they add to the gradient to q
 ## param    block: int                     rows that the product takes at once; where causal, those
 ##                                         before a key in its block are stored, too, as 0
 ## def      attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      rows, keys, heads: int
 ## arg      sharing: int                   heads of q that share one of k and v, one after another
 ## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
+## arg      places: long16                 the same of gq, or of gk and gv
 ## arg      scale: ctype
 ## % if dropped:
 ## arg      seed: ulong                    the generator's key
@@ -41,6 +43,9 @@
 ## arg      store: out ctype[batch, keys, step]    gradients of scores, divided by scale
 ## arg      step: int                      rows, rounded up
 ## % endif
+## % if pieces:
+## arg      piece: out ctype[groups, batch, rows, head]    divided by scale; where causal, none of
+## % endif                                 rows before the group's keys
 ## def      attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in ctype[batch, rows]
@@ -52,7 +57,8 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
-## launch   (own rows in groups of lanes * columns items, batch)
+## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
+##          groups of own rows)
 ## numerics sums in the order of the others
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%def name="attention_tiles_grad_q(
@@ -74,8 +80,8 @@ __kernel void attention_tiles_grad_q(...)
 % if dropped:
     __local uchar kept[${own * (tile + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, True)}
-    gq += gq_offset + (long)batch * rows * ${head};
+    ${lib.begin(item, lanes, columns, causal, mask, True)}
+    gq += gq_offset + image * places.s0 + h * places.s1;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
     ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
@@ -114,12 +120,12 @@ __kernel void attention_tiles_grad_q(...)
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.gathered("sum", "v_tile", "k_tile", head, item, columns, tile, own)}
     }
-    ${lib.release("gq", "sum", head, item, lanes, columns, "rows", "scale")}
+    ${lib.release("gq", "places.s2", "sum", head, item, lanes, columns, "rows", "scale")}
 }
 </%def>
 <%def name="attention_tiles_grad_kv(
     ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype,
-    dropped, slopes, block)">
+    dropped, slopes, pieces, block)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -137,9 +143,9 @@ __kernel void attention_tiles_grad_kv(...)
 % if dropped:
     __local uchar kept[${tile * (own + 4)}];
 % endif
-    ${lib.begin(item, lanes, columns, mask, False)}
-    gk += gk_offset + (long)get_group_id(1) * keys * ${head};
-    gv += gv_offset + (long)get_group_id(1) * keys * ${value_head};
+    ${lib.begin(item, lanes, columns, causal, mask, False)}
+    gk += gk_offset + image * places.s0 + key_head * places.s1;
+    gv += gv_offset + image * places.s3 + key_head * places.s4;
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
     ${lib.stage("k_tile", "k", "strides.s5", "group_first", "keys", own, head, group, wide)}
@@ -149,6 +155,10 @@ __kernel void attention_tiles_grad_kv(...)
 % if slopes:
     ## Neighbouring items store neighbouring rows.
     store += store_offset + ((long)batch * keys + own_first) * step;
+% endif
+% if pieces:
+    piece += piece_offset
+        + ((long)number * heads_in_all * sharing + batch) * rows * ${head};
 % endif
     ## One after the other the heads of q that share these keys.
     for (int turn = 0; turn < sharing; turn++) {
@@ -210,6 +220,10 @@ __kernel void attention_tiles_grad_kv(...)
                 d_${a}_${u} = ${lib.dropped(f"d_{a}_{u}", a, u, lanes, columns, own, False)};
 % endif
                 d_${a}_${u} = (d_${a}_${u} - less) * s_${a}_${u};
+% if pieces:
+                if (own_first + ${a * lanes} >= keys)
+                    d_${a}_${u} = 0;
+% endif
 % if slopes:
                 if (other < rows && own_first + ${a * lanes} < keys)
                     store[(long)${a * lanes} * step + other] = d_${a}_${u};
@@ -221,6 +235,10 @@ __kernel void attention_tiles_grad_kv(...)
             ${lib.spread("d", "weights", item, columns, tile, own)}
             barrier(CLK_LOCAL_MEM_FENCE);
             ${lib.gathered("k_sum", "weights", "q_tile", head, item, columns, tile, own)}
+% if pieces:
+            ${lib.crossed(
+                "piece", "weights", "k_tile", head, item, lanes, columns, tile, own, "rows")}
+% endif
         }
         q += strides.s1;
         gy += strides.sa;
@@ -232,8 +250,11 @@ __kernel void attention_tiles_grad_kv(...)
 % if slopes:
         store += (long)keys * step;
 % endif
+% if pieces:
+        piece += (long)rows * ${head};
+% endif
     }
-    ${lib.release("gk", "k_sum", head, item, lanes, columns, "keys", "scale")}
-    ${lib.release("gv", "v_sum", value_head, item, lanes, columns, "keys", "1")}
+    ${lib.release("gk", "places.s2", "k_sum", head, item, lanes, columns, "keys", "scale")}
+    ${lib.release("gv", "places.s5", "v_sum", value_head, item, lanes, columns, "keys", "1")}
 }
 </%def>

@@ -3,10 +3,10 @@
 ## math     top = max_c x[c],  l = log sum_c exp(x[c] - top),  p = exp(x - top - l)
 ##          loss = (1 - s) w[t] (l - (x[t] - top)) + s / n sum_c w[c] (l - (x[c] - top))
 ##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
-## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse
-##          the same twice, (2, outer, inner): every top, then every l, whose sum would round l
-##          away. A target that is ignored gives loss 0 and counts 0; one outside the classes gives
-##          NaN.
+## layout   x and gx dense (outer, n, inner), n classes; groups leave room between outer items.
+##          targets, loss, counted (outer, inner); lse the same twice, (2, outer, inner): every top,
+##          then every l, whose sum would round l away. gx may lie where x does. A target that is
+##          ignored gives loss 0 and counts 0; one outside the classes gives NaN.
 ## param    normalize: bool              x are scores; else logarithms of probabilities, top and l
 ##                                       are 0
 ## param    weighted: bool               classes have weights
@@ -27,6 +27,9 @@
 ## arg      rows_per_item: int
 ## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      inner: int
+## arg      x_outer: long                     from an outer item of x to the next
+## def      cross_entropy_grad_group
+## arg      gx_outer: long                    the same of gx
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      n: int
 ## arg      ignored: long
@@ -38,7 +41,7 @@
 ## % endif
 ## arg      counted: out ctype[outer, inner]  weight of the target, 0 when it is ignored
 ## def      cross_entropy_grad_rows, cross_entropy_grad_group
-## arg      gx: out ctype[outer, n, inner]
+## arg      gx: out ctype[outer, n, inner], may alias
 ## arg      gy: in ctype[1 or outer, inner]
 ## % if normalize:
 ## arg      lse: in ctype[2, outer, inner]
@@ -47,7 +50,7 @@
 ## arg      total: in ctype[1]
 ## % endif
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
-## arg      x: in ctype[outer, n, inner]
+## arg      x: in ctype[outer, n, inner], may alias
 ## arg      targets: in long[outer, inner]
 ## % if weighted:
 ## arg      weight: in ctype[n]
@@ -59,7 +62,7 @@
 ## % endif
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
 ## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a
-##          fixed order
+##          fixed order, of a group's items less the largest score so far
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -137,18 +140,30 @@ __kernel void cross_entropy_group(...) {
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
     const int size = row < rows ? n : 0;
-    __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
+    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
     ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
+    /* In one pass: rows of many classes, and groups, do not stay in the caches for another. */
     ${acc} sum = 0;
-    for (int i = lane; i < size; i += ${reduce_items})
-        top = max_join1(top, from[(long)i * step]);
+    for (int i = lane; i < size; i += ${8 * reduce_items}) {
+% for j in range(8):
+        const ${acc} v_${j} = ${f"i + {j * reduce_items} < size ?" if j else ""}
+            from[(long)(i + ${j * reduce_items}) * step]${" : -INFINITY" if j else ""};
+% endfor
+        ${acc} next = top;
+% for j in range(8):
+        next = max_join1(next, v_${j});
+% endfor
+        const ${acc} base = next == -INFINITY ? 0 : next;
+        sum = sum * exp(top - base) + (${" + ".join(f"exp(v_{j} - base)" for j in range(8))});
+        top = next;
+    }
     partial[lane * ${kept_items} + kept] = top;
     ${lib.tree("max", "partial", reduce_items, kept_items)}
-    top = partial[kept];
+    const ${acc} largest = partial[kept];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = lane; i < size; i += ${reduce_items})
-        sum += exp(from[(long)i * step] - top);
+    sum *= exp(top - (largest == -INFINITY ? 0 : largest));
+    top = largest;
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     log_sum = log(partial[kept]);
@@ -227,9 +242,8 @@ __kernel void cross_entropy_grad_group(...) {
     const int row = get_group_id(0) * ${kept_items} + kept;
     if (row >= rows)
         return;
-    const long start = (long)(row / inner) * n * inner + row % inner;
-    __global const ${ctype} *from = x + x_offset + start;
-    __global ${ctype} *to = gx + gx_offset + start;
+    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
+    __global ${ctype} *to = gx + gx_offset + row / inner * gx_outer + row % inner;
     ${slopes(normalize, weighted, reduction, acc)}
     for (int i = lane; i < n; i += ${reduce_items}) {
         ${acc} v = i == target ? -hit : 0;

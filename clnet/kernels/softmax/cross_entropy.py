@@ -67,7 +67,7 @@ def cross_entropy(
         lse: dense, 2 times ``targets``' shape: the largest scores, and the logarithms of the sums
             of exponentials less them, for the gradient; None unless ``settings.normalize``.
         total: one element, for the mean: the sum of the targets' weights; else None.
-        x: dense ``(n, c, ...)``, or ``(c,)``: floating.
+        x: dense ``(n, c, ...)``, or ``(c,)``: floating; on GPUs with room between rows ``(n, c)``.
         targets: dense int64 ``(n, ...)``, or one element.
         weight: dense ``(c,)`` or None.
         settings: what to compute.
@@ -108,11 +108,12 @@ def cross_entropy_grad(
 ) -> list[Launch]:
     """The gradient of :func:`cross_entropy` with respect to ``x``, in one launch.
 
-    ``gx`` is dense and shaped as ``x``, ``gy`` as ``out`` was; the rest is as that had or left it.
+    ``gx`` is shaped as ``x``, and as dense, ``gy`` as ``out`` was; the rest is as that had or left
+    it.
     """
     if gx.size == 0:
         return []
-    lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
+    lines = _lines(target, x, gx)
     acc = from_name(x.dtype.compute)
     arrays = (gx, gy, lse, total, x, targets, weight)
     params = joined(_params(settings, x, weight), by_name("reduction", settings.reduction))
@@ -123,7 +124,8 @@ def cross_entropy_grad(
         lanes = lanes_of(target, acc.itemsize)
         params = joined(params, by_name("lanes stream", lanes, streams_rows(gx, lines.n, lanes)))
         return [lines.by_rows(target, GRAD_ROWS, params, args, **cost)]
-    args = joined(by_name("rows inner", lines.count, lines.inner), args)
+    places = by_name("x_outer gx_outer", _outer(x, lines), _outer(gx, lines))
+    args = joined(by_name("rows inner", lines.count, lines.inner), places, args)
     return [lines.by_groups(_group_shape(target, lines), GRAD_GROUP, params, args, **cost)]
 
 
@@ -134,6 +136,24 @@ def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
         by_name("weighted", weight is not None),
         by_name("ctype acc", x.dtype.ctype, from_name(x.dtype.compute).ctype),
     )
+
+
+def _lines(target: Target, *arrays: Array) -> Lines:
+    """The classes of each loss, in rows that may lie apart where groups read them."""
+    x, apart = arrays[0], in_groups(target.traits) and arrays[0].ndim == 2
+    for array in arrays:
+        if not apart or array.strides[1] != 1 or array.strides[0] < array.shape[1]:
+            Lines.of("cross_entropy", array, min(1, x.ndim - 1))
+    return (
+        Lines(x.shape[0], x.shape[1], 1)
+        if apart
+        else Lines.of("cross_entropy", x, min(1, x.ndim - 1))
+    )
+
+
+def _outer(x: Array, lines: Lines) -> int:
+    """Elements from the classes of one outer item to those of the next."""
+    return lines.n * lines.inner if x.contiguous else x.strides[0]
 
 
 def _numbers(settings: Settings, lines: Lines) -> Named:
@@ -152,7 +172,7 @@ def _forward(
     target: Target, arrays: tuple[Any, ...], settings: Settings, *, check: Check | None
 ) -> Launch:
     *_, x, _, weight = arrays
-    lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
+    lines = _lines(target, x)
     acc = from_name(x.dtype.compute)
     params = joined(_params(settings, x, weight), by_name("check", check is not None))
     args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
@@ -161,6 +181,7 @@ def _forward(
     if lines.inner == 1 and not in_groups(target.traits):
         params = joined(params, by_name("lanes", lanes_of(target, acc.itemsize)))
         return lines.by_rows(target, ROWS, params, args, **cost).reporting(check)
-    args = joined(by_name("rows inner", lines.count, lines.inner), args)
+    places = by_name("rows inner x_outer", lines.count, lines.inner, _outer(x, lines))
+    args = joined(places, args)
     shape = _group_shape(target, lines)
     return lines.by_groups(shape, GROUP, params, args, **cost).reporting(check)

@@ -58,7 +58,9 @@ class Finished(Function):
         finish = Finish(self.exprs, self.scalars, written, reads)
         operands = inputs[self.reads :]
         (result,) = self.product.infer(*operands)
-        out = written[0].view(result.shape, result.strides)
+        # (Or by columns, all arrays alike.)
+        steps = result.strides if written[0].contiguous else (1, result.shape[0])
+        out = written[0].view(result.shape, steps)
         return self.product.lower(target, (out,), operands, finish)
 
 

@@ -1,0 +1,91 @@
+"""Operands of products in tiles, copied first so that they lie along the tile, where that pays.
+
+Operands that lie along k come into local memory by copies of four bytes instead of sixteen. That
+costs a share of the whole product, a copy of the operand only its bytes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div
+from ..epilogue import NO_EPILOGUE
+from .gemm_laid import copied
+from .gemm_problem import Problem
+
+# What a product loses to each operand along k, as part of its time, measured on an H200: 52, 50 and
+# 46 TFLOP/s with none, one and two of them (docs/notes/products-gpu.md). Copying an element's byte
+# there and back costs so many operations, a launch as many of each unit.
+SHARE, FLOPS_PER_BYTE, LAUNCH_FLOPS = 0.055, 20, 2_400_000
+# What a copy that stays has to save, so that it is worth its memory: 0.8 us.
+LASTING_FLOPS = 300_000
+_RUN = 4  # elements that are copied at once where they lie along the tile
+_MOST_GROUPS, _SQUARE = 65535, 32  # of a launch, along an axis; rows that a group copies
+
+
+def along_a(problem: Problem) -> str:
+    """The axis of ``a`` that neighbouring items read along: ``"k"`` or ``"tile"``."""
+    return "k" if problem.a.strides[3] == 1 else "tile"
+
+
+def along_b(problem: Problem) -> str:
+    """The same of ``b``."""
+    columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
+    return "k" if columns else "tile"
+
+
+def turned(target: Target, problem: Problem, room: int) -> tuple[list[Launch], Problem]:
+    """The product with operands that lie along the tile, and what copies them.
+
+    Args:
+        target: what the device is like; it copies to local memory directly.
+        problem: the product.
+        room: bytes of scratch memory.
+
+    Returns:
+        The copies' launches, none where they would take longer than they save, and the product of
+        copies in scratch memory.
+    """
+    launches, memory = list[Launch](), problem.memory()
+    if along_a(problem) == "k":
+        a, room = _turned(target, problem, _flipped(problem.a), memory, launches, room)
+        problem = problem if a is None else problem._replace(a=_flipped(a))
+    if along_b(problem) == "k":
+        b, room = _turned(target, problem, problem.b, memory, launches, room)
+        problem = problem if b is None else problem._replace(b=b)
+    return launches, problem
+
+
+def lasting_saves(target: Target, problem: Problem, of: str) -> bool:
+    """Whether ``a`` or ``b`` lies along k, and one along the tile saves enough."""
+    along = (along_a if of == "a" else along_b)(problem)
+    return along == "k" and problem.flops * SHARE > LASTING_FLOPS * target.traits.compute_units
+
+
+def _turned(
+    target: Target, problem: Problem, x: Array, memory: Scratch, launches: list[Launch], room: int
+) -> tuple[Array | None, int]:
+    """A copy of ``(..., k, tile's axis)``, dense along the last, and the room that is left."""
+    nbytes = prod(n for n, s in zip(x.shape, x.strides, strict=True) if s) * x.dtype.itemsize
+    # As many groups along an axis as drivers take.
+    groups = max(ceil_div(x.shape[2], _SQUARE), x.shape[0] * x.shape[1])
+    if nbytes > room or groups > _MOST_GROUPS or not _pays(target, problem, nbytes):
+        return None, room
+    before = memory.nbytes
+    to = copied(memory, x, launches, whole=_RUN)
+    return to.view(x.shape, to.strides), room - (memory.nbytes - before)
+
+
+def _pays(target: Target, problem: Problem, nbytes: int) -> bool:
+    """Whether a copy takes less time than the product gains."""
+    product = problem._replace(epilogue=NO_EPILOGUE).flops
+    copy = LAUNCH_FLOPS * target.traits.compute_units + 2 * nbytes * FLOPS_PER_BYTE
+    return product * SHARE > copy
+
+
+def _flipped(x: Array) -> Array:
+    outer, inner, row, column = zip(x.shape, x.strides, strict=True)
+    shape, strides = zip(outer, inner, column, row, strict=True)
+    return x.view(shape, strides)

@@ -1,0 +1,115 @@
+"""Weights of linear layers that stay are turned once, as products in tiles read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.compile.passes import KEEPING_BITS, PASSES, rewrite
+from clnet.compile.record import record
+from clnet.compile.tracer import Step
+from clnet.compile.turn_weights import turn_weights
+from clnet.kernels.gemm import gemm_tiled, gemm_turned
+from clnet.ops.matmul import Linear
+from clnet.ops.rewritten.turned import TurnWeight
+from tests.kernels.launching import gpu_shaped
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    """The device as a GPU that copies to local memory directly; all copies that stay pay."""
+    opened = clnet.device()
+    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
+    small = tile._replace(copy="direct", stages=3)
+    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
+    monkeypatch.setattr(opened, "target", gpu_shaped(opened))
+    return opened
+
+
+def drawn(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def of_float64(layer, x):
+    weight, bias = (p.detach().numpy().astype(np.float64) for p in (layer.weight, layer.bias))
+    return x.numpy().astype(np.float64) @ weight.T + bias
+
+
+@pytest.mark.parametrize("columns", [64, 70, 33])
+def test_a_layer_reads_a_copy_that_is_made_once_and_again_when_its_weight_changed(columns):
+    layer, x = nn.Linear(50, columns), clnet.tensor(drawn(40, 50))
+    fast = clnet.compile(lambda x: layer(x))
+    with clnet.no_grad():
+        before = fast(x).numpy()
+        with clnet.profile() as seen:
+            again = fast(x).numpy()
+        assert [command.name for command in seen.commands] == ["gemm_tiled", "download"]
+        np.testing.assert_array_equal(before, again)
+        np.testing.assert_allclose(before, of_float64(layer, x), rtol=1e-5, atol=1e-5)
+        assert "turn_weight x1" in fast.explain().split("once, before the first replay:")[1]
+        layer.weight.mul_(2.0)
+        found = fast(x).numpy()
+    assert not np.allclose(found, before)
+    np.testing.assert_allclose(found, of_float64(layer, x), rtol=1e-5, atol=1e-5)
+
+
+def linear_steps(function, *inputs):
+    """The steps that the pass leaves: those that turn, and the layers."""
+    with clnet.no_grad():
+        trace = rewrite(record(function, inputs, {}, clnet.device()).trace, (turn_weights,))
+    steps = [step for step in trace.steps if isinstance(step, Step)]
+    return [s for s in steps if isinstance(s.function, TurnWeight | Linear)]
+
+
+def test_weights_are_turned_first_and_layers_share_copies():
+    """So that layers stay neighbours, which one launch may compute."""
+    first, second = nn.Linear(40, 40), nn.Linear(40, 36)
+    steps = linear_steps(lambda x: second(first(first(x))), clnet.tensor(drawn(50, 40)))
+    assert [type(s.function) for s in steps] == [TurnWeight] * 2 + [Linear] * 3
+    turned = [s.outputs[0] for s in steps[:2]]
+    assert [s.inputs[1] for s in steps[2:]] == [turned[0], turned[0], turned[1]]
+    assert all(w.strides == (1, w.shape[0]) for w in turned)
+
+
+def test_weights_that_a_step_changes_stay():
+    layer, x = nn.Linear(40, 48), clnet.tensor(drawn(50, 40))
+    optimizer = clnet.optim.SGD(layer.parameters(), lr=0.1)
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (layer(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [float(step(x)) for _ in range(3)]
+    assert losses == sorted(losses, reverse=True)
+    assert "turn_weight x" not in step.explain()
+
+
+def test_what_gains_nothing_is_not_turned(monkeypatch, device):
+    x, layer = clnet.tensor(drawn(50, 40)), nn.Linear(40, 48)
+    assert len(linear_steps(layer, x)) == 2
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 1e9)  # little work
+    assert len(linear_steps(layer, x)) == 1
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
+    with clnet.no_grad():
+        layer.weight = nn.Parameter(clnet.tensor(drawn(40, 48)).T)  # which lies so
+    assert len(linear_steps(layer, x)) == 1
+    clnet.set_float32_matmul_precision("high")
+    try:
+        assert len(linear_steps(nn.Linear(40, 48), x)) == 1
+    finally:
+        clnet.set_float32_matmul_precision("highest")
+    monkeypatch.undo()
+    if not device.traits.dedicated_local_memory:
+        assert len(linear_steps(nn.Linear(40, 48), x)) == 1
+
+
+def test_eager_bits_are_kept_without_the_pass():
+    assert turn_weights in PASSES
+    assert turn_weights not in KEEPING_BITS
