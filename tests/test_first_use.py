@@ -173,6 +173,7 @@ def test_kernels_that_changed_are_compared_on_tested_platforms_too(tmp_path):
     with (
         patch("clnet.device.guard.SETTINGS", own),
         patch("clnet.device.first_use.SETTINGS", own),
+        patch("clnet.device.first_use.CHANGED", ("gemm_warpgroup",)),
         planted(Rewriting(wrong), tmp_path) as device,
     ):
         if are_compiled_wrongly(device):

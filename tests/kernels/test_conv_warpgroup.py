@@ -37,6 +37,7 @@ CASES = [
     (clnet.float16, ConvGeometry(2, 16, 5, 7, 72, 1, 1, 5, 7), WEIGHT),
     (clnet.bfloat16, ConvGeometry(3, 72, 5, 7, 24, 1, 1, 3, 4, 2, 2), WEIGHT),
     (clnet.float16, ConvGeometry(1, 8, 4, 3, 8, 3, 2, 2, 2, sh=2, ph=1), WEIGHT),
+    (clnet.float16, ConvGeometry(2, 16, 9, 7, 24, 1, 3, 3, 7, 3, 1, 0, 1), WEIGHT),
     (clnet.float32, ConvGeometry(1, 12, 8, 8, 12, 3, 3, 4, 3, 2, 2, 2, 1, 2, 3), GATHERED),
 ]  # fmt: skip
 

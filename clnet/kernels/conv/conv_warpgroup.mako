@@ -131,10 +131,6 @@ __kernel void conv_warpgroup(...)
     int ${name}_${axis}_of = ${picked(name, axis, count)};
 % endfor
 % endfor
-% if phases > 1:
-    if (!taps_y_of || !taps_x_of)
-        taps_y_of = taps_x_of = 1, first_y_of = h, w_y_of = taps;
-% endif
     const int column0 = at % tiles_n * ${tile.n};
     const int x0 = box % boxes_x * box_x, y0 = box / boxes_x % boxes_y * box_y,
         image0 = box / boxes_x / boxes_y * box_n;

@@ -27,6 +27,7 @@ from ..gemm import (
     warpgroup_choice,
 )
 from ..kernel import Kernel, Named, by_name, joined
+from ..moving import fill
 from .conv_geometry import ConvGeometry, Phase
 
 CONV = Kernel("conv_warpgroup", "conv/conv_warpgroup.mako")
@@ -147,7 +148,9 @@ def convolved(
     n, channels = out.shape[1], x.shape[3]
     image, of_n, of_y, of_x = out.strides
     images, h, w, _ = x.shape
-    down, right = map(tuple, phases)
+    down, right = (tuple(phase for phase in axis if phase.taps) for axis in phases)
+    if not down or not right:
+        return None
     grid = _Grid(images, h, w, down, right, (image, of_y, of_x), strides).flat()
     work = grid.products * n * channels
     if not _fits(target, x, work, min(n, channels)) or of_n != 1 or n == 1:
@@ -169,7 +172,10 @@ def convolved(
     if choice.slices == 1:
         most = max(p.taps for p in down) * max(p.taps for p in right)
         choice = choice._replace(steps=most * chunks)
-        return [_convolve(target, memory, out, x, filters, kw, grid, choice, epilogue)]
+        # Pixels that meet no tap, as of strides beyond the window; such are of gradients alone.
+        alone = grid.phases < len(phases[0]) * len(phases[1])
+        zeros = fill(target, out, 0) if alone else []
+        return [*zeros, _convolve(target, memory, out, x, filters, kw, grid, choice, epilogue)]
     rows = grid.images * grid.down[0].grid * grid.right[0].grid
     sums = Array.scratch(memory, (choice.slices, 1, 1, rows, n), float32)
     line = grid.right[0].grid * n
