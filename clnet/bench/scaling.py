@@ -96,6 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     job: Fields = {"net": options.net, "rounds": options.rounds, "devices": options.devices}
     job["precision"] = options.precision
     batches = _batches(options, workload, counts)
+    for name in (options.devices or "").split(","):
+        if name:
+            device(name)  # one that is not there is told now, not when PyTorch's job is done
     found: list[Fields] = []
     failures = 0
     cores = os.cpu_count() or 1

@@ -220,11 +220,14 @@ def linalg_norm(
 
     Raises:
         ArgumentError: if ``ord`` is none of these.
-        ShapeError: if ``ord`` is given for more than two axes.
+        ShapeError: if ``ord`` is given for more than two axes, or it or ``dim`` for none.
     """
+    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims and not (ord is None and dim is None):
+        law = "it is over one axis or two where ord or dim is given"
+        raise ShapeError("linalg.norm", law, x=x.shape, ord=ord, dim=dim)
     if ord is None:
         return vector_norm(x, 2, dim, keepdim, dtype=dtype)
-    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) == 2:
         return matrix_norm(x, ord, dims, keepdim, dtype=dtype)
     if isinstance(ord, str):

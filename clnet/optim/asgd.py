@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
 
+from ..errors import CheckpointError
 from ..ops.machinery.update import Body
 from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed
 
@@ -76,18 +77,28 @@ class ASGD(DeclaredOptimizer):
             super().load_state_dict(state)
             return
         entries = {k: e for k, e in given.items() if isinstance(e, Mapping)}
+        etas = {k: _number(e["eta"]) for k, e in entries.items() if e.get("eta") is not None}
         plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in entries.items()}
         super().load_state_dict({**state, "state": plain})
         groups = [group for group in self.param_groups for _ in group["params"]]
         for i, (p, group) in enumerate(zip(self._params(), groups, strict=True)):
-            entry = given.get(str(i), given.get(i)) or {}
             cells, made = self._cells[id(p)], self._num_steps[id(p)]
-            eta = entry.get("eta")  # states of old have none
-            cells["eta"].value = _rate(group, made) if eta is None else float(eta)
+            eta = etas.get(str(i), etas.get(i))  # states of old have none
+            cells["eta"].value = _rate(group, made) if eta is None else eta
             cells["made"].value = float(made)
 
     def body(self, group: Group) -> Body:
         return _asgd
+
+
+def _number(eta: Any) -> float:
+    """A rate of a state; PyTorch's are tensors."""
+    try:
+        if not isinstance(eta, str | bytes):
+            return float(eta)
+    except (TypeError, ValueError):  # told below
+        pass
+    raise CheckpointError("ASGD", "eta is a number", eta=repr(eta)[:80])
 
 
 def _rate(group: Group, num_steps: int) -> float:

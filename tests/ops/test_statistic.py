@@ -178,6 +178,10 @@ def test_errors_name_what_is_wrong(device):
         clnet.linalg.matrix_norm(clnet.ones(3))
     with pytest.raises(ShapeError, match=r"^linalg.norm: ord is for one axis or two; got x="):
         clnet.linalg.norm(x, 2)
+    for given in ({"ord": 1}, {"dim": ()}, {"ord": 2, "dim": ()}):
+        with pytest.raises(ShapeError, match=r"^linalg.norm: it is over one axis or two where ord"):
+            clnet.linalg.norm(tensor(3.0), **given)
+    assert clnet.linalg.norm(tensor(-3.0)).item() == clnet.linalg.norm(tensor(-3.0), 1, 0) == 3
     with pytest.raises(ArgumentError, match=r"^linalg.norm: a word names a norm of matrices"):
         clnet.linalg.norm(x, "fro")
     with pytest.raises(DtypeError, match=r"^vector_norm: operands are floating; got dtype="):

@@ -168,6 +168,18 @@ def test_mean_of_the_weights_agrees_with_pytorch():
     assert np.abs(params[0].detach().numpy() - optimizer.state[params[0]]["ax"].numpy()).max() > 0.1
 
 
+@pytest.mark.parametrize("eta", ["0.5", [], {}, "x"])
+def test_a_state_whose_rate_is_no_number_changes_nothing(eta):
+    params = parameters()
+    optimizer = clnet.optim.ASGD(params, lr=0.5)
+    state = optimizer.state_dict()
+    state["param_groups"][0]["lr"] = 7.0
+    next(iter(state["state"].values()))["eta"] = eta
+    with pytest.raises(CheckpointError, match="eta is a number"):
+        optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
 def test_averaging_takes_up_a_rate_a_step_later_as_pytorch_does():
     torch = pytest.importorskip("torch", reason="the torch extra is not installed")
     options = {"lr": 0.5, "lambd": 0.1, "t0": 3}
