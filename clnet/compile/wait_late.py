@@ -10,9 +10,10 @@ from .tracer import Action, Step
 def wait_late(trace: Trace) -> Trace:
     """The trace with each wait behind all that needs neither it nor one that comes after it.
 
-    Waits keep their order. A step follows the last wait that it depends on, at once or by others:
-    an optimiser changes the parameters whose gradients are there while others are on their way.
-    Actions on the host stay between the same steps, but for waits.
+    Waits keep their order, and so do steps that others wait for: exchanges begin in one order on
+    all ranks, and devices meet in one. A step follows the last wait that it depends on, at once or
+    by others: an optimiser changes the parameters whose gradients are there while others are on
+    their way. Actions on the host stay between the same steps, but for waits.
     """
     if not any(step.function.waits for _, step in trace.ops):
         return trace
@@ -26,7 +27,7 @@ class _Order:
     """After how many waits a step comes, at least."""
 
     def __init__(self) -> None:
-        self._waits = self._host = self._most = 0
+        self._waits = self._host = self._most = self._reported = 0
         self._written: dict[Storage, int] = {}
         self._touched: dict[Storage, int] = {}
 
@@ -39,6 +40,8 @@ class _Order:
             self._waits = found = max(self._waits, *self._conflicts(step), 0) + 1
         else:
             found = max(self._host, *self._conflicts(step))
+            if step.function.reports:
+                self._reported = found = max(found, self._reported)
             self._most = max(self._most, found)
         for storage in step.writes:
             self._written[storage] = found

@@ -56,6 +56,7 @@ def main() -> None:
     beside_backward()
     normalized_in_a_plan(rank, size)
     waits_come_late()
+    exchanges_keep_their_order(rank, size)
     accumulated(rank, size)
     unused(rank)
     normalized(rank, size)
@@ -101,7 +102,35 @@ def may_change_places(a: Step | Action, b: Step | Action) -> bool:
     if isinstance(a, Action) or isinstance(b, Action):
         return any(isinstance(s, Step) and s.function.waits for s in (a, b))
     apart = not set(a.writes) & set(b.storages) and not set(a.storages) & set(b.writes)
-    return apart and not (a.function.waits and b.function.waits)
+    begun = [s for s in (a, b) if s.function.reports and not s.function.waits]
+    return apart and len(begun) < 2 and not (a.function.waits and b.function.waits)
+
+
+def exchanges_keep_their_order(rank: int, size: int) -> None:
+    """Ranks begin them alike, though what one depends on comes later than another's."""
+
+    def both(x: clnet.Tensor) -> tuple[clnet.Tensor, clnet.Tensor]:
+        first, second = x + 1, x * 2
+        dist.all_reduce(first)
+        tripled = first * 3  # behind the wait
+        dist.all_reduce(tripled)
+        dist.all_reduce(second)  # needs no wait
+        return tripled, second
+
+    recorded = record(both, (clnet.ones(5),), {}, clnet.device()).trace
+    trace = rewrite(recorded, (as_values, simplify))
+    orders = [
+        [s.inputs[0].storage for _, s in t.ops if s.function.reports and not s.function.waits]
+        for t in (trace, wait_late(trace))
+    ]
+    assert len(orders[0]) == 3
+    assert orders[0] == orders[1]
+    compiled = clnet.compile(both)
+    for turn in range(3):
+        tripled, second = compiled(clnet.full((5,), float(rank + turn)))
+        total = size * (size - 1) // 2 + size * turn
+        assert tripled.tolist() == [3.0 * size * (total + size)] * 5
+        assert second.tolist() == [2.0 * total] * 5
 
 
 def net(seed: int) -> nn.Module:
