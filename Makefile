@@ -36,7 +36,7 @@ environment: $(VENV)/with-$(TEST_EXTRAS)
 # links kernels as it does there: clnet/device/linking.py.
 test: export CLNET_BUILD_PROCESSES ?= 0
 test: $(VENV)/with-$(TEST_EXTRAS)
-	PATH="$(abspath $(BIN)):$$PATH:$(CURDIR)/clnet/device/linker" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
+	PATH="$(abspath $(BIN)):$$PATH:$(CURDIR)/clnet/device/linker" python -m pytest --doctest-modules -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 # Drawn calls of every public name, and mutated files: what ends otherwise than in a result or a
 # clear error is printed. A call of COUNT takes some tenths of a second; SEED draws others.

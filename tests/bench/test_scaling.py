@@ -55,7 +55,7 @@ def test_pytorch_runs_beside(capfd):
         (["--workers", "1,3", "--batch", "8"], "the batch is divided evenly"),
         (["--rounds", "0"], "--rounds"),
         (["--threads", "-2"], "--threads"),
-        (["--devices", "pocl:77", "--against", "torch"], "pocl:77"),
+        (["--devices", "pocl:77"], "pocl:77"),
     ],
 )
 def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, capsys):

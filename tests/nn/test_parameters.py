@@ -58,7 +58,7 @@ def test_many_gradients_are_clipped_in_few_launches():
         np.testing.assert_allclose(p.grad.numpy(), host * (2.0 / norm), rtol=1e-5)
     kernels = [c.name for c in profile.commands]
     assert kernels.count("reduce_many") == 3
-    assert kernels.count("pointwise_many") == 2
+    assert kernels.count("pointwise_many") == 3  # two of updates, one of the norms in a row
     assert len(kernels) < 25
 
 

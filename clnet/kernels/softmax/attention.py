@@ -12,7 +12,7 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs
-from ..moving import copy
+from ..moving import copy, fill
 from . import attention_matrix, attention_tiles, attention_warpgroup
 from .attention_matrix import Sizes
 from .attention_tiles import Part, Tiling, Way
@@ -270,6 +270,9 @@ def _by_slopes(
     block = attention_tiles.causal_block(rows) if causal else rows
     operands = {**operands, "store": store}
     launches = [work.launch(_KERNELS_KV, operands, over=keys, products=4, block=block)]
+    if step > rows:  # a product reads whole fours
+        behind = store.view((n, heads, keys, step - rows), store.strides, store.offset + rows)
+        launches += fill(work.target, behind, 0)
     # Heads of queries that share keys are an axis of their own, along which the keys stand still.
     apart = (n, heads // shape.sharing, shape.sharing)
     for first in range(0, rows, block):
