@@ -88,11 +88,11 @@ def waits_come_late() -> None:
     for here, there in pairwise(waits):
         assert any(name.startswith("sgd") for name in names[here:there])
     assert names.index("broadcast_many_wait") > names.index("linear")
-    place = {id(step): i for i, step in enumerate(late.steps)}
-    for k, step in enumerate(trace.steps):
+    place = {id(one): i for i, one in enumerate(late.steps)}
+    for k, one in enumerate(trace.steps):
         for other in trace.steps[k + 1 :]:
-            if place[id(step)] > place[id(other)]:
-                assert may_change_places(step, other)
+            if place[id(one)] > place[id(other)]:
+                assert may_change_places(one, other)
     steps = tuple(s for s in trace.steps if not (isinstance(s, Step) and s.function.waits))
     without = replace(trace, steps=steps)
     assert wait_late(without) is without
