@@ -6,15 +6,13 @@ it nothing, and the second one's comes into local memory by copies of sixteen by
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..array import Array
 from ..device import Storage
 from ..ops.matmul import Linear
 from ..ops.rewritten.finished import Finished
 from ..ops.rewritten.turned import reads_columns
 from .trace import Trace
-from .tracer import Action, Step
+from .tracer import Step
 
 
 def by_columns(trace: Trace) -> Trace:
@@ -33,13 +31,7 @@ def by_columns(trace: Trace) -> Trace:
         sizes = turned.get(x.storage)
         return x if sizes is None else _by_columns(x, sizes) or x
 
-    steps = list[Step | Action]()
-    for step in trace.steps:
-        if isinstance(step, Step):
-            outputs, inputs = (tuple(map(lying, xs)) for xs in (step.outputs, step.inputs))
-            step = replace(step, outputs=outputs, inputs=inputs)
-        steps.append(step)
-    return trace.with_steps(steps)
+    return trace.with_views(lying)
 
 
 def _sizes(step: Step) -> tuple[int, int] | None:

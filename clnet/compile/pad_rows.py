@@ -7,8 +7,6 @@ sees how they lie.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..array import Array
 from ..device import Storage
 from ..kernels.grid import in_groups
@@ -17,7 +15,7 @@ from ..ops.matmul import Linear, MatMul
 from ..values.dtypes import float32
 from ..values.shapes import round_up
 from .trace import Trace
-from .tracer import Action, Step
+from .tracer import Step
 
 # Elements that rows are a multiple of, a line of most caches; the smallest worth the room.
 _LINE, _LEAST_BYTES = 32, 2**20
@@ -46,13 +44,7 @@ def pad_rows(trace: Trace) -> Trace:
         storage, classes, pitch = found
         return Array(storage, x.shape, _steps(x, classes, pitch) or (), 0, x.dtype)
 
-    steps = list[Step | Action]()
-    for step in trace.steps:
-        if isinstance(step, Step):
-            outputs, inputs = (tuple(map(lying, xs)) for xs in (step.outputs, step.inputs))
-            step = replace(step, outputs=outputs, inputs=inputs)
-        steps.append(step)
-    return trace.with_steps(steps)
+    return trace.with_views(lying)
 
 
 def _pads(trace: Trace, step: Step) -> bool:

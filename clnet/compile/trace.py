@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -179,6 +179,16 @@ class Trace:
         """Whether a step between two places keeps another from moving past it."""
         between = (low, high)
         return is_disturbed(between, self.writers, self.readers, reads=reads, changed=changed)
+
+    def with_views(self, lying: Callable[[Array], Array]) -> Trace:
+        """The same steps over arrays that lie elsewhere: ``lying`` gives each in place of one."""
+        steps = list[Step | Action]()
+        for step in self.steps:
+            if isinstance(step, Step):
+                outputs, inputs = (tuple(map(lying, xs)) for xs in (step.outputs, step.inputs))
+                step = replace(step, outputs=outputs, inputs=inputs)
+            steps.append(step)
+        return self.with_steps(steps)
 
     def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
         """The same trace with other steps."""

@@ -96,7 +96,7 @@ def _number(eta: Any) -> float:
     try:
         if not isinstance(eta, str | bytes):
             return float(eta)
-    except (TypeError, ValueError):  # told below
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
         pass
     raise CheckpointError("ASGD", "eta is a number", eta=repr(eta)[:80])
 

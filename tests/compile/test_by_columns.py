@@ -11,26 +11,17 @@ from clnet.compile.by_columns import by_columns
 from clnet.compile.passes import KEEPING_BITS, PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.tracer import Step
-from clnet.kernels.gemm import gemm_tiled, gemm_turned
+from clnet.kernels.gemm import gemm_turned
 from clnet.nn import functional as F
 from clnet.ops.matmul import Linear
-from tests.kernels.launching import gpu_shaped
+from tests.kernels.launching import gpu_copying_directly, normal
 
 
 @pytest.fixture(autouse=True)
 def device(monkeypatch):
     """The device as a GPU that copies to local memory directly, on which little work gains."""
-    opened = clnet.device()
-    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-    small = tile._replace(copy="direct", stages=3)
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
-    monkeypatch.setattr(opened, "target", gpu_shaped(opened))
-    return opened
-
-
-def drawn(*shape):
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    return gpu_copying_directly(monkeypatch)
 
 
 def perceptron(x, first, second, function):
@@ -58,7 +49,7 @@ def along(explained):
 )
 def test_the_second_layer_reads_columns(shape, function, reference):
     first, second = nn.Linear(30, 70), nn.Linear(70, 36)
-    x = clnet.tensor(drawn(*shape, 30))
+    x = clnet.tensor(normal(*shape, 30))
     with clnet.no_grad():
         fast = clnet.compile(lambda x: second(function(first(x))))
         found = fast(x).numpy()
@@ -78,7 +69,7 @@ def linear_steps(function, *inputs):
 
 def test_several_layers_may_read_it_and_nobody_else():
     first, second, third = nn.Linear(30, 50), nn.Linear(50, 40), nn.Linear(50, 8)
-    x = clnet.tensor(drawn(20, 30))
+    x = clnet.tensor(normal(20, 30))
 
     def turned(function):
         return not linear_steps(lambda x: function(first(x)), x)[0].outputs[0].contiguous
@@ -95,7 +86,7 @@ def test_several_layers_may_read_it_and_nobody_else():
 
 def test_what_backward_reads_stays():
     first, second = nn.Linear(30, 50), nn.Linear(50, 40)
-    x = clnet.tensor(drawn(20, 30))
+    x = clnet.tensor(normal(20, 30))
     params = [*first.parameters(), *second.parameters()]
 
     @clnet.compile
@@ -111,7 +102,7 @@ def test_what_backward_reads_stays():
 
 def test_what_gains_nothing_stays(monkeypatch):
     first, second = nn.Linear(30, 50), nn.Linear(50, 40)
-    x = clnet.tensor(drawn(20, 30))
+    x = clnet.tensor(normal(20, 30))
     assert not linear_steps(lambda x: second(first(x)), x)[0].outputs[0].contiguous
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 1e9)
     assert linear_steps(lambda x: second(first(x)), x)[0].outputs[0].contiguous

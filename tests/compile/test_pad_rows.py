@@ -12,9 +12,8 @@ from clnet import nn
 from clnet.compile import pad_rows as module
 from clnet.compile.pad_rows import pad_rows
 from clnet.compile.passes import KEEPING_BITS, PASSES
-from clnet.kernels.gemm import gemm_tiled
 from clnet.nn import functional as F
-from tests.kernels.launching import gpu_shaped
+from tests.kernels.launching import gpu_copying_directly, normal
 
 N, C = 40, 130
 
@@ -22,19 +21,11 @@ N, C = 40, 130
 @pytest.fixture(autouse=True)
 def device(monkeypatch):
     """The device as a GPU said to copy asynchronously, with a tile that does without."""
-    opened = clnet.device()
-    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-    small = tile._replace(copy="direct", stages=3)
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
+    opened = gpu_copying_directly(monkeypatch)
     monkeypatch.setattr(module, "_LEAST_BYTES", 0)
-    shaped = gpu_shaped(opened)
-    traits = replace(shaped.traits, asynchronous_copies=True)
-    monkeypatch.setattr(opened, "target", replace(shaped, traits=traits))
+    traits = replace(opened.target.traits, asynchronous_copies=True)
+    monkeypatch.setattr(opened, "target", replace(opened.target, traits=traits))
     return opened
-
-
-def drawn(*shape):
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
 def step_of(layer, *, of=F.cross_entropy, shape=(N, C)):
@@ -61,7 +52,7 @@ def padded(step, *args):
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_scores_and_their_gradient_lie_apart(smoothing, reduction):
     layer = nn.Linear(20, C, bias=False)
-    x, classes = clnet.tensor(drawn(4, 10, 20)), clnet.arange(N) * 3
+    x, classes = clnet.tensor(normal(4, 10, 20)), clnet.arange(N) * 3
 
     def of(scores, classes):
         return F.cross_entropy(scores, classes, label_smoothing=smoothing, reduction=reduction)
@@ -72,14 +63,14 @@ def test_scores_and_their_gradient_lie_apart(smoothing, reduction):
 def test_of_a_batch_whose_classes_come_last():
     """(n, steps, classes), as a network of texts has them, flattened."""
     layer = nn.Linear(20, C, bias=False)
-    x, classes = clnet.tensor(drawn(4, 10, 20)), clnet.arange(N)
+    x, classes = clnet.tensor(normal(4, 10, 20)), clnet.arange(N)
     assert padded(step_of(layer, shape=(-1, C)), x, classes) == 2
 
 
 def test_what_others_read_stays():
     layer, biased = nn.Linear(20, C, bias=False), nn.Linear(20, C)
     whole = nn.Linear(20, 132, bias=False)
-    x, classes = clnet.tensor(drawn(N, 20)), clnet.arange(N)
+    x, classes = clnet.tensor(normal(N, 20)), clnet.arange(N)
     assert padded(step_of(biased), x, classes) == 0  # whose gradient is a sum of columns
     assert padded(step_of(whole, shape=(N, 132)), x, classes) == 0
 
@@ -100,7 +91,7 @@ def test_what_others_read_stays():
 
 def test_small_scores_and_other_devices_stay(monkeypatch, device):
     layer = nn.Linear(20, C, bias=False)
-    x, classes = clnet.tensor(drawn(N, 20)), clnet.arange(N)
+    x, classes = clnet.tensor(normal(N, 20)), clnet.arange(N)
     assert padded(step_of(layer), x, classes) == 2
     monkeypatch.setattr(module, "_LEAST_BYTES", 2**20)
     assert padded(step_of(layer), x, classes) == 0

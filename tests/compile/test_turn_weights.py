@@ -11,36 +11,23 @@ from clnet.compile.passes import KEEPING_BITS, PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.tracer import Step
 from clnet.compile.turn_weights import turn_weights
-from clnet.kernels.gemm import gemm_tiled, gemm_turned
+from clnet.kernels.gemm import gemm_turned
 from clnet.ops.matmul import Linear
 from clnet.ops.rewritten.turned import TurnWeight
-from tests.kernels.launching import gpu_shaped
+from tests.compile.lasting import explained_training, of_float64
+from tests.kernels.launching import gpu_copying_directly, normal
 
 
 @pytest.fixture(autouse=True)
 def device(monkeypatch):
     """The device as a GPU that copies to local memory directly; all copies that stay pay."""
-    opened = clnet.device()
-    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-    small = tile._replace(copy="direct", stages=3)
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
-    monkeypatch.setattr(opened, "target", gpu_shaped(opened))
-    return opened
-
-
-def drawn(*shape):
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
-def of_float64(layer, x):
-    weight, bias = (p.detach().numpy().astype(np.float64) for p in (layer.weight, layer.bias))
-    return x.numpy().astype(np.float64) @ weight.T + bias
+    return gpu_copying_directly(monkeypatch)
 
 
 @pytest.mark.parametrize("columns", [64, 70, 33])
 def test_a_layer_reads_a_copy_that_is_made_once_and_again_when_its_weight_changed(columns):
-    layer, x = nn.Linear(50, columns), clnet.tensor(drawn(40, 50))
+    layer, x = nn.Linear(50, columns), clnet.tensor(normal(40, 50))
     fast = clnet.compile(lambda x: layer(x))
     with clnet.no_grad():
         before = fast(x).numpy()
@@ -67,7 +54,7 @@ def linear_steps(function, *inputs):
 def test_weights_are_turned_first_and_layers_share_copies():
     """So that layers stay neighbours, which one launch may compute."""
     first, second = nn.Linear(40, 40), nn.Linear(40, 36)
-    steps = linear_steps(lambda x: second(first(first(x))), clnet.tensor(drawn(50, 40)))
+    steps = linear_steps(lambda x: second(first(first(x))), clnet.tensor(normal(50, 40)))
     assert [type(s.function) for s in steps] == [TurnWeight] * 2 + [Linear] * 3
     turned = [s.outputs[0] for s in steps[:2]]
     assert [s.inputs[1] for s in steps[2:]] == [turned[0], turned[0], turned[1]]
@@ -75,30 +62,18 @@ def test_weights_are_turned_first_and_layers_share_copies():
 
 
 def test_weights_that_a_step_changes_stay():
-    layer, x = nn.Linear(40, 48), clnet.tensor(drawn(50, 40))
-    optimizer = clnet.optim.SGD(layer.parameters(), lr=0.1)
-
-    @clnet.compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = (layer(x) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    losses = [float(step(x)) for _ in range(3)]
-    assert losses == sorted(losses, reverse=True)
-    assert "turn_weight x" not in step.explain()
+    layer, x = nn.Linear(40, 48), clnet.tensor(normal(50, 40))
+    assert "turn_weight x" not in explained_training(layer, x)
 
 
 def test_what_gains_nothing_is_not_turned(monkeypatch, device):
-    x, layer = clnet.tensor(drawn(50, 40)), nn.Linear(40, 48)
+    x, layer = clnet.tensor(normal(50, 40)), nn.Linear(40, 48)
     assert len(linear_steps(layer, x)) == 2
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 1e9)  # little work
     assert len(linear_steps(layer, x)) == 1
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
     with clnet.no_grad():
-        layer.weight = nn.Parameter(clnet.tensor(drawn(40, 48)).T)  # which lies so
+        layer.weight = nn.Parameter(clnet.tensor(normal(40, 48)).T)  # which lies so
     assert len(linear_steps(layer, x)) == 1
     clnet.set_float32_matmul_precision("high")
     try:

@@ -12,6 +12,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Device, Launch, Target, device
+from clnet.kernels.gemm import gemm_tiled
 from tests.groups import are_compiled_wrongly
 
 
@@ -49,6 +50,16 @@ def gpu_shaped(opened: Device) -> Target:
         large_local_memory_bytes=0,
     )
     return replace(opened.target, traits=traits)
+
+
+def gpu_copying_directly(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """The session's device, as a GPU whose tiles' copies go around registers."""
+    opened = device()
+    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
+    small = tile._replace(copy="direct", stages=3)
+    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
+    monkeypatch.setattr(opened, "target", gpu_shaped(opened))
+    return opened
 
 
 both_shapes = pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])

@@ -119,6 +119,20 @@ def test_filters_gradients_of_more_images_than_are_turned_at_once(target):
     near(gw, gradients_of(values(x), values(gw) * 0, values(gy), g)[1])
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_pixels_that_meet_no_tap_are_filled(target, groups):
+    """Of a window of 1x2 and strides of 2x3, two of six phases: no product goes through others."""
+    g = ConvGeometry(2, 16, 6, 9, 16, 1, 2, 3, 3, 2, 3, groups=groups)
+    gy = drawn((2, 16, 3, 3), clnet.float16, seed=3)
+    weight = drawn((16, g.icg, 1, 2), clnet.float16, seed=1)
+    gx = clnet.full((2, 16, 6, 9), np.nan, dtype=clnet.float16)
+    launches = conv_input_grad(target, gx.array, gy.array, weight.array, g)
+    products = [launch for launch in launches if launch.kernel.name == "conv_matrix"]
+    assert len(products) == 2
+    clnet.device().queue.run(launches, (gx.array,))
+    near(gx, gradients_of(values(gx) * 0, values(weight), values(gy), g)[0])
+
+
 def gradients_of(x, weight, gy, g):
     """The forward's adjoints: of x and of the filters, tap by tap."""
     gx = np.zeros((g.n, g.ic, g.h + 2 * g.kh * g.dh + g.sh, g.w + 2 * g.kw * g.dw + g.sw))

@@ -168,7 +168,7 @@ def test_mean_of_the_weights_agrees_with_pytorch():
     assert np.abs(params[0].detach().numpy() - optimizer.state[params[0]]["ax"].numpy()).max() > 0.1
 
 
-@pytest.mark.parametrize("eta", ["0.5", [], {}, "x"])
+@pytest.mark.parametrize("eta", ["0.5", [], {}, "x", 10**400, clnet.ones(2)], ids=type)
 def test_a_state_whose_rate_is_no_number_changes_nothing(eta):
     params = parameters()
     optimizer = clnet.optim.ASGD(params, lr=0.5)

@@ -217,8 +217,11 @@ def _multiply(
         launches = convolved(target, memory, out, x, filters, g.kw, phases, strides, epilogue)
         if launches is not None:
             return launches
-    pairs = product(*phases)
-    return [_gathered(target, out, x, filters, g, pair, strides, epilogue) for pair in pairs]
+    # Pixels that meet no tap, as of strides beyond the window; such are of gradients alone.
+    met = [pair for pair in product(*phases) if pair[0].taps and pair[1].taps]
+    zeros = fill(target, out, 0) if len(met) < len(phases[0]) * len(phases[1]) else []
+    gathered = (_gathered(target, out, x, filters, g, pair, strides, epilogue) for pair in met)
+    return [*zeros, *gathered]
 
 
 def _gathered(
@@ -242,7 +245,7 @@ def _gathered(
     tile = tile_for(target, unit, ctype, m, n, g.groups)
     bias = epilogue.bias
     tiles = ceil_div(m, tile.m) * ceil_div(n, tile.n)
-    taps = (down.taps, right.taps) if prod((down.taps, right.taps)) else (0, 0)
+    taps = (down.taps, right.taps)
     pixels = down.grid * right.grid * g.n
     return MATRIX.launch(
         joined(
