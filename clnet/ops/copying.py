@@ -9,7 +9,7 @@ from ..device import Launch, Target
 from ..expr import Const, Input, Pair, cast_boolean
 from ..kernels.moving import copy
 from ..kernels.pointwise import MOST_ELEMENTS, most_segments, pointwise, pointwise_many
-from ..values.dtypes import bool_, from_name
+from ..values.dtypes import DType, bool_, from_name
 from ..values.shapes import broadcast_strides
 
 _INT_BYTES = 2**31
@@ -36,13 +36,18 @@ def copies(target: Target, pairs: Sequence[tuple[Array, Array]]) -> list[Launch]
         target: what the device is like.
         pairs: no two of the first overlap, and none of the second lies where one of the first does.
     """
-    small = [pair for pair in pairs if _joins(*pair)]
-    if len(small) < 2:
-        small = []
-    launches = [x for pair in pairs if pair not in small for x in copy_launches(target, *pair)]
+    small: dict[DType, list[tuple[Array, Array]]] = {}
+    launches: list[Launch] = []
+    for y, x in pairs:
+        if _joins(y, x):
+            small.setdefault(y.dtype, []).append((y, x))
+        else:
+            launches += copy_launches(target, y, x)
     most = most_segments(2, 0, 0)
-    for dtype in dict.fromkeys(y.dtype for y, _ in small):
-        alike = [pair for pair in small if pair[0].dtype is dtype]
+    for dtype, alike in small.items():
+        if len(alike) == 1:
+            launches += copy_launches(target, *alike[0])
+            continue
         for i in range(0, len(alike), most):
             launches += pointwise_many(target, alike[i : i + most], (), (Input(1),), compute=dtype)
     return launches
