@@ -1,4 +1,4 @@
-"""A model of ONNX, compiled, beside onnxruntime: outputs compared, then timed in turns."""
+"""A model of ONNX, compiled, beside what else runs it: outputs compared, then timed in turns."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..creation import as_tensor
 from ..device import Device, DeviceKind, device
 from ..errors import ArgumentError
 from ..values import mode
+from .onnx_peers import PEERS
 from .timing import settle
 from .workload import check_counts, check_seconds
 
@@ -37,14 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--size", action="append", default=[], metavar="NAME=N", help="of an axis that is open"
     )
     parser.add_argument(
-        "--against", choices=("onnxruntime", "nothing"), default="nothing", help="what is beside"
+        "--against", default="nothing", help=f"what is beside, with commas: {', '.join(PEERS)}"
     )
     parser.add_argument(
         "--int8",
         action="store_true",
         help="clnet.quantize's of it, too, its ranges by these inputs",
     )
-    parser.add_argument("--threads", type=int, help="of onnxruntime (as many as the device has)")
+    parser.add_argument("--threads", type=int, help="of peers (as many as the device has)")
     parser.add_argument("--seconds", type=float, default=3.0, help="of timing, for each")
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
@@ -63,23 +64,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
-    """The figures: milliseconds a call, microseconds of the host, launches, and the peer's."""
+    """The figures: milliseconds a call, microseconds of the host, launches, and the peers'."""
     sizes = onnx.read_sizes(options.size)
+    names = [] if options.against == "nothing" else options.against.split(",")
+    for name in names:
+        if name not in PEERS:
+            raise ArgumentError("--against", f"it names {', '.join(PEERS)} or nothing", name=name)
+    own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
+    threads = options.threads or own or 1
     with mode.using(device=where), no_grad():
         model = onnx.load(options.path)
         arrays = onnx.drawn(model, sizes, batch=options.batch_size)
         plan = compiled(model)
         tensors = [as_tensor(array) for array in arrays.values()]
         outputs = _arrays(plan(*tensors))
-        theirs = None
+        peers = {name: PEERS[name](options.path, arrays, threads) for name in names}
         found: dict[str, Any] = {}
-        if options.against == "onnxruntime":
-            theirs, wanted = _peer(options, where, arrays)
-            found["difference"] = max(map(_difference, outputs, wanted))
-            if found["difference"] > _TOLERANCE:
-                return found
+        for ask in peers.values():
+            apart = max(map(_difference, outputs, ask()))
+            found["difference"] = max(apart, found.get("difference", 0.0))
+        if found.get("difference", 0.0) > _TOLERANCE:
+            return found
         found["launches"] = plan.plans[-1].num_launches
-        runs: dict[str, Run] = {}
+        runs: dict[str, Run] = {**peers}
         if options.int8:
             eight = compiled(onnx.quantize(model, [tensors]))
             apart = map(_difference, _arrays(eight(*tensors)), outputs)
@@ -95,38 +102,17 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
             plan(*tensors)
             where.synchronize()
 
-        runs |= {"ours": ours, **({"theirs": theirs} if theirs else {})}
+        runs["ours"] = ours
         turns = _in_turns(runs, options.seconds)
         found["clnet, ms"] = turns["ours"]
         found["host, us a call"] = _host(lambda: plan(*tensors), where)
         if options.int8:
             found["8 bits, ms"] = turns["8 bits"]
             found["8 bits over float32"] = turns["ours"] / turns["8 bits"]
-        if theirs:
-            found["onnxruntime, ms"] = turns["theirs"]
-            found["clnet over onnxruntime"] = turns["theirs"] / turns["ours"]
+        for name in peers:
+            found[f"{name}, ms"] = turns[name]
+            found[f"clnet over {name}"] = turns[name] / turns["ours"]
     return found
-
-
-def _peer(
-    options: argparse.Namespace, where: Device, arrays: dict[str, np.ndarray]
-) -> tuple[Run, list[np.ndarray]]:
-    """A call of onnxruntime on the processor, and its outputs."""
-    try:
-        import onnxruntime  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - optional
-    except ImportError as error:
-        raise ArgumentError(
-            "bench onnx",
-            "onnxruntime is not installed",
-            remedy="pip install onnxruntime, or leave --against out",
-        ) from error
-    settings = onnxruntime.SessionOptions()
-    own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
-    settings.intra_op_num_threads = options.threads or own or 1
-    session: Any = onnxruntime.InferenceSession(
-        str(options.path), settings, providers=["CPUExecutionProvider"]
-    )
-    return lambda: session.run(None, arrays), session.run(None, arrays)
 
 
 def _arrays(made: Any) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.bench.onnx_peers import PEERS
 from clnet.cli import main
 from clnet.errors import ArgumentError
 from clnet.onnx.inputs import InputSpec, drawn, read_sizes
@@ -91,6 +92,27 @@ def test_a_model_is_timed_and_profiled(path, capsys):
     assert found["host, us a call"] > 0
     assert main(["profile", "run", str(path), "--draw", "--compile"]) == 0
     assert "ImportedModule" in capsys.readouterr().out
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_model_is_timed_beside_what_else_runs_it(path, peer, capsys, monkeypatch):
+    options = ["bench", "onnx", str(path), "--seconds", "0.01", "--json", "--against", peer]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, peer, None)
+        assert main(options) == 1
+        assert f"{peer} is not installed" in capsys.readouterr().err
+    pytest.importorskip(peer, reason=f"{peer} is not installed")
+    assert main(options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["difference"] < 1e-5
+    ratio = found[f"{peer}, ms"] / found["clnet, ms"]
+    assert found[f"clnet over {peer}"] == pytest.approx(ratio)
+
+
+def test_what_is_beside_a_model_is_known_by_name(path, capsys):
+    assert main(["bench", "onnx", str(path), "--against", "onnxruntime,nobody"]) == 1
+    assert "it names onnxruntime, openvino or nothing" in capsys.readouterr().err
 
 
 @pytest.mark.device
