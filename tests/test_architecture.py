@@ -56,7 +56,7 @@ RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 # Packages of the extras: imported inside the function that needs them, with an install hint.
 OPTIONAL = {"PIL", "einops", "matplotlib", "mpi4py", "onnx", "pooch", "requests", "sklearn"}
 OPTIONAL |= {"tensorboard"}
-OPTIONAL |= {"onnxruntime", "tinygrad", "torch", "torchvision"}  # peers of benchmarks
+OPTIONAL |= {"onnxruntime", "openvino", "tinygrad", "torch", "torchvision"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
 OF_SOME_SYSTEMS = {"fcntl", "grp", "pwd"}  # not of Windows
 

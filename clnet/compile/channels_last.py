@@ -8,19 +8,15 @@ copies stand only where a step without one reads them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..array import Array
-from ..device import Storage
-from ..ops.machinery.function import Function
 from ..ops.rewritten.last import as_first, as_last
 from ..ops.shape import Copy
 from ..values.shapes import contiguous_strides
 from .convolution import on_units
+from .forms import Forms
 from .last_rules import RULES
 from .simplify import without_copies
 from .trace import Trace
-from .tracer import Action, Step
 
 _RUN_BYTES = 16
 
@@ -30,50 +26,27 @@ def channels_last(trace: Trace) -> Trace:
     target = trace.device.target
     if not any(on_units(target, step) for _, step in trace.ops):
         return trace
-    return without_copies(Forms(trace).rewritten())
+    return without_copies(LastForms(trace).rewritten())
 
 
-class Forms:
-    """The forms that values have so far, and the steps that made them; what rules work with.
-
-    Args:
-        trace: what is rewritten.
-    """
+class LastForms(Forms):
+    """Images that lie ``(n, h, w, c)``."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.target = trace.device.target
-        self._steps: list[Step | Action] = []
-        self._asker = next(step for _, step in trace.ops)
-        # Values that lie (n, h, w, c), with their plain form; and those that have not both.
-        self._last: dict[Storage, tuple[Array, Array]] = {}
-        self._no_plain: set[Storage] = set()
-        self._made: dict[Any, Array] = {}
+        super().__init__(trace, RULES)
 
-    def rewritten(self) -> Trace:
-        """The trace after the walk."""
-        for step in self.trace.steps:
-            if isinstance(step, Action):
-                self._steps.append(step)
-                continue
-            self._asker = step
-            rule = RULES.get(type(step.function))
-            if rule is None or not rule(self, step):
-                for array in step.inputs:
-                    self.plain(array)
-                self._steps.append(step)
-            for storage in step.mutated:  # what was made of it is not of what it is now
-                for key in [key for key in self._made if key[0] is storage]:
-                    del self._made[key]
-        for array in self.trace.results:
-            self.plain(array)
-        for storage in self.trace.kept:
-            self._plain_of(storage)
-        return self.trace.with_steps(self._steps)
+    def changeable(self, array: Array) -> bool:
+        """Whether an array can lie so: images."""
+        return array.ndim == 4 and array.size > 0
+
+    def emit_plain(self, whole: Array, inside: Array) -> None:
+        """Add the copy that writes images plainly."""
+        place = whole.view(whole.shape, contiguous_strides(whole.shape))
+        self.emit(Copy(), (as_first(inside),), (place,))
 
     def walks(self, array: Array) -> Array | None:
         """A view of any shape on a last form, None where the value has none, or none says it."""
-        return self.view(array) if array.storage in self._last and array.size else None
+        return self.view(array) if array.storage in self._forms and array.size else None
 
     def is_last(self, array: Array) -> bool:
         """Whether an array's images lie channels last already."""
@@ -84,9 +57,9 @@ class Forms:
 
         It may be a part of the images, channels and pixels; or plain memory that lies so.
         """
-        if array.ndim != 4 or array.size == 0:
+        if not self.changeable(array):
             return None
-        forms = self._last.get(array.storage)
+        forms = self._forms.get(array.storage)
         if forms is not None:
             found = self.view(array)
             return None if found is None else as_last(found)
@@ -100,7 +73,7 @@ class Forms:
         Where a plain one ``(2, 3, 4, 5)`` is walked in steps of 20, channels pass: in the last form
         these are neighbours. None where a step leaves its axis, as it does in images made flat.
         """
-        whole, inside = self._last[array.storage]
+        whole, inside = self._forms[array.storage]
         moves = as_first(inside).strides
         start = _place(array.offset - whole.offset, whole.strides)
         ends, strides = list(start), list[int]()
@@ -144,49 +117,15 @@ class Forms:
         """Whether images' channels are whole runs of 16 bytes, as matrix units read them."""
         return array.shape[1] % (_RUN_BYTES // array.dtype.itemsize) == 0
 
-    def plain(self, array: Array) -> None:
-        """See to it that an array's plain form is there."""
-        self._plain_of(array.storage)
-
     def output(self, array: Array) -> Array:
         """The array ``(n, h, w, c)`` that a step writes in place of a plain one, dense."""
         n, c, h, w = array.shape
         if h * w == 1:
             return as_last(array)  # both forms are the same memory
         inside = Array.abstract((n, h, w, c), array.dtype, array.device)
-        self._last[array.storage] = (array, inside)
+        self._forms[array.storage] = (array, inside)
         self._no_plain.add(array.storage)
         return inside
-
-    def replaceable(self, *outputs: Array) -> bool:
-        """Whether the outputs of a step are images of which another form can stand for all."""
-        return all(
-            y.ndim == 4 and y.size > 0 and y.contiguous and self.trace.is_value(y.storage)
-            for y in outputs
-        )
-
-    def emit(
-        self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
-    ) -> None:
-        """Add a step in place of the present one, for the same asker."""
-        asker = self._asker
-        self._steps.append(Step(function, inputs, outputs, asker.module_path, asker.phase))
-
-    def make(self, function: Function, x: Array) -> Array:
-        """The output of an op added to the trace; the same one as long as its input stays."""
-        key = (x.storage, function, x.offset, x.shape, x.strides)
-        if key not in self._made:
-            (output,) = function.infer(x)
-            self.emit(function, (x,), (output,))
-            self._made[key] = output
-        return self._made[key]
-
-    def _plain_of(self, storage: Storage) -> None:
-        if storage in self._no_plain:
-            whole, inside = self._last[storage]
-            self._no_plain.discard(storage)
-            place = whole.view(whole.shape, contiguous_strides(whole.shape))
-            self.emit(Copy(), (as_first(inside),), (place,))
 
 
 def _wide(whole: Array, axis: int) -> bool:

@@ -33,9 +33,9 @@ from .convolution import on_units
 from .tracer import Step
 
 if TYPE_CHECKING:
-    from .channels_last import Forms
+    from .channels_last import LastForms
 
-Rule = Callable[["Forms", Step], bool]
+Rule = Callable[["LastForms", Step], bool]
 RULES: dict[type[Function], Rule] = {}
 """For each class of op that has one, its rule."""
 
@@ -52,7 +52,7 @@ def _rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
 
 
 @_rule(Conv2d)
-def _conv(forms: Forms, step: Step) -> bool:
+def _conv(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     x, *others = step.inputs
     if not (on_units(forms.target, step) and forms.replaceable(*step.outputs)):
@@ -66,7 +66,7 @@ def _conv(forms: Forms, step: Step) -> bool:
 
 
 @_rule(ConvInputGrad)
-def _conv_input_grad(forms: Forms, step: Step) -> bool:
+def _conv_input_grad(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     gy, weight = step.inputs
     if not (on_units(forms.target, step) and forms.replaceable(*step.outputs)):
@@ -78,7 +78,7 @@ def _conv_input_grad(forms: Forms, step: Step) -> bool:
 
 
 @_rule(ConvWeightGrad)
-def _conv_weight_grad(forms: Forms, step: Step) -> bool:
+def _conv_weight_grad(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     if not on_units(forms.target, step):
         return False
@@ -90,7 +90,7 @@ def _conv_weight_grad(forms: Forms, step: Step) -> bool:
 
 
 @_rule(BatchNorm)
-def _batch_norm(forms: Forms, step: Step) -> bool:
+def _batch_norm(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     x, *affine = step.inputs
     y, *statistics = step.outputs
@@ -105,7 +105,7 @@ def _batch_norm(forms: Forms, step: Step) -> bool:
 
 
 @_rule(BatchNormBackward)
-def _batch_norm_backward(forms: Forms, step: Step) -> bool:
+def _batch_norm_backward(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     gy, x, mean, invstd, *weight = step.inputs
     gweight, gbias, *gx = step.outputs
@@ -126,7 +126,7 @@ def _batch_norm_backward(forms: Forms, step: Step) -> bool:
 
 
 @_rule(Pointwise)
-def _pointwise_op(forms: Forms, step: Step) -> bool:
+def _pointwise_op(forms: LastForms, step: Step) -> bool:
     shape = step.outputs[0].shape
     full = [a for a in step.inputs if a.shape == shape]
     if not (any(map(forms.is_last, full)) and forms.replaceable(*step.outputs)):
@@ -137,7 +137,7 @@ def _pointwise_op(forms: Forms, step: Step) -> bool:
 
 
 @_rule(Copy)
-def _copy(forms: Forms, step: Step) -> bool:
+def _copy(forms: LastForms, step: Step) -> bool:
     (x,), (y,) = step.inputs, step.outputs
     if forms.is_last(x) and forms.replaceable(y):
         forms.emit(step.function, (forms.last(x, dense=False),), (forms.output(y),))
@@ -150,7 +150,7 @@ def _copy(forms: Forms, step: Step) -> bool:
 
 
 @_rule(Cat)
-def _cat(forms: Forms, step: Step) -> bool:
+def _cat(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     if not (forms.replaceable(*step.outputs) and all(map(forms.is_last, step.inputs))):
         return False
@@ -160,7 +160,7 @@ def _cat(forms: Forms, step: Step) -> bool:
 
 
 @_rule(MaxPool)
-def _max_pool(forms: Forms, step: Step) -> bool:
+def _max_pool(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     (x,) = step.inputs
     if not (forms.is_last(x) and forms.replaceable(*step.outputs) and _in_fours(x)):
@@ -173,7 +173,7 @@ def _max_pool(forms: Forms, step: Step) -> bool:
 
 
 @_rule(MaxPoolBackward)
-def _max_pool_backward(forms: Forms, step: Step) -> bool:
+def _max_pool_backward(forms: LastForms, step: Step) -> bool:
     function: Any = step.function
     gy, index = step.inputs
     if not (forms.is_last(index) and forms.replaceable(*step.outputs) and _in_fours(gy)):
@@ -184,7 +184,7 @@ def _max_pool_backward(forms: Forms, step: Step) -> bool:
 
 
 @_rule(Reduce)
-def _reduce(forms: Forms, step: Step) -> bool:
+def _reduce(forms: LastForms, step: Step) -> bool:
     """Where the axes that are kept stay in order: all, of channels, of images, of both."""
     function: Any = step.function
     (x,), (y,) = step.inputs, step.outputs
@@ -200,7 +200,7 @@ def _reduce(forms: Forms, step: Step) -> bool:
     return True
 
 
-def _images(forms: Forms, x: Array) -> tuple[Array, bool]:
+def _images(forms: LastForms, x: Array) -> tuple[Array, bool]:
     """What a convolution reads, and whether its channels lie first."""
     if forms.is_last(x) or forms.turns(x):
         return forms.last(x), False
@@ -208,14 +208,14 @@ def _images(forms: Forms, x: Array) -> tuple[Array, bool]:
     return x, True
 
 
-def _operand(forms: Forms, array: Array, shape: Shape) -> Array:
+def _operand(forms: LastForms, array: Array, shape: Shape) -> Array:
     """An operand of a pointwise op, in last form or as one that is broadcast."""
     if array.shape == shape and (forms.is_last(array) or 0 not in array.strides):
         return forms.last(array, dense=False)
     return forms.spread(array) if array.ndim else array
 
 
-def _by_channel(forms: Forms, values: Array) -> Array:
+def _by_channel(forms: LastForms, values: Array) -> Array:
     """A value for each channel as an operand of images."""
     forms.plain(values)
     return values.view((1, 1, 1, values.size), (0, 0, 0, values.strides[0]))

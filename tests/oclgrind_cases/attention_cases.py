@@ -159,9 +159,9 @@ def attentions_on_emulated_units(target: Target) -> None:
     units = replace(target, traits=replace(target.traits, matrix_units="emulated ptx"))
     on_units_of(
         units,
-        (np.float16, 37, 21, 16, 8, False),
-        (np.float16, 18, 37, 24, 16, True),
-        (np.float32, 18, 21, 20, 12, False),
+        (np.float16, 2, 18, 21, 16, 8, False),
+        (np.float16, 1, 18, 37, 24, 16, True),
+        (np.float32, 1, 18, 21, 20, 12, False),
     )
 
 
@@ -173,14 +173,14 @@ def attentions_by_128_emulated_items(target: Target) -> None:
     traits = replace(target.traits, matrix_units="emulated ptx", **numbers)
     units = replace(target, traits=traits)
     # The second's keys fill their tile.
-    on_units_of(units, (np.float16, 21, 9, 16, 16, True), (np.float16, 9, 16, 16, 16, False))
+    on_units_of(units, (np.float16, 2, 21, 9, 16, 16, True), (np.float16, 1, 9, 16, 16, 16, False))
 
 
-def on_units_of(units: Target, *problems: tuple[Any, int, int, int, int, bool]) -> None:
-    """Check a dtype, rows, keys, two sizes of heads, and whether a row sees its own keys alone."""
-    for dtype, rows, keys, head, value_head, causal in problems:
+def on_units_of(units: Target, *problems: tuple[Any, int, int, int, int, int, bool]) -> None:
+    """Check a dtype, heads, rows, keys, two sizes of heads, and whether rows see their own keys."""
+    for dtype, heads, rows, keys, head, value_head, causal in problems:
         sizes = ((rows, head), (keys, head), (keys, value_head), (rows, value_head))
-        q, k, v, gy = (normal(1, 2, *size, dtype=dtype) for size in sizes)
+        q, k, v, gy = (normal(1, heads, *size, dtype=dtype) for size in sizes)
         s = 0.25 * q.astype(np.float64) @ k.swapaxes(-1, -2)
         s = np.where(np.tri(rows, keys, dtype=bool), s, -np.inf) if causal else s
         lse = np.log(np.exp(s).sum(-1))
