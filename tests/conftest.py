@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -31,6 +32,9 @@ hypothesis.settings.load_profile("reproducible")
 np.seterr(invalid="ignore")
 
 
+# What modules of the tests draw from, and where each was when the tests were collected.
+_GENERATORS: dict[np.random.Generator, Any] = {}
+
 pytest_configure = reporting.pytest_configure
 pytest_terminal_summary = reporting.pytest_terminal_summary
 
@@ -41,6 +45,8 @@ def pytest_runtest_setup() -> None:
     clnet.manual_seed(0)
     np.random.seed(0)  # what libraries under test draw from
     random.seed(0)
+    for generator, state in _GENERATORS.items():
+        generator.bit_generator.state = state
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 
@@ -48,6 +54,10 @@ def pytest_runtest_setup() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes minutes begins first: at the end one worker would be alone with it."""
     items.sort(key=lambda item: "oclgrind" not in item.nodeid)
+    modules = [module for name, module in sys.modules.items() if name.startswith("tests.")]
+    for value in (value for module in modules for value in vars(module).values()):
+        if isinstance(value, np.random.Generator):
+            _GENERATORS[value] = value.bit_generator.state
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,14 +1,17 @@
-"""What pytest says at the end."""
+"""What pytest says at the end, and what it gives each test to begin with."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import clnet
 from tests import reporting
 from tests.answers import ORACLE
+
+DRAWN = np.random.default_rng(11)
 
 
 def skipped(reason: str, name: str = "tests/x.py::test_y[a b]") -> SimpleNamespace:
@@ -44,3 +47,9 @@ def test_the_closing_lines_say_where_and_how_to_go_on():
     assert reporting.again([]) == []
     lines = "\n".join(reporting.again(["tests/a.py::test_b[1]", "tests/c.py::test_d"]))
     assert "make test ARGS=\"-n 0 'tests/a.py::test_b[1]'\"" in lines
+
+
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_every_test_draws_what_it_draws_alone(turn):
+    del turn
+    assert DRAWN.random() == np.random.default_rng(11).random()
