@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 from ..values.settings import SETTINGS
@@ -96,12 +97,10 @@ def _family(release: Path) -> str:
 def _vendors_of(buses: Path) -> list[str]:
     """Vendors of the displays and GPUs that are plugged in, each once."""
     found: list[str] = []
-    try:
+    with suppress(OSError, UnicodeDecodeError):  # of what cannot be read no vendor is known
         for place in sorted(buses.iterdir()):
             kind = (place / "class").read_text(encoding="ascii")
             vendor = (place / "vendor").read_text(encoding="ascii").strip()
             if kind.startswith(_DISPLAYS) and vendor in _VENDORS:
                 found.append(_VENDORS[vendor])
-    except (OSError, UnicodeDecodeError):
-        pass
     return list(dict.fromkeys(found))
