@@ -81,8 +81,8 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
         peers = {name: PEERS[name](options.path, arrays, threads) for name in names}
         found: dict[str, Any] = {}
         for ask in peers.values():
-            apart = max(map(_difference, outputs, ask()))
-            found["difference"] = max(apart, found.get("difference", 0.0))
+            apart = [_difference(y, wanted) for y, wanted in zip(outputs, ask(), strict=True)]
+            found["difference"] = max([*apart, found.get("difference", 0.0)])
         if found.get("difference", 0.0) > _TOLERANCE:
             return found
         found["launches"] = plan.plans[-1].num_launches
@@ -120,11 +120,11 @@ def _arrays(made: Any) -> list[np.ndarray]:
 
 
 def _difference(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest, as a share of the largest number; infinite for another shape."""
-    if found.shape != wanted.shape:
+    """The largest, as a share of the largest number; infinite for another shape or other NaNs."""
+    if not np.array_equal(np.isnan(found), np.isnan(wanted)):
         return float("inf")
-    apart = np.abs(found.astype(np.float64) - wanted).max(initial=0.0)
-    return float(apart / max(np.abs(wanted).astype(np.float64).max(initial=0.0), 1e-12))
+    apart = np.nanmax(np.abs(found.astype(np.float64) - wanted), initial=0.0)
+    return float(apart / max(np.nanmax(np.abs(wanted).astype(np.float64), initial=0.0), 1e-12))
 
 
 def _in_turns(runs: dict[str, Run], seconds: float) -> dict[str, float]:

@@ -11,6 +11,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.bench.onnx_model import _difference
 from clnet.bench.onnx_peers import PEERS
 from clnet.cli import main
 from clnet.errors import ArgumentError
@@ -167,3 +168,11 @@ def test_inputs_and_outputs_have_any_name(tmp_path, capsys):
     for how in ([], ["--compile"]):
         assert main(["run", str(file), str(example), "--output", str(out), *how]) == 0
         assert (np.load(out)["file"] == x).all()
+
+
+def test_outputs_differ_where_one_alone_is_nan():
+    nan, inf = float("nan"), float("inf")
+    cases = [([1, 2], [1, 2], 0), ([1, nan], [1, 2], inf), ([nan, 1], [nan, 2], 0.5)]
+    cases.append(([1], [1, 1], inf))
+    for found, wanted, expected in cases:
+        assert _difference(np.array(found), np.array(wanted)) == expected
