@@ -1,4 +1,4 @@
-"""A second queue of a device: what one thread has done beside all that others enqueue.
+"""Further queues of a device: what one thread has done beside all that others enqueue.
 
 Nobody needs the device's lock for it, so that a replay may hold that while it waits for what is
 done here. Kernels have handles of their own.
@@ -40,11 +40,16 @@ class Beside:
     """
 
     def __init__(self, context: Any, device: Any, programs: ProgramCache) -> None:
-        self._context, self._programs = context, programs
+        self._context, self._device, self._programs = context, device, programs
         self._queue = cl.CommandQueue(context, device)
         self._lock = process_lock()
         self._handles: dict[Any, Any] = {}
         self._ahead: deque[Any] = deque()
+
+    @told
+    def another(self) -> Beside:
+        """One more: what is asked of it goes on beside what is asked of this one."""
+        return Beside(self._context, self._device, self._programs)
 
     @told
     def pin(self, memory: memoryview) -> Pin:
@@ -78,11 +83,25 @@ class Beside:
             self._ahead.popleft().wait()
 
     @told
-    def read(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:
-        """Copy from a storage into a dense array of the host; gives the event."""
+    def read(
+        self, array: np.ndarray, storage: Storage, offset_bytes: int, *, behind: Any = None
+    ) -> Any:
+        """Copy from a storage into a dense array of the host; gives the event.
+
+        Args:
+            array: the host's.
+            storage: is read.
+            offset_bytes: where that begins.
+            behind: the event of a command that comes before; its queue has been flushed.
+        """
         place = storage.begin + offset_bytes
         return cl.enqueue_copy(
-            self._queue, array, storage.buffer, src_offset=place, is_blocking=False
+            self._queue,
+            array,
+            storage.buffer,
+            src_offset=place,
+            is_blocking=False,
+            wait_for=None if behind is None else [behind],
         )
 
     @told
@@ -94,12 +113,13 @@ class Beside:
         )
 
     @told
-    def run(self, launches: Sequence[Launch]) -> None:
-        """Enqueue kernels without scratch memory, which check no data.
+    def run(self, launches: Sequence[Launch]) -> Any:
+        """Enqueue kernels without scratch memory, which check no data; gives the last one's event.
 
         Raises:
             BuildError: if one does not compile.
         """
+        event = None
         for launch in launches:
             kernel = self._programs.get(launch.kernel)
             values = values_of(launch.args, kernel.signature.pointers)
@@ -110,9 +130,15 @@ class Beside:
                     tell_types(handle, kernel.signature.types)
                     self._handles[launch.kernel] = handle
                 handle.set_args(*values)
-                cl.enqueue_nd_range_kernel(
+                event = cl.enqueue_nd_range_kernel(
                     self._queue, handle, launch.global_size, launch.local_size
                 )
+        return event
+
+    @told
+    def flush(self) -> None:
+        """Have the device begin with what was asked for."""
+        self._queue.flush()
 
     @told
     def wait(self, events: list[Any], *, soon: bool = False) -> None:

@@ -4,8 +4,18 @@ A card with memory of its own copies at 55 GB/s from and to host memory that is 
 host adds at 5 to 10. So ranks share memory that each has had pinned by its device. A device leaves
 there what its rank has, takes the others' parts of the slice that is its own, adds in the ranks'
 order, leaves the sum, and takes the sums of the others. The host copies and adds nothing: it asks
-the device's second queue for all that, and tells the other ranks when it is done. The bits are
-those of :class:`.Nearby`.
+two queues of the device for all that, and tells the other ranks when it is done. The bits are those
+of :class:`.Nearby`.
+
+A bus carries both ways at once. What a device leaves is asked of one queue, what it takes and adds
+of another, and elements go in pieces, of which one is left while the one before is added:
+
+======================  =====================================  ================================
+before meeting          this rank leaves                       this rank takes
+======================  =====================================  ================================
+``k``                   its parts of piece ``k``               others' sums of piece ``k - 2``
+``k + 1``               the sum of its slice of piece ``k``    others' parts of piece ``k``
+======================  =====================================  ================================
 """
 
 from __future__ import annotations
@@ -14,7 +24,7 @@ import time
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import pairwise
-from math import inf
+from math import inf, sqrt
 from time import perf_counter
 from typing import Any
 
@@ -33,9 +43,15 @@ from .nearby import NEAR_BYTES, Meetings, Nearby, shared_memory
 
 __all__ = ["DeviceSums", "Marked", "Wish", "may_add"]
 
-# Of a rank; all ranks' devices pin it. A piece waits four times, and takes a card 1 ms.
-_PIECE_BYTES = 32 * 2**20
+# The most of a piece; all ranks' devices pin the rooms of each.
+_PIECE_BYTES = 16 * 2**20
+# What a bus would carry while ranks meet. The last piece's way comes behind the others, so that a
+# tensor of n pieces takes n + 1 times a piece and a meeting: least where n is the root of that.
+_MEETING_BYTES = 4 * 2**20
 _LINE_BYTES = 64
+# A piece is left when the parts of the one before are read, and its sum when the one before's may
+# still be: what a rank has met for tells of no more (:meth:`_Adder.sum`).
+_GIVEN_ROOMS, _SUM_ROOMS = 2, 3
 # Who asks on and on for what takes longer keeps Python from the thread that launches.
 _SOON_BYTES = 2 * 2**20
 _PAUSE_SECONDS = 20e-6
@@ -155,25 +171,53 @@ class _Rooms:
         here: their communicator.
 
     Attributes:
-        memory: of each rank: what it gives, the sum of its slice, a line for meetings; or nothing.
+        memory: of each rank: what it gives, the sums of its slices, a line for meetings; or
+            nothing.
     """
 
     def __init__(self, here: Any) -> None:
         self.here = here
-        self.sum_begin = _PIECE_BYTES
-        room = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
-        self.line = self.sum_begin + room
-        found = shared_memory(here, self.line + _LINE_BYTES)
+        self._sum_bytes = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
+        line = _GIVEN_ROOMS * _PIECE_BYTES + _SUM_ROOMS * self._sum_bytes
+        found = shared_memory(here, line + _LINE_BYTES)
         self.memory = [memoryview(m) for m in found or ()]
-        self.meetings = Meetings(here, [m[self.line :] for m in self.memory])
+        self.meetings = Meetings(here, [m[line:] for m in self.memory])
 
-    def given(self, rank: int, dtype: np.dtype) -> np.ndarray:
-        """What a rank gives to others."""
-        return np.frombuffer(self.memory[rank][: self.sum_begin], dtype)
+    def given(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
+        """What a rank gives to others of a piece."""
+        begin = piece % _GIVEN_ROOMS * _PIECE_BYTES
+        return np.frombuffer(self.memory[rank][begin : begin + _PIECE_BYTES], dtype)
 
-    def sum(self, rank: int, dtype: np.dtype) -> np.ndarray:
-        """The sum of a rank's slice."""
-        return np.frombuffer(self.memory[rank][self.sum_begin : self.line], dtype)
+    def sum(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
+        """The sum of a rank's slice of a piece."""
+        begin = _GIVEN_ROOMS * _PIECE_BYTES + piece % _SUM_ROOMS * self._sum_bytes
+        return np.frombuffer(self.memory[rank][begin : begin + self._sum_bytes], dtype)
+
+
+class _Piece:
+    """A part of a tensor, of which each rank adds up a slice.
+
+    Args:
+        rooms: what ranks share.
+        number: of the piece.
+        x: it.
+
+    Attributes:
+        slices: of ``x``, by rank; those behind may be empty.
+        given: what each rank gives for each slice, by rank and slice.
+        sums: of the slices.
+        width: elements of a slice.
+    """
+
+    def __init__(self, rooms: _Rooms, number: int, x: Array) -> None:
+        ranks, kind = range(rooms.here.size), x.dtype.numpy
+        self.width = round_up(-(-x.size // len(ranks)), _LINE_BYTES // x.dtype.itemsize)
+        bounds = [min(i * self.width, x.size) for i in range(len(ranks) + 1)]
+        spans = list(pairwise(bounds))
+        self.slices = [x.view((end - begin,), (1,), x.offset + begin) for begin, end in spans]
+        rows = [rooms.given(i, number, kind) for i in ranks]
+        self.given = [[row[begin:end] for begin, end in spans] for row in rows]
+        self.sums = [rooms.sum(i, number, kind)[: y.size] for i, y in enumerate(self.slices)]
 
 
 class _Adder:
@@ -194,16 +238,18 @@ class _Adder:
     least_bytes: float = inf
 
     def __init__(self, rooms: _Rooms, device: Device) -> None:
-        self._rooms, self._device, self._beside = rooms, device, device.beside
+        self._rooms, self._device = rooms, device
+        self._down, self._up = device.beside, device.beside.another()
         self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
         self._others = [i for i in self._ranks if i != self._mine]
-        self._pins: list[Pin] = [self._beside.pin(m) for m in rooms.memory]
+        self._pins: list[Pin] = [self._down.pin(m) for m in rooms.memory]
         self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
-        self._under_way: list[Any] = []
+        self._leaving: list[Any] = []
+        self._taking: list[Any] = []
 
     def _room(self, nbytes: int) -> Storage:
         storage = Storage(self._device, nbytes)
-        self._beside.reserve(storage)
+        self._down.reserve(storage)
         return storage
 
     def measured(self, near: Nearby) -> float:
@@ -211,7 +257,7 @@ class _Adder:
         here, least = near.here, inf
         size = _TRIED_BYTES[-1] // float32.itemsize
         x = Array(self._room(_TRIED_BYTES[-1]), (size,), (1,), 0, float32)
-        self._beside.wait([self._beside.write(x.storage, np.zeros(size, np.float32), 0)])
+        self._up.wait([self._up.write(x.storage, np.zeros(size, np.float32), 0)])
         for nbytes in reversed(_TRIED_BYTES):
             part = x.view((nbytes // float32.itemsize,), (1,))
             ways: list[Callable[[], None]] = [
@@ -225,59 +271,82 @@ class _Adder:
         return least
 
     def sum(self, x: Array, *, average: bool) -> None:
-        """As :meth:`DeviceSums.sum`."""
+        """As :meth:`DeviceSums.sum`.
+
+        Ranks that have met have read of a room what it held before it is written again: who comes
+        to meeting ``k`` has left the sum of piece ``k - 1``. So it has added that up, taken its
+        parts, and, since a queue keeps its order, the others' sums of piece ``k - 3``.
+        """
+        soon = x.nbytes <= _SOON_BYTES
+        pieces = self._pieces(x)
+        self._leave_parts(pieces[0])
+        for k in range(len(pieces) + 1):
+            self._meet(soon=soon)
+            here = pieces[k] if k < len(pieces) else None
+            added = None if here is None else self._add(here, average=average)
+            if k + 1 < len(pieces):
+                self._leave_parts(pieces[k + 1])
+            if here is not None:
+                self._leave(here.sums[self._mine], here.slices[self._mine], behind=added)
+            if k:
+                self._take_sums(pieces[k - 1])
+        self._up.wait(self._taking, soon=soon)
+
+    def _pieces(self, x: Array) -> list[_Piece]:
+        """A dense array in some of equal size; complex numbers are two each."""
         dtype = x.dtype.real
         parts = x.dtype.itemsize // dtype.itemsize
         row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
-        step = _PIECE_BYTES // dtype.itemsize
-        for start in range(0, row.size, step):
-            count = min(step, row.size - start)
-            self._sum_piece(row.view((count,), (1,), row.offset + start), average=average)
-        self._beside.wait(self._under_way, soon=x.nbytes <= _SOON_BYTES)
+        count = max(-(-x.nbytes // _PIECE_BYTES), round(sqrt(x.nbytes / _MEETING_BYTES)), 1)
+        step = round_up(-(-row.size // count), _LINE_BYTES // dtype.itemsize)
+        found = []
+        for begin in range(0, row.size, step):
+            part = row.view((min(step, row.size - begin),), (1,), row.offset + begin)
+            found.append(_Piece(self._rooms, len(found), part))
+        return found
 
-    def _sum_piece(self, piece: Array, *, average: bool) -> None:
-        """What is read is there, and what is written has been read: two meetings see to that."""
-        rooms, mine, dtype = self._rooms, self._mine, piece.dtype
-        soon = piece.nbytes <= _SOON_BYTES
-        width = round_up(-(-piece.size // len(self._ranks)), _LINE_BYTES // dtype.itemsize)
-        bounds = [min(i * width, piece.size) for i in range(len(self._ranks) + 1)]
-        slices = [
-            piece.view((end - begin,), (1,), piece.offset + begin)
-            for begin, end in pairwise(bounds)
-        ]
-        given = [rooms.given(i, dtype.numpy) for i in self._ranks]
-        sums = [rooms.sum(i, dtype.numpy)[: s.size] for i, s in enumerate(slices)]
+    def _leave_parts(self, piece: _Piece) -> None:
         for i in self._others:
-            self._leave(given[mine][bounds[i] : bounds[i + 1]], slices[i])
-        self._meet(soon=soon)
-        own, terms = slices[mine], [slices[mine]] * len(self._ranks)
+            self._leave(piece.given[self._mine][i], piece.slices[i])
+        self._down.flush()
+
+    def _add(self, piece: _Piece, *, average: bool) -> Any:
+        """Overwrite the slice that is this rank's with the sum, in the ranks' order."""
+        own = piece.slices[self._mine]
+        if not own.size:
+            return None
+        terms = [own] * len(self._ranks)
         for place, i in enumerate(self._others):
-            terms[i] = Array(self._parts, own.shape, (1,), place * width, dtype)
-            self._take(terms[i], given[i][bounds[mine] : bounds[mine + 1]])
+            terms[i] = Array(self._parts, own.shape, (1,), place * piece.width, own.dtype)
+            self._take(terms[i], piece.given[i][self._mine])
         total: Expr = Input(0)
         for i in self._ranks[1:]:
             total = total + Input(i)
         total = total / len(terms) if average else total
-        compute = from_name(dtype.compute)
-        self._beside.run(pointwise(self._device.target, [own], terms, (total,), compute=compute))
-        self._leave(sums[mine], own)
-        self._meet(soon=soon)
-        for i in self._others:
-            self._take(slices[i], sums[i])
+        compute = from_name(own.dtype.compute)
+        adding = pointwise(self._device.target, [own], terms, (total,), compute=compute)
+        added = self._up.run(adding)
+        self._up.flush()
+        return added
 
-    def _leave(self, room: np.ndarray, x: Array) -> None:
+    def _take_sums(self, piece: _Piece) -> None:
+        for i in self._others:
+            self._take(piece.slices[i], piece.sums[i])
+        self._up.flush()
+
+    def _leave(self, room: np.ndarray, x: Array, *, behind: Any = None) -> None:
         if x.size:
             begin = x.offset * x.dtype.itemsize
-            self._under_way.append(self._beside.read(room, x.storage, begin))
+            self._leaving.append(self._down.read(room, x.storage, begin, behind=behind))
 
     def _take(self, x: Array, room: np.ndarray) -> None:
         if x.size:
             begin = x.offset * x.dtype.itemsize
-            self._under_way.append(self._beside.write(x.storage, room, begin))
+            self._taking.append(self._up.write(x.storage, room, begin))
 
     def _meet(self, *, soon: bool) -> None:
-        """All devices have done what they were asked for."""
-        self._beside.wait(self._under_way, soon=soon)
+        """All devices have left what they were asked for."""
+        self._down.wait(self._leaving, soon=soon)
         here = self._rooms.here
 
         def until(met: Callable[[], bool]) -> None:
