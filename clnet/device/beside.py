@@ -83,25 +83,11 @@ class Beside:
             self._ahead.popleft().wait()
 
     @told
-    def read(
-        self, array: np.ndarray, storage: Storage, offset_bytes: int, *, behind: Any = None
-    ) -> Any:
-        """Copy from a storage into a dense array of the host; gives the event.
-
-        Args:
-            array: the host's.
-            storage: is read.
-            offset_bytes: where that begins.
-            behind: the event of a command that comes before; its queue has been flushed.
-        """
+    def read(self, array: np.ndarray, storage: Storage, offset_bytes: int) -> Any:
+        """Copy from a storage into a dense array of the host; gives the event."""
         place = storage.begin + offset_bytes
         return cl.enqueue_copy(
-            self._queue,
-            array,
-            storage.buffer,
-            src_offset=place,
-            is_blocking=False,
-            wait_for=None if behind is None else [behind],
+            self._queue, array, storage.buffer, src_offset=place, is_blocking=False
         )
 
     @told
@@ -113,13 +99,12 @@ class Beside:
         )
 
     @told
-    def run(self, launches: Sequence[Launch]) -> Any:
-        """Enqueue kernels without scratch memory, which check no data; gives the last one's event.
+    def run(self, launches: Sequence[Launch]) -> None:
+        """Enqueue kernels without scratch memory, which check no data.
 
         Raises:
             BuildError: if one does not compile.
         """
-        event = None
         for launch in launches:
             kernel = self._programs.get(launch.kernel)
             values = values_of(launch.args, kernel.signature.pointers)
@@ -130,10 +115,9 @@ class Beside:
                     tell_types(handle, kernel.signature.types)
                     self._handles[launch.kernel] = handle
                 handle.set_args(*values)
-                event = cl.enqueue_nd_range_kernel(
+                cl.enqueue_nd_range_kernel(
                     self._queue, handle, launch.global_size, launch.local_size
                 )
-        return event
 
     @told
     def flush(self) -> None:

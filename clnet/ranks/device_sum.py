@@ -7,15 +7,17 @@ order, leaves the sum, and takes the sums of the others. The host copies and add
 two queues of the device for all that, and tells the other ranks when it is done. The bits are those
 of :class:`.Nearby`.
 
-A bus carries both ways at once. What a device leaves is asked of one queue, what it takes and adds
-of another, and elements go in pieces, of which one is left while the one before is added:
+A bus carries both ways at once, so that elements go in pieces, and two queues are asked at a time.
+Between two meetings, in these orders:
 
-======================  =====================================  ================================
-before meeting          this rank leaves                       this rank takes
-======================  =====================================  ================================
-``k``                   its parts of piece ``k``               others' sums of piece ``k - 2``
-``k + 1``               the sum of its slice of piece ``k``    others' parts of piece ``k``
-======================  =====================================  ================================
+======  =====================================  =================================
+        first, one up and one down             then, one down and one up
+======  =====================================  =================================
+adding  others' parts of piece ``k`` come up,  the sum of that slice goes down
+        and are added
+moving  parts of piece ``k + 1`` go down       others' sums of piece ``k - 1``
+                                               come up
+======  =====================================  =================================
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from ..array import Array
-from ..device import Device, Pin, Storage
+from ..device import Beside, Device, Pin, Storage
 from ..errors import DeviceError, OutOfDeviceMemory
 from ..expr import Expr, Input
 from ..kernels.pointwise import pointwise
@@ -220,6 +222,51 @@ class _Piece:
         self.sums = [rooms.sum(i, number, kind)[: y.size] for i, y in enumerate(self.slices)]
 
 
+class _Way:
+    """What is asked of a queue.
+
+    Args:
+        queue: does it in order.
+    """
+
+    def __init__(self, queue: Beside) -> None:
+        self.queue = queue
+        self._begun: list[Any] = []
+        self._to_meet = 0  # how many are done before ranks meet
+
+    def leave(self, room: np.ndarray, x: Array) -> None:
+        """Copy an array down."""
+        if x.size:
+            begin = x.offset * x.dtype.itemsize
+            self._begun.append(self.queue.read(room, x.storage, begin))
+
+    def take(self, x: Array, room: np.ndarray) -> None:
+        """Copy into an array."""
+        if x.size:
+            begin = x.offset * x.dtype.itemsize
+            self._begun.append(self.queue.write(x.storage, room, begin))
+
+    def flush(self, *, meets: bool) -> None:
+        """Have the device begin.
+
+        Args:
+            meets: whether ranks meet when what was asked so far is done.
+        """
+        self.queue.flush()
+        if meets:
+            self._to_meet = len(self._begun)
+
+    def wait_to_meet(self, *, soon: bool) -> None:
+        """Wait until ranks may meet; ``soon`` as there."""
+        done, self._begun = self._begun[: self._to_meet], self._begun[self._to_meet :]
+        self._to_meet = 0
+        self.queue.wait(done, soon=soon)
+
+    def wait(self, *, soon: bool) -> None:
+        """Wait for all; ``soon`` as in :meth:`.Beside.wait`."""
+        self.queue.wait(self._begun, soon=soon)
+
+
 class _Adder:
     """A device that adds a slice of what all ranks have.
 
@@ -239,25 +286,23 @@ class _Adder:
 
     def __init__(self, rooms: _Rooms, device: Device) -> None:
         self._rooms, self._device = rooms, device
-        self._down, self._up = device.beside, device.beside.another()
+        self._moving, self._adding = _Way(device.beside), _Way(device.beside.another())
         self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
         self._others = [i for i in self._ranks if i != self._mine]
-        self._pins: list[Pin] = [self._down.pin(m) for m in rooms.memory]
+        self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
         self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
-        self._leaving: list[Any] = []
-        self._taking: list[Any] = []
 
     def _room(self, nbytes: int) -> Storage:
         storage = Storage(self._device, nbytes)
-        self._down.reserve(storage)
+        self._device.beside.reserve(storage)
         return storage
 
     def measured(self, near: Nearby) -> float:
         """From how many bytes on it is faster than the host; all ranks ask."""
-        here, least = near.here, inf
+        here, queue, least = near.here, self._moving.queue, inf
         size = _TRIED_BYTES[-1] // float32.itemsize
         x = Array(self._room(_TRIED_BYTES[-1]), (size,), (1,), 0, float32)
-        self._up.wait([self._up.write(x.storage, np.zeros(size, np.float32), 0)])
+        queue.wait([queue.write(x.storage, np.zeros(size, np.float32), 0)])
         for nbytes in reversed(_TRIED_BYTES):
             part = x.view((nbytes // float32.itemsize,), (1,))
             ways: list[Callable[[], None]] = [
@@ -274,23 +319,21 @@ class _Adder:
         """As :meth:`DeviceSums.sum`.
 
         Ranks that have met have read of a room what it held before it is written again: who comes
-        to meeting ``k`` has left the sum of piece ``k - 1``. So it has added that up, taken its
-        parts, and, since a queue keeps its order, the others' sums of piece ``k - 3``.
+        to meeting ``k`` has left the sum of piece ``k - 1``, so it has taken its parts, and it has
+        left the parts of piece ``k``, so it has taken the others' sums of piece ``k - 3``.
         """
         soon = x.nbytes <= _SOON_BYTES
         pieces = self._pieces(x)
         self._leave_parts(pieces[0])
         for k in range(len(pieces) + 1):
             self._meet(soon=soon)
-            here = pieces[k] if k < len(pieces) else None
-            added = None if here is None else self._add(here, average=average)
+            if k < len(pieces):
+                self._add(pieces[k], average=average)
             if k + 1 < len(pieces):
                 self._leave_parts(pieces[k + 1])
-            if here is not None:
-                self._leave(here.sums[self._mine], here.slices[self._mine], behind=added)
             if k:
                 self._take_sums(pieces[k - 1])
-        self._up.wait(self._taking, soon=soon)
+        self._moving.wait(soon=soon)
 
     def _pieces(self, x: Array) -> list[_Piece]:
         """A dense array in some of equal size; complex numbers are two each."""
@@ -307,46 +350,37 @@ class _Adder:
 
     def _leave_parts(self, piece: _Piece) -> None:
         for i in self._others:
-            self._leave(piece.given[self._mine][i], piece.slices[i])
-        self._down.flush()
+            self._moving.leave(piece.given[self._mine][i], piece.slices[i])
+        self._moving.flush(meets=True)
 
-    def _add(self, piece: _Piece, *, average: bool) -> Any:
-        """Overwrite the slice that is this rank's with the sum, in the ranks' order."""
+    def _add(self, piece: _Piece, *, average: bool) -> None:
+        """Overwrite the slice that is this rank's with the sum, in the ranks' order; leave it."""
         own = piece.slices[self._mine]
         if not own.size:
-            return None
+            return
         terms = [own] * len(self._ranks)
         for place, i in enumerate(self._others):
             terms[i] = Array(self._parts, own.shape, (1,), place * piece.width, own.dtype)
-            self._take(terms[i], piece.given[i][self._mine])
+            self._adding.take(terms[i], piece.given[i][self._mine])
         total: Expr = Input(0)
         for i in self._ranks[1:]:
             total = total + Input(i)
         total = total / len(terms) if average else total
         compute = from_name(own.dtype.compute)
-        adding = pointwise(self._device.target, [own], terms, (total,), compute=compute)
-        added = self._up.run(adding)
-        self._up.flush()
-        return added
+        adds = pointwise(self._device.target, [own], terms, (total,), compute=compute)
+        self._adding.queue.run(adds)
+        self._adding.leave(piece.sums[self._mine], own)
+        self._adding.flush(meets=True)
 
     def _take_sums(self, piece: _Piece) -> None:
         for i in self._others:
-            self._take(piece.slices[i], piece.sums[i])
-        self._up.flush()
-
-    def _leave(self, room: np.ndarray, x: Array, *, behind: Any = None) -> None:
-        if x.size:
-            begin = x.offset * x.dtype.itemsize
-            self._leaving.append(self._down.read(room, x.storage, begin, behind=behind))
-
-    def _take(self, x: Array, room: np.ndarray) -> None:
-        if x.size:
-            begin = x.offset * x.dtype.itemsize
-            self._taking.append(self._up.write(x.storage, room, begin))
+            self._moving.take(piece.slices[i], piece.sums[i])
+        self._moving.flush(meets=False)
 
     def _meet(self, *, soon: bool) -> None:
         """All devices have left what they were asked for."""
-        self._down.wait(self._leaving, soon=soon)
+        for way in (self._moving, self._adding):
+            way.wait_to_meet(soon=soon)
         here = self._rooms.here
 
         def until(met: Callable[[], bool]) -> None:
