@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -284,17 +284,18 @@ class Visit:
     def __init__(self, array: Array, *, read: bool, write: bool) -> None:
         self._array, self._write = array, write
         self._event: Any = None
-        self._mapped, self._lent = False, ExitStack()
+        self._mapped, self._taken = False, np.empty(0, np.uint8)
         queue, begin = array.device.queue, array.offset * array.dtype.itemsize
         if array.size == 0:
-            self._raw = np.empty(0, np.uint8)
+            self._raw = self._taken
         elif array.device.traits.unified_memory:
             self._mapped = True
             self._raw, self._event = queue.begin_map(
                 array.storage, array.nbytes, begin, write=write
             )
         else:
-            self._raw = self._lent.enter_context(queue.pinned.lend(array.nbytes))
+            self._taken = queue.pinned.take(array.nbytes)
+            self._raw = self._taken[: array.nbytes]
             if read:
                 self._event = queue.begin_download(self._raw, array.storage, begin)
 
@@ -306,12 +307,15 @@ class Visit:
         return self._raw.view(self._array.dtype.numpy)
 
     def end(self) -> None:
-        """Give them back; what comes behind in the queue finds what was written."""
-        array = self._array
+        """Give them back; what comes behind in the queue finds what was written.
+
+        It waits for nothing: the queue may still have all to do that was asked for since.
+        """
+        array, queue, last = self._array, self._array.device.queue, self._event
         if self._mapped:
-            array.device.queue.end_map(self._raw)
+            queue.end_map(self._raw)
         elif array.size:
             if self._write:
                 begin = array.offset * array.dtype.itemsize
-                array.device.queue.send(array.storage, self._raw, begin).wait()
-            self._lent.close()
+                last = queue.send(array.storage, self._raw, begin)
+            queue.pinned.give_back(self._taken, behind=last)

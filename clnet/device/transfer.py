@@ -6,6 +6,7 @@ holds a device's lock while bytes are on their way, except a replay on several d
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -78,18 +79,33 @@ class Pinned:
     def __init__(self, allocate: Callable[[int], np.ndarray]) -> None:
         self._allocate = allocate
         self._lock = process_lock()
-        self._free: dict[int, list[np.ndarray]] = {}
+        self._free: dict[int, deque[tuple[np.ndarray, Any]]] = {}
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """Memory of so many bytes or more, a power of two, which no command uses."""
+        size = 1 << max(nbytes - 1, 0).bit_length()
+        with self._lock:
+            kept = self._free.setdefault(size, deque())
+            if kept and (kept[0][1] is None or kept[0][1].command_execution_status <= 0):
+                return kept.popleft()[0]
+            return self._allocate(size)
+
+    def give_back(self, memory: np.ndarray, *, behind: Any = None) -> None:
+        """Have memory serve again.
+
+        Args:
+            memory: what was taken, all of it.
+            behind: the event of the command that still reads it; None: there is none.
+        """
+        with self._lock:
+            self._free[memory.nbytes].append((memory, behind))
 
     @contextmanager
     def lend(self, nbytes: int) -> Iterator[np.ndarray]:
         """So many bytes, until the body ends; no command uses them any more then."""
-        size = 1 << max(nbytes - 1, 0).bit_length()
-        with self._lock:
-            kept = self._free.setdefault(size, [])
-            whole = kept.pop() if kept else self._allocate(size)
+        whole = self.take(nbytes)
         yield whole[:nbytes]
-        with self._lock:  # after an error a command may still use them: they go
-            kept.append(whole)
+        self.give_back(whole)  # but not after an error: a command may still use them
 
 
 def transfer(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
@@ -170,24 +172,46 @@ def test_the_host_array_may_change_once_upload_returns(device):
     assert (y.numpy() == 1).all()
 
 
-def test_uploads_do_not_wait_for_a_busy_device(device):
+@contextmanager
+def busy(device):
+    """The queue stands still until the body has ended, which may not wait for it."""
     commands = device.queue._queue
     gate = cl.UserEvent(commands.context)
     late = threading.Timer(10, gate.set_status, [cl.command_execution_status.COMPLETE])
     late.start()  # so that a wait for the device ends, and fails
     cl.enqueue_barrier(commands, wait_for=[gate])
-    host, kept = np.zeros(1000, np.float32), []
-    for k in range(15):
-        host[:] = k
-        kept.append(clnet.tensor(host))
-        host[:] = -1
+    yield
     assert late.is_alive()
-    assert device.queue._staging.pending == 15
     late.cancel()
     gate.set_status(cl.command_execution_status.COMPLETE)
+
+
+def test_uploads_do_not_wait_for_a_busy_device(device):
+    host, kept = np.zeros(1000, np.float32), []
+    with busy(device):
+        for k in range(15):
+            host[:] = k
+            kept.append(clnet.tensor(host))
+            host[:] = -1
+        assert device.queue._staging.pending == 15
     assert [y[-1].item() for y in kept] == list(range(15))
     device.synchronize()
     assert device.queue._staging.pending == 0
+
+
+def test_what_was_visited_is_given_back_without_a_wait(device, monkeypatch):
+    """Through memory that serves again when the device has read it, and not before."""
+    monkeypatch.setattr(device, "traits", replace(device.traits, unified_memory=False))
+    x, pinned = clnet.arange(1000).float(), device.queue.pinned
+    visit = x.array.visit(read=True, write=True)
+    host = visit.wait()
+    assert (host == np.arange(1000)).all()
+    host[:] = 7
+    with busy(device):
+        visit.end()
+        assert not any(np.shares_memory(host, pinned.take(4000)) for _ in range(9))
+    assert (x.numpy() == 7).all()
+    assert any(np.shares_memory(host, pinned.take(4000)) for _ in range(9))
 
 
 def test_maps_are_read_only_and_end_with_the_block(device):
