@@ -1,5 +1,9 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
+# isort: off
+from .builders import EARLY as EARLY  # starts processes, if they are wanted, before all else
+
+# isort: on
 from .absent import AbsentDevice
 from .beside import Beside, Pin
 from .bound import BoundLaunches

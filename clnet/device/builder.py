@@ -48,17 +48,25 @@ def build(context: Any, text: str, options: Sequence[str]) -> tuple[bytes, float
 def serve() -> None:
     """Answer requests on the standard input with binaries until there are no more.
 
-    The first says which device, what to build in advance (None: nothing), and in which pipes copies
-    of this process answer: loading the compiler takes as long as several kernels, and a copy
-    has it. Each ends if it is asked nothing for a minute, this process after its copies.
+    The first says which device, or of which platform it may be, if that is told later; what to
+    build in advance (None: nothing); and in which pipes copies of this process answer: loading the
+    compiler takes as long as several kernels, and a copy has it. Each ends if it is asked nothing
+    for a minute, this process after its copies.
     """
     warnings.simplefilter("ignore")
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a driver prints is no answer
-    platform, device, first, pipes = pickle.load(requests)
-    context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
-    if first is not None:
-        build(context, *first)
+    place, first, pipes = pickle.load(requests)
+    context, guess = None, None
+    if isinstance(place, str):
+        guess = _first_place(place)
+        if guess is not None:
+            context = _opened(guess, first)
+        place = _next(requests)
+    if place is None:
+        return
+    if context is None or place != guess:
+        context = _opened(place, first)
     while pipes:
         # A copy keeps the pipe that it answers in, and this process those of the next copies.
         own_requests, own_answers = pipes.pop()
@@ -73,6 +81,37 @@ def serve() -> None:
         _close((own_requests, own_answers))
     _answer(context, requests, answers)
     _outlive_copies()
+
+
+def _first_place(platform_name: str) -> tuple[int, int] | None:
+    """Where a platform of a name is, and that it has a device; None: there is none."""
+    names = [platform.name for platform in cl.get_platforms()]
+    if platform_name not in names:
+        return None
+    platform = names.index(platform_name)
+    return (platform, 0) if cl.get_platforms()[platform].get_devices() else None
+
+
+def _opened(place: tuple[int, int], first: Any) -> Any:
+    """A context of a device, for which something was built if it was to be."""
+    platform, device = place
+    context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
+    if first is not None:
+        build(context, *first)
+    return context
+
+
+def _next(messages: Any) -> Any:
+    """The next message; None: there are no more. The process ends if it takes a minute."""
+    idle = Timer(_IDLE_S, _leave)
+    idle.daemon = True
+    idle.start()
+    try:
+        return pickle.load(messages)
+    except EOFError:
+        return None
+    finally:
+        idle.cancel()
 
 
 def _outlive_copies() -> None:
@@ -97,16 +136,7 @@ def _close(pipe: Any) -> None:
 
 
 def _answer(context: Any, requests: Any, answers: Any) -> None:
-    while True:
-        idle = Timer(_IDLE_S, _leave)
-        idle.daemon = True
-        idle.start()
-        try:
-            request = pickle.load(requests)
-        except EOFError:
-            return
-        finally:
-            idle.cancel()
+    while (request := _next(requests)) is not None:
         pickle.dump(build(context, *request), answers)
         answers.flush()
 

@@ -24,6 +24,7 @@ from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .beside import Beside
 from .buffer_pool import BufferPool
+from .builders import EARLY
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
@@ -108,11 +109,7 @@ class Device:
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
         self.first_uses = first_uses(self.identity, traits)
-        # Opening the device once more costs memory of its own where that is not the host's.
-        several = traits.unified_memory and SETTINGS.build_processes != 0
-        ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
-        if ahead is not None and kept.is_empty():
-            ahead.start()
+        ahead = _ahead(found, traits, kept)
         pocl = self.identity.platform == POCL
         copies = pocl and not traits.dedicated_local_memory
         self.programs = ProgramCache(
@@ -248,6 +245,19 @@ class Device:
                 defined for, since the last synchronisation.
         """
         self.queue.finish()
+
+
+def _ahead(found: Found, traits: DeviceTraits, kept: Shelf) -> Ahead | None:
+    """What builds a device's kernels in processes of their own, started if all are to be built."""
+    # Opening the device once more costs memory of its own where that is not the host's.
+    if not traits.unified_memory or SETTINGS.build_processes == 0:
+        EARLY.end()
+        return None
+    ahead = Ahead(found.handle)
+    if kept.is_empty():
+        ahead.start()
+    EARLY.end()
+    return ahead
 
 
 WITHOUT_HARDWARE: dict[str, Callable[[], Device]] = {}

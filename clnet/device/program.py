@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +18,11 @@ from ..values.cache import Shelf
 from ..values.pattern import pattern
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
-from .ahead import FIRST, Ahead, Answer, Request
+from .ahead import Ahead
 from .apart import body_apart
 from .build_progress import progress
 from .build_times import BuildTimes
+from .builders import FIRST, Answer, Request
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
 from .handles import new_handle, tell_types
@@ -295,31 +297,41 @@ class ProgramCache:
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self.kernels]
-        absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, self._text(s)))}
-        with progress(len(absent)) as done:
-            if self._ahead is not None:
-                self._build_ahead(self._ahead, absent, done)
-            for source in absent:
+        keys: dict[KernelSource, str] = {}
+        absent = self._absent(new, keys)
+        with ExitStack() as stack:
+            answers: Iterable[tuple[int, Answer]] = ()
+            if self._ahead is None:
+                deque(absent, 0)
+            else:
+                requests = (self._request(source, source.text()) for source in absent)
+                answers = stack.enter_context(self._ahead.begun(requests))
+            done, order = stack.enter_context(progress(len(keys))), list(keys)
+            for number, answer in answers:  # each is loaded while the next are built
+                with _BUILDING:
+                    self._take(order[number], keys[order[number]], answer)
+                done(1)
+            self.statistics.seconds += time.perf_counter() - start
+            for source in order:
                 if source not in self.kernels:
                     self.get(source)
                     done(1)
         return Prepared(
             len(wanted),
             self.statistics.built - before,
-            len(new) - len(absent),
+            len(new) - len(keys),
             time.perf_counter() - start,
         )
 
-    def _build_ahead(
-        self, ahead: Ahead, absent: Mapping[KernelSource, str], done: Callable[[int], None]
-    ) -> None:
-        """Have kernels built by other processes, for the given keys; some may be left."""
-        start = time.perf_counter()
-        answers = ahead.build([self._request(s, s.text()) for s in absent], done)
-        with _BUILDING:
-            for (source, key), answer in zip(absent.items(), answers, strict=True):
-                self._take(source, key, answer)
-            self.statistics.seconds += time.perf_counter() - start
+    def _absent(
+        self, sources: Iterable[KernelSource], keys: dict[KernelSource, str]
+    ) -> Iterator[KernelSource]:
+        """Those that are not on disk, as their texts are rendered; their keys are entered."""
+        for source in sources:
+            key = self._key(source, self._text(source))
+            if not self._shelf.holds(key):
+                keys[source] = key
+                yield source
 
     def _take(self, source: KernelSource, key: str, answer: Answer | None) -> None:
         """The kernel of an answer, if there is a use for it."""

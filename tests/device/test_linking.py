@@ -13,7 +13,8 @@ import pyopencl as cl
 import pytest
 
 import clnet
-from clnet.device.ahead import Ahead, Request
+from clnet.device.ahead import Ahead
+from clnet.device.builders import Request
 from clnet.device.linking import LINKERS, linking_less
 
 LIBRARIES = "-lgcc --as-needed -lgcc_s --no-as-needed -lc -lgcc --as-needed -lgcc_s --no-as-needed"
@@ -74,8 +75,8 @@ def test_processes_that_build_link_less_and_their_kernels_run(monkeypatch):
     handle, context = queue._device, queue._context
     ahead = Ahead(handle, 2)
     options = ("-cl-std=CL1.2", f"-DSALT={os.getpid()}")  # nothing of it is in PoCL's own cache
-    answers = ahead.build([Request(TEXT, options)] * 6, lambda _: None)
-    binaries = [answer.binary for answer in answers if answer is not None]
+    with ahead.begun([Request(TEXT, options)] * 6) as answers:
+        binaries = [answer.binary for _, answer in answers]
     assert len(binaries) == 6
     assert not any(b"libc.so.6" in binary for binary in binaries)
     program = cl.Program(context, [handle], [binaries[0]]).build()

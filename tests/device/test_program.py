@@ -15,8 +15,9 @@ import pytest
 
 import clnet
 from clnet.array import Array
-from clnet.device import Launch, Storage
-from clnet.device.ahead import Ahead, Request
+from clnet.device import Launch, Storage, builders
+from clnet.device.ahead import Ahead
+from clnet.device.builders import Request
 from clnet.device.builtin_functions import POCL
 from clnet.device.program import ProgramCache, parse_signature
 from clnet.device.queue import Queue
@@ -172,7 +173,7 @@ def test_what_other_processes_refuse_is_told(tmp_path):
     "process", ["raise SystemExit", "import os; os.abort()", "print('noise')"], ids=str
 )
 def test_what_other_processes_leave_is_built_by_this_one(tmp_path, monkeypatch, process):
-    monkeypatch.setattr(sys.modules[Ahead.__module__], "_PROCESS", process)
+    monkeypatch.setattr(builders, "_PROCESS", process)
     bench, sources = Bench(tmp_path, processes=2), several(6)
     built: list[Source] = []
     build = bench.cache._build
@@ -200,7 +201,9 @@ def test_processes_that_wait_build_also_one_by_one(tmp_path, monkeypatch):
     assert bench.cache.prepare(rest)[:3] == (3, 3, 0)
     assert bench.counts == (4, 0)
     assert len(files(tmp_path)) == 4
-    assert not ahead._idle
+    assert len(ahead._idle) == 2, "they build what comes next, too"
+    assert bench.cache.prepare(several(6)[4:])[:3] == (2, 2, 0)
+    ahead._end(os.getpid())
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["ended", "refused"])
@@ -224,7 +227,7 @@ def test_what_waiting_processes_do_not_build_is_built_here(tmp_path, refused):
 
 def test_processes_that_are_asked_nothing_end(tmp_path, monkeypatch):
     process = "from clnet.device import builder as b; b._IDLE_S = 0.2; b.serve()"
-    monkeypatch.setattr(sys.modules[Ahead.__module__], "_PROCESS", process)
+    monkeypatch.setattr(builders, "_PROCESS", process)
     _, ahead = started(tmp_path)
     assert [builder._process.wait(60) for builder in ahead._idle] == [0, 0]
     assert not any(builder.alive() for builder in ahead._idle)
@@ -248,7 +251,7 @@ def test_a_process_that_has_the_compiler_copies_itself(tmp_path, monkeypatch):
     ahead._idle.clear()
     # One that hangs is killed with all of them, and this process builds.
     ahead.start()
-    monkeypatch.setattr(sys.modules[Ahead.__module__], "_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(builders, "_TIMEOUT_S", 0.01)
     assert bench.cache.prepare(several(3))[:3] == (3, 3, 0)
 
 
@@ -276,7 +279,7 @@ def test_processes_are_started_where_the_cache_is_empty(tmp_path):
 
 @pytest.mark.parametrize(("count", "processes"), [(5, 2), (6, 1), (6, 0)])
 def test_few_kernels_or_one_process_start_none(tmp_path, monkeypatch, count, processes):
-    monkeypatch.setattr(sys.modules[Ahead.__module__], "subprocess", None)
+    monkeypatch.setattr(builders, "subprocess", None)
     bench = Bench(tmp_path, processes=processes)
     bench.cache.prepare(several(count))
     assert bench.counts == (count, 0)
