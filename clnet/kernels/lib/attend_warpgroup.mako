@@ -175,38 +175,55 @@
 inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_start,
     const uint b_start, const int warp, const int lane)
 {
-    for (int e = 0; e < ${tile.others // 2}; e++) {
-        const int row = warp * 16 + lane / 4 + e % 4 / 2 * 8,
-            column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-        float sum = 0;
-        for (int k = 0; k < ${64 * blocks}; k++) {
-            const int block = k / 64, at = k % 64 / 16 * 32;
-            sum += found(tiles, ${units.word("k", ctype)}
-                    | (a_start + block * ${128 * tile.own} + at & 0x3ffff) >> 4, 1, row, k % 16)
-                * found(tiles, ${units.word("k", ctype)}
-                    | (b_start + block * ${128 * tile.others} + at & 0x3ffff) >> 4, 1, column,
-                    k % 16);
+    float upper[${64 * blocks}], lower[${64 * blocks}], values[16];
+    const int row = warp * 16 + lane / 4;  // an item's two, for all of its columns
+    for (int k = 0; k < ${64 * blocks}; k += 16) {
+        const ulong word = ${units.word("k", ctype)}
+            | (a_start + k / 64 * ${128 * tile.own} + k % 64 * 2 & 0x3ffff) >> 4;
+        found(upper + k, tiles, word, 1, row);
+        found(lower + k, tiles, word, 1, row + 8);
+    }
+    for (int c = 0; c < ${tile.others // 4}; c++) {
+        const int e = c / 2 * 4 + c % 2, column = c / 2 * 8 + lane % 4 * 2 + c % 2;
+        float above = 0, below = 0;
+        for (int k = 0; k < ${64 * blocks}; k += 16) {
+            found(values, tiles, ${units.word("k", ctype)}
+                | (b_start + k / 64 * ${128 * tile.others} + k % 64 * 2 & 0x3ffff) >> 4, 1, column);
+            for (int step = 0; step < 16; step++) {
+                above += upper[k + step] * values[step];
+                below += lower[k + step] * values[step];
+            }
         }
-        s[e] = sum;
+        s[e] = above;
+        s[e + 2] = below;
     }
 }
 inline void multiply_values(float *sums, __local const ushort *held, __local const uchar *tiles,
     const uint b_start, const int lane)
 {
-    for (int e = 0; e < ${32 * blocks}; e++) {
-        const int row = lane / 4 + e % 4 / 2 * 8, column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-        float sum = sums[e];
-        for (int k = 0; k < ${tile.others}; k++) {
-            const ushort value = held[row * ${tile.others} + k];
+    float rows[${2 * tile.others}], values[16];  // an item's two, for all of its columns
+    for (int e = 0; e < ${2 * tile.others}; e++) {
+        const int row = lane / 4 + e / ${tile.others} * 8;
+        const ushort value = held[row * ${tile.others} + e % ${tile.others}];
 % if ctype == "half":
-            const float weight = vload_half(0, (const half *)&value);
+        rows[e] = vload_half(0, (const half *)&value);
 % else:
-            const float weight = as_float((uint)value << 16);
+        rows[e] = as_float((uint)value << 16);
 % endif
-            sum += weight * found(tiles, ${across_lines(tile)}
-                | (b_start + k / 16 * 2048 & 0x3ffff) >> 4, 0, column, k % 16);
+    }
+    for (int c = 0; c < ${16 * blocks}; c++) {
+        const int e = c / 2 * 4 + c % 2, column = c / 2 * 8 + lane % 4 * 2 + c % 2;
+        float above = sums[e], below = sums[e + 2];
+        for (int k = 0; k < ${tile.others}; k += 16) {
+            found(values, tiles, ${across_lines(tile)} | (b_start + k * 128 & 0x3ffff) >> 4, 0,
+                column);
+            for (int step = 0; step < 16; step++) {
+                above += rows[k + step] * values[step];
+                below += rows[${tile.others} + k + step] * values[step];
+            }
         }
-        sums[e] = sum;
+        sums[e] = above;
+        sums[e + 2] = below;
     }
 }
 </%def>

@@ -59,16 +59,9 @@ inline void rows_ended(void)
 inline void rows_read(void)
 {
 }
-inline float found(
-    __local const uchar *tiles, const ulong word, const int along_k, const int line, const int step)
+inline float read(__local const uchar *tiles, const uint place)
 {
-    const uint start = (uint)(word & 0x3fff) << 4, eight = (uint)(word >> 32 & 0x3fff) << 4,
-        apart = (uint)(word >> 16 & 0x3fff) << 4;
-    const uint place = along_k
-        ? start + line / 8 * eight + line % 8 * 128 + step * sizeof(${element})
-        : start + line / 64 * apart + step / 8 * eight + step % 8 * 128
-            + line % 64 * sizeof(${element});
-    const ${element} value = *(__local const ${element} *)(tiles + swizzled(place));
+    const ${element} value = *(__local const ${element} *)(tiles + place);
 % if ctype == "half":
     return vload_half(0, (const half *)&value);
 % elif ctype == "bfloat16":
@@ -77,18 +70,41 @@ inline float found(
     return value;
 % endif
 }
+inline void found(
+    float *steps, __local const uchar *tiles, const ulong word, const int along_k, const int line)
+{
+    const uint start = (uint)(word & 0x3fff) << 4, eight = (uint)(word >> 32 & 0x3fff) << 4,
+        apart = (uint)(word >> 16 & 0x3fff) << 4;
+    if (along_k) {  // 16 bytes stay together
+        for (int chunk = 0; chunk < 2; chunk++) {
+            const uint place = swizzled(start + line / 8 * eight + line % 8 * 128 + 16 * chunk);
+            for (int e = 0; e < ${unit.steps // 2}; e++)
+                steps[chunk * ${unit.steps // 2} + e] = read(tiles, place + e * sizeof(${element}));
+        }
+    } else {
+        const uint place = start + line / 64 * apart + line % 64 * sizeof(${element});
+        for (int step = 0; step < ${unit.steps}; step++)
+            steps[step] = read(tiles, swizzled(place + step / 8 * eight + step % 8 * 128));
+    }
+}
 inline void multiply(
     float *acc, __local const uchar *tiles, const ulong a_word, const ulong b_word,
     const int a_along_k, const int b_along_k, const int warp, const int lane, const int fresh)
 {
-    for (int e = 0; e < ${tile.n // 2}; e++) {
-        const int row = warp * 16 + lane / 4 + e % 4 / 2 * 8,
-            column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-        float sum = fresh ? 0 : acc[e];
-        for (int step = 0; step < ${unit.steps}; step++)
-            sum += found(tiles, a_word, a_along_k, row, step)
-                * found(tiles, b_word, b_along_k, column, step);
-        acc[e] = sum;
+    float upper[${unit.steps}], lower[${unit.steps}], values[${unit.steps}];
+    const int row = warp * 16 + lane / 4;  // an item's two, for all of its columns
+    found(upper, tiles, a_word, a_along_k, row);
+    found(lower, tiles, a_word, a_along_k, row + 8);
+    for (int c = 0; c < ${tile.n // 4}; c++) {
+        const int e = c / 2 * 4 + c % 2;
+        float above = fresh ? 0 : acc[e], below = fresh ? 0 : acc[e + 2];
+        found(values, tiles, b_word, b_along_k, c / 2 * 8 + lane % 4 * 2 + c % 2);
+        for (int step = 0; step < ${unit.steps}; step++) {
+            above += upper[step] * values[step];
+            below += lower[step] * values[step];
+        }
+        acc[e] = above;
+        acc[e + 2] = below;
     }
 }
 </%def>
