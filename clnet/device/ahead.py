@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from queue import SimpleQueue
 from threading import Condition
 from typing import Any
@@ -71,12 +72,8 @@ class Ahead:
             builder.kill()
             builder.close()
 
-    def _waiting(self, count: int) -> list[Builder]:
-        """Some that wait for requests, of those that were started early as far as they last.
-
-        Raises:
-            OSError: if no process can be started.
-        """
+    def _alive(self, count: int) -> list[Builder]:
+        """Up to so many that wait for requests: those that were started early, while they last."""
         found: list[Builder] = []
         while len(found) < count:
             try:
@@ -87,8 +84,6 @@ class Ahead:
                 found.append(builder)
             else:
                 builder.close()
-        if len(found) < count:
-            found += self._processes(count - len(found), early=False)
         return found
 
     def _processes(self, count: int, *, early: bool) -> list[Builder]:
@@ -99,9 +94,10 @@ class Ahead:
 
     def ask(self, request: Request) -> Answer | None:
         """A kernel built by a process that was started early; None: there is none, or it failed."""
-        if not self._idle:
+        found = self._alive(1)
+        if not found:
             return None
-        (builder,) = self._waiting(1)
+        (builder,) = found
         try:
             answer = builder.answer(request)
         except _FAILURES:
@@ -123,22 +119,21 @@ class Ahead:
             The number of a request, and what was built, as they come; not of those that the driver
             refused, or that a process failed with.
         """
-        early = bool(self._idle)
+        requests = iter(requests)
+        first = list(islice(requests, 1))
+        builders = self._alive(self._most) if first else []
+        early = bool(builders)
         if not early:  # it takes some to be worth starting processes
-            requests = list(requests)
-            processes = min(self._most, len(requests) // _FEWEST_EACH)
-        else:
-            processes = self._most
-        builders: list[Builder] = []
-        if processes > 1:
+            first += requests
+            count = min(self._most, len(first) // _FEWEST_EACH)
             with suppress(OSError):
-                builders = self._waiting(processes)
+                builders = self._processes(count, early=False) if count > 1 else []
         waiting, answers = _Waiting(), SimpleQueue[tuple[int, Answer] | None]()
         with ThreadPoolExecutor(max(len(builders), 1)) as pool:
             for builder in builders:
                 pool.submit(self._serve, builder, waiting, answers, keep=early)
             try:
-                for number, request in enumerate(requests):
+                for number, request in enumerate(chain(first, requests)):
                     waiting.put(number, request)
                 waiting.close()
                 yield _until_done(answers, len(builders))

@@ -203,7 +203,14 @@ def test_processes_that_wait_build_also_one_by_one(tmp_path, monkeypatch):
     assert len(files(tmp_path)) == 4
     assert len(ahead._idle) == 2, "they build what comes next, too"
     assert bench.cache.prepare(several(6)[4:])[:3] == (2, 2, 0)
-    ahead._end(os.getpid())
+    for builder in ahead._idle:  # as those that have waited for a minute
+        builder.kill()
+    monkeypatch.undo()
+    monkeypatch.setattr(builders, "subprocess", None)  # none is started for what is there, or few
+    assert bench.cache.prepare(several(7))[:3] == (7, 1, 6)
+    assert bench.cache.prepare(several(7))[:3] == (7, 0, 7)
+    assert bench.run(several(8)[-1]) == [17, 17, 17]
+    assert not ahead._idle
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["ended", "refused"])
