@@ -1,9 +1,10 @@
 """A trace on several devices: a plan for each, which meet where tensors go from one to another.
 
-A move (``h.to(other)``) is a step of both plans: the first device brings the tensor, the other
-gets it. Each device is asked for all up to its next meeting before the host waits for one, so that
-devices compute side by side where the function's order lets them. Actions on the host are meetings
-of all devices: what is behind them may read what they change.
+A move (``h.to(other)``) is a step of both plans: the first device has the tensor brought to the
+host, and goes on; the other gets it from there, and stands until it has been brought. Before it
+stands, each device is asked for all that needs no other, so that devices compute side by side
+where the function's order lets them. At actions on the host all devices stand: what is behind them
+may read what they change.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..array import Array
-from ..device import Device, HostScalar, Landing, transfer
+from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
 from .plan import Plan, turn_of
@@ -28,32 +29,65 @@ Stages = Generator[Gate, None, list[Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Meeting:
-    """What happens between devices, or on the host, when all of them have come to its place.
+class Pause:
+    """An action on the host, when all devices have come to its place.
 
     Attributes:
-        devices: who comes: of a move, the device that brings the tensor and the one that gets it.
-        action: of an action on the host; None: a move.
+        devices: all.
+        action: what is done; what is asked of the devices afterwards finds it done.
+        ready: whether it can be held.
     """
 
     devices: tuple[Device, ...]
-    action: Callable[[], None] | None = None
+    action: Callable[[], None]
+    ready: bool = True
 
-    def hold(self, gates: Mapping[Device, Gate], landing: Landing) -> None:
-        """Act, or copy; what is asked of the devices afterwards finds it done."""
-        if self.action is not None:
-            self.action()
-            return
-        source, target = (gates[device].array for device in self.devices)
-        if source is not None and target is not None and source.size:
-            transfer(
-                target.storage,
-                source.storage,
-                source.nbytes,
-                source_bytes=source.offset * source.dtype.itemsize,
-                pinned=not source.device.traits.unified_memory,
-                landing=landing,
-            )
+    def hold(self, gates: Mapping[Device, Gate]) -> None:
+        """Act."""
+        del gates
+        self.action()
+
+    def leave(self) -> None:
+        """Nothing is on its way."""
+
+
+class Crossing:
+    """A tensor that goes from one device to another.
+
+    Args:
+        target: the device that gets it.
+
+    Attributes:
+        devices: who stands until it is there.
+    """
+
+    def __init__(self, target: Device) -> None:
+        self.devices = (target,)
+        self._passage: Passage | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was begun."""
+        return self._passage is not None
+
+    def begin(self, array: Array) -> None:
+        """Have the elements brought, when the first device comes to them."""
+        (target,) = self.devices
+        begin, storage = array.offset * array.dtype.itemsize, array.storage
+        self._passage = Passage(storage, array.nbytes, source_bytes=begin, target=target)
+
+    def hold(self, gates: Mapping[Device, Gate]) -> None:
+        """Have them sent on to where they are waited for."""
+        passage, self._passage = self._passage, None
+        array = gates[self.devices[0]].array
+        if passage is not None and array is not None:
+            passage.end(array.storage)
+
+    def leave(self) -> None:
+        """After an error: what was begun comes to its end."""
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            passage.leave()
 
 
 class Bring(Function):
@@ -63,11 +97,11 @@ class Bring(Function):
     takes_complex = True
     reports = True
 
-    meeting: Meeting
+    crossing: Crossing
 
-    def on_host(self, outputs: Arrays, inputs: Arrays) -> Gate:
-        """Stand there with the input."""
-        return Gate(self.meeting, inputs[0])
+    def on_host(self, outputs: Arrays, inputs: Arrays) -> Callable[[], None]:
+        """Begin to bring the input."""
+        return lambda: self.crossing.begin(inputs[0])
 
 
 class Get(Function):
@@ -76,12 +110,16 @@ class Get(Function):
     op_name = "get"
     takes_complex = True
     reports = True
+    waits = True
 
-    meeting: Meeting
+    crossing: Crossing
 
     def on_host(self, outputs: Arrays, inputs: Arrays) -> Gate:
         """Stand there with room for the output."""
-        return Gate(self.meeting, outputs[0])
+        return Gate(self.crossing, outputs[0])
+
+
+Meeting = Pause | Crossing
 
 
 def devices_of(trace: Trace) -> tuple[Device, ...]:
@@ -109,14 +147,14 @@ def split(
     steps: dict[Device, list[Step | Action]] = {device: [] for device in devices}
     for step in trace.steps:
         if isinstance(step, Action):
-            meetings.append(meeting := Meeting(tuple(devices), step.run))
+            meetings.append(pause := Pause(tuple(devices), step.run))
             for of_device in steps.values():
-                of_device.append(Action(Gate(meeting)))
+                of_device.append(Action(Gate(pause)))
         elif (ends := _ends(step)) is not None:
             x, y = ends
-            meetings.append(meeting := Meeting((x.device, y.device)))
-            steps[x.device].append(replace(step, function=Bring(meeting), outputs=()))
-            steps[y.device].append(replace(step, function=Get(meeting), inputs=()))
+            meetings.append(crossing := Crossing(y.device))
+            steps[x.device].append(replace(step, function=Bring(crossing), outputs=()))
+            steps[y.device].append(replace(step, function=Get(crossing), inputs=()))
         else:
             steps[next(iter(step.storages)).device].append(step)
     return [(_part(trace, d, steps[d]), _share(tracer, d)) for d in devices], meetings
@@ -182,13 +220,11 @@ class SpanningPlan:
     ) -> None:
         self.parts = tuple(parts)
         self.lock: Any = _Locks(part.device for part in parts)
-        self._meetings = tuple(meetings)
+        self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
-        # Those that all share may be held by one who waits for a lock that is held here.
-        self._landings = {part.device: part.device.queue.new_landing() for part in parts}
 
     @property
     def changed_arguments(self) -> list[tuple[int, Array]]:
@@ -207,7 +243,7 @@ class SpanningPlan:
     @property
     def num_moves(self) -> int:
         """Tensors that go from one device to another in a replay."""
-        return sum(meeting.action is None for meeting in self._meetings)
+        return sum(isinstance(meeting, Crossing) for meeting in self._meetings)
 
     @property
     def cells(self) -> list[HostScalar]:
@@ -265,10 +301,12 @@ class SpanningPlan:
             for part in self.parts:
                 given = [arguments[i] for i in self._arguments[part.device]]
                 going[part.device] = part.stages(given)
-            done = _hold(self._meetings, going, self._landings)
+            done = _hold(self._meetings, going)
         finally:  # after an error, those that still stand at a gate come to their end, too
             for stages in going.values():
                 stages.close()
+            for meeting in self._meetings:
+                meeting.leave()
         results: dict[int, Array] = {}
         for device, arrays in done.items():
             results.update(zip(self._results[device], arrays, strict=True))
@@ -276,28 +314,39 @@ class SpanningPlan:
 
 
 def _hold(
-    meetings: Sequence[Meeting], going: Mapping[Device, Stages], landings: Mapping[Device, Landing]
+    meetings: Mapping[Meeting, int], going: Mapping[Device, Stages]
 ) -> dict[Device, list[Array]]:
-    """All meetings in order, and the results of those who have come to their end."""
+    """All meetings, and the results of those who have come to their end.
+
+    Of the meetings that can be held the first is. The order is not that of the trace: a device
+    waits late, behind actions for one, which need not wait with it.
+    """
     done: dict[Device, list[Array]] = {}
     gates: dict[Device, Gate] = {}
 
     def go_on(device: Device) -> None:
+        gates.pop(device, None)
         try:
             gates[device] = next(going[device])
         except StopIteration as end:
             done[device] = end.value
 
+    def all_are_there(meeting: Meeting) -> bool:
+        standing = all(d in gates and gates[d].meeting is meeting for d in meeting.devices)
+        return standing and meeting.ready
+
     for device in going:
         go_on(device)
-    for meeting in meetings:
-        if any(d in done or gates[d].meeting is not meeting for d in meeting.devices):
+    while gates:
+        ready = [gate.meeting for gate in gates.values() if all_are_there(gate.meeting)]
+        if not ready:
             raise TraceError(
                 "compile",
-                "passes leave the order of moves between devices and of actions on the host",
+                "after the passes devices wait for what no device brings",
                 remedy="Leave steps whose function reports where they are",
             )
-        meeting.hold(gates, landings[meeting.devices[-1]])
+        meeting = min(ready, key=meetings.__getitem__)
+        meeting.hold(gates)
         for device in meeting.devices:
             go_on(device)
     return done

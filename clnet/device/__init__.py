@@ -41,7 +41,7 @@ from .queue import Queue
 from .recorder import Call, Command, Recorder
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
-from .transfer import Landing, transfer
+from .transfer import Passage, transfer
 from .tunings import Tunings
 from .warpgroups import WARPGROUP_UNITS, WarpgroupUnit, map_form
 from .watch import CallObserver, Observer, Record, Watch
@@ -68,10 +68,10 @@ __all__ = [
     "HostScalar",
     "IntegerDot",
     "KernelSource",
-    "Landing",
     "Launch",
     "MatrixUnit",
     "Observer",
+    "Passage",
     "Pin",
     "PoolStatistics",
     "Prepared",

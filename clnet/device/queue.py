@@ -218,10 +218,6 @@ class Queue:
             self._queue.flush()
         return event
 
-    def new_landing(self) -> Landing:
-        """One of the caller's own, for who may not wait for another who uses :attr:`landing`."""
-        return Landing(self._host_memory)
-
     def _host_memory(self, nbytes: int) -> np.ndarray:
         """Bytes of the host's that the driver allocated, mapped for as long as they are used.
 

@@ -1,7 +1,8 @@
 """Bytes from one device to another: through the host, since contexts share nothing.
 
 Two cards in one context copy at 0.6 GB/s (NVIDIA 580), through pinned host memory at 55. Nobody
-holds a device's lock while bytes are on their way, except a replay on several devices.
+holds a device's lock while bytes are on their way, except a replay on several devices, which waits
+for nothing before it needs the bytes (:class:`Passage`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..values.polling import polled
 from ..values.process import process_lock
 
 if TYPE_CHECKING:
+    from .device import Device
     from .launch import Storage
 
 # 8 MiB reach 49 of 55 GB/s on an H200; smaller pieces begin sooner, and two are held.
@@ -115,7 +118,6 @@ def transfer(
     *,
     source_bytes: int,
     pinned: bool,
-    landing: Landing | None = None,
 ) -> None:
     """Copy to the beginning of another device's storage.
 
@@ -129,15 +131,55 @@ def transfer(
         source_bytes: where they begin.
         pinned: whether they go through the target's pinned memory; else the source's bytes are
             looked at where they are, which is the shorter way if that is the host's memory.
-        landing: that pinned memory; None: what all share who copy to the target.
     """
     ours, theirs = source.device.queue, target.device.queue
     if not pinned:
         with ours.map(source, nbytes, source_bytes) as host:
             theirs.upload(target, host)
         return
-    (landing or theirs.landing).bring(
+    theirs.landing.bring(
         nbytes,
         lambda piece, begin: ours.download(piece, source, source_bytes + begin),
         lambda piece, begin: theirs.send(target, piece, begin),
     )
+
+
+class Passage:
+    """Bytes on their way to another device: read when the first comes to them, sent on later.
+
+    What is asked of the first device afterwards may overwrite the bytes, and nobody waits for it.
+
+    Args:
+        source: where the bytes are, in a buffer.
+        nbytes: how many.
+        source_bytes: where they begin.
+        target: the device that they go to; they lie in host memory that it reads by itself.
+    """
+
+    def __init__(self, source: Storage, nbytes: int, *, source_bytes: int, target: Device) -> None:
+        self._target = target
+        self._memory = memory = target.queue.pinned.take(nbytes)
+        self._read: list[tuple[np.ndarray, int, Any]] = []
+        for begin in range(0, nbytes, PIECE_BYTES):
+            piece = memory[begin : min(begin + PIECE_BYTES, nbytes)]
+            event = source.device.queue.begin_download(piece, source, source_bytes + begin)
+            self._read.append((piece, begin, event))
+
+    def end(self, target: Storage) -> None:
+        """Send the bytes on, each piece when it was read, to the beginning of a storage."""
+        sent: Any = None
+        for piece, begin, event in self._read:
+            polled(lambda event=event: event.command_execution_status <= 0)  # done, or failed
+            event.wait()
+            sent = self._target.queue.send(target, piece, begin)
+        self._give_back(sent)
+
+    def leave(self) -> None:
+        """Wait until the bytes were read, which nobody asks for any more."""
+        for _, _, event in self._read:
+            event.wait()
+        self._give_back(None)
+
+    def _give_back(self, sent: Any) -> None:
+        self._target.queue.pinned.give_back(self._memory, behind=sent)
+        self._read = []

@@ -13,6 +13,7 @@ import clnet
 from clnet import nn, optim
 from clnet.compile.passes import KEEPING_BITS, PASSES
 from clnet.compile.spanning import SpanningPlan
+from clnet.device import Passage
 from clnet.errors import ArgumentError, DeviceError, TraceError
 from clnet.nn import functional as F
 
@@ -210,15 +211,58 @@ def test_a_plan_of_two_devices_is_explained_in_words(device, part_of_device):
         f.explain("mermaid")
 
 
-def test_a_pass_that_exchanges_moves_is_refused(device, part_of_device):
+def test_moves_may_come_in_any_order(device, part_of_device):
     def backwards(trace):
-        return trace.with_steps(trace.steps[::-1]) if trace.device is device else trace
+        return trace.with_steps(trace.steps[::-1])
 
     f = clnet.compile(
         lambda x, y: (x.to(part_of_device), y.to(part_of_device)), passes=(*PASSES, backwards)
     )
-    with pytest.raises(TraceError, match="passes leave the order of moves"):
-        f(clnet.ones(2), clnet.zeros(2))
+    for _ in range(2):
+        x, y = f(clnet.ones(2), clnet.zeros(2))
+        assert (x.tolist(), y.tolist()) == ([1, 1], [0, 0])
+
+
+def test_a_pass_that_leaves_out_half_a_move_is_refused(device, part_of_device):
+    def without_first(trace):
+        return trace.with_steps(trace.steps[1:]) if trace.device is device else trace
+
+    f = clnet.compile(lambda x: x.to(part_of_device), passes=(*PASSES, without_first))
+    with pytest.raises(TraceError, match="devices wait for what no device brings"):
+        f(clnet.ones(2))
+
+
+def test_devices_are_asked_for_all_before_the_host_waits(device, part_of_device, monkeypatch):
+    """What a device brings is waited for where the other needs it, behind its own computations."""
+    told = []
+    for each in (device, part_of_device):
+        monkeypatch.setattr(
+            each.queue, "replay", _telling(each.queue.replay, told, ("launch", each.name))
+        )
+    monkeypatch.setattr(Passage, "end", _telling(Passage.end, told, "wait"))
+    w = clnet.ones(4, 4, device=part_of_device)
+
+    @clnet.compile
+    def f(x, w):
+        y = x.to(part_of_device)
+        beside = (x @ x).sum()  # which needs no other device, nor does the sum of w
+        return beside, w.sum(), (y @ w).to(device)
+
+    for _ in range(3):
+        told.clear()
+        beside, _, there = f(clnet.ones(4, 4), w)
+        assert (beside.item(), there.tolist()) == (64, [[4] * 4] * 4)
+    first_wait = told.index("wait")
+    assert ("launch", device.name) in told[:first_wait]
+    assert ("launch", part_of_device.name) in told[:first_wait]
+
+
+def _telling(function, told, what):
+    def call(*args, **kwargs):
+        told.append(what)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def test_an_error_halfway_leaves_both_plans_usable(device, part_of_device, monkeypatch):
@@ -226,7 +270,7 @@ def test_an_error_halfway_leaves_both_plans_usable(device, part_of_device, monke
     assert f(clnet.ones(2)).tolist() == [3, 3]
     x = clnet.ones(2)
     with monkeypatch.context() as patch:
-        patch.setattr(device.queue, "map", _no_room)
+        patch.setattr(part_of_device.queue, "send", _no_room)
         with pytest.raises(MemoryError):
             f(x)
     assert f(x).tolist() == [3, 3]

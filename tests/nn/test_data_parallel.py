@@ -41,6 +41,48 @@ def test_losses_and_gradients_are_those_of_one_device(device, part_of_device):
     assert bits[0] == bits[1]
 
 
+def test_small_parameters_go_in_one_message(device, part_of_device):
+    """There and, as gradients, back; of other dtypes in others, large ones alone."""
+
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.small = nn.Sequential(*(nn.Linear(3, 3) for _ in range(5)))
+            self.large = nn.Linear(3, 30_000)
+            self.narrow = nn.Parameter(clnet.ones(3, dtype=clnet.float16))
+            self.unused = nn.Parameter(clnet.ones(2))
+
+        def forward(self, x):
+            return self.large(self.small(x)).sum() + (self.narrow * 2).sum().float()
+
+    clnet.manual_seed(0)
+    model = nn.DataParallel(Layers(), [device, part_of_device])
+    alone = model.module
+    x = clnet.randn(4, 3)
+
+    @clnet.compile(passes=KEEPING_BITS)
+    def step(x):
+        model.zero_grad()
+        (model(x) ** 2).sum().backward()
+
+    step(x)
+    # Three messages of parameters and three of gradients; a bias of 30,000 numbers is small. The
+    # inputs; results and their gradient.
+    assert step.plans[0].num_moves == 6 + 1 + 2
+    compiled = {n: p.grad.numpy() for n, p in alone.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    (model(x) ** 2).sum().backward()
+    eager = {n: p.grad.numpy() for n, p in alone.named_parameters() if p.grad is not None}
+    assert alone.unused.grad is None
+    assert compiled.keys() == eager.keys() == {n for n, _ in alone.named_parameters()} - {"unused"}
+    assert all((compiled[n] == eager[n]).all() for n in eager)
+    alone.zero_grad()
+    (alone(x[:2]) ** 2 + alone(x[2:]) ** 2).backward()
+    for name, p in alone.named_parameters():
+        if name != "unused":
+            np.testing.assert_allclose(eager[name], p.grad.numpy(), rtol=1e-4)
+
+
 def test_parts_lie_on_their_devices_and_buffers_change_on_the_first(device, part_of_device):
     seen = []
 
