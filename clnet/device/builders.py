@@ -41,10 +41,13 @@ class Request(NamedTuple):
     Attributes:
         text: OpenCL C.
         options: build options.
+        replaced: what of the binary is replaced by what, in regular expressions, of which the first
+            is found; what comes of it is built again.
     """
 
     text: str
     options: tuple[str, ...]
+    replaced: tuple[tuple[bytes, bytes], ...] = ()
 
 
 FIRST = Request(
@@ -149,11 +152,16 @@ class Builder:
 
 
 def most_processes() -> int:
-    """How many build at the same time: as many as asked for, or one for each core, up to 8."""
+    """How many build at the same time: as many as asked for, or one for each core, up to 8.
+
+    Processes of one job that are on this machine share the cores.
+    """
     if getattr(sys, "frozen", False) or not sys.executable:  # no Python to run
         return 0
     asked = SETTINGS.build_processes
-    return min(_cores(), _MOST_PROCESSES) if asked is None else asked
+    if asked is not None:
+        return asked
+    return min(max(_cores() // SETTINGS.ranks_here, 1), _MOST_PROCESSES)
 
 
 def start(copies: int, *, early: bool, place: Place | None) -> list[Builder]:

@@ -24,7 +24,7 @@ from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .beside import Beside
 from .buffer_pool import BufferPool
-from .builders import EARLY
+from .builders import EARLY, most_processes
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
@@ -103,13 +103,13 @@ class Device:
         kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
         self._tried = (found.selector, kept)
         traits = traits_of(handle)
+        ahead = _ahead(found, traits, kept)  # which begin while the device is tried
         # A CPU has none of it, nor has a simulator, which says that it is one, too.
         if traits.dedicated_local_memory and not handle.type & cl.device_type.CPU:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
         self.first_uses = first_uses(self.identity, traits)
-        ahead = _ahead(found, traits, kept)
         pocl = self.identity.platform == POCL
         copies = pocl and not traits.dedicated_local_memory
         self.programs = ProgramCache(
@@ -247,14 +247,18 @@ class Device:
         self.queue.finish()
 
 
+# Opening a device once more costs memory of its own where that is not the host's: 0.3 to 0.5 GB of
+# NVIDIA's, so an eighth of it together, until all is built or a minute after a first start.
+_MEMORY_A_BUILDER = 2**32
+
+
 def _ahead(found: Found, traits: DeviceTraits, kept: Shelf) -> Ahead | None:
     """What builds a device's kernels in processes of their own, started if all are to be built."""
-    # Opening the device once more costs memory of its own where that is not the host's.
-    if not traits.unified_memory or SETTINGS.build_processes == 0:
-        EARLY.end()
-        return None
-    ahead = Ahead(found.handle)
-    if kept.is_empty():
+    most = most_processes()
+    if not traits.unified_memory:
+        most = min(most, traits.global_memory_bytes // _MEMORY_A_BUILDER)
+    ahead = Ahead(found.handle, most) if most else None
+    if ahead is not None and kept.is_empty():
         ahead.start()
     EARLY.end()
     return ahead

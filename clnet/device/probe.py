@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,7 +124,7 @@ def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
     kept = shelf.read(_KEY)
     if kept is not None:
         return Verdict(*json.loads(kept))
-    verdict = _in_a_process(selector) if takes_ptx(context) else _unit_in_processes(selector)
+    verdict = _by_ptx(selector) if takes_ptx(context) else _unit_in_processes(selector)
     if verdict is None:
         warnings.warn(
             f"device {selector!r}: what it can do beyond what it reports could not be tried; "
@@ -132,9 +133,6 @@ def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
             stacklevel=2,
         )
         return Verdict()
-    if verdict.matrix_units == "ptx":
-        found = _process(answer_warpgroups.__name__, selector)
-        verdict = verdict._replace(warpgroup_units=found[-1:] == ["yes"])
     shelf.write(_KEY, json.dumps(verdict).encode())
     return verdict
 
@@ -291,11 +289,16 @@ def answer_warpgroups(selector: str) -> None:
         print("yes")
 
 
-def _in_a_process(selector: str) -> Verdict | None:
-    try:
-        return Verdict(*json.loads(_process(answer.__name__, selector)[-1]))
-    except (OSError, ValueError, IndexError):
-        return None
+def _by_ptx(selector: str) -> Verdict | None:
+    """The verdict of two processes, one of which may end halfway and take the other's result."""
+    with ThreadPoolExecutor(1) as beside:
+        warpgroups = beside.submit(_process, answer_warpgroups.__name__, selector)
+        try:
+            verdict = Verdict(*json.loads(_process(answer.__name__, selector)[-1]))
+            multiply = verdict.matrix_units == "ptx" and warpgroups.result()[-1:] == ["yes"]
+        except (OSError, ValueError, IndexError):
+            return None
+    return verdict._replace(warpgroup_units=multiply)
 
 
 def _unit_in_processes(selector: str) -> Verdict | None:

@@ -28,7 +28,7 @@ from .forked import INHERITANCE
 from .handles import new_handle, tell_types
 from .quiet_build import built
 from .spared_headers import spared_headers
-from .warpgroups import is_marked, retargeted
+from .warpgroups import RETARGETED, is_marked, retargeted
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -335,31 +335,31 @@ class ProgramCache:
 
     def _take(self, source: KernelSource, key: str, answer: Answer | None) -> None:
         """The kernel of an answer, if there is a use for it."""
-        if answer is None or not answer.binary or source in self.kernels:
+        if answer is None or source in self.kernels:
             return
-        kernel = self._of_binary(answer.binary, source, source.text())
+        kernel = self._of_answer(answer, source, source.text(), key)
         if kernel is not None:
-            self._answered(source, key, answer)
             self._ready(source)
             self.kernels[source] = kernel
 
     def _asked(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
         """The kernel from a process that waits for requests, or None."""
         answer = self._ahead and self._ahead.ask(self._request(source, text))
-        if not answer or not answer.binary:
-            return None
-        kernel = self._of_binary(answer.binary, source, text)
-        if kernel is not None:
-            self._answered(source, key, answer)
-        return kernel
+        return self._of_answer(answer, source, text, key) if answer else None
 
-    def _answered(self, source: KernelSource, key: str, answer: Answer) -> None:
-        """Keep what another process built."""
+    def _of_answer(
+        self, answer: Answer, source: KernelSource, text: str, key: str
+    ) -> CompiledKernel | None:
+        """The kernel that another process built, which is kept; None if it is of no use."""
+        kernel = self._of_binary(answer.binary, source, text) if answer.binary else None
+        if kernel is None:
+            return None
         times = self._times_of(source)
         times.front, times.code = answer.front, answer.code
         times.waiting += answer.waiting
         self._shelf.write(key, answer.binary)
         self.statistics.built += 1
+        return kernel
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
@@ -443,7 +443,8 @@ class ProgramCache:
         if self._copies:
             text = body_apart(text, alone=source.alone)
         if not self._header or _DECLARED_VERSION not in source.options:
-            return Request(text, (*source.options, *QUIET))
+            replaced = RETARGETED if is_marked(text) else ()
+            return Request(text, (*source.options, *QUIET), replaced)
         text = f"{declarations(text)}#line 1\n{text}"
         options = (*source.options, *QUIET, WITHOUT_HEADER)
         spared = None if self._spares is False else spared_headers()
@@ -457,10 +458,11 @@ class ProgramCache:
             # It may name a function that only the header declares; what the compiler says of the
             # text with the header counts.
             with suppress(cl.Error):
-                return self._compiled(*request)
+                return self._compiled(request.text, request.options)
             if self._is_refused_spared():
                 with suppress(cl.RuntimeError):
-                    return self._compiled(*self._request(source, text))
+                    request = self._request(source, text)
+                    return self._compiled(request.text, request.options)
         try:
             program = self._compiled(text, (*source.options, *QUIET))
             self.statistics.with_header += WITHOUT_HEADER in request.options

@@ -21,7 +21,8 @@ MARK = "//@ "
 # A line of a box in local memory has so many bytes; eight of them are swizzled together.
 LINE_BYTES = 128
 MAP_WORDS = 32
-_TARGET = re.compile(rb"^\.target sm_90\b(?!a)", re.MULTILINE)
+RETARGETED = ((rb"(?m)^\.target sm_90\b(?!a)", b".target sm_90a"), (MARK.encode(), b""))
+"""What is replaced in PTX with marks, the target first; without that one it is of no use."""
 _FORM = 3 << 13 | 2 << 17  # swizzled in lines of 128 bytes; the last cache fetches 128 bytes
 
 
@@ -63,8 +64,8 @@ def retargeted(binary: bytes) -> bytes | None:
     Returns:
         The text; None if this is no PTX for a target that has a form with these instructions.
     """
-    text, found = _TARGET.subn(b".target sm_90a", binary.rstrip(b"\0"), count=1)
-    return text.replace(MARK.encode(), b"") if found else None
+    text, found = re.subn(*RETARGETED[0], binary.rstrip(b"\0"))
+    return re.sub(*RETARGETED[1], text) if found else None
 
 
 def is_marked(text: str) -> bool:

@@ -7,13 +7,20 @@ import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import clnet
 from clnet.device import builders
 from clnet.device.builtin_functions import POCL
+from clnet.device.discovery import discover, select
+from clnet.values.settings import SETTINGS
+
+module = import_module("clnet.device.device")
 
 pytestmark = [
     pytest.mark.device,
@@ -90,6 +97,22 @@ def test_without_a_device_all_ends_with_the_process(tmp_path):
 )
 def test_none_is_started_that_nobody_would_ask(tmp_path, variables):
     assert run(COUNT, tmp_path, **variables) == [0]
+
+
+@pytest.mark.parametrize(
+    ("gib", "cores", "ranks", "count"),
+    [(80, 4, 1, 4), (8, 4, 1, 2), (3, 4, 1, 0), (80, 64, 1, 8), (80, 4, 2, 2), (80, 4, 16, 1)],
+)
+def test_a_gpu_has_room_for_some_and_ranks_share_the_cores(monkeypatch, gib, cores, ranks, count):
+    monkeypatch.setattr(
+        builders, "SETTINGS", replace(SETTINGS, build_processes=None, ranks_here=ranks)
+    )
+    monkeypatch.setattr(builders, "_cores", lambda: cores)
+    here = clnet.device()
+    card = replace(here.traits, unified_memory=False, global_memory_bytes=gib * 2**30)
+    kept = SimpleNamespace(is_empty=lambda: False)
+    ahead = module._ahead(select(here.name, discover()), card, kept)
+    assert (ahead._most if ahead else 0) == count
 
 
 def test_processes_of_a_pool_start_none(tmp_path):

@@ -28,7 +28,7 @@ def context():
 def test_only_devices_that_take_ptx_are_tried(context, tmp_path, monkeypatch):
     if takes_ptx(context):
         pytest.skip("this device takes PTX")
-    monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried"))
+    monkeypatch.setattr(module, "_by_ptx", lambda _: pytest.fail("was tried"))
     monkeypatch.setattr(module, "_unit_in_processes", lambda _: Verdict(matrix_units="wmma"))
     assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0, "wmma")
 
@@ -124,13 +124,13 @@ def test_units_numbers_are_checked(name, ctype, monkeypatch):
 
 def test_verdict_is_kept(context, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "takes_ptx", lambda _: True)
-    monkeypatch.setattr(module, "_in_a_process", lambda _: Verdict(True, 98304))
+    monkeypatch.setattr(module, "_by_ptx", lambda _: Verdict(True, 98304))
     assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
-    monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried again"))
+    monkeypatch.setattr(module, "_by_ptx", lambda _: pytest.fail("was tried again"))
     assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
     (path,) = tmp_path.iterdir()
     path.write_text("[true, 98304]")
-    monkeypatch.setattr(module, "_in_a_process", lambda _: Verdict())
+    monkeypatch.setattr(module, "_by_ptx", lambda _: Verdict())
     assert probe(context, device().name, shelf(tmp_path)) == Verdict()
 
 
@@ -144,7 +144,7 @@ def test_failed_trial_is_told_and_not_kept(context, tmp_path, monkeypatch):
 def test_trial_in_a_process_answers(context):
     if not takes_ptx(context):
         pytest.skip("PTX in a kernel ends the process here")
-    verdict = module._in_a_process(device().name)
+    verdict = module._by_ptx(device().name)
     assert verdict is not None
     assert verdict.asynchronous_copies
 

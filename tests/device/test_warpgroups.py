@@ -10,9 +10,10 @@ import pytest
 
 from clnet.device import WARPGROUP_UNITS, device, map_form
 from clnet.device import probe as module
+from clnet.device.builder import _changed, build
 from clnet.device.discovery import discover, select
 from clnet.device.probe import Verdict, probe, takes_ptx
-from clnet.device.warpgroups import MARK, TRIAL, is_marked, retargeted
+from clnet.device.warpgroups import MARK, RETARGETED, TRIAL, is_marked, retargeted
 from clnet.values.cache import shelf
 
 PTX = b"//\n.version 8.8\n.target sm_90\n.address_size 64\n//@ wgmma.fence.sync.aligned;\nret;\0\0"
@@ -28,6 +29,17 @@ def test_marked_lines_are_taken_in_for_the_target_that_has_them():
 @pytest.mark.parametrize("target", [b"sm_80", b"sm_90a", b"sm_100"])
 def test_programs_for_other_targets_are_left(target):
     assert retargeted(PTX.replace(b"sm_90", target)) is None
+
+
+def test_a_builder_takes_marked_lines_in_as_the_process_does():
+    assert _changed(PTX, RETARGETED) == retargeted(PTX)
+    with pytest.raises(LookupError):
+        _changed(PTX.replace(b"sm_90", b"sm_80"), RETARGETED)
+    context = cl.Context([select(device().name, discover()).handle])
+    text = "__kernel void k(__global float *y) { y[0] = 1; }"
+    binary, *_ = build(context, text, (), ((rb"no such text", b""),))
+    assert not binary, "the process that asked builds it itself, and says what is wrong"
+    assert build(context, text, ())[0]
 
 
 def test_only_marked_sources_are_loaded_again():
@@ -48,13 +60,15 @@ def test_words_of_a_map_are_those_of_the_drivers_function():
 def test_a_failed_trial_of_warpgroups_leaves_the_rest(tmp_path, monkeypatch):
     context = cl.Context([select(device().name, discover()).handle])
     found = Verdict(True, 232000, "ptx")
+    said = {"answer": [json.dumps(found)], "answer_warpgroups": []}
     monkeypatch.setattr(module, "takes_ptx", lambda _: True)
-    monkeypatch.setattr(module, "_in_a_process", lambda _: found)
-    monkeypatch.setattr(module, "_process", lambda *_: [])
+    monkeypatch.setattr(module, "_process", lambda function, _: said[function])
     assert probe(context, "card:0", shelf(tmp_path / "without")) == found
-    monkeypatch.setattr(module, "_process", lambda *_: ["yes"])
+    said["answer_warpgroups"] = ["yes"]
     with_them = found._replace(warpgroup_units=True)
     assert probe(context, "card:0", shelf(tmp_path / "with")) == with_them
+    said["answer"] = [json.dumps(Verdict(True, 232000))]  # without products of 16 rows none of 64
+    assert probe(context, "card:0", shelf(tmp_path / "some")) == Verdict(True, 232000)
     (kept,) = (tmp_path / "with").iterdir()
     assert json.dumps(with_them).encode() in kept.read_bytes()
 
