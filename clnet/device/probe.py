@@ -223,7 +223,10 @@ def warpgroups_multiply(handle: Any) -> bool:
 
 
 def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
-    """What a kernel of 64 work-items writes, in a context of its own.
+    """What a kernel of 64 work-items writes.
+
+    Trials share a context, which takes longer to make than a trial, until one fails: that may take
+    the context along.
 
     Args:
         handle: a ``pyopencl.Device``.
@@ -235,8 +238,9 @@ def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) ->
     Returns:
         What it wrote, NaN elsewhere; None if it cannot be built or run.
     """
+    context = _CONTEXTS.pop(handle, None)
     try:
-        context = cl.Context([handle])
+        context = context or cl.Context([handle])
         queue = cl.CommandQueue(context)
         program = built(cl.Program(context, source), ["-cl-std=CL1.2"])
         kernel = cl.Kernel(program, name)
@@ -249,9 +253,11 @@ def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) ->
         queue.finish()
     except cl.Error:
         return None
+    _CONTEXTS[handle] = context
     return y
 
 
+_CONTEXTS: dict[Any, Any] = {}
 _run = run_trial
 
 
