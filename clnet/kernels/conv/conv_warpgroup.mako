@@ -8,8 +8,9 @@
 ## Of input gradients, results that meet the same taps are a phase; a launch has tiles of all. Where
 ## a phase meets no tap, one stage of zeros, from beyond the source and the filters, is its sum.
 ##
-## layout   x: (images, h, w, channels), pixels and channels dense, in whole runs of 16 bytes;
-##          weight: (n, taps, channels), channels or n dense, likewise; out: channels dense
+## layout   x: (images, h, w, parts, channels), dense, in whole runs of 16 bytes; weight: (n, taps,
+##          parts, channels), channels or n dense, likewise; out: channels dense. Two parts are
+##          those of gemm_laid, of whole stages
 ## param    ctype: 'half'|'bfloat16'|'float'  element type of x and weight; float is rounded to TF32
 ## param    sum_ctype: 'half'|'bfloat16'|'float'  element type of out
 ## param    unit: WarpgroupUnit  see device/warpgroups.py
@@ -35,7 +36,7 @@
 ## % if bias:
 ## arg      bias: in ctype[n]
 ## % endif
-## arg      images, channels, h, w: int    of the source
+## arg      images, channels, h, w: int    of the source, channels of one part
 ## arg      taps: int                      of a filter, also those that are not met here
 ## arg      weight_tap, weight_row: int    strides of weight, of taps and the axis that is not dense
 ## arg      box_x, box_y, box_n: int       see above
@@ -75,6 +76,8 @@
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
     pairs = out_dense and sum_ctype != "float"
+    whole = "2 * channels" if tile.parts > 1 else "channels"
+    stage_bytes = f"{tile.parts * tile.n * 128} + {tile.parts * 128} * in_box"
 %>
 ${units.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
@@ -97,12 +100,12 @@ __kernel void conv_warpgroup(...)
     __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
-        const ulong pixel = (ulong)channels * sizeof(*x);
-        map_write(a_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, ${steps}, box_x,
+        const ulong pixel = (ulong)${whole} * sizeof(*x);
+        map_write(a_map, ${form}u, (ulong)(x + x_offset), ${whole}, w, pixel, ${steps}, box_x,
             sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, step_x, step_y);
         const ulong tap = weight_tap * sizeof(*weight), row = weight_row * sizeof(*weight);
 % if b_along == "k":
-        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), channels, taps, tap,
+        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), ${whole}, taps, tap,
             ${steps}, 1, sizeof(*weight), n, row, 1, 0, ${tile.n}, 1, 1, 1);
 % else:
         map_write(b_map, ${form}u, (ulong)(weight + weight_offset), n, taps, tap,
@@ -114,7 +117,7 @@ __kernel void conv_warpgroup(...)
 % endif
     ${tiles_of.walked(
         ctype, unit, tile, "k", b_along, emulated, capture(placed, tile, phases_y, phases_x),
-        capture(fetched, tile, b_along, steps, emulated), f"{tile.n * 128} + 128 * in_box",
+        capture(fetched, tile, b_along, steps, emulated), stage_bytes,
         capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
 }
 </%def>
@@ -149,16 +152,20 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
 <%def name="fetched(tile, b_along, steps, emulated)">
 <% tail = "tiles" if emulated else "full + 8 * slot" %>
     const int tap = w_y_of + w_x_of + tap_y * w_y + tap_x * w_x;
-    box_copy(to, a_map, chunk * ${steps}, x0 * step_x + first_x_of + tap_x * move_x,
-        y0 * step_y + first_y_of + tap_y * move_y, image0, ${tail});
+% for part in range(tile.parts):
+<% base, behind = part * tile.part_bytes, " + channels" * part %>
+    box_copy(to + ${base}, a_map, chunk * ${steps}${behind}, x0 * step_x + first_x_of
+        + tap_x * move_x, y0 * step_y + first_y_of + tap_y * move_y, image0, ${tail});
 % if b_along == "k":
-    box_copy(to + ${tile.m * 128}, b_map, chunk * ${steps}, tap, column0, 0, ${tail});
+    box_copy(to + ${base + tile.m * 128}, b_map, chunk * ${steps}${behind}, tap, column0, 0,
+        ${tail});
 % else:
 % for i in range(tile.n // 64):
     box_copy(to + ${tile.m * 128 + i * 128 * steps}, b_map, column0 + ${64 * i}, tap,
         chunk * ${steps}, 0, ${tail});
 % endfor
 % endif
+% endfor
     chunk++;
     if (chunk == chunks) {
         chunk = 0;

@@ -138,6 +138,7 @@ TILES = (
 SPLIT_TILES = (
     WarpgroupTile(128, 128, 3, 2, held=64),
     WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
+    WarpgroupTile(128, 64, 4, 2, speed=0.62, held=64),  # not timed: as of one part
 )
 MOST_GROUPS = 65535
 SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
@@ -189,17 +190,19 @@ class WarpgroupChoice(NamedTuple):
         tile: what a group computes at a time.
         slices: of the sums.
         steps: stages of a slice.
+        seconds: that it takes, by a rough estimate.
     """
 
     tile: WarpgroupTile
     slices: int
     steps: int
+    seconds: float
 
 
 def warpgroup_choice(
     target: Target,
     dtype: DType,
-    memory: Scratch,
+    reserved: int,
     *,
     rows_of: Callable[[WarpgroupTile], int],
     columns: int,
@@ -213,7 +216,7 @@ def warpgroup_choice(
     Args:
         target: what the device is like.
         dtype: of the operands.
-        memory: beside which slices' sums must fit.
+        reserved: bytes of scratch memory, beside which slices' sums must fit.
         rows_of: how many tiles lie below each other.
         columns: of the result.
         stages: of a whole sum.
@@ -225,8 +228,8 @@ def warpgroup_choice(
         The choice.
     """
     units, item = target.traits.compute_units, dtype.itemsize
-    room = max(target.workspace_limit - memory.nbytes, 0) // (4 * results)
-    found: list[tuple[float, WarpgroupChoice]] = []
+    room = max(target.workspace_limit - reserved, 0) // (4 * results)
+    found: list[WarpgroupChoice] = []
     for tile in _tiles(target, split=split):
         tiles = rows_of(tile) * ceil_div(columns, tile.n)
         flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if split else 1)
@@ -239,8 +242,8 @@ def warpgroup_choice(
             time = ceil_div(tiles * slices, units) * (steps * each + fixed)
             if slices > 1:
                 time += COPY_S + (2 * 4 * slices + item) * results / SUM_BYTES_S
-            found.append((time, WarpgroupChoice(tile, slices, steps)))
-    return min(found, key=lambda pair: pair[0])[1]
+            found.append(WarpgroupChoice(tile, slices, steps, time))
+    return min(found, key=lambda choice: choice.seconds)
 
 
 def has_warpgroups(target: Target, dtype: DType, *, split: bool = False) -> bool:
@@ -430,7 +433,7 @@ def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -
     return warpgroup_choice(
         target,
         problem.a.dtype,
-        memory,
+        memory.nbytes,
         columns=problem.n,
         rows_of=lambda tile: ceil_div(problem.m, tile.m) * problem.batch,
         stages=ceil_div(problem.k, LINE_BYTES // problem.a.dtype.itemsize),
