@@ -273,7 +273,7 @@ def convolution_algorithm(algorithm: str | None) -> Iterator[None]:
             ``"implicit"`` (a product whose columns are gathered on the way), ``"winograd"``
             (windows of 3x3 and 5x5 with stride 1), ``"depthwise"`` (each output by itself),
             ``"whole"`` (windows as large as the image), ``"matrix"`` (matrix units: 16 bits, or
-            TF32 where float32 may be rounded); None: as is fastest.
+            float32 that may be rounded to TF32, or be three products of that); None: as is fastest.
 
     Raises:
         ArgumentError: if there is no such algorithm; and by a convolution, if it cannot serve it.

@@ -18,8 +18,6 @@
 ## param    emulated: bool       plain C copies and multiplies, all items in step
 ## param    form: int            word of the tensor maps, see device/warpgroups.py
 ## param    steps: int           of a line in a stage
-## param    axis: 'x'|'y'        of images
-## param    size: str            of the stride along it, in C
 ## def      conv_lines
 ## arg      rows: int            channels
 ## arg      pitch: int           elements of a part of a line

@@ -36,6 +36,8 @@ _SLOWER = 1.25
 # rounding such sums does. By emulation the split is ahead from some 40 terms on; a unit, which
 # rounds the sums of a stage towards zero, is given more.
 _LEAST_TERMS = 128
+# Bytes a second that products read and store; rough, as the rates are.
+_MOVED_S = 4e12
 # Groups of channels, each with launches of its own.
 _MOST_OF_CHANNELS = 8
 
@@ -365,7 +367,7 @@ def _seconds(target: Target, g: ConvGeometry, direction: Direction) -> float:
         parts = PARTS * ITEM * read // channels * round_up(channels, STEPS)
         split, moved = ITEM * read + parts, parts + ITEM * made
     copies = split / COPY_BYTES_S + 3 * COPY_S * turns
-    products = max(choice.seconds * _SLOWER, moved / COPY_BYTES_S)
+    products = max(choice.seconds * _SLOWER, moved / _MOVED_S)
     return g.groups * (copies + products + COPY_S * turns)
 
 
@@ -380,4 +382,4 @@ def _plain_seconds(
     if winograd and conv_winograd.obstacle(target, g, direction, ITEM) is None:
         rate = _WINOGRAD_RATES[g.kh] if conv_winograd.pays(g, direction) else rate
     moved = ITEM * g.n * (g.ic * g.h * g.w + g.oc * g.oh * g.ow)
-    return max(g.flops / rate, moved / COPY_BYTES_S) + COPY_S
+    return max(g.flops / rate, moved / _MOVED_S) + COPY_S
