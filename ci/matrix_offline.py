@@ -177,15 +177,16 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
 
 def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
     """The same of kernels in which 128 items multiply, in every tile: the driver's text."""
-    tiles = [(tile, False) for tile in gemm_warpgroup.TILES]
-    tiles += [(tile, True) for tile in gemm_warpgroup.SPLIT_TILES]
-    for (tile, split), ctype in product(tiles, DTYPES):
-        listed = "SPLIT_TILES" if split else "TILES"
+    listed = ("TILES", "SPLIT_TILES", "WHOLE_TILES")
+    tiles = [(tile, name) for name in listed for tile in getattr(gemm_warpgroup, name)]
+    for (tile, name), ctype in product(tiles, DTYPES):
+        split = name != "TILES"
         if split and ctype != "float":
             continue
-        with patch.object(gemm_warpgroup, listed, (tile,)), clnet.abstract():
-            launches = _products(target, DTYPES[ctype], split=split)
-            launches += _convolutions(target, DTYPES[ctype], split=split)
+        with patch.object(gemm_warpgroup, name, (tile,)), clnet.abstract():
+            launches = [] if tile.whole else _products(target, DTYPES[ctype], split=split)
+            if tile.whole or not split:
+                launches += _convolutions(target, DTYPES[ctype], split=split)
         texts: set[str] = set()
         for launch in launches:
             text = launch.kernel.text().replace(MARK, "")

@@ -153,10 +153,10 @@ def test_errors_are_no_larger_than_those_of_plain_float32(g, target):
 def test_images_that_scratch_memory_does_not_hold(target):
     """Some at a time: the results of each, and a filters' gradient whose slices are added."""
     g = ConvGeometry(5, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
-    little = Target(target.traits, 130_000)
+    little = Target(target.traits, 90_000)
     check(g, "", little, turns=(2, 2, 3))
     for direction in Direction:
-        assert not conv_split.fits(Target(target.traits, 50_000), g, direction)
+        assert not conv_split.fits(Target(target.traits, 40_000), g, direction)
 
 
 def test_slices_of_long_sums(target, monkeypatch):
@@ -261,11 +261,13 @@ def test_numbers_that_a_split_may_lose(target):
 def test_where_it_is_faster_than_plain_float32():
     """By a rough estimate: not where most is copying, nor where Winograd's transforms are."""
     wide = ConvGeometry(64, 1024, 14, 14, 2048, 1, 1, 7, 7, 2, 2)
-    made, weights = ["gemm_laid", "gemm_laid", FORWARD], ["conv_lines", "conv_lines", WEIGHT]
     forward, backward, of_weights = chosen(wide)
-    assert [forward[:3], of_weights[:3]] == [made, weights]
+    assert forward[:2] == ["gemm_laid", FORWARD]  # images are read as they lie
     assert by_units([backward]) == [FORWARD]
-    assert chosen(wide, last=False)[0][-1].startswith("copy")  # the result is turned over
+    assert of_weights[:3] == ["conv_lines", "conv_lines", WEIGHT]
+    plain = chosen(wide, last=False)[0]
+    assert plain[1].startswith("copy")
+    assert plain[-1].startswith("copy")  # the result is turned over
     assert not by_units(chosen(wide, split=False))
     assert not by_units(chosen(wide._replace(ic=3)))
     assert not by_units(chosen(wide._replace(n=1, ic=128, oc=128)))  # too little to do
@@ -325,8 +327,8 @@ def test_what_fits(target):
 
 def test_what_kernels_declare_fits_into_local_memory(monkeypatch):
     """In all tiles, by the kernels' text."""
-    for tile in gemm_warpgroup.SPLIT_TILES:
-        monkeypatch.setattr(gemm_warpgroup, "SPLIT_TILES", (tile,))
+    for tile in gemm_warpgroup.WHOLE_TILES:
+        monkeypatch.setattr(gemm_warpgroup, "WHOLE_TILES", (tile,))
         g = ConvGeometry(64, 256, 28, 28, 256, 3, 3, 14, 14, 2, 2, 1, 1)
         with clnet.abstract():
             x = clnet.zeros(64, 28, 28, 256).permute(0, 3, 1, 2)

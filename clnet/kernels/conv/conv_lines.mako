@@ -1,4 +1,4 @@
-## kernel conv_lines: filters' gradients from images that lie channel by channel, in two parts
+## kernel conv_lines: filters' gradients from images that lie channel by channel
 ##
 ## Of float32, 128 items multiply what is dense along the sums, which here run over pixels. So
 ## images are laid as lines, one for each channel: all of its pixels in a grid that both images
@@ -9,19 +9,22 @@
 ## Behind the pixels of a line of the grid are zeros, as many as a tap reaches beyond the image,
 ## before it or behind it; so are the last lines of an image. With strides x has a line for each
 ## pixel of a step that a tap meets, its slots: each is the image of every sh-th line, every sw-th
-## pixel. Parts are those of lib/tf32_parts.mako; zeros fill a line behind the images.
+## pixel. Its parts are those of lib/tf32_parts.mako; gy, in one part, is split by items. Zeros fill
+## a line behind the images.
 ##
 ## layout   to: dense; from: any strides, fast where channels or pixels are dense
+## param    parts: 1|2
 ## param    along: 'channel'|'pixel'  axis of from that neighbouring items read along
 ## param    unit: WarpgroupUnit  see device/warpgroups.py
 ## param    tile: WarpgroupTile  shapes, see gemm/gemm_warpgroup.py
 ## param    emulated: bool       plain C copies and multiplies, all items in step
-## param    form: int            word of the tensor maps, see device/warpgroups.py
+## param    form, a_form: int    words of the tensor maps, see device/warpgroups.py
+## param    raw: int             of what a copy takes for one, in an element of gy
 ## param    steps: int           of a line in a stage
 ## def      conv_lines
 ## arg      rows: int            channels
 ## arg      pitch: int           elements of a part of a line
-## arg      to: out float[rows][slots][2][pitch]
+## arg      to: out float[rows][slots][parts][pitch]
 ## arg      from: in float
 ## arg      images, h, w: int    of from
 ## arg      row_step, image_step, line_step, pixel_step: int  strides of from
@@ -35,7 +38,7 @@
 ## arg      ic: int                        channels of x
 ## arg      channels: int                  of a tap in parts, in whole runs of 16 bytes
 ## arg      parts: out float[slices][m][taps][channels], may alias
-## arg      gy: in float[m][2][pitch]
+## arg      gy: in float[m][pitch]
 ## arg      x: in float[ic][slots][2][pitch]
 ## arg      pitch: int                     as above
 ## arg      taps: int                      of a filter
@@ -50,7 +53,7 @@
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>
-<%def name="conv_lines(along)">
+<%def name="conv_lines(along, parts)">
 __attribute__((reqd_work_group_size(32, 8, 1)))
 __kernel void conv_lines(...)
 {
@@ -88,14 +91,23 @@ __kernel void conv_lines(...)
 % else:
             const float value = places[across] >= 0 ? source[row * row_step + places[across]] : 0;
 % endif
-            __global float *out = to + to_offset + ((long)row * slots + slot) * 2 * pitch + pixel;
+            __global float *out = to + to_offset + ((long)row * slots + slot) * ${parts} * pitch
+                + pixel;
+% if parts == 2:
             ${parts_of.stored("out", "pitch", "value")}
+% else:
+            out[0] = value;
+% endif
         }
     }
 }
 </%def>
-<%def name="conv_warpgroup_lines(unit, tile, emulated, form)">
-<% steps = tile.steps("float") %>
+<%def name="conv_warpgroup_lines(unit, tile, emulated, form, a_form)">
+<%
+    steps = tile.steps("float")
+    # What is split later is copied as numbers of 16 bits, two for each, which no copy rounds.
+    raw = 1 if emulated else 2
+%>
 ${units.functions("float", unit, tile, 4, emulated)}
 ${sums_of.elements("float", "float", not emulated)}
 ${sums_of.stored("float", "float", True, None, None, 4)}
@@ -117,8 +129,8 @@ __kernel void conv_warpgroup_lines(...)
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
         const ulong part = (ulong)pitch * sizeof(float);
-        map_write(a_map, ${form}u, (ulong)(gy + gy_offset), pitch, m, 2 * part, ${steps}, ${tile.m},
-            sizeof(float), 2, part, 1, 0, 1, 1, 1, 1);
+        map_write(a_map, ${a_form}u, (ulong)(gy + gy_offset), pitch * ${raw}, m, part,
+            ${steps * raw}, ${tile.m}, sizeof(float) / ${raw}, 1, 0, 1, 0, 1, 1, 1, 1);
         map_write(b_map, ${form}u, (ulong)(x + x_offset), pitch, ic, slots_y * slots_x * 2 * part,
             ${steps}, 64, sizeof(float), 2, part, slots_y * slots_x, 2 * part, 1, 1, 1, 1);
     }
@@ -127,7 +139,7 @@ __kernel void conv_warpgroup_lines(...)
 % endif
     ${tiles_of.walked(
         "float", unit, tile, "k", "k", emulated, capture(placed, tile),
-        capture(fetched, tile, steps, emulated), tile.stage_bytes, capture(stored, tile))}
+        capture(fetched, tile, steps, raw, emulated), tile.stage_bytes, capture(stored, tile))}
 }
 </%def>
 ##
@@ -148,13 +160,12 @@ __kernel void conv_warpgroup_lines(...)
 </%def>
 ##
 ## Bring pixels of both, further on or back in the line of x.
-<%def name="fetched(tile, steps, emulated)">
+<%def name="fetched(tile, steps, raw, emulated)">
 <% tail = "tiles" if emulated else "full + 8 * slot" %>
+    box_copy(to, a_map, t * ${steps * raw}, row0, 0, 0, ${tail});
 % for part in range(tile.parts):
-<% base = part * tile.part_bytes %>
-    box_copy(to + ${base}, a_map, t * ${steps}, row0, ${part}, 0, ${tail});
 % for i in range(tile.n // 64):
-    box_copy(to + ${base + tile.m * 128 + i * 8192}, b_map, t * ${steps} + shift_${i}, from_${i},
+    box_copy(to + ${tile.b_base(part) + i * 8192}, b_map, t * ${steps} + shift_${i}, from_${i},
         ${part}, slot_${i}, ${tail});
 % endfor
 % endfor

@@ -16,7 +16,15 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import WarpgroupChoice, warpgroup_choice
 from ..kernel import Kernel, by_name, joined
 from .conv_geometry import ConvGeometry
-from .conv_warpgroup import LINE_BYTES, MOST_SLICES, RUN_BYTES, maps_of, sizes_of, unit_params
+from .conv_warpgroup import (
+    LINE_BYTES,
+    MOST_SLICES,
+    RUN_BYTES,
+    maps_of,
+    raw_form,
+    sizes_of,
+    unit_params,
+)
 
 LINES = Kernel("conv_lines", "conv/conv_lines.mako")
 WEIGHT = Kernel("conv_warpgroup_lines", "conv/conv_lines.mako")
@@ -47,8 +55,8 @@ class Lines(NamedTuple):
         return round_up(images * self.grid_h * self.grid_w, STEPS)
 
     def nbytes(self, images: int, oc: int, ic: int) -> int:
-        """Of both images' lines, which have so many channels."""
-        return 2 * 4 * self.pitch(images) * (oc + ic * self.slots)
+        """Of both images' lines, which have so many channels; x has them in two parts."""
+        return 4 * self.pitch(images) * (oc + 2 * ic * self.slots)
 
 
 def lines_of(g: ConvGeometry) -> Lines:
@@ -86,6 +94,7 @@ def lines_choice(target: Target, g: ConvGeometry, images: int, *, reserved: int)
         stages=lines_of(g).pitch(images) // STEPS,
         results=g.oc * g.taps * round_up(g.ic, RUN),
         split=True,
+        whole=True,
         most_slices=MOST_SLICES,
     )
 
@@ -93,23 +102,24 @@ def lines_choice(target: Target, g: ConvGeometry, images: int, *, reserved: int)
 def laid_lines(
     memory: Scratch, x: Array, g: ConvGeometry, lines: Lines, *, source: bool
 ) -> tuple[Launch, Array]:
-    """The launch that lays images as lines, and these: ``(channels, slots, 2, pitch)``.
+    """The launch that lays images as lines, and these: ``(channels, slots, parts, pitch)``.
 
     Args:
         memory: where they lie.
         x: ``(n, channels, height, width)``, any strides.
         g: the sizes of the convolution.
         lines: the grid.
-        source: whether it is the convolution's source, and not the gradient of its result.
+        source: whether it is the convolution's source, which comes in two parts, and not the
+            gradient of its result.
     """
     n, rows, h, w = x.shape
-    slots = lines.slots if source else 1
+    slots, parts = (lines.slots, 2) if source else (1, 1)
     pitch = lines.pitch(n)
-    to = Array.scratch(memory, (rows, slots, 2, pitch), x.dtype)
+    to = Array.scratch(memory, (rows, slots, parts, pitch), x.dtype)
     of_n, of_c, of_h, of_w = x.strides
     moves = "sh sw ph pw dh dw"
     launch = LINES.launch(
-        {"along": "channel" if of_c == 1 and of_w != 1 else "pixel"},
+        {"along": "channel" if of_c == 1 and of_w != 1 else "pixel", "parts": parts},
         joined(
             by_name("rows pitch to from images h w", rows, pitch, to, x, n, h, w),
             by_name("row_step image_step line_step pixel_step", of_c, of_n, of_h, of_w),
@@ -150,9 +160,9 @@ def filters_from_lines(
     tile, pitch = choice.tile, gy.shape[3]
     blocks = g.taps * ceil_div(g.ic, 64)
     tiles = ceil_div(g.oc, tile.m) * ceil_div(64 * blocks, tile.n) * choice.slices
-    params = unit_params(target, "float", tile)
+    params = unit_params(target, "float", tile) | {"a_form": raw_form()}
     return WEIGHT.launch(
-        {name: params[name] for name in ("unit", "tile", "emulated", "form")},
+        {name: params[name] for name in ("unit", "tile", "emulated", "form", "a_form")},
         joined(
             by_name("maps m ic", maps_of(target, memory, tiles), g.oc, g.ic),
             by_name("channels parts gy x", parts.shape[3], parts, gy, x),

@@ -1,8 +1,9 @@
 """Convolutions of float32 as sums of three products of TF32: the form of ``"tf32x3"``.
 
-Images and filters are split in two parts that TF32 holds, by the launches that turn them over, and
-128 items multiply these (``conv_warpgroup``; for filters' gradients ``conv_lines``). Groups of
-channels follow one another, and so do as many images at once as scratch memory holds.
+Filters are split in two parts that TF32 holds by the launch that turns them over, and images by
+the items that multiply them, in registers (``conv_warpgroup``): those that lie channels last are
+read as they are. For filters' gradients both are laid as lines, one in two parts (``conv_lines``).
+Groups of channels follow one another, and so do as many images as scratch memory holds copies of.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..moving import copy
 from . import conv_winograd
 from .conv_geometry import ConvGeometry, Direction, Phase
 from .conv_lines import filters_from_lines, laid_lines, lines_choice, lines_of
-from .conv_matrix import input_phases, output_phases
+from .conv_matrix import channels_last, input_phases, is_last, output_phases
 from .conv_matrix_weight import added
 from .conv_warpgroup import LINE_BYTES, MOST_SKIP, Grid, grid_choice, grid_of, multiplied
 
@@ -30,8 +31,8 @@ _MOST_ELEMENTS = 2**31 - 1
 # Operations a second in float32: of direct sums, and of Winograd's transforms by their filters'
 # size, counted as direct ones; rough figures of an H200.
 _PLAIN_RATE, _WINOGRAD_RATES = 45e12, {3: 85e12, 5: 140e12}
-# Products of convolutions take so much longer than the choice of tiles estimates.
-_SLOWER = 1.25
+# Products whose items split, too, take so much longer than the choice of tiles estimates.
+_SLOWER = 1.35
 # Shorter sums are about as exact in float32: what a split loses of each product is more than what
 # rounding such sums does. By emulation the split is ahead from some 40 terms on; a unit, which
 # rounds the sums of a stage towards zero, is given more.
@@ -46,7 +47,7 @@ class Order(Enum):
     """How images lie around a convolution, as far as that has its price.
 
     Attributes:
-        FIRST: channels first: those of a result that 128 items make are turned over behind it.
+        FIRST: channels first: what 128 items read and make is turned over.
         LAST: channels last: what other kernels read and make is turned over.
         OPEN: they may lie as is best.
     """
@@ -99,14 +100,11 @@ def pays(
         return False
     if emulates_warpgroups(target):
         return True
-    split, plain = _seconds(target, g, direction), _plain_seconds(target, g, direction, winograd)
-    x, y = (ITEM * size for size in (g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow))
-    made = {Direction.FORWARD: y, Direction.INPUT_GRAD: x, Direction.WEIGHT_GRAD: 0}[direction]
-    if order is Order.FIRST and made:
-        split += COPY_S + 2 * made / COPY_BYTES_S
+    plain = _plain_seconds(target, g, direction, winograd)
     if order is Order.LAST:
-        plain += 2 * COPY_S + 2 * (x + y) / COPY_BYTES_S
-    return split < plain
+        images = ITEM * (g.n * g.ic * g.h * g.w + g.n * g.oc * g.oh * g.ow)
+        plain += 2 * COPY_S + 2 * images / COPY_BYTES_S
+    return _seconds(target, g, direction, order) < plain
 
 
 def forward(
@@ -166,7 +164,9 @@ def _convolved(
     """A convolution or an input gradient, group by group, some images at a time."""
     memory, launches, one = Scratch(out.device), list[Launch](), _one_group(g)
     of_out, of_source = _channels(one, direction)
-    images, last = _images_at_once(target, one, direction), is_dense_last(out)
+    last = is_dense_last(out)
+    whole = g.groups == 1 and is_last(source)
+    images = _images_at_once(target, one, direction, read=not whole, made=not last)
     for group in range(g.groups):
         memory.rewind(0)
         filters, made = _filters(memory, _of_filters(weight, group, one), one, direction)
@@ -181,9 +181,9 @@ def _convolved(
             count = min(images, g.n - first)
             to = _some(_of_group(out, group, of_out), first, count)
             x = _some(_of_group(source, group, of_source), first, count)
-            split, pixels = _pixels(memory, x)
+            before, pixels = channels_last(target, memory, x, 1)
             part = one._replace(n=count)
-            launches.append(split)
+            launches += before
             place = to if last else _scratch_last(memory, to.shape)
             launches += _multiply(
                 target, memory, place, pixels, made, part, direction, epilogue._replace(bias=bias)
@@ -216,25 +216,6 @@ def _multiply(
 def is_dense_last(x: Array) -> bool:
     """Whether images' channels are dense, so that 128 items can store them as they lie."""
     return x.strides[1] == 1 and x.shape[1] > 1
-
-
-def _pixels(memory: Scratch, x: Array) -> tuple[Launch, Array]:
-    """The launch that splits images, and ``(n, h, w, parts of channels)``."""
-    n, c, h, w = x.shape
-    of_n, of_c, of_h, of_w = x.strides
-    pitch = PARTS * round_up(c, STEPS)
-    made = Array.scratch(memory, (n, h, w, pitch), x.dtype)
-    step = of_w if w > 1 else of_h
-    if of_h == w * of_w or 1 in (h, w):
-        shape, steps = (n, 1, h * w), (of_n, 0, step)
-        if (of_n == h * w * step or n == 1) and ceil_div(n * h * w, 32) <= MOST_GROUPS:
-            shape, steps = (1, 1, n * h * w), (0, 0, step)
-    else:
-        shape, steps = (n, h, w), (of_n, of_h, of_w)
-    source = x.view((*shape, c), (*steps, of_c))
-    line = shape[2] * pitch
-    to = made.view((*shape, pitch), (shape[1] * line, line, pitch, 1))
-    return laid(to, source, parts=PARTS), made
 
 
 def _filters(
@@ -314,8 +295,23 @@ def _filters_bytes(g: ConvGeometry, direction: Direction) -> int:
     return ITEM * PARTS * rows * g.taps * round_up(channels, STEPS)
 
 
-def _images_at_once(target: Target, g: ConvGeometry, direction: Direction) -> int:
-    """How many images scratch memory holds parts of, in equal turns; 0: not one."""
+def _images_at_once(
+    target: Target,
+    g: ConvGeometry,
+    direction: Direction,
+    *,
+    read: bool = True,
+    made: bool = True,
+) -> int:
+    """How many images scratch memory holds copies of, in equal turns; 0: not one.
+
+    Args:
+        target: what the device is like.
+        g: the sizes, of one group.
+        direction: what is computed.
+        read: whether what is read is copied, in all but filters' gradients.
+        made: whether what is made is, likewise.
+    """
     fixed = 8 * Scratch.ALIGNMENT + 256 * target.traits.compute_units
     if direction is Direction.WEIGHT_GRAD:
         sums = ITEM * g.oc * g.taps * round_up(g.ic, RUN)
@@ -326,14 +322,12 @@ def _images_at_once(target: Target, g: ConvGeometry, direction: Direction) -> in
         if most and sums * ceil_div(g.n, most) > room:
             return 0
     else:
-        _, channels = _channels(g, direction)
-        read, made = g.ic * g.h * g.w, g.oc * g.oh * g.ow
-        pixels = g.h * g.w
-        if direction is Direction.INPUT_GRAD:
-            read, made, pixels = made, read, g.oh * g.ow
-        each = ITEM * (PARTS * round_up(channels, STEPS) * pixels + made)
+        rows, channels = _channels(g, direction)
+        pixels = (g.h * g.w, g.oh * g.ow)
+        source, result = pixels if direction is Direction.FORWARD else pixels[::-1]
+        each = ITEM * (read * round_up(channels, RUN) * source + made * rows * result)
         room = target.workspace_limit - fixed - _filters_bytes(g, direction)
-        most = max(room, 0) // each
+        most = (max(room, 0) // each if each else g.n) if room > 0 else 0
     most = min(most, g.n)
     return ceil_div(g.n, ceil_div(g.n, most)) if most else 0
 
@@ -347,8 +341,8 @@ def _terms(g: ConvGeometry, direction: Direction) -> int:
     return max(g.kh // g.sh, 1) * max(g.kw // g.sw, 1) * g.ocg
 
 
-def _seconds(target: Target, g: ConvGeometry, direction: Direction) -> float:
-    """A rough estimate of the time it takes, with channels last."""
+def _seconds(target: Target, g: ConvGeometry, direction: Direction, order: Order) -> float:
+    """A rough estimate of the time it takes."""
     one = _one_group(g)
     turns = ceil_div(one.n, _images_at_once(target, one, direction))
     x, y = one.n * one.ic * one.h * one.w, one.n * one.oc * one.oh * one.ow
@@ -364,8 +358,9 @@ def _seconds(target: Target, g: ConvGeometry, direction: Direction) -> float:
         n, channels = _channels(one, direction)
         choice = grid_choice(target, grid, float32, n, channels, reserved=0, parts=PARTS)
         read, made = (x, y) if direction is Direction.FORWARD else (y, x)
-        parts = PARTS * ITEM * read // channels * round_up(channels, STEPS)
-        split, moved = ITEM * read + parts, parts + ITEM * made
+        turned = read * (order is Order.FIRST or g.groups > 1) + made * (order is Order.FIRST)
+        split = 2 * ITEM * turned
+        moved = ITEM * (read + made)
     copies = split / COPY_BYTES_S + 3 * COPY_S * turns
     products = max(choice.seconds * _SLOWER, moved / _MOVED_S)
     return g.groups * (copies + products + COPY_S * turns)

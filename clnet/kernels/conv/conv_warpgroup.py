@@ -195,7 +195,7 @@ def grid_choice(
         n: channels of a result.
         channels: of the source.
         reserved: bytes of scratch memory that are taken.
-        parts: of the source and the filters.
+        parts: of the filters; items split the source.
     """
     chunks = ceil_div(channels, LINE_BYTES // dtype.itemsize)
     rows = grid.images * sum(p.grid for p in grid.down) * sum(p.grid for p in grid.right)
@@ -208,6 +208,7 @@ def grid_choice(
         stages=ceil_div(grid.taps * chunks, grid.phases),
         results=rows * n,
         split=parts > 1,
+        whole=parts > 1,
         most_slices=MOST_SLICES if grid.dense else 1,
     )
 
@@ -231,15 +232,15 @@ def multiplied(
         target: as there.
         memory: as there.
         out: as there, its channels dense.
-        x: as there; two parts lie beside each other along its channels, each of whole lines.
-        filters: as there, in parts likewise.
+        x: as there.
+        filters: as there; two parts lie beside each other along its channels, each of whole lines.
         kw: as there.
         grid: results, and their source.
         epilogue: as there.
         alone: whether results meet no tap, as of strides beyond the window; of gradients.
-        parts: of ``x`` and the filters.
+        parts: of the filters; items split ``x``.
     """
-    n, channels = out.shape[1], x.shape[3] // parts
+    n, channels = out.shape[1], x.shape[3]
     choice = grid_choice(target, grid, x.dtype, n, channels, reserved=memory.nbytes, parts=parts)
     if choice.slices == 1:
         chunks = ceil_div(channels, LINE_BYTES // x.dtype.itemsize)
@@ -269,8 +270,9 @@ def _convolve(
     epilogue: Epilogue,
 ) -> Launch:
     tile, ctype = choice.tile, x.dtype.stored
-    n, taps, whole_row = filters.shape
-    channels = whole_row // tile.parts
+    n, taps, row = filters.shape
+    channels = x.shape[3]
+    a_form = raw_form() if tile.whole else map_form(WARPGROUP_UNITS[ctype], RANK)
     down, right = grid.down, grid.right
     (image, of_y, of_x), (stride_y, stride_x) = grid.out, grid.strides
     run = RUN_BYTES // out.dtype.itemsize
@@ -281,6 +283,7 @@ def _convolve(
     return CONV.launch(
         joined(
             unit_params(target, ctype, tile),
+            by_name("a_form", a_form),
             by_name("b_along", "tile" if turned else "k"),
             by_name("sum_ctype out_dense", out.dtype.stored, whole),
             by_name("phases_y phases_x", len(down), len(right)),
@@ -291,6 +294,7 @@ def _convolve(
             by_name("out x weight bias", out, x, filters, epilogue.bias),
             by_name("images h w channels taps", grid.images, grid.h, grid.w, channels, taps),
             by_name("weight_tap weight_row", of_tap, of_row),
+            by_name("part", row // tile.parts),
             by_name("box_x box_y box_n", *grid.box(tile.m)),
             by_name("step_y step_x", down[0].step, right[0].step),
             by_name("move_y move_x", down[0].move, right[0].move),
@@ -388,6 +392,11 @@ def unit_params(target: Target, ctype: str, tile: WarpgroupTile) -> dict[str, ob
     unit = WARPGROUP_UNITS[ctype]
     emulated, form = emulates_warpgroups(target), map_form(unit, RANK)
     return {"ctype": ctype, "unit": unit, "tile": tile, "emulated": emulated, "form": form}
+
+
+def raw_form() -> int:
+    """The word of a tensor map of floats that are copied as they are: two numbers of 16 bits."""
+    return map_form(WARPGROUP_UNITS["half"], RANK)
 
 
 def maps_of(target: Target, memory: Scratch, tiles: int) -> Array:
