@@ -87,7 +87,6 @@ inline void found(
             steps[step] = read(tiles, swizzled(place + step / 8 * eight + step % 8 * 128));
     }
 }
-% if tile.whole:
 inline void multiply_held(
     float *acc, __local const float (*held)[32], __local const uchar *tiles, const int first,
     const ulong b_word, const int warp_item, const int lane, const int fresh)
@@ -106,7 +105,6 @@ inline void multiply_held(
         acc[e + 2] = below;
     }
 }
-% endif
 inline void multiply(
     float *acc, __local const uchar *tiles, const ulong a_word, const ulong b_word,
     const int a_along_k, const int b_along_k, const int warp, const int lane, const int fresh)
