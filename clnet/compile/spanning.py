@@ -78,16 +78,16 @@ class Crossing:
 
     def hold(self, gates: Mapping[Device, Gate]) -> None:
         """Have them sent on to where they are waited for."""
-        passage, self._passage = self._passage, None
         array = gates[self.devices[0]].array
-        if passage is not None and array is not None:
-            passage.end(array.storage)
+        if self._passage is not None and array is not None:
+            self._passage.send(array.storage)
+        self.leave()
 
     def leave(self) -> None:
-        """After an error: what was begun comes to its end."""
+        """What was begun comes to its end; after an error it was perhaps not sent."""
         passage, self._passage = self._passage, None
         if passage is not None:
-            passage.leave()
+            passage.end()
 
 
 class Bring(Function):

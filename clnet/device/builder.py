@@ -47,24 +47,26 @@ def build(
         parsed = time.thread_time()
         binary: Any = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue] - a list
         if replaced:
-            binary = _changed(binary, replaced)
+            binary = changed(binary, replaced)
             again: Any = cl.Program(context, context.devices, [binary])
             again.build(options=list(options), cache_dir=False)
-    except (
-        cl.Error,
-        LookupError,
-    ):  # who asked builds it once more, and tells the user what is wrong
+    except (cl.Error, LookupError):
+        # Who asked builds it once more, and tells the user what is wrong.
         return b"", 0.0, 0.0, 0.0
     done = time.thread_time()
     waiting = max(time.perf_counter() - begin - (done - used), 0.0)
     return bytes(binary), parsed - used, done - parsed, waiting
 
 
-def _changed(binary: bytes, replaced: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """A binary that is a text, with what it needs to be another's.
+def changed(binary: bytes, replaced: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """A binary that is a text, with some of it replaced.
+
+    Args:
+        binary: perhaps with zeros behind it.
+        replaced: what by what, in regular expressions.
 
     Raises:
-        LookupError: if it is none that can be.
+        LookupError: if the first of these is not found.
     """
     text = binary.rstrip(b"\0")
     for number, (pattern, replacement) in enumerate(replaced):

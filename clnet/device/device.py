@@ -254,7 +254,7 @@ _MEMORY_A_BUILDER = 2**32
 
 def _ahead(found: Found, traits: DeviceTraits, kept: Shelf) -> Ahead | None:
     """What builds a device's kernels in processes of their own, started if all are to be built."""
-    most = 0 if SETTINGS.build_processes == 0 else most_processes()
+    most = most_processes()
     if not traits.unified_memory:
         most = min(most, traits.global_memory_bytes // _MEMORY_A_BUILDER)
     ahead = Ahead(found.handle, most) if most else None

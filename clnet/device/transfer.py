@@ -1,8 +1,8 @@
 """Bytes from one device to another: through the host, since contexts share nothing.
 
 Two cards in one context copy at 0.6 GB/s (NVIDIA 580), through pinned host memory at 55. Nobody
-holds a device's lock while bytes are on their way, except a replay on several devices, which waits
-for nothing before it needs the bytes (:class:`Passage`).
+holds a device's lock while bytes are on their way, except a replay on several devices, which begins
+before it needs them (:class:`Passage`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def transfer(
 class Passage:
     """Bytes on their way to another device: read when the first comes to them, sent on later.
 
-    What is asked of the first device afterwards may overwrite the bytes, and nobody waits for it.
+    What is asked of the first device afterwards may overwrite the bytes. Drivers may wait in the
+    call for what was asked before: NVIDIA's does.
 
     Args:
         source: where the bytes are, in a buffer.
@@ -160,26 +161,21 @@ class Passage:
         self._target = target
         self._memory = memory = target.queue.pinned.take(nbytes)
         self._read: list[tuple[np.ndarray, int, Any]] = []
+        self._sent: Any = None
         for begin in range(0, nbytes, PIECE_BYTES):
             piece = memory[begin : min(begin + PIECE_BYTES, nbytes)]
             event = source.device.queue.begin_download(piece, source, source_bytes + begin)
             self._read.append((piece, begin, event))
 
-    def end(self, target: Storage) -> None:
+    def send(self, target: Storage) -> None:
         """Send the bytes on, each piece when it was read, to the beginning of a storage."""
-        sent: Any = None
         for piece, begin, event in self._read:
             polled(lambda event=event: event.command_execution_status <= 0)  # done, or failed
             event.wait()
-            sent = self._target.queue.send(target, piece, begin)
-        self._give_back(sent)
+            self._sent = self._target.queue.send(target, piece, begin)
 
-    def leave(self) -> None:
-        """Wait until the bytes were read, which nobody asks for any more."""
+    def end(self) -> None:
+        """Give the host's memory back, once nothing is read to it any more; sent or not."""
         for _, _, event in self._read:
             event.wait()
-        self._give_back(None)
-
-    def _give_back(self, sent: Any) -> None:
-        self._target.queue.pinned.give_back(self._memory, behind=sent)
-        self._read = []
+        self._target.queue.pinned.give_back(self._memory, behind=self._sent)

@@ -14,8 +14,9 @@ from 20 of its results, all of which they reproduce (driver 580.159.04).
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from .builder import changed
 
 MARK = "//@ "
 # A line of a box in local memory has so many bytes; eight of them are swizzled together.
@@ -64,8 +65,10 @@ def retargeted(binary: bytes) -> bytes | None:
     Returns:
         The text; None if this is no PTX for a target that has a form with these instructions.
     """
-    text, found = re.subn(*RETARGETED[0], binary.rstrip(b"\0"))
-    return re.sub(*RETARGETED[1], text) if found else None
+    try:
+        return changed(binary, RETARGETED)
+    except LookupError:
+        return None
 
 
 def is_marked(text: str) -> bool:

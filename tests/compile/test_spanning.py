@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from clnet.compile.spanning import SpanningPlan
 from clnet.device import Passage
 from clnet.errors import ArgumentError, DeviceError, TraceError
 from clnet.nn import functional as F
+
+transfer = import_module("clnet.device.transfer")
 
 
 class Halves(nn.Module):
@@ -239,7 +242,7 @@ def test_devices_are_asked_for_all_before_the_host_waits(device, part_of_device,
         monkeypatch.setattr(
             each.queue, "replay", _telling(each.queue.replay, told, ("launch", each.name))
         )
-    monkeypatch.setattr(Passage, "end", _telling(Passage.end, told, "wait"))
+    monkeypatch.setattr(Passage, "send", _telling(Passage.send, told, "wait"))
     w = clnet.ones(4, 4, device=part_of_device)
 
     @clnet.compile
@@ -274,6 +277,33 @@ def test_an_error_halfway_leaves_both_plans_usable(device, part_of_device, monke
         with pytest.raises(MemoryError):
             f(x)
     assert f(x).tolist() == [3, 3]
+
+
+def test_memory_of_a_move_is_given_back_when_it_fails_halfway(device, part_of_device, monkeypatch):
+    """In pieces, of which the first are on their way and the last are still read."""
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 64)
+    f = clnet.compile(lambda x: (x * 2).to(part_of_device) + 1)
+    x = clnet.arange(100).float()
+    expected = (x * 2 + 1).tolist()
+    assert f(x).tolist() == expected
+    queue, pieces = part_of_device.queue, []
+
+    def second_fails(*args):
+        pieces.append(args)
+        return send(*args) if len(pieces) == 1 else _no_room()
+
+    send, given = queue.send, []
+    monkeypatch.setattr(
+        queue.pinned, "give_back", lambda memory, *, behind: given.append((memory, behind))
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "send", second_fails)
+        with pytest.raises(MemoryError):
+            f(x)
+    ((memory, behind),) = given
+    assert memory.nbytes >= x.array.nbytes
+    assert behind is not None, "the first piece is still read"
+    assert f(x).tolist() == expected
 
 
 def _no_room(*_, **__):

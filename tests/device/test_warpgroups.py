@@ -10,10 +10,10 @@ import pytest
 
 from clnet.device import WARPGROUP_UNITS, device, map_form
 from clnet.device import probe as module
-from clnet.device.builder import _changed, build
+from clnet.device.builder import build
 from clnet.device.discovery import discover, select
 from clnet.device.probe import Verdict, probe, takes_ptx
-from clnet.device.warpgroups import MARK, RETARGETED, TRIAL, is_marked, retargeted
+from clnet.device.warpgroups import MARK, TRIAL, is_marked, retargeted
 from clnet.values.cache import shelf
 
 PTX = b"//\n.version 8.8\n.target sm_90\n.address_size 64\n//@ wgmma.fence.sync.aligned;\nret;\0\0"
@@ -31,10 +31,7 @@ def test_programs_for_other_targets_are_left(target):
     assert retargeted(PTX.replace(b"sm_90", target)) is None
 
 
-def test_a_builder_takes_marked_lines_in_as_the_process_does():
-    assert _changed(PTX, RETARGETED) == retargeted(PTX)
-    with pytest.raises(LookupError):
-        _changed(PTX.replace(b"sm_90", b"sm_80"), RETARGETED)
+def test_a_builder_gives_nothing_if_there_is_nothing_to_replace():
     context = cl.Context([select(device().name, discover()).handle])
     text = "__kernel void k(__global float *y) { y[0] = 1; }"
     binary, *_ = build(context, text, (), ((rb"no such text", b""),))

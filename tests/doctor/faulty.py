@@ -397,6 +397,7 @@ def planted(driver: Driver, folder: Path) -> Iterator[Device]:
         patch("clnet.device.program.cl", driver),
         patch("clnet.device.handles.cl", driver),
         patch("clnet.device.device.SETTINGS", settings),
+        patch("clnet.device.builders.SETTINGS", settings),
     ):
         device = Device(select(SETTINGS.device, discover()), SETTINGS.threads)
         with device:
