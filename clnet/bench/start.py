@@ -27,10 +27,13 @@ from ..device import device
 from ..profiling.startup import seconds_since_process_start
 from ..profiling.table import aligned
 from .side import Ours
-from .workload import OTHERS, WORKLOADS, chosen
+from .workload import OTHERS, WORKLOADS, Workload, chosen
+from .zoo_networks import NAMES
+from .zoo_networks import workload as zoo_network
 
 _WARM_RUNS = 3
 _STEPS = 5
+_ZOO_IMAGES = 32
 _WAYS = ("compiled", "eager")
 _CHILD = """
 import json, os, sys, time
@@ -61,7 +64,7 @@ def first_step(job: str, begin: float) -> None:
     imported = time.perf_counter()
     where = device(wanted["device"])
     opened = time.perf_counter()
-    ours = Ours(WORKLOADS[wanted["net"]], where, compile=wanted["way"] == "compiled")
+    ours = Ours(_workload(wanted["net"]), where, compile=wanted["way"] == "compiled")
     made = time.perf_counter()
     ours.step()
     ours.result()
@@ -81,6 +84,17 @@ def first_step(job: str, begin: float) -> None:
     figures["second"] = _seconds(ours)
     figures["later"] = statistics.median(_seconds(ours) for _ in range(_STEPS))
     print(json.dumps({**figures, "kernels": kernels}))
+
+
+def _workload(net: str) -> Workload:
+    """The network with its own batch, one of ``clnet bench zoo`` trained with 32 images.
+
+    Raises:
+        ArgumentError: if there is no such network.
+    """
+    if net in NAMES:
+        return zoo_network(net, _ZOO_IMAGES, training=True)
+    return chosen(net)[0]
 
 
 def _seconds(ours: Ours) -> float:
@@ -108,7 +122,7 @@ def measure(net: str, where: str | None, way: str = "compiled") -> list[dict[str
     for run in runs:
         run.pop("kernels", None)
     warm = {key: statistics.median(run[key] for run in runs[1:]) for key in runs[0]}
-    named = {"workload": net, "title": WORKLOADS[net].title, "way": way}
+    named = {"workload": net, "title": _workload(net).title, "way": way}
     return [{"cache": "cold"} | named | runs[0], {"cache": "warm"} | named | warm]
 
 
@@ -135,7 +149,7 @@ def stages(net: str, where: str | None, way: str = "compiled") -> dict[str, Any]
             row[stage] += times[stage]
     dearest = sorted(named.items(), key=lambda item: -_core_seconds(item[1]))
     found["kernels"] = [{"name": name, **row} for name, row in dearest]
-    return {"workload": net, "title": WORKLOADS[net].title, "way": way, **found}
+    return {"workload": net, "title": _workload(net).title, "way": way, **found}
 
 
 def _core_seconds(row: dict[str, Any]) -> float:
@@ -171,23 +185,28 @@ def _stages_table(found: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
     parser = argparse.ArgumentParser(prog="clnet bench start", description=__doc__)
-    parser.add_argument("--net", help=f"with commas, of {', '.join(WORKLOADS)}; or all (the first)")
+    known = f"with commas, of {', '.join(WORKLOADS)}; all of these; or of clnet bench zoo's"
+    parser.add_argument("--net", help=known)
     parser.add_argument("--eager", action="store_true", help="eager processes beside compiled ones")
     parser.add_argument("--cold", action="store_true", help="a cold process by kernel and stage")
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--json", action="store_true", help="one JSON line for each row")
     options = parser.parse_args(argv)
-    default = [*chosen(None), OTHERS[0]]
+    if options.net is None:
+        nets = [work.name for work in (*chosen(None), OTHERS[0])]
+    else:
+        nets = list(WORKLOADS) if options.net == "all" else options.net.lower().split(",")
+    titles = {net: _workload(net).title for net in nets}  # all, before one has run
     rows: list[dict[str, Any]] = []
-    for workload in default if options.net is None else chosen(options.net):
-        print(workload.title, file=sys.stderr, flush=True)
+    for net, title in titles.items():
+        print(title, file=sys.stderr, flush=True)
         for way in _WAYS if options.eager else _WAYS[:1]:
             if options.cold:
-                split = stages(workload.name, options.device, way)
+                split = stages(net, options.device, way)
                 told = json.dumps({"bench": "start", "cache": "cold", **split})
                 print(told if options.json else _stages_table(split), flush=True)
                 continue
-            found = measure(workload.name, options.device, way)
+            found = measure(net, options.device, way)
             rows += found
             if options.json:
                 print("\n".join(json.dumps({"bench": "start", **f}) for f in found), flush=True)
