@@ -31,7 +31,8 @@ from .memory_plan import Loss
 __all__ = ["Layer", "Line", "StepCost", "Task", "figured", "measured"]
 
 Make = Callable[[Iterable[Tensor]], Optimizer]
-_ROUNDS = 9
+# Of a step that is soon done so many; of one that takes long, those that begin within the seconds.
+_ROUNDS, _LEAST_ROUNDS, _ROUNDS_SECONDS = 9, 4, 4.0
 _MOST_EXAMPLES = 64
 _PHASES = ("forward", "backward")
 _OVER_FEATURES = (LayerNorm, RMSNorm, Softmax)
@@ -246,7 +247,12 @@ def measured(make: Callable[[], Module], task: Task, device: Device, optimizer: 
     def run(calls: Sequence[_Call]) -> list[_Ran]:
         for call in (*calls, *calls, *calls):
             timed(call)
-        rounds = [[(timed(call), observed(call)) for call in calls] for _ in range(_ROUNDS)]
+        rounds: list[list[tuple[float, dict[tuple[str, str], float]]]] = []
+        begin = perf_counter()
+        while len(rounds) < _LEAST_ROUNDS or (
+            len(rounds) < _ROUNDS and perf_counter() - begin < _ROUNDS_SECONDS
+        ):
+            rounds.append([(timed(call), observed(call)) for call in calls])
         found: list[_Ran] = []
         for call, times in zip(calls, zip(*rounds, strict=True), strict=True):
             keys = dict.fromkeys(key for _, of_key in times for key in of_key)
