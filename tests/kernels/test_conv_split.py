@@ -152,8 +152,8 @@ def test_errors_are_no_larger_than_those_of_plain_float32(g, target):
 
 def test_images_that_scratch_memory_does_not_hold(target):
     """Some at a time: the results of each, and a filters' gradient whose slices are added."""
-    g = ConvGeometry(5, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
-    little = Target(target.traits, 90_000)
+    g = ConvGeometry(11, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
+    little = Target(target.traits, 148_000)
     check(g, "", little, turns=(2, 2, 3))
     for direction in Direction:
         assert not conv_split.fits(Target(target.traits, 40_000), g, direction)
@@ -188,11 +188,11 @@ def test_pixels_that_meet_no_tap_are_filled(target):
 
 def test_grids_of_lines():
     """Behind the pixels of a line and of an image there is room for what taps reach."""
-    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 3, 3, 56, 56, 1, 1, 1, 1)) == (57, 57, 1, 1)
-    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 1, 1, 56, 56)) == (56, 56, 1, 1)
-    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 3, 3, 28, 28, 2, 2, 1, 1)) == (29, 29, 2, 2)
-    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 1, 1, 28, 28, 2, 2)) == (28, 28, 1, 1)
-    assert lines_of(ConvGeometry(1, 8, 5, 9, 8, 3, 3, 1, 5, 3, 1, 0, 2, 2, 2)) == (2, 11, 3, 1)
+    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 3, 3, 56, 56, 1, 1, 1, 1)) == (57, 57, 1, 1, 4)
+    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 1, 1, 56, 56)) == (56, 56, 1, 1, 1)
+    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 3, 3, 28, 28, 2, 2, 1, 1)) == (29, 29, 2, 2, 4)
+    assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 1, 1, 28, 28, 2, 2)) == (28, 28, 1, 1, 1)
+    assert lines_of(ConvGeometry(1, 8, 5, 9, 8, 3, 3, 1, 5, 3, 1, 0, 2, 2, 2)) == (2, 11, 3, 1, 4)
 
 
 def special(target, changed, *, seed=0):

@@ -6,11 +6,14 @@
 ##
 ##     gw[o][tap][c] = sum_at gy_line[o][at] * x_line[c][at + shift(tap)]
 ##
+## A copy must begin at a multiple of 16 bytes, whatever the shift. So of filters of several taps
+## four images lie together, a pixel of each behind one another: then a pixel is a run of 16 bytes.
+##
 ## Behind the pixels of a line of the grid are zeros, as many as a tap reaches beyond the image,
 ## before it or behind it; so are the last lines of an image. With strides x has a line for each
 ## pixel of a step that a tap meets, its slots: each is the image of every sh-th line, every sw-th
 ## pixel. Its parts are those of lib/tf32_parts.mako; gy, in one part, is split by items. Zeros fill
-## a line behind the images.
+## a line behind the images, and take the place of those that four lack.
 ##
 ## layout   to: dense; from: any strides, fast where channels or pixels are dense
 ## param    parts: 1|2
@@ -28,6 +31,7 @@
 ## arg      from: in float
 ## arg      images, h, w: int    of from
 ## arg      row_step, image_step, line_step, pixel_step: int  strides of from
+## arg      together: int        images that lie so
 ## arg      grid_h, grid_w: int  see above
 ## arg      slots_x: int         slots to the right; all of them are global size 2
 ## arg      sh, sw, ph, pw, dh, dw: int  see conv_geometry.py
@@ -42,7 +46,7 @@
 ## arg      x: in float[ic][slots][2][pitch]
 ## arg      pitch: int                     as above
 ## arg      taps: int                      of a filter
-## arg      grid_w, slots_y, slots_x: int  as above
+## arg      together, grid_w, slots_y, slots_x: int  as above
 ## arg      sh, sw, ph, pw, dh, dw, kw: int  see conv_geometry.py
 ## arg      slices, slice_steps: int       slices of the sums, each of so many stages
 ## launch   conv_lines: global (columns * 32, lines * 8, slots), local (32, 8, 1), a group copies 32
@@ -65,8 +69,9 @@ __kernel void conv_lines(...)
     const int pixel0 = get_group_id(0) * 32, row0 = get_group_id(1) * 32;
     const int slot = get_global_id(2), slots = get_global_size(2);
     if (down == 0) {
-        const int at = pixel0 + across, image = at / (grid_h * grid_w),
-            rest = at - image * grid_h * grid_w;
+        const int at = pixel0 + across, place = at / together,
+            image = place / (grid_h * grid_w) * together + at % together,
+            rest = place % (grid_h * grid_w);
         const int first_y = (slot / slots_x * dh - ph) % sh,
             first_x = (slot % slots_x * dw - pw) % sw;
         const int y = rest / grid_w * sh + first_y + (first_y < 0 ? sh : 0),
@@ -154,8 +159,8 @@ __kernel void conv_warpgroup_lines(...)
         from_${i} = block0 + ${i} < blocks ? (block0 + ${i}) % chunks * 64 : channels;
     const int down_${i} = tap_${i} / kw, right_${i} = tap_${i} % kw;
     const int slot_${i} = down_${i} % slots_y * slots_x + right_${i} % slots_x,
-        shift_${i} = whole_steps(down_${i} * dh - ph, sh) * grid_w
-            + whole_steps(right_${i} * dw - pw, sw);
+        shift_${i} = (whole_steps(down_${i} * dh - ph, sh) * grid_w
+            + whole_steps(right_${i} * dw - pw, sw)) * together;
 % endfor
 </%def>
 ##

@@ -38,12 +38,14 @@ class Lines(NamedTuple):
     Attributes:
         grid_h, grid_w: of an image.
         slots_y, slots_x: lines of a channel of x, for taps that meet other pixels of a step.
+        together: images whose pixels alternate, so that any tap's shift is whole runs of 16 bytes.
     """
 
     grid_h: int
     grid_w: int
     slots_y: int
     slots_x: int
+    together: int
 
     @property
     def slots(self) -> int:
@@ -52,7 +54,7 @@ class Lines(NamedTuple):
 
     def pitch(self, images: int) -> int:
         """Elements of a part of a line, in whole stages."""
-        return round_up(images * self.grid_h * self.grid_w, STEPS)
+        return round_up(round_up(images, self.together) * self.grid_h * self.grid_w, STEPS)
 
     def nbytes(self, images: int, oc: int, ic: int) -> int:
         """Of both images' lines, which have so many channels; x has them in two parts."""
@@ -63,7 +65,7 @@ def lines_of(g: ConvGeometry) -> Lines:
     """The smallest grid in which no tap meets another image's pixels, or another line's."""
     grid_h, slots_y = _axis(g.h, g.oh, g.kh, g.sh, g.ph, g.dh)
     grid_w, slots_x = _axis(g.w, g.ow, g.kw, g.sw, g.pw, g.dw)
-    return Lines(grid_h, grid_w, slots_y, slots_x)
+    return Lines(grid_h, grid_w, slots_y, slots_x, RUN if g.taps > 1 else 1)
 
 
 def _axis(
@@ -123,7 +125,7 @@ def laid_lines(
         joined(
             by_name("rows pitch to from images h w", rows, pitch, to, x, n, h, w),
             by_name("row_step image_step line_step pixel_step", of_c, of_n, of_h, of_w),
-            by_name("grid_h grid_w", lines.grid_h, lines.grid_w),
+            by_name("together grid_h grid_w", lines.together, lines.grid_h, lines.grid_w),
             by_name("slots_x", lines.slots_x if source else 1),
             g.sizes(moves) if source else by_name(moves, 1, 1, 0, 0, 1, 1),
         ),
@@ -166,8 +168,8 @@ def filters_from_lines(
         joined(
             by_name("maps m ic", maps_of(target, memory, tiles), g.oc, g.ic),
             by_name("channels parts gy x", parts.shape[3], parts, gy, x),
-            by_name("pitch taps grid_w", pitch, g.taps, lines.grid_w),
-            by_name("slots_y slots_x", lines.slots_y, lines.slots_x),
+            by_name("pitch taps together", pitch, g.taps, lines.together),
+            by_name("grid_w slots_y slots_x", lines.grid_w, lines.slots_y, lines.slots_x),
             g.sizes("sh sw ph pw dh dw kw"),
             by_name("slices slice_steps", choice.slices, choice.steps),
         ),

@@ -77,7 +77,7 @@ def fits(target: Target, g: ConvGeometry, direction: Direction) -> bool:
     lines = ceil_div(max(g.h * g.w, g.oh * g.ow, one.ic * g.taps), 32)
     if max(lines, g.n, one.ic, one.oc) > MOST_GROUPS:
         return False
-    # Filters of several taps end with a fault on an H200, which emulation does not show.
+    # Lines of alternating images were not tried on a card yet.
     if direction is Direction.WEIGHT_GRAD and g.taps > 1 and not emulates_warpgroups(target):
         return False
     if direction is not Direction.WEIGHT_GRAD:
@@ -315,13 +315,15 @@ def _images_at_once(
         read: whether what is read is copied, in all but filters' gradients.
         made: whether what is made is, likewise.
     """
-    fixed = 8 * Scratch.ALIGNMENT + 256 * target.traits.compute_units
+    fixed, together = 8 * Scratch.ALIGNMENT + 256 * target.traits.compute_units, 1
     if direction is Direction.WEIGHT_GRAD:
         sums = ITEM * g.oc * g.taps * round_up(g.ic, RUN)
         room = (target.workspace_limit - fixed) // 2
         lines = lines_of(g)
-        each = lines.nbytes(1, g.oc, g.ic)  # lines of a turn end in whole stages
-        most = g.n if lines.nbytes(g.n, g.oc, g.ic) <= room else max(room, 0) // each
+        together = lines.together
+        each = lines.nbytes(together, g.oc, g.ic)  # lines of a turn end in whole stages
+        whole = lines.nbytes(g.n, g.oc, g.ic) <= room
+        most = g.n if whole else max(room, 0) // each * together
         if most and sums * ceil_div(g.n, most) > room:
             return 0
     else:
@@ -332,7 +334,7 @@ def _images_at_once(
         room = target.workspace_limit - fixed - _filters_bytes(g, direction)
         most = (max(room, 0) // each if each else g.n) if room > 0 else 0
     most = min(most, g.n)
-    return ceil_div(g.n, ceil_div(g.n, most)) if most else 0
+    return min(round_up(ceil_div(g.n, ceil_div(g.n, most)), together), g.n) if most else 0
 
 
 def _terms(g: ConvGeometry, direction: Direction) -> int:

@@ -1,6 +1,7 @@
 ## lib warpgroup_emulated: what lib/warpgroup.mako has, by plain C
 ##
-## A map is read, a box swizzled, an operand found by its word.
+## A map is read, a box swizzled, an operand found by its word. The engine ends with a fault where a
+## box does not begin at a multiple of 16 bytes along the dense axis: such a box is NaN here.
 ##
 ## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
 ## param unit: WarpgroupUnit  see device/warpgroups.py
@@ -33,6 +34,8 @@ inline void box_copy(const uint to, __global const uint *map${given}, __local ui
         there = there && at_2 <= map[10] && at_3 <= map[11];
 % endif
         ${element} value = there ? *(__global const ${element} *)(from + place) : 0;
+        if (x % ${4 if ctype == "float" else 8})
+            value = ${"NAN" if ctype == "float" else "0x7fff"};
 % if ctype == "float":
         if (isfinite(value) && map[2] & 1 << 16)
             value = as_float(as_uint(value) + 0x1000 & 0xffffe000);
