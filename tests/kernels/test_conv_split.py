@@ -19,6 +19,7 @@ from clnet.kernels.conv import (
     computes_on_units,
     conv_forward,
     conv_input_grad,
+    conv_lines,
     conv_split,
     conv_weight_grad,
 )
@@ -193,6 +194,23 @@ def test_grids_of_lines():
     assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 3, 3, 28, 28, 2, 2, 1, 1)) == (29, 29, 2, 2, 4)
     assert lines_of(ConvGeometry(1, 8, 56, 56, 8, 1, 1, 28, 28, 2, 2)) == (28, 28, 1, 1, 1)
     assert lines_of(ConvGeometry(1, 8, 5, 9, 8, 3, 3, 1, 5, 3, 1, 0, 2, 2, 2)) == (2, 11, 3, 1, 4)
+
+
+def test_boxes_between_runs_are_no_numbers(target, monkeypatch):
+    """What cards refuse is seen where it is emulated: lines of one image, shifts of a pixel."""
+    alternating = conv_lines.lines_of
+    monkeypatch.setattr(conv_split, "lines_of", lambda g: alternating(g)._replace(together=1))
+    monkeypatch.setattr(conv_lines, "lines_of", conv_split.lines_of)
+    for kw, dilation, refused in ((1, 1, False), (2, 4, False), (2, 1, True)):
+        ow = 8 - (kw - 1) * dilation
+        g = ConvGeometry(2, 8, 3, 8, 8, 1, kw, 3, ow, dw=dilation)
+        x, gy = drawn((2, 8, 3, 8), clnet.float32), drawn((2, 8, 3, ow), clnet.float32, seed=1)
+        gw = clnet.zeros(8, 8, 1, kw)
+        launches = conv_weight_grad(
+            target, gw.array, gy.array, x.array, g, algorithm=Algorithm.MATRIX, split=True
+        )
+        clnet.device().queue.run(launches, (gw.array,))
+        assert np.isnan(gw.numpy()).any() == refused
 
 
 def special(target, changed, *, seed=0):
