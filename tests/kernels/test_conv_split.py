@@ -294,7 +294,7 @@ def test_where_it_is_faster_than_plain_float32():
     square = ConvGeometry(64, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
     assert by_units(chosen(square)) == [FORWARD, FORWARD]  # others would turn images over
     assert not by_units(chosen(square, last=False))
-    assert by_units(chosen(square, last=False, winograd=False)) == [FORWARD, FORWARD]
+    assert by_units(chosen(square, last=False, winograd=False)) == [FORWARD, FORWARD, WEIGHT]
     for changes in ({"warpgroup_units": False}, {"matrix_units": ""}):
         without = dataclasses.replace(card(), **changes)
         assert not by_units(chosen(wide, without))
@@ -347,11 +347,11 @@ def test_what_kernels_declare_fits_into_local_memory(monkeypatch):
     """In all tiles, by the kernels' text."""
     for tile in gemm_warpgroup.WHOLE_TILES:
         monkeypatch.setattr(gemm_warpgroup, "WHOLE_TILES", (tile,))
-        g = ConvGeometry(64, 256, 28, 28, 256, 1, 1, 14, 14, 2, 2)
+        g = ConvGeometry(64, 256, 28, 28, 256, 3, 3, 14, 14, 2, 2, 1, 1)
         with clnet.abstract():
             x = clnet.zeros(64, 28, 28, 256).permute(0, 3, 1, 2)
             gy = clnet.zeros(64, 14, 14, 256).permute(0, 3, 1, 2)
-            weight = clnet.zeros(256, 256, 1, 1)
+            weight = clnet.zeros(256, 256, 3, 3)
             on = Target(card(), 2**29)
             runs = directions(on, (gy, x, weight), (x, weight, gy), g)
         kernels = [x.kernel for run in runs for x in run if "warpgroup" in x.kernel.name]

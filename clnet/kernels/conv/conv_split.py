@@ -77,9 +77,6 @@ def fits(target: Target, g: ConvGeometry, direction: Direction) -> bool:
     lines = ceil_div(max(g.h * g.w, g.oh * g.ow, one.ic * g.taps), 32)
     if max(lines, g.n, one.ic, one.oc) > MOST_GROUPS:
         return False
-    # Lines of alternating images were not tried on a card yet.
-    if direction is Direction.WEIGHT_GRAD and g.taps > 1 and not emulates_warpgroups(target):
-        return False
     if direction is not Direction.WEIGHT_GRAD:
         grid = _grid(one, direction)
         if grid is None or grid.longest > MOST_SKIP:
