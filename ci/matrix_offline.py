@@ -31,7 +31,13 @@ import clnet
 from clnet.device import DeviceKind, DeviceTraits, Launch, Target, matrix_units
 from clnet.device.matrix_units import trial
 from clnet.device.warpgroups import MARK
-from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from clnet.kernels.conv import (
+    Algorithm,
+    ConvGeometry,
+    conv_forward,
+    conv_input_grad,
+    conv_weight_grad,
+)
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_warpgroup
 from clnet.kernels.softmax import Scores, attention, attention_grad
@@ -171,16 +177,16 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
 
 def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
     """The same of kernels in which 128 items multiply, in every tile: the driver's text."""
-    tiles = [(tile, False) for tile in gemm_warpgroup.TILES]
-    tiles += [(tile, True) for tile in gemm_warpgroup.SPLIT_TILES]
-    for (tile, split), ctype in product(tiles, DTYPES):
-        listed = "SPLIT_TILES" if split else "TILES"
+    listed = ("TILES", "SPLIT_TILES", "WHOLE_TILES")
+    tiles = [(tile, name) for name in listed for tile in getattr(gemm_warpgroup, name)]
+    for (tile, name), ctype in product(tiles, DTYPES):
+        split = name != "TILES"
         if split and ctype != "float":
             continue
-        with patch.object(gemm_warpgroup, listed, (tile,)), clnet.abstract():
-            launches = _products(target, DTYPES[ctype], split=split)
-            if not split:
-                launches += _convolutions(target, DTYPES[ctype])
+        with patch.object(gemm_warpgroup, name, (tile,)), clnet.abstract():
+            launches = [] if tile.whole else _products(target, DTYPES[ctype], split=split)
+            if tile.whole or not split:
+                launches += _convolutions(target, DTYPES[ctype], split=split)
         texts: set[str] = set()
         for launch in launches:
             text = launch.kernel.text().replace(MARK, "")
@@ -223,7 +229,7 @@ def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
     ]
 
 
-def _convolutions(target: Target, dtype: Any) -> list[Launch]:
+def _convolutions(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
     """A layer with a bias and ReLU, and its gradients; and an input gradient of two strides."""
     images, filters = clnet.empty(64, 28, 28, 128, dtype=dtype), clnet.empty(128, 128, 3, 3)
     x, w = images.permute(0, 3, 1, 2).array, filters.to(dtype).array
@@ -232,11 +238,12 @@ def _convolutions(target: Target, dtype: Any) -> list[Launch]:
     few = clnet.empty(64, 14, 14, 128, dtype=dtype).permute(0, 3, 1, 2).array
     point = clnet.empty(128, 128, 1, 1, dtype=dtype).array
     strided = ConvGeometry(64, 128, 28, 28, 128, 1, 1, 14, 14, 2, 2)
+    how: Any = {"tf32": not split, "split": split, "algorithm": Algorithm.MATRIX}
     return [
-        *conv_input_grad(target, x, few, point, strided, tf32=True),
-        *conv_forward(target, x, x, w, g, epilogue, tf32=True),
-        *conv_input_grad(target, x, x, w, g, tf32=True),
-        *conv_weight_grad(target, w, x, x, g, tf32=True),
+        *conv_input_grad(target, x, few, point, strided, **how),
+        *conv_forward(target, x, x, w, g, epilogue, **how),
+        *conv_input_grad(target, x, x, w, g, **how),
+        *conv_weight_grad(target, w, x, x, g, **how),
     ]
 
 

@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, metavar="N", help="images, instead of a layer's own")
     ways = [a.value for a in Algorithm]
     parser.add_argument("--algorithm", choices=ways, help="instead of the one chosen")
-    precision = "all but float32: on matrix units, channels last on both sides"
+    precision = "all but float32: on matrix units, channels last on both sides; tf32x3: ours alone"
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help=precision)
     parser.add_argument("--json", action="store_true", help="one JSON line for each result")
     parser.add_argument(

@@ -66,9 +66,15 @@ GROUPS = {"networks": LAYERS, "resnet-50": RESNET_50}
 """What ``--layers`` names: layers of several networks, and those of ResNet-50's four stages."""
 
 
-PRECISIONS = {"float32": float32, "tf32": float32, "float16": float16, "bfloat16": bfloat16}
+PRECISIONS = {
+    "float32": float32,
+    "tf32": float32,
+    "tf32x3": float32,
+    "float16": float16,
+    "bfloat16": bfloat16,
+}
 """What layers are computed in. All but ``float32`` take matrix units and dense channels."""
-_DEVIATIONS = {"float32": 1e-6}
+_DEVIATIONS = {"float32": 1e-6, "tf32x3": 1e-6}
 _ROUNDED = 1e-4
 
 
@@ -101,7 +107,11 @@ class Layer:
         nothing = np.full_like(like, np.nan)
         weights = direction is Direction.WEIGHT_GRAD
         out = self._array(nothing) if weights else self._images(nothing)
-        settings: dict[str, Any] = {"algorithm": algorithm, "tf32": self.precision == "tf32"}
+        settings: dict[str, Any] = {
+            "algorithm": algorithm,
+            "tf32": self.precision == "tf32",
+            "split": self.precision == "tf32x3",
+        }
         if direction is Direction.FORWARD:
             return out, conv_forward(target, out, x, weight, g, **settings)
         if direction is Direction.INPUT_GRAD:

@@ -201,14 +201,15 @@ def set_float32_matmul_precision(precision: str) -> None:
     Args:
         precision: ``"highest"``: in float32, the default. ``"tf32x3"`` (ours): as the sum of three
             products of TF32, of operands split in two, where a device multiplies by 128 items at
-            once and that is faster; elsewhere, and for all but matrix products, in float32. Its
-            error is about float32's. An infinity in an operand may make NaN of elements that it is
-            multiplied into; NaN stays NaN; large finite numbers do not overflow in the split; of
-            numbers below 2**-100 the second part is a denormal number or 0, so that products of
-            them may be as inexact as TF32's. ``"high"`` and ``"medium"``: operands
-            rounded to TF32, of 11 significant bits, where matrix units multiply them; elsewhere,
-            and in attention and recurrent layers, in float32. (PyTorch's convolutions have a
-            setting of their own, ``torch.backends.cudnn.allow_tf32``.)
+            once and that is faster; elsewhere, and for all but products and convolutions, in
+            float32. Its error is about float32's. An infinity in an operand may make NaN of
+            elements that it is multiplied into (in a gradient to filters: of all taps of its
+            channel); NaN stays NaN; large finite numbers do not overflow in the split; of numbers
+            below 2**-100 the second part is a denormal number or 0, so that products of them may
+            be as inexact as TF32's. ``"high"`` and ``"medium"``: operands rounded to TF32, of 11
+            significant bits, where matrix units multiply them; elsewhere, and in attention and
+            recurrent layers, in float32. (PyTorch's convolutions have a setting of their own,
+            ``torch.backends.cudnn.allow_tf32``.)
 
     Raises:
         ArgumentError: if there is no such precision.

@@ -9,6 +9,7 @@ copies stand only where a step without one reads them.
 from __future__ import annotations
 
 from ..array import Array
+from ..kernels.conv import Order
 from ..ops.rewritten.last import as_first, as_last
 from ..ops.shape import Copy
 from ..values.shapes import contiguous_strides
@@ -24,7 +25,7 @@ _RUN_BYTES = 16
 def channels_last(trace: Trace) -> Trace:
     """The trace with images that lie channels last, if matrix units compute a convolution of it."""
     target = trace.device.target
-    if not any(on_units(target, step) for _, step in trace.ops):
+    if not any(on_units(target, step, Order.OPEN) for _, step in trace.ops):
         return trace
     return without_copies(LastForms(trace).rewritten())
 

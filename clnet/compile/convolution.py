@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..device import Target
-from ..kernels.conv import Algorithm, ConvGeometry, computes_on_units, winograd_obstacle
+from ..kernels.conv import Algorithm, ConvGeometry, Order, computes_on_units, winograd_obstacle
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
-from ..ops.matmul import rounds_to_tf32
+from ..ops.matmul import rounds_to_tf32, splits
 from ..ops.rewritten.blocked import (
     BlockedConvWeightGrad,
     BlockedForm,
@@ -76,15 +76,24 @@ def convolution_of(step: Step) -> Convolution | None:
     return Convolution(geometry, direction, function.settings.winograd)
 
 
-def on_units(target: Target, step: Step) -> bool:
-    """Whether a step is a convolution, or a gradient of one, that matrix units compute."""
+def on_units(target: Target, step: Step, order: Order = Order.LAST) -> bool:
+    """Whether a step is a convolution, or a gradient of one, that matrix units compute.
+
+    Args:
+        target: what the device is like.
+        step: any.
+        order: how images lie around it, where float32 is computed as three products.
+    """
     if not isinstance(step.function, Conv2d | ConvInputGrad | ConvWeightGrad):
         return False
     if step.function.settings.algorithm not in (None, Algorithm.MATRIX):
         return False
     geometry, direction = _sizes(step)
-    dtype = step.inputs[0].dtype
-    return computes_on_units(target, geometry, direction, dtype, tf32=rounds_to_tf32())
+    dtype, winograd = step.inputs[0].dtype, step.function.settings.winograd
+    return computes_on_units(
+        target, geometry, direction, dtype,
+        winograd=winograd, tf32=rounds_to_tf32(), split=order if splits() else None,
+    )  # fmt: skip
 
 
 def _sizes(step: Step) -> tuple[ConvGeometry, Direction]:

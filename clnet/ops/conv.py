@@ -15,6 +15,7 @@ from ..kernels.conv import (
     Algorithm,
     ConvGeometry,
     Direction,
+    Order,
     computes_on_units,
     conv_forward,
     conv_input_grad,
@@ -36,7 +37,7 @@ from .machinery.function import (
     require_floating,
     require_same_dtype,
 )
-from .matmul import rounds_to_tf32
+from .matmul import rounds_to_tf32, splits
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Conv2d(Function):
         return conv_forward(
             target, outputs[0], x, weight, g, epilogue,
             algorithm=self.settings.algorithm, winograd=self.settings.winograd,
-            tf32=rounds_to_tf32(),
+            tf32=rounds_to_tf32(), split=splits(),
         )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
@@ -154,7 +155,7 @@ class ConvInputGrad(Function):
         return conv_input_grad(
             target, outputs[0], gy, weight, g,
             algorithm=self.settings.algorithm, winograd=self.settings.winograd,
-            tf32=rounds_to_tf32(),
+            tf32=rounds_to_tf32(), split=splits(),
         )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
@@ -199,7 +200,7 @@ class ConvWeightGrad(Function):
         return conv_weight_grad(
             target, outputs[0], gy, x, g,
             algorithm=self.settings.algorithm, winograd=self.settings.winograd,
-            tf32=rounds_to_tf32(),
+            tf32=rounds_to_tf32(), split=splits(),
         )  # fmt: skip
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
@@ -231,7 +232,15 @@ def _on_units(
     alike = all(x.dtype is inputs[0].dtype for x in inputs)
     free = settings.algorithm in (None, Algorithm.MATRIX)
     dtype, tf32 = inputs[0].dtype, rounds_to_tf32()
-    return alike and free and computes_on_units(target, g, direction, dtype, tf32=tf32)
+    # Of float32 images are asked about that lie last in a compiled function.
+    split = Order.LAST if splits() else None
+    return (
+        alike
+        and free
+        and computes_on_units(
+            target, g, direction, dtype, winograd=settings.winograd, tf32=tf32, split=split
+        )
+    )
 
 
 @contextmanager
@@ -264,7 +273,7 @@ def convolution_algorithm(algorithm: str | None) -> Iterator[None]:
             ``"implicit"`` (a product whose columns are gathered on the way), ``"winograd"``
             (windows of 3x3 and 5x5 with stride 1), ``"depthwise"`` (each output by itself),
             ``"whole"`` (windows as large as the image), ``"matrix"`` (matrix units: 16 bits, or
-            TF32 where float32 may be rounded); None: as is fastest.
+            float32 that may be rounded to TF32, or be three products of that); None: as is fastest.
 
     Raises:
         ArgumentError: if there is no such algorithm; and by a convolution, if it cannot serve it.

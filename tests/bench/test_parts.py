@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.conv import ConvGeometry
 from clnet.profiling.table import duration
+from tests.groups import are_compiled_wrongly
 from tests.kernels.test_gemm_matrix import units_of
 
 pytestmark = pytest.mark.device
@@ -194,6 +196,13 @@ def test_conv_on_matrix_units(capsys, monkeypatch):
     assert main(["bench", "conv", *options, "--precision", "float16"]) == 0
     rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
     assert [row["algorithm"] for row in rows] == ["matrix"] * 3
+    if not are_compiled_wrongly(here):
+        by_128 = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+        traits = replace(here.target.traits, **by_128)
+        monkeypatch.setattr(here, "target", Target(traits, here.target.workspace_limit))
+        assert main(["bench", "conv", *options, "--precision", "tf32x3"]) == 0
+        rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
+        assert [row["algorithm"] for row in rows] == ["matrix"] * 3
 
 
 @pytest.mark.parametrize("layout", ["plain", "blocked"])

@@ -24,6 +24,7 @@ from tests.compile.test_layout import (
     traced,
     training,
 )
+from tests.groups import are_compiled_wrongly
 from tests.kernels.launching import gpu_shaped
 from tests.kernels.test_gemm_matrix import units_of
 
@@ -128,3 +129,32 @@ def test_bits_stay_without_it():
     expected = step(*batch).item()
     step, _, _ = stepped(residual, clnet.float16)
     assert clnet.compile(step, passes=KEEPING_BITS)(*batch).item() == expected
+
+
+def test_products_of_split_operands_keep_images_last(device, monkeypatch):
+    """Steps are eager ones: some convolutions as three products of TF32, others in float32."""
+    if are_compiled_wrongly(device):
+        pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
+    by_128 = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
+    traits = replace(device.target.traits, **by_128)
+    monkeypatch.setattr(device, "target", replace(device.target, traits=traits))
+    batches = [images(4, 12)]
+    with mode.using(float32_precision="highest"):
+        expected, before = training(residual, batches, compiled=False)
+    with mode.using(float32_precision="tf32x3"):
+        clnet.manual_seed(0)
+        model = residual()
+
+        def step(x, target):
+            loss = F.cross_entropy(model(x), target)
+            return clnet.autograd.grad(loss, list(model.parameters()))
+
+        found = kinds(rewrite(traced(step, *batches[0])))
+        assert found["LastConv2d"] > 0
+        assert found["LastConvInputGrad"] > 0
+        assert found["LastConvWeightGrad"] > 0
+        assert found["Conv2d"] > 0  # of three channels
+        losses, after = training(residual, batches, compiled=True)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5 * max(1, abs(one).max()))

@@ -19,6 +19,7 @@ from clnet.kernels.conv import (
     conv_im2col,
     conv_implicit,
     conv_implicit_weight,
+    conv_lines,
     conv_matrix,
     conv_matrix_weight,
     conv_parts,
@@ -40,6 +41,7 @@ MODULES = (
     conv_direct,
     conv_implicit,
     conv_implicit_weight,
+    conv_lines,
     conv_matrix,
     conv_matrix_weight,
     conv_parts,
@@ -248,3 +250,27 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
         if not full:
             run(conv_weight_grad(units, gw_, last(given(gy)), last(given(x)), g))
             near(gw_, gw, terms=16)
+
+
+@case("gpu")
+def convolutions_by_128_emulated_items_in_two_parts(target: Target) -> None:
+    """Images that lie either way, strides, and channels that do not come in whole runs."""
+    traits = replace(
+        target.traits,
+        matrix_units="emulated ptx",
+        warpgroup_units=True,
+        local_memory_bytes=2**17,
+        max_group_size=max(target.traits.max_group_size, 128),
+    )
+    units, how = replace(target, traits=traits), {"algorithm": Algorithm.MATRIX, "split": True}
+    g = ConvGeometry(2, 5, 3, 2, 3, 2, 1, 2, 2, sh=2, ph=1)
+    x, w, gy = normal(2, 3, 2, 5), normal(3, 5, 2, 1), normal(2, 2, 2, 3)
+    wide, reads = [a.astype(np.float64) for a in (x, w, gy)], taps(g)
+    y = np.einsum("nhwi,oirs,yxrshw->nyxo", *wide[:2], reads, optimize=True)
+    gw = np.einsum("nyxo,nhwi,yxrshw->oirs", wide[2], wide[0], reads, optimize=True)
+    out, gw_ = output(y.shape), output(gw.shape)
+    run(conv_forward(units, last(out), last(given(x)), given(w), g, **how))
+    near(out, y, terms=16)
+    first = given(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
+    run(conv_weight_grad(units, gw_, last(given(gy)), first, g, **how))
+    near(gw_, gw, terms=16)

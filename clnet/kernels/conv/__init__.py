@@ -10,11 +10,13 @@ The algorithms: ``conv_direct`` and ``conv_planes`` (no memory beside the operan
 ``conv_implicit`` with ``conv_implicit_weight`` (a product whose operand is gathered),
 ``conv_im2col`` (columns, then a product), ``conv_winograd``, ``conv_depthwise``, and
 ``conv_matrix`` (on matrix units, between images whose channels are dense; :func:`computes_on_units`
-says where), which leaves to ``conv_warpgroup`` what 128 items at once do faster; ``conv_parts``
-adds up what slices of a sum gave.
+says where), which leaves to ``conv_warpgroup`` what 128 items at once do faster; by those
+``conv_split``, with ``conv_lines``, computes float32 as three products of TF32, where images lie in
+an :class:`Order` that makes it pay; ``conv_parts`` adds up what slices of a sum gave.
 """
 
 from .conv import Algorithm as Algorithm
+from .conv import Order as Order
 from .conv import choose as choose
 from .conv import computes_on_units as computes_on_units
 from .conv import conv_forward as conv_forward

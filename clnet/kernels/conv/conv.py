@@ -25,17 +25,20 @@ from . import (
     conv_implicit_weight,
     conv_matrix,
     conv_matrix_weight,
+    conv_split,
     conv_whole,
     conv_winograd,
 )
 from .conv_geometry import ConvGeometry, Direction
 from .conv_log import log_choice
 from .conv_obstacle import ConvObstacle
+from .conv_split import Order, is_dense_last
 
 __all__ = [
     "Algorithm",
     "ConvGeometry",
     "Direction",
+    "Order",
     "choose",
     "computes_on_units",
     "conv_forward",
@@ -56,7 +59,7 @@ class Algorithm(Enum):
         WINOGRAD: transforms around a batch of products, for 3x3 with stride 1; GPU-shaped.
         DEPTHWISE: one work-item per result; for groups of few channels, needs no workspace.
         MATRIX: a product on matrix units that gathers pixels of dense channels; of float32, which
-            it rounds to TF32, only where that was allowed.
+            it rounds to TF32 or splits in two that TF32 holds, only where that was allowed.
         WHOLE: filters as large as the images: a product of the two.
     """
 
@@ -100,6 +103,13 @@ _WAYS = {
     Algorithm.MATRIX: _way_of(conv_matrix, conv_matrix_weight),
     Algorithm.WHOLE: _way_of(conv_whole),
 }
+# Matrix units, of float32 as three products of TF32.
+_SPLIT = _Way(
+    conv_split.forward,
+    conv_split.input_grad,
+    conv_split.weight_grad,
+    lambda target, g, direction, itemsize: itemsize == 4 and conv_split.fits(target, g, direction),
+)
 
 
 def conv_forward(
@@ -113,6 +123,7 @@ def conv_forward(
     algorithm: Algorithm | None = None,
     winograd: bool = True,
     tf32: bool = False,
+    split: bool = False,
 ) -> list[Launch]:
     """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
@@ -126,6 +137,7 @@ def conv_forward(
         algorithm: how, or None to let :func:`choose` decide.
         winograd: whether the choice may be Winograd's transforms.
         tf32: whether float32 may be rounded to TF32 where matrix units multiply that.
+        split: whether products of float32 may be sums of three of TF32, likewise.
 
     Returns:
         The launches, in order; none if ``y`` is empty.
@@ -135,7 +147,8 @@ def conv_forward(
     """
     if y.size == 0:
         return []
-    way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd, tf32)
+    order = order_of(y) if split else None
+    way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd, tf32, order)
     return way.forward(target, y, x, weight, geometry, epilogue)
 
 
@@ -149,6 +162,7 @@ def conv_input_grad(
     algorithm: Algorithm | None = None,
     winograd: bool = True,
     tf32: bool = False,
+    split: bool = False,
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``; also the transposed convolution of ``gy``.
 
@@ -156,7 +170,10 @@ def conv_input_grad(
     """
     if gx.size == 0:
         return []
-    way = _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd, tf32)
+    order = order_of(gx) if split else None
+    way = _decide(
+        target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd, tf32, order
+    )
     return way.input_grad(target, gx, gy, weight, geometry)
 
 
@@ -170,6 +187,7 @@ def conv_weight_grad(
     algorithm: Algorithm | None = None,
     winograd: bool = True,
     tf32: bool = False,
+    split: bool = False,
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``.
 
@@ -177,7 +195,10 @@ def conv_weight_grad(
     """
     if gw.size == 0:
         return []
-    way = _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd, tf32)
+    order = order_of(gy) if split else None
+    way = _decide(
+        target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd, tf32, order
+    )
     return way.weight_grad(target, gw, gy, x, geometry)
 
 
@@ -189,6 +210,7 @@ def choose(
     *,
     winograd: bool = True,
     tf32: bool = False,
+    split: Order | None = None,
 ) -> Algorithm:
     """The algorithm a convolution takes when none is asked for; it always fits the workspace.
 
@@ -199,8 +221,11 @@ def choose(
         dtype: of all operands.
         winograd: whether it may be Winograd's transforms, whose rounding errors are larger.
         tf32: as in :func:`conv_forward`.
+        split: how images lie where products of float32 may be three of TF32; None: they may not.
     """
-    if computes_on_units(target, geometry, direction, dtype, tf32=tf32):
+    if computes_on_units(
+        target, geometry, direction, dtype, winograd=winograd, tf32=tf32, split=split
+    ):
         return Algorithm.MATRIX
     return next(
         algorithm
@@ -215,14 +240,26 @@ def computes_on_units(
     direction: Direction,
     dtype: DType,
     *,
+    winograd: bool = True,
     tf32: bool = False,
+    split: Order | None = None,
 ) -> bool:
     """Whether :func:`choose` gives matrix units: of 16 bits, and of float32 that may be rounded.
 
-    The arguments are those of :func:`choose`.
+    Of float32 as three products, where that should be faster. The arguments are those of
+    :func:`choose`.
     """
+    if split is not None and dtype is float32:
+        return conv_split.fits(target, geometry, direction) and conv_split.pays(
+            target, geometry, direction, split, winograd=winograd
+        )
     allowed = dtype.itemsize == 2 or (dtype is float32 and tf32)
     return allowed and conv_matrix.fits(target, geometry, direction, dtype.itemsize)
+
+
+def order_of(result: Array) -> Order:
+    """How images lie around a convolution whose result, or the gradient of that, is given."""
+    return Order.LAST if is_dense_last(result) else Order.FIRST
 
 
 def winograd_obstacle(
@@ -276,15 +313,24 @@ def _decide(
     algorithm: Algorithm | None,
     winograd: bool,  # noqa: FBT001 - one of what the choice depends on
     tf32: bool,  # noqa: FBT001 - likewise
+    split: Order | None,
 ) -> _Way:
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return _WAYS[Algorithm.DEPTHWISE]
-    if algorithm is None:
-        algorithm = choose(target, geometry, direction, dtype, winograd=winograd, tf32=tf32)
-    else:
+    found = algorithm
+    if found is None:
+        found = choose(
+            target, geometry, direction, dtype, winograd=winograd, tf32=tf32, split=split
+        )
+    way = _WAYS[found]
+    if found is Algorithm.MATRIX and split is not None and dtype is float32:
+        way = _SPLIT
+    if algorithm is not None and not (
+        way is _SPLIT and way.fits(target, geometry, direction, dtype.itemsize)
+    ):
         _refuse(target, geometry, direction, dtype, algorithm, tf32)
-    log_choice(geometry, direction, dtype, algorithm.value)
-    return _WAYS[algorithm]
+    log_choice(geometry, direction, dtype, found.value)
+    return way
 
 
 def _refuse(

@@ -98,10 +98,8 @@ def forward(
     memory = Scratch(y.device)
     before, source = channels_last(target, memory, x, g.groups)
     more, filters = _filters(target, memory, weight, _FORWARD, g)
-    down = Phase(0, g.oh, -g.ph, g.sh, g.kh, g.dh, 0, 1)
-    right = Phase(0, g.ow, -g.pw, g.sw, g.kw, g.dw, 0, 1)
-    both = ([down], [right])
-    multiply = _multiply(target, memory, y, source, filters, g, both, (1, 1), epilogue)
+    phases = output_phases(g)
+    multiply = _multiply(target, memory, y, source, filters, g, phases, (1, 1), epilogue)
     return [*before, *more, *multiply]
 
 
@@ -111,7 +109,7 @@ def input_grad(
     """The input gradient, of each phase of the strides."""
     memory = Scratch(gx.device)
     before, source = channels_last(target, memory, gy, g.groups)
-    phases = (_phases(g.h, g.sh, g.ph, g.dh, g.kh), _phases(g.w, g.sw, g.pw, g.dw, g.kw))
+    phases = input_phases(g)
     strides = (g.sh, g.sw)
     run = RUN_BYTES // weight.dtype.itemsize
     whole = g.oc % run == g.ic % run == weight.offset % run == 0
@@ -181,6 +179,19 @@ def _filters(
     source = weight.view(shape, contiguous_strides(shape))
     zeros = fill(target, made, 0) if channels > given else []
     return [*zeros, *copy(target, made.view(shape, tuple(strides)), source)], made
+
+
+def output_phases(g: ConvGeometry) -> tuple[list[Phase], list[Phase]]:
+    """Of a convolution, down and right: all results meet the same taps."""
+    down = Phase(0, g.oh, -g.ph, g.sh, g.kh, g.dh, 0, 1)
+    right = Phase(0, g.ow, -g.pw, g.sw, g.kw, g.dw, 0, 1)
+    return [down], [right]
+
+
+def input_phases(g: ConvGeometry) -> tuple[list[Phase], list[Phase]]:
+    """Of an input gradient, down and right."""
+    down = _phases(g.h, g.sh, g.ph, g.dh, g.kh)
+    return down, _phases(g.w, g.sw, g.pw, g.dw, g.kw)
 
 
 def _phases(size: int, stride: int, before: int, dilation: int, taps: int) -> list[Phase]:

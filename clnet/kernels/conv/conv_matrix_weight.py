@@ -72,7 +72,7 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
             bytes=source.nbytes + grads.nbytes + to.nbytes,
         )
         launches += [*before, *more, multiply]
-    return [*launches, _added(target, gw, parts, g)]
+    return [*launches, added(target, gw, parts, g)]
 
 
 def _by_warpgroups(
@@ -87,10 +87,10 @@ def _by_warpgroups(
         memory.rewind(mark)
         return None
     multiply, parts = found
-    return [*before, *more, multiply, _added(target, gw, parts, g)]
+    return [*before, *more, multiply, added(target, gw, parts, g)]
 
 
-def _added(target: Target, gw: Array, parts: Array, g: ConvGeometry) -> Launch:
+def added(target: Target, gw: Array, parts: Array, g: ConvGeometry) -> Launch:
     """The launch that adds slices ``(slices, rows, taps, channels)``."""
     slices, rows, taps, channels = parts.shape
     return SUM.launch(

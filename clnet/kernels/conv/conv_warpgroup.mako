@@ -3,13 +3,12 @@
 ## The product of conv_matrix: rows are results' pixels, columns channels of the result, and sums
 ## run over the taps and, within each, over the source's channels. Here a tile's rows are a box of
 ## pixels, box_x wide, box_y high, of box_n images, so that one copy brings the pixels that all of
-## them meet at a tap, `step` apart, zeros beyond the image. See lib/warpgroup.mako.
-##
-## Of input gradients, results that meet the same taps are a phase; a launch has tiles of all. Where
-## a phase meets no tap, one stage of zeros, from beyond the source and the filters, is its sum.
+## them meet at a tap, `step` apart, zeros beyond the image. See lib/warpgroup.mako. Where filters
+## come in two parts items split x. Of input gradients, results that meet the same taps are a phase;
+## a launch has tiles of all. A phase that meets no tap sums a stage of zeros, from beyond x.
 ##
 ## layout   x: (images, h, w, channels), pixels and channels dense, in whole runs of 16 bytes;
-##          weight: (n, taps, channels), channels or n dense, likewise; out: channels dense
+##          weight: (n, taps, parts, channels), channels or n dense, likewise; out: channels dense
 ## param    ctype: 'half'|'bfloat16'|'float'  element type of x and weight; float is rounded to TF32
 ## param    sum_ctype: 'half'|'bfloat16'|'float'  element type of out
 ## param    unit: WarpgroupUnit  see device/warpgroups.py
@@ -20,14 +19,14 @@
 ## param    bias: bool           whether there is a bias
 ## param    activation: None|str see lib/epilogue.mako
 ## param    emulated: bool       plain C copies and multiplies, all items in step
-## param    form: int            word of the tensor maps, see device/warpgroups.py
+## param    form, a_form: int    words of the tensor maps, see device/warpgroups.py
+## param    raw: int             of what a copy takes for one, in an element of x
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    steps: int           of channels in a stage
 ## param    pairs: bool          two results at a time become 16 bits
 ## param    name, axis, count: str, str, int  an argument of phases along an axis, so many
 ## def      conv_warpgroup
-## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
-##                                         bytes
+## arg      maps: inout uint[groups][64], may alias  tensor maps, at multiples of 256 bytes
 ## arg      n: int                         channels of a result
 ## arg      out: out sum_ctype, may alias
 ## arg      x: in ctype                    the source
@@ -36,6 +35,7 @@
 ## arg      bias: in ctype[n]
 ## % endif
 ## arg      images, channels, h, w: int    of the source
+## arg      part: int                      of weight, if it has two: channels in whole stages
 ## arg      taps: int                      of a filter, also those that are not met here
 ## arg      weight_tap, weight_row: int    strides of weight, of taps and the axis that is not dense
 ## arg      box_x, box_y, box_n: int       see above
@@ -51,8 +51,7 @@
 ## arg      slices, slice_steps: int       slices of the sums, each of so many stages
 ## arg      out_slice: long                how far slices of sums lie apart
 ## def      conv_warpgroup_weight
-## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
-##                                         bytes
+## arg      maps: inout uint[groups][64], may alias  tensor maps, at multiples of 256 bytes
 ## arg      m: int                         channels of gy
 ## arg      parts: out float[slices][m][taps][channels], may alias
 ## arg      gy, x: in ctype
@@ -70,11 +69,14 @@
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="conv_warpgroup(
     ctype, sum_ctype, unit, tile, b_along, phases_y, phases_x, out_dense, bias, activation,
-    emulated, form)">
+    emulated, form, a_form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
     pairs = out_dense and sum_ctype != "float"
+    whole = "2 * part" if tile.parts > 1 else "channels"
+    # What is split later is copied as numbers of 16 bits, two for each, which no copy rounds.
+    raw = 2 if tile.whole and not emulated else 1
 %>
 ${units.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
@@ -98,11 +100,12 @@ __kernel void conv_warpgroup(...)
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
         const ulong pixel = (ulong)channels * sizeof(*x);
-        map_write(a_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, ${steps}, box_x,
-            sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, step_x, step_y);
+        map_write(a_map, ${a_form}u, (ulong)(x + x_offset), channels * ${raw}, w, pixel,
+            ${steps * raw}, box_x, sizeof(*x) / ${raw}, h, pixel * w, images, pixel * w * h, box_y,
+            box_n, step_x, step_y);
         const ulong tap = weight_tap * sizeof(*weight), row = weight_row * sizeof(*weight);
 % if b_along == "k":
-        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), channels, taps, tap,
+        map_write(b_map, ${form}u, (ulong)(weight + weight_offset), ${whole}, taps, tap,
             ${steps}, 1, sizeof(*weight), n, row, 1, 0, ${tile.n}, 1, 1, 1);
 % else:
         map_write(b_map, ${form}u, (ulong)(weight + weight_offset), n, taps, tap,
@@ -114,7 +117,8 @@ __kernel void conv_warpgroup(...)
 % endif
     ${tiles_of.walked(
         ctype, unit, tile, "k", b_along, emulated, capture(placed, tile, phases_y, phases_x),
-        capture(fetched, tile, b_along, steps, emulated), f"{tile.n * 128} + 128 * in_box",
+        capture(fetched, tile, b_along, steps, raw, emulated),
+        f"{tile.parts * tile.n * 128} + 128 * in_box",
         capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
 }
 </%def>
@@ -146,19 +150,22 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
 </%def>
 ##
 ## Bring a tap's pixels and filters, and go on to the next channels, or taps.
-<%def name="fetched(tile, b_along, steps, emulated)">
+<%def name="fetched(tile, b_along, steps, raw, emulated)">
 <% tail = "tiles" if emulated else "full + 8 * slot" %>
     const int tap = w_y_of + w_x_of + tap_y * w_y + tap_x * w_x;
-    box_copy(to, a_map, chunk * ${steps}, x0 * step_x + first_x_of + tap_x * move_x,
-        y0 * step_y + first_y_of + tap_y * move_y, image0, ${tail});
+    box_copy(to, a_map, chunk * ${steps * raw}, x0 * step_x
+        + first_x_of + tap_x * move_x, y0 * step_y + first_y_of + tap_y * move_y, image0, ${tail});
+% for part in range(tile.parts):
 % if b_along == "k":
-    box_copy(to + ${tile.m * 128}, b_map, chunk * ${steps}, tap, column0, 0, ${tail});
+    box_copy(to + ${tile.b_base(part)}, b_map, chunk * ${steps}${" + part" * part}, tap, column0,
+        0, ${tail});
 % else:
 % for i in range(tile.n // 64):
     box_copy(to + ${tile.m * 128 + i * 128 * steps}, b_map, column0 + ${64 * i}, tap,
         chunk * ${steps}, 0, ${tail});
 % endfor
 % endif
+% endfor
     chunk++;
     if (chunk == chunks) {
         chunk = 0;

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form
-from ...values.dtypes import float32, int32
+from ...values.dtypes import DType, float32, int32
 from ...values.shapes import ceil_div
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import (
@@ -44,7 +44,7 @@ MOST_SLICES = 256
 LEAST_FILLED = 0.5
 
 
-class _Grid(NamedTuple):
+class Grid(NamedTuple):
     """Results and the source, as the kernel sees them.
 
     Attributes:
@@ -75,7 +75,12 @@ class _Grid(NamedTuple):
         whole = line == right * pixel and (image == down * line or self.images == 1)
         return self.phases == 1 and self.strides == (1, 1) and whole
 
-    def flat(self) -> _Grid:
+    @property
+    def longest(self) -> int:
+        """The largest step of the source, or number of phases."""
+        return max(self.down[0].step, self.right[0].step, len(self.down), len(self.right))
+
+    def flat(self) -> Grid:
         """The same as one line, where every result meets the one pixel in its own place."""
         plain = self.dense and all(
             (p.taps, p.step, p.source, p.grid) == (1, 1, 0, size)
@@ -147,33 +152,100 @@ def convolved(
     """
     n, channels = out.shape[1], x.shape[3]
     image, of_n, of_y, of_x = out.strides
-    images, h, w, _ = x.shape
-    down, right = (tuple(phase for phase in axis if phase.taps) for axis in phases)
-    if not down or not right:
+    grid = grid_of(x.shape[:3], phases, (image, of_y, of_x), strides)
+    if grid is None:
         return None
-    grid = _Grid(images, h, w, down, right, (image, of_y, of_x), strides).flat()
     work = grid.products * n * channels
     if not _fits(target, x, work, min(n, channels)) or of_n != 1 or n == 1:
         return None
-    longest = max(down[0].step, right[0].step, len(down), len(right))
-    if longest > MOST_SKIP or work == 0:
+    if grid.longest > MOST_SKIP or work == 0:
         return None
-    chunks = ceil_div(channels, LINE_BYTES // x.dtype.itemsize)
-    choice = warpgroup_choice(
+    alone = grid.phases < len(phases[0]) * len(phases[1])
+    return multiplied(target, memory, out, x, filters, kw, grid, epilogue, alone=alone)
+
+
+def grid_of(
+    source: Sequence[int],
+    phases: tuple[Sequence[Phase], Sequence[Phase]],
+    out: tuple[int, int, int],
+    strides: tuple[int, int],
+) -> Grid | None:
+    """Results and their source: those phases that meet a tap, None if there is none.
+
+    Args:
+        source: images, and their height and width.
+        phases: as for :func:`convolved`.
+        out: as a :class:`Grid` has it.
+        strides: as for :func:`convolved`.
+    """
+    down, right = (tuple(phase for phase in axis if phase.taps) for axis in phases)
+    images, h, w = source
+    return Grid(images, h, w, down, right, out, strides).flat() if down and right else None
+
+
+def grid_choice(
+    target: Target, grid: Grid, dtype: DType, n: int, channels: int, *, reserved: int, parts: int
+) -> WarpgroupChoice:
+    """The tile and slices of a grid's results.
+
+    Args:
+        target: what the device is like.
+        grid: results, and their source.
+        dtype: of all.
+        n: channels of a result.
+        channels: of the source.
+        reserved: bytes of scratch memory that are taken.
+        parts: of the filters; items split the source.
+    """
+    chunks = ceil_div(channels, LINE_BYTES // dtype.itemsize)
+    rows = grid.images * sum(p.grid for p in grid.down) * sum(p.grid for p in grid.right)
+    return warpgroup_choice(
         target,
-        x.dtype,
-        memory,
+        dtype,
+        reserved,
         columns=n,
         rows_of=lambda tile: grid.boxes(tile.m),
         stages=ceil_div(grid.taps * chunks, grid.phases),
-        results=out.size,
+        results=rows * n,
+        split=parts > 1,
+        whole=parts > 1,
         most_slices=MOST_SLICES if grid.dense else 1,
     )
+
+
+def multiplied(
+    target: Target,
+    memory: Scratch,
+    out: Array,
+    x: Array,
+    filters: Array,
+    kw: int,
+    grid: Grid,
+    epilogue: Epilogue,
+    *,
+    alone: bool,
+    parts: int = 1,
+) -> list[Launch]:
+    """The launches of :func:`convolved`, wherever there are such units.
+
+    Args:
+        target: as there.
+        memory: as there.
+        out: as there, its channels dense.
+        x: as there.
+        filters: as there; two parts lie beside each other along its channels, each of whole lines.
+        kw: as there.
+        grid: results, and their source.
+        epilogue: as there.
+        alone: whether results meet no tap, as of strides beyond the window; of gradients.
+        parts: of the filters; items split ``x``.
+    """
+    n, channels = out.shape[1], x.shape[3]
+    choice = grid_choice(target, grid, x.dtype, n, channels, reserved=memory.nbytes, parts=parts)
     if choice.slices == 1:
-        most = max(p.taps for p in down) * max(p.taps for p in right)
+        chunks = ceil_div(channels, LINE_BYTES // x.dtype.itemsize)
+        most = max(p.taps for p in grid.down) * max(p.taps for p in grid.right)
         choice = choice._replace(steps=most * chunks)
-        # Pixels that meet no tap, as of strides beyond the window; such are of gradients alone.
-        alone = grid.phases < len(phases[0]) * len(phases[1])
         zeros = fill(target, out, 0) if alone else []
         return [*zeros, _convolve(target, memory, out, x, filters, kw, grid, choice, epilogue)]
     rows = grid.images * grid.down[0].grid * grid.right[0].grid
@@ -181,7 +253,7 @@ def convolved(
     line = grid.right[0].grid * n
     bare = grid._replace(out=(grid.down[0].grid * line, line, n))
     launch = _convolve(target, memory, sums, x, filters, kw, bare, choice, NO_EPILOGUE)
-    whole = out.view((1, 1, rows, n), (0, 0, of_x, 1))
+    whole = out.view((1, 1, rows, n), (0, 0, grid.out[2], 1))
     finished = Problem(whole, whole, whole, epilogue=epilogue)  # its operands are not read
     return [launch, summed(finished, sums, by_ptx=not emulates_warpgroups(target))]
 
@@ -193,12 +265,14 @@ def _convolve(
     x: Array,
     filters: Array,
     kw: int,
-    grid: _Grid,
+    grid: Grid,
     choice: WarpgroupChoice,
     epilogue: Epilogue,
 ) -> Launch:
     tile, ctype = choice.tile, x.dtype.stored
-    n, taps, channels = filters.shape
+    n, taps, row = filters.shape
+    channels = x.shape[3]
+    a_form = raw_form() if tile.whole else map_form(WARPGROUP_UNITS[ctype], RANK)
     down, right = grid.down, grid.right
     (image, of_y, of_x), (stride_y, stride_x) = grid.out, grid.strides
     run = RUN_BYTES // out.dtype.itemsize
@@ -208,17 +282,19 @@ def _convolve(
     of_tap, of_row = filters.strides[1], filters.strides[2 if turned else 0]
     return CONV.launch(
         joined(
-            _params(target, ctype, tile),
+            unit_params(target, ctype, tile),
+            by_name("a_form", a_form),
             by_name("b_along", "tile" if turned else "k"),
             by_name("sum_ctype out_dense", out.dtype.stored, whole),
             by_name("phases_y phases_x", len(down), len(right)),
             by_name("bias activation", epilogue.bias is not None, epilogue.activation),
         ),
         joined(
-            by_name("maps n", _maps(target, memory, tiles), n),
+            by_name("maps n", maps_of(target, memory, tiles), n),
             by_name("out x weight bias", out, x, filters, epilogue.bias),
             by_name("images h w channels taps", grid.images, grid.h, grid.w, channels, taps),
             by_name("weight_tap weight_row", of_tap, of_row),
+            by_name("part", row // tile.parts),
             by_name("box_x box_y box_n", *grid.box(tile.m)),
             by_name("step_y step_x", down[0].step, right[0].step),
             by_name("move_y move_x", down[0].move, right[0].move),
@@ -229,8 +305,8 @@ def _convolve(
             by_name("slices slice_steps", choice.slices, choice.steps),
             by_name("out_slice", out.strides[0] if choice.slices > 1 else 0),
         ),
-        **_sizes(target, tile, tiles),
-        flops=2 * grid.products * n * channels,
+        **sizes_of(target, tile, tiles),
+        flops=2 * grid.products * n * channels * (3 if tile.parts > 1 else 1),
         bytes=x.nbytes + filters.nbytes + out.nbytes,
     )
 
@@ -277,7 +353,7 @@ def filters_gradient(
     choice = warpgroup_choice(
         target,
         x.dtype,
-        memory,
+        memory.nbytes,
         columns=64 * blocks,
         rows_of=lambda tile: ceil_div(m, tile.m),
         stages=stages,
@@ -288,16 +364,16 @@ def filters_gradient(
     tiles = ceil_div(m, tile.m) * ceil_div(64 * blocks, tile.n) * choice.slices
     parts = Array.scratch(memory, (choice.slices, m, g.taps, channels), float32)
     launch = WEIGHT.launch(
-        _params(target, x.dtype.stored, tile),
+        unit_params(target, x.dtype.stored, tile),
         joined(
-            by_name("maps m", _maps(target, memory, tiles), m),
+            by_name("maps m", maps_of(target, memory, tiles), m),
             by_name("parts gy x", parts, gy, x),
             by_name("images channels", g.n, channels),
             g.sizes("h w oh ow sh sw ph pw dh dw kh kw"),
             by_name("box_x box_y box_n", *box),
             by_name("slices slice_steps", choice.slices, choice.steps),
         ),
-        **_sizes(target, tile, tiles),
+        **sizes_of(target, tile, tiles),
         flops=2 * g.n * g.oh * g.ow * m * channels * g.taps,
         bytes=gy.nbytes + x.nbytes + parts.nbytes,
     )
@@ -311,19 +387,25 @@ def _fits(target: Target, x: Array, work: int, channels: int) -> bool:
     return emulates_warpgroups(target) or (channels >= LEAST_CHANNELS and work >= LEAST_WORK)
 
 
-def _params(target: Target, ctype: str, tile: WarpgroupTile) -> dict[str, object]:
+def unit_params(target: Target, ctype: str, tile: WarpgroupTile) -> dict[str, object]:
+    """Parameters of kernels in which 128 items multiply."""
     unit = WARPGROUP_UNITS[ctype]
     emulated, form = emulates_warpgroups(target), map_form(unit, RANK)
     return {"ctype": ctype, "unit": unit, "tile": tile, "emulated": emulated, "form": form}
 
 
-def _maps(target: Target, memory: Scratch, tiles: int) -> Array:
+def raw_form() -> int:
+    """The word of a tensor map of floats that are copied as they are: two numbers of 16 bits."""
+    return map_form(WARPGROUP_UNITS["half"], RANK)
+
+
+def maps_of(target: Target, memory: Scratch, tiles: int) -> Array:
     """Memory for the tensor maps of all groups."""
     groups = min(tiles, target.traits.compute_units)
     return Array.scratch(memory, (groups * MAP_WORDS,), int32)
 
 
-def _sizes(target: Target, tile: WarpgroupTile, tiles: int) -> dict[str, tuple[int, ...]]:
+def sizes_of(target: Target, tile: WarpgroupTile, tiles: int) -> dict[str, tuple[int, ...]]:
     """As many groups as there are units, at most."""
     items = tile.items(emulated=emulates_warpgroups(target))
     groups = min(tiles, target.traits.compute_units)

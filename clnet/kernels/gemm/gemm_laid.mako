@@ -1,8 +1,7 @@
 ## kernel gemm_laid: an operand of a product, copied so that steps of k lie densely, in parts
 ##
 ## Part 0 is the operand, or its elements rounded to TF32, and part 1 what rounding left of them,
-## rounded too. A number too large for TF32's rounding is cut; what is left of an infinity or a NaN
-## is 0. Behind the steps of k zeros fill a part.
+## as lib/tf32_parts.mako says. Behind the steps of k zeros fill a part.
 ##
 ## layout   to: dense; from: any strides, fast where either axis is dense
 ## param    element: 'ushort'|'float'
@@ -19,6 +18,7 @@
 ## arg      outer_step, inner_step: long
 ## launch   global (columns * 32, lines * 8, batch), local (32, 8, 1); a group copies 32 by 32
 ## numerics the parts' sum differs from the operand by 2^-23 of it, or by a denormal number
+<%namespace name="parts_of" file="/lib/tf32_parts.mako"/>
 <%def name="gemm_laid(element, parts, along)">
 __attribute__((reqd_work_group_size(32, 8, 1)))
 __kernel void gemm_laid(...)
@@ -46,13 +46,7 @@ __kernel void gemm_laid(...)
 % endif
             __global ${element} *out = target + (long)row * ${parts} * pitch + step;
 % if parts == 2:
-            const uint cut = as_uint(value) & 0xffffe000;
-            const float near = as_float(as_uint(value) + 0x1000 & 0xffffe000);
-            const float large = !isfinite(value) ? value : isfinite(near) ? near : as_float(cut);
-            const float rest = isfinite(value) ? value - large : 0;
-            out[0] = large;
-            /* Both rounded up, the largest numbers would add up to an infinity. */
-            out[pitch] = as_float(as_uint(rest) + (isfinite(near) ? 0x1000 : 0) & 0xffffe000);
+            ${parts_of.stored("out", "pitch", "value")}
 % else:
             out[0] = value;
 % endif

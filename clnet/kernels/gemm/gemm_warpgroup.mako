@@ -28,7 +28,6 @@
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    along: 'tile'|'k'    its dense axis
 ## param    steps: int           of k in a stage
-## param    base: int            bytes of a stage before the operand
 ## param    start: str           where the tile begins along its axis that is not k, in C
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    pairs: bool          two results at a time become 16 bits
@@ -104,8 +103,8 @@ __kernel void gemm_warpgroup(...)
 ##
 ## Bring both operands.
 <%def name="both(a_along, b_along, steps, tile, rank, emulated)">
-    ${fetched("a", a_along, "row0", tile.m, 0, steps, tile, rank, emulated)}
-    ${fetched("b", b_along, "column0", tile.n, tile.m * 128, steps, tile, rank, emulated)}
+    ${fetched("a", a_along, "row0", tile.m, steps, tile, rank, emulated)}
+    ${fetched("b", b_along, "column0", tile.n, steps, tile, rank, emulated)}
 </%def>
 ##
 ## Which tile is the at-th: where it begins, of which product, and over which stages of k.
@@ -138,7 +137,7 @@ __kernel void gemm_warpgroup(...)
 </%def>
 ##
 ## Copy an operand's boxes of stage t.
-<%def name="fetched(name, along, start, extent, base, steps, tile, rank, emulated)">
+<%def name="fetched(name, along, start, extent, steps, tile, rank, emulated)">
 <%
     where = f"{name}_map"
     batch = (
@@ -146,7 +145,10 @@ __kernel void gemm_warpgroup(...)
     tail = f"{batch}, tiles" if emulated else f"{batch}, full + 8 * slot"
 %>
 % for part in range(tile.parts):
-<% to, step = base + part * tile.part_bytes, f"t * {steps}{' + part' if part else ''}" %>
+<%
+    to = tile.a_base(part) if name == "a" else tile.b_base(part)
+    step = f"t * {steps}{' + part' if part else ''}"
+%>
 % if along == "k":
     box_copy(to + ${to}, ${where}, ${step}, ${start}${tail});
 % else:

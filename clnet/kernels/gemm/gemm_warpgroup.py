@@ -53,6 +53,7 @@ class WarpgroupTile(NamedTuple):
         parts: of each operand.
         speed: multiplications in a unit's time, as a part of the best tile's.
         held: columns of results of 16 bits that a warp holds for the copy engine, at most.
+        whole: whether a comes in one part as it is, and items split it, in registers.
     """
 
     m: int
@@ -61,6 +62,7 @@ class WarpgroupTile(NamedTuple):
     parts: int = 1
     speed: float = 1.0
     held: int = 128
+    whole: bool = False
 
     @property
     def teams(self) -> int:
@@ -78,14 +80,23 @@ class WarpgroupTile(NamedTuple):
         return self.parts > 1
 
     @property
-    def part_bytes(self) -> int:
-        """Of a stage, one part of both operands."""
-        return (self.m + self.n) * LINE_BYTES
+    def a_parts(self) -> int:
+        """Of a, as they are copied."""
+        return 1 if self.whole else self.parts
+
+    def a_base(self, part: int) -> int:
+        """Where a part of a begins in a stage, in bytes."""
+        return 0 if self.whole else part * (self.m + self.n) * LINE_BYTES
+
+    def b_base(self, part: int) -> int:
+        """Where a part of b begins."""
+        before = part * self.n if self.whole else part * (self.m + self.n)
+        return (self.m + before) * LINE_BYTES
 
     @property
     def stage_bytes(self) -> int:
         """Of all parts."""
-        return self.parts * self.part_bytes
+        return (self.a_parts * self.m + self.parts * self.n) * LINE_BYTES
 
     @property
     def width(self) -> int:
@@ -139,8 +150,15 @@ SPLIT_TILES = (
     WarpgroupTile(128, 128, 3, 2, held=64),
     WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
 )
+# Of convolutions, whose images are split by items; not timed.
+WHOLE_TILES = (
+    WarpgroupTile(128, 128, 4, 2, held=64, whole=True),
+    WarpgroupTile(64, 128, 5, 2, speed=0.75, held=64, whole=True),
+    WarpgroupTile(128, 64, 6, 2, speed=0.62, held=64, whole=True),
+)
 MOST_GROUPS = 65535
 SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
+SMALL_WHOLE = SMALL_SPLIT._replace(whole=True)
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
@@ -189,23 +207,26 @@ class WarpgroupChoice(NamedTuple):
         tile: what a group computes at a time.
         slices: of the sums.
         steps: stages of a slice.
+        seconds: that it takes, by a rough estimate.
     """
 
     tile: WarpgroupTile
     slices: int
     steps: int
+    seconds: float
 
 
 def warpgroup_choice(
     target: Target,
     dtype: DType,
-    memory: Scratch,
+    reserved: int,
     *,
     rows_of: Callable[[WarpgroupTile], int],
     columns: int,
     stages: int,
     results: int,
     split: bool = False,
+    whole: bool = False,
     most_slices: int = MOST_SLICES,
 ) -> WarpgroupChoice:
     """The tile and slices that take the least time, by a rough estimate.
@@ -213,21 +234,22 @@ def warpgroup_choice(
     Args:
         target: what the device is like.
         dtype: of the operands.
-        memory: beside which slices' sums must fit.
+        reserved: bytes of scratch memory, beside which slices' sums must fit.
         rows_of: how many tiles lie below each other.
         columns: of the result.
         stages: of a whole sum.
         results: elements of the result.
         split: operands have two parts.
+        whole: the left one is split by items.
         most_slices: 1 where sums must stay whole.
 
     Returns:
         The choice.
     """
     units, item = target.traits.compute_units, dtype.itemsize
-    room = max(target.workspace_limit - memory.nbytes, 0) // (4 * results)
-    found: list[tuple[float, WarpgroupChoice]] = []
-    for tile in _tiles(target, split=split):
+    room = max(target.workspace_limit - reserved, 0) // (4 * results)
+    found: list[WarpgroupChoice] = []
+    for tile in _tiles(target, split=split, whole=whole):
         tiles = rows_of(tile) * ceil_div(columns, tile.n)
         flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if split else 1)
         each = flops * units / (RATES[item] * tile.speed)
@@ -239,8 +261,8 @@ def warpgroup_choice(
             time = ceil_div(tiles * slices, units) * (steps * each + fixed)
             if slices > 1:
                 time += COPY_S + (2 * 4 * slices + item) * results / SUM_BYTES_S
-            found.append((time, WarpgroupChoice(tile, slices, steps)))
-    return min(found, key=lambda pair: pair[0])[1]
+            found.append(WarpgroupChoice(tile, slices, steps, time))
+    return min(found, key=lambda choice: choice.seconds)
 
 
 def has_warpgroups(target: Target, dtype: DType, *, split: bool = False) -> bool:
@@ -418,10 +440,11 @@ def emulates_warpgroups(target: Target) -> bool:
     return matrix_units(target.traits.matrix_units)["half"].emulated
 
 
-def _tiles(target: Target, *, split: bool = False) -> list[WarpgroupTile]:
+def _tiles(target: Target, *, split: bool = False, whole: bool = False) -> list[WarpgroupTile]:
     if emulates_warpgroups(target):
-        return [SMALL_SPLIT if split else SMALL]
-    tiles, traits = SPLIT_TILES if split else TILES, target.traits
+        return [SMALL_WHOLE if whole else SMALL_SPLIT if split else SMALL]
+    tiles = WHOLE_TILES if whole else SPLIT_TILES if split else TILES
+    traits = target.traits
     return [tile for tile in tiles if tile.local_bytes <= traits.static_local_bytes]
 
 
@@ -430,7 +453,7 @@ def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -
     return warpgroup_choice(
         target,
         problem.a.dtype,
-        memory,
+        memory.nbytes,
         columns=problem.n,
         rows_of=lambda tile: ceil_div(problem.m, tile.m) * problem.batch,
         stages=ceil_div(problem.k, LINE_BYTES // problem.a.dtype.itemsize),

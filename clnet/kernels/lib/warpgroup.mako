@@ -14,6 +14,8 @@
 ##
 ## Marked lines are of a target that the driver's compiler does not name: device/warpgroups.py.
 ##
+## Of a tile whose a is whole, items read its elements, split them and hold them in registers.
+##
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
 ## warpgroup_emulated.mako.
 ##
@@ -28,6 +30,8 @@
 ## param b_along: 'tile'|'k'  the same of b
 ## param along: 'tile'|'k'    an operand's
 ## param wait: int            products that may go on
+## param steps: int           products of a stage
+<%namespace name="parts_of" file="tf32_parts.mako"/>
 <%namespace name="plain" file="warpgroup_emulated.mako"/>
 ##
 ## Copies, barriers and products.
@@ -155,7 +159,10 @@ inline void rows_read(void)
     turned = f", {int(a_along != 'k')}, {int(b_along != 'k')}" if unit.turns else ""
 %>
     {
-        const uint a_start = to + team * 8192, b_start = to + ${tile.m * 128};
+        const uint a_start = to + team * 8192;
+% if tile.whole:
+        ${items_split(emulated, len(stage_steps))}
+% endif
 % if not tile.promotes:
         const int fresh = t == first_stage;
 % endif
@@ -164,10 +171,14 @@ inline void rows_read(void)
 % endif
 % for at, (a_part, b_part) in enumerate(pairs):
 <%
-    a_base = f"a_start + {a_part * tile.part_bytes}"
-    b_base = f"b_start + {b_part * tile.part_bytes}"
+    a_base, b_base = f"a_start + {tile.a_base(a_part)}", f"to + {tile.b_base(b_part)}"
 %>
-% if emulated:
+% if emulated and tile.whole:
+        for (int step = 0; step < ${len(stage_steps)}; step++)
+            multiply_held(acc, a_held, (__local const uchar *)tiles, ${a_part * 16} + step * 4,
+                ${word(b_along, ctype)} | (${b_base} + step * ${b_next} & 0x3ffff) >> 4,
+                team * 128 + warp * 32, lane, step == 0 && ${1 - bool(at)});
+% elif emulated:
         for (int step = 0; step < ${len(stage_steps)}; step++)
             multiply(acc, (__local const uchar *)tiles,
                 ${word(a_along, ctype)} | (${a_base} + step * ${a_next} & 0x3ffff) >> 4,
@@ -177,6 +188,17 @@ inline void rows_read(void)
 % else:
 % for step in stage_steps:
 <% kept = "1u" if at or step else "0u" if tile.promotes else "(uint)!fresh" %>
+% if tile.whole:
+        asm volatile("//@ { .reg .pred p; setp.ne.u32 p, %${count + 5}, 0; "
+            "wgmma.mma_async.sync.aligned.m64n${tile.n}k${unit.steps}.f32.${unit.kind} "
+            "{${registers}}, {${", ".join(f"%{count + r}" for r in range(4))}}, "
+            "%${count + 4}, p, 1, 1; }"
+            : ${sums}
+            : ${", ".join(f'"r"(a_held[{a_part * 16 + step * 4 + r}])' for r in range(4))},
+            "l"(${word(b_along, ctype)} | (${b_base} + ${step * b_next} & 0x3ffff) >> 4),
+            "r"(${kept}) : "memory");
+<% continue %>
+% endif
         asm volatile("//@ { .reg .pred p; setp.ne.u32 p, %${count + 2}, 0; "
             "wgmma.mma_async.sync.aligned.m64n${tile.n}k${unit.steps}.f32.${unit.kind} "
             "{${registers}}, %${count}, %${count + 1}, p, 1, 1${turned}; }"
@@ -205,6 +227,37 @@ inline void rows_read(void)
             bar_arrive(left + 8 * (slot ? slot - 1 : ${tile.stages - 1}));
 % endif
     }
+</%def>
+##
+## An item's elements of a stage of a, split: those of a step are rows lane / 4 and 8 more of its
+## warp's 16, steps lane % 4 of both rows, then 4 more.
+<%def name="items_split(emulated, steps)">
+% if not emulated:
+        uint a_held[${8 * steps}];
+% endif
+        {
+            __local const uchar *const line = (__local const uchar *)tiles + (a_start - start)
+                + (warp * 16 + lane / 4) * 128 + lane % 4 * 4;
+            float halves[2];
+% for e in range(4 * steps):
+            {
+                const float value = *(__local const float *)(
+                    line + ${e % 2 * 1024} + (${e // 4 * 2 + e % 4 // 2} ^ lane / 4) * 16);
+                ${parts_of.stored("halves", "1", "value")}
+% for part in range(2):
+% if emulated:
+                a_held[self][${part * 16 + e}] = halves[${part}];
+% else:
+                a_held[${part * 16 + e}] = as_uint(halves[${part}]);
+                asm volatile("" : "+r"(a_held[${part * 16 + e}]) :: "memory");
+% endif
+% endfor
+            }
+% endfor
+        }
+% if emulated:
+        barrier(CLK_LOCAL_MEM_FENCE);
+% endif
 </%def>
 ##
 ## Wait until no more products than these go on; behind 0, sums may be read.

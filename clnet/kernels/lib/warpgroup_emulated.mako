@@ -1,6 +1,7 @@
 ## lib warpgroup_emulated: what lib/warpgroup.mako has, by plain C
 ##
-## A map is read, a box swizzled, an operand found by its word.
+## A map is read, a box swizzled, an operand found by its word. The engine ends with a fault where a
+## box does not begin at a multiple of 16 bytes along the dense axis: such a box is NaN here.
 ##
 ## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
 ## param unit: WarpgroupUnit  see device/warpgroups.py
@@ -33,8 +34,10 @@ inline void box_copy(const uint to, __global const uint *map${given}, __local ui
         there = there && at_2 <= map[10] && at_3 <= map[11];
 % endif
         ${element} value = there ? *(__global const ${element} *)(from + place) : 0;
+        if (x % ${4 if ctype == "float" else 8})
+            value = ${"NAN" if ctype == "float" else "0x7fff"};
 % if ctype == "float":
-        if (isfinite(value))
+        if (isfinite(value) && map[2] & 1 << 16)
             value = as_float(as_uint(value) + 0x1000 & 0xffffe000);
 % endif
         *(__local ${element} *)((__local uchar *)tiles
@@ -85,6 +88,24 @@ inline void found(
         const uint place = start + line / 64 * apart + line % 64 * sizeof(${element});
         for (int step = 0; step < ${unit.steps}; step++)
             steps[step] = read(tiles, swizzled(place + step / 8 * eight + step % 8 * 128));
+    }
+}
+inline void multiply_held(
+    float *acc, __local const float (*held)[32], __local const uchar *tiles, const int first,
+    const ulong b_word, const int warp_item, const int lane, const int fresh)
+{
+    float values[${unit.steps}];
+    __local const float (*of_row)[32] = held + warp_item + lane / 4 * 4;
+    for (int c = 0; c < ${tile.n // 4}; c++) {
+        const int e = c / 2 * 4 + c % 2;
+        float above = fresh ? 0 : acc[e], below = fresh ? 0 : acc[e + 2];
+        found(values, tiles, b_word, 1, c / 2 * 8 + lane % 4 * 2 + c % 2);
+        for (int step = 0; step < ${unit.steps}; step++) {
+            above += of_row[step % 4][first + step / 4 * 2] * values[step];
+            below += of_row[step % 4][first + step / 4 * 2 + 1] * values[step];
+        }
+        acc[e] = above;
+        acc[e + 2] = below;
     }
 }
 inline void multiply(

@@ -105,6 +105,9 @@
 % else:
     const uint start = 0;
 % endif
+% if emulated and tile.whole:
+    __local float a_held[${tile.teams * 128}][32];
+% endif
     const int self = get_local_id(0), lane = self % 32, warp = self / 32 % 4, team = self / 128;
     __local float *const own = (__local float *)(
         tiles + ${ring // 16} + (team * 4 + warp) * ${tile.held_bytes // 16});
