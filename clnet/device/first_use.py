@@ -21,7 +21,7 @@ _TESTED = ("Portable Computing Language", "NVIDIA CUDA", "Intel(R) OpenCL", "Ocl
 # How names of kernels begin that changed since their numbers were last compared on a card with
 # products of 128 items at once (docs/notes/products-gpu.md and attention.md say since when). There
 # they are compared whatever the platform.
-CHANGED: tuple[str, ...] = ("conv_lines", "conv_warpgroup")
+CHANGED: tuple[str, ...] = ()
 
 
 class FirstUses:

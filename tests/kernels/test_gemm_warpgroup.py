@@ -236,7 +236,8 @@ def test_where_another_kernel_multiplies():
     assert chosen(1024, m=2**21 - 64, k=99)[0] == ["gemm_laid", BY_128]
     assert chosen(1024, m=2**21, k=99)[0] == ["gemm_matrix"]  # more groups than drivers take
     halves = dataclasses.replace(without, matrix_units="")
-    assert chosen(4096, dtype=clnet.float32, split=True, traits=halves)[0] == ["gemm_tiled"]
+    plain, _ = chosen(4096, dtype=clnet.float32, split=True, traits=halves)
+    assert plain[-1] == "gemm_tiled"  # a card may copy an operand before
 
 
 def test_long_sums_of_few_tiles_are_sliced():

@@ -150,7 +150,7 @@ SPLIT_TILES = (
     WarpgroupTile(128, 128, 3, 2, held=64),
     WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
 )
-# Of convolutions, whose images are split by items; not timed.
+# Of convolutions, whose images are split by items; speeds are those above, not timed.
 WHOLE_TILES = (
     WarpgroupTile(128, 128, 4, 2, held=64, whole=True),
     WarpgroupTile(64, 128, 5, 2, speed=0.75, held=64, whole=True),
