@@ -26,6 +26,7 @@ class Normalization(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _version = 2
 
     def __init__(
         self,
@@ -74,6 +75,15 @@ class Normalization(Module):
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        # States from before PyTorch 0.4.1, and dicts without metadata, may have no count.
+        key, count = prefix + "num_batches_tracked", self.num_batches_tracked
+        if local_metadata.get("version", 1) < 2 and count is not None and key not in state_dict:
+            state_dict[key] = count
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def extra_repr(self) -> str:
         return (

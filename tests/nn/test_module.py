@@ -216,6 +216,21 @@ def test_what_fits_is_loaded_when_not_strict():
     assert np.array_equal(after["first.bias"], state["first.bias"])
 
 
+def test_old_states_have_no_count_of_batches():
+    """PyTorch counts them since 0.4.1; a dict without metadata may be older."""
+    for norm in (nn.BatchNorm2d(3), nn.InstanceNorm1d(3, track_running_stats=True)):
+        norm.num_batches_tracked.fill_(5)
+        state = norm.state_dict()
+        assert state._metadata[""] == {"version": 2}
+        old = without(state, "num_batches_tracked")
+        assert norm.load_state_dict(old) == ([], [])
+        assert "num_batches_tracked" not in old
+        assert norm.num_batches_tracked.item() == 5
+        del state["num_batches_tracked"]  # with metadata it is not old
+        with pytest.raises(CheckpointError, match=r"missing=\['num_batches_tracked'"):
+            norm.load_state_dict(state)
+
+
 def test_a_state_shares_memory_with_the_module():
     net = Net()
     net.state_dict()["scale"].fill_(7)
