@@ -65,12 +65,12 @@ class NoAxisError(ShapeError, TypeError):
     """A tensor of one number where one is gone through, which Python calls an error of type."""
 
 
-class DtypeError(ClnetError, TypeError):
-    """A dtype that an op or a device does not support."""
+class DtypeError(ClnetError, TypeError, RuntimeError):
+    """A dtype that an op or a device does not support; PyTorch raises either, by the op."""
 
 
-class ArgumentError(ClnetError, ValueError):
-    """An argument whose value is not allowed."""
+class ArgumentError(ClnetError, ValueError, RuntimeError):
+    """An argument whose value is not allowed; PyTorch raises either, by the op."""
 
 
 class BoundsError(ClnetError, IndexError):
@@ -84,7 +84,7 @@ class DataBoundsError(BoundsError, RuntimeError):
     """
 
 
-class DataDomainError(ArgumentError, RuntimeError):
+class DataDomainError(ArgumentError):
     """A tensor's element that an op is not defined for; reported as :class:`DataBoundsError`."""
 
 
