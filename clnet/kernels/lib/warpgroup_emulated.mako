@@ -27,17 +27,22 @@ inline void box_copy(const uint to, __global const uint *map${given}, __local ui
     const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
     const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
         lines_3 = (map[14] >> 16 & 0xff) + 1;
-    const uint last_0 = map[8], last_1 = map[9];
-    const ulong apart_1 = (ulong)map[3] << 4;
+    const int runs = ((map[13] >> 24) + 1) / ${of_run}, last_0 = map[8];
+    const uint last_1 = map[9];
+% if ctype == "float":
+    const int rounded = map[2] & 1 << 16;
+% endif
+    const long apart_1 = (ulong)map[3] << 4;
 % if rank == 4:
     const uint last_2 = map[10], last_3 = map[11];
-    const ulong apart_2 = (ulong)map[4] << 4, apart_3 = (ulong)map[5] << 4;
+    const long apart_2 = (ulong)map[4] << 4, apart_3 = (ulong)map[5] << 4;
 % endif
-    for (int e = get_local_id(0); e < 8 * lines_1 * lines_2 * lines_3;
+    for (int e = get_local_id(0); e < runs * lines_1 * lines_2 * lines_3;
             e += ${tile.items(emulated=True)}) {
-        const uint line = e / 8, run = e % 8;
-        const uint at_0 = x + run * ${of_run}, at_1 = y + line % lines_1 * skip_1;
-        ulong place = at_1 * apart_1 + at_0 * sizeof(${element});
+        const int line = e / runs, run = e % runs, at_0 = x + run * ${of_run};
+        ## What begins before an array is far behind it without a sign.
+        const uint at_1 = y + line % lines_1 * skip_1;
+        long place = at_1 * apart_1 + at_0 * (long)sizeof(${element});
         int there = at_1 <= last_1;
 % if rank == 4:
         const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
@@ -45,17 +50,17 @@ inline void box_copy(const uint to, __global const uint *map${given}, __local ui
         place += at_2 * apart_2 + at_3 * apart_3;
         there = there && at_2 <= last_2 && at_3 <= last_3;
 % endif
-        ## No box begins before an array's first axis.
-        const uint count = there && at_0 <= last_0 ? last_0 - at_0 + 1 : 0;
+        const int first = max(-at_0, 0), end = there ? min(last_0 + 1 - at_0, ${of_run}) : 0;
         __global const ${element} *elements = (__global const ${element} *)(from + place);
         uint4 value = 0;
-        if (count >= ${of_run})
+        if (first == 0 && end == ${of_run})
             value = as_uint4(vload${of_run}(0, elements));
         else
-            for (int i = 0; i < count; i++)
+            for (int i = first; i < end; i++)
                 ((${element} *)&value)[i] = elements[i];
 % if ctype == "float":
-        value = (value & 0x7f800000) == 0x7f800000 ? value : (value + 0x1000 & 0xffffe000);
+        if (rounded)
+            value = (value & 0x7f800000) == 0x7f800000 ? value : (value + 0x1000 & 0xffffe000);
 % endif
         *(__local uint4 *)((__local uchar *)tiles + swizzled(to + line * 128 + run * 16)) = value;
     }
