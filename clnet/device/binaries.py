@@ -2,10 +2,10 @@
 
 PoCL before 4.0 has 128 places for kernels that are open, and closes the one that was launched
 longest ago for the next. But asking for a binary asks it twice, for the size and for the bytes, and
-the second time it counts a use that never ends: the place is lost. Without free places, nearly each
-launch closes a kernel and opens another, among all those that stay open: 1 to 10 ms instead of a
-few microseconds. So a process asks for few binaries while it launches. Of the others it asks for
-the size alone, by which they are compiled, and for the bytes at its end.
+the second time it counts a use that never ends: the place is lost. With no places left a launch
+opens its kernel anew, among all that stay open: behind 1,500 of them 0.5 ms instead of 0.02. So a
+process asks for few binaries while it launches. Of the others it asks for the size alone, by which
+they are compiled, and for the bytes at its end.
 """
 
 from __future__ import annotations
