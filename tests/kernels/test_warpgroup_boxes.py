@@ -14,6 +14,7 @@ from clnet.device.quiet_build import built
 from clnet.device.warpgroups import LINE_BYTES, MAP_WORDS, WARPGROUP_UNITS, map_form
 from clnet.kernels.gemm.gemm_warpgroup import WarpgroupTile
 from clnet.kernels.template import render
+from tests.groups import UNOPTIMISED
 
 pytestmark = pytest.mark.device
 
@@ -69,7 +70,8 @@ def program(of: Elements) -> cl.Program:
         "STEP": LONGER * item,
         "LINES": np.prod(BOX),
     }
-    options = ["-cl-std=CL1.2", "-w", *(f"-D{name}={value}" for name, value in numbers.items())]
+    options = ["-cl-std=CL1.2", "-w", UNOPTIMISED]
+    options += (f"-D{name}={value}" for name, value in numbers.items())
     text = render("lib/warpgroup.mako", "functions", params) + KERNEL
     return built(cl.Program(clnet.device().queue._context, text), options)
 
