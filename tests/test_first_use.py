@@ -169,7 +169,7 @@ def test_a_driver_is_compared_until_it_is_trusted(device, tmp_path):
 def test_kernels_that_changed_are_compared_on_tested_platforms_too(tmp_path):
     """Products of 128 items at once, emulated, and nothing else; where they are wrong, not used."""
     own = replace(SETTINGS, cache_dir=tmp_path, guard=None)
-    wrong = (r"(above \+= upper\[step\]) \* (values)", r"\1 * 1.2f * \2")
+    wrong = (r"(above \+= upper\[step\]) \* (columns)", r"\1 * 1.2f * \2")
     with (
         patch("clnet.device.guard.SETTINGS", own),
         patch("clnet.device.first_use.SETTINGS", own),

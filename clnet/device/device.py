@@ -23,6 +23,7 @@ from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .beside import Beside
+from .binaries import loses_places
 from .buffer_pool import BufferPool
 from .builders import EARLY, most_processes
 from .builtin_functions import POCL
@@ -112,8 +113,9 @@ class Device:
         self.first_uses = first_uses(self.identity, traits)
         pocl = self.identity.platform == POCL
         copies = pocl and not traits.dedicated_local_memory
+        about = {"header": pocl, "copies": copies, "loses_places": loses_places(self.identity)}
         self.programs = ProgramCache(
-            context, handle, self.identity.key, kept, watch, ahead, header=pocl, copies=copies
+            context, handle, self.identity.key, kept, watch, ahead, **about
         )
         # Threads of several processes on the same cores would wait for each other's.
         self.chains = copies and traits.compute_units > 1 and SETTINGS.ranks_here == 1

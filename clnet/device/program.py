@@ -20,6 +20,7 @@ from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .apart import body_apart
+from .binaries import keep
 from .build_progress import progress
 from .build_times import BuildTimes
 from .builders import FIRST, Answer, Request
@@ -204,6 +205,8 @@ class ProgramCache:
             program; a text then brings declarations of those that it names.
         copies: whether the compiler copies a kernel into functions that launch it; the body is then
             a function of its own, for a work-item or for a group.
+        loses_places: whether the driver keeps kernels open whose binaries were asked for:
+            :mod:`.binaries`.
 
     Attributes:
         kernels: those that are ready; entered under a lock, looked up without.
@@ -220,6 +223,7 @@ class ProgramCache:
         *,
         header: bool = False,
         copies: bool = False,
+        loses_places: bool = False,
     ) -> None:
         self._context = context
         self._device = device
@@ -230,6 +234,7 @@ class ProgramCache:
         self._header = header
         self._spares: bool | None = None  # whether the compiler takes what spares it headers
         self._copies = copies
+        self._loses_places = loses_places
         self.kernels: dict[KernelSource, CompiledKernel] = {}
         self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
         self.statistics = ProgramStatistics()
@@ -373,9 +378,8 @@ class ProgramCache:
             self._watch.call("clBuildProgram", ready)
             ready = time.perf_counter()
             with times.stage("code"):
-                binary = kernel.program.get_info(cl.program_info.BINARIES)[0]
+                keep(self._shelf, key, kernel.program, loses_places=self._loses_places)
             self._watch.call("clGetProgramInfo", ready)
-            self._shelf.write(key, binary)
             self.statistics.built += 1
         self._ready(source)
         self.statistics.seconds += time.perf_counter() - start

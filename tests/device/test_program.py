@@ -79,14 +79,14 @@ class Bench:
         *,
         header: bool = False,
         copies: bool = False,
+        loses_places: bool = False,
     ) -> None:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
         ahead = None if processes is None else Ahead(handle, processes)
         self.shelf = shelf(folder)
-        self.cache = ProgramCache(
-            context, handle, key, self.shelf, ahead=ahead, header=header, copies=copies
-        )
+        about = {"header": header, "copies": copies, "loses_places": loses_places}
+        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead, **about)
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:

@@ -30,6 +30,7 @@ from clnet.kernels.conv import (
 from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.conv.conv_geometry import ConvGeometry
 from clnet.kernels.epilogue import Epilogue
+from clnet.kernels.gemm import gemm_tiled
 
 from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
@@ -120,6 +121,8 @@ def direct_in_chunks_of_images(target: Target) -> None:
 
 
 SMALL_TILE = tile.Tile(32, 32, 16, 4, 4, 4)
+# One patch of items, so that few of them have no pixel or channel of theirs.
+SMALLEST_TILE = tile.Tile(16, 32, 8, 4, 4, 4)
 
 
 def in_tiles(shape: tile.Tile) -> Any:
@@ -134,13 +137,15 @@ def in_tiles(shape: tile.Tile) -> Any:
 @case("gpu")
 def implicit(target: Target) -> None:
     for dtype in REALS:
-        with in_tiles(SMALL_TILE):
+        with in_tiles(SMALL_TILE if dtype is np.float32 else SMALLEST_TILE):
             check(target, PLAIN, Algorithm.IMPLICIT, dtype, full=True)
-        check(target, STRIDED, Algorithm.IMPLICIT, dtype, full=False)
+        with in_tiles(SMALLEST_TILE):
+            check(target, STRIDED, Algorithm.IMPLICIT, dtype, full=False)
     check(target, SKIPPING, Algorithm.IMPLICIT, np.float32, full=True)
-    check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=True)
     aligned = POINTWISE._replace(h=4, w=4, oh=4, ow=4)
-    check(target, aligned, Algorithm.IMPLICIT, np.float32, full=False, before=4)
+    with in_tiles(SMALLEST_TILE):
+        check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=True)
+        check(target, aligned, Algorithm.IMPLICIT, np.float32, full=False, before=4)
 
 
 @case("gpu")
@@ -152,9 +157,11 @@ def implicit_in_a_ring_of_tiles(target: Target) -> None:
 
 @case("gpu")
 def transformed(target: Target) -> None:
-    for dtype in REALS:
-        check(target, PLAIN, Algorithm.WINOGRAD, dtype, full=True)
-    check(target, PLAIN._replace(w=8, ow=8), Algorithm.WINOGRAD, np.float32, full=False)
+    # Of 36 products, each has a few rows and columns.
+    with constants(gemm_tiled, TILINGS=((SMALLEST_TILE, 1.0),)):
+        for dtype in REALS:
+            check(target, PLAIN, Algorithm.WINOGRAD, dtype, full=True)
+        check(target, PLAIN._replace(w=8, ow=8), Algorithm.WINOGRAD, np.float32, full=False)
 
 
 @case()

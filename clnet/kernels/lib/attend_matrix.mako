@@ -31,6 +31,7 @@
 ## param factor: str          C expression that results are multiplied by, of {i} and {h}
 ## param most: int            most operands of a product, in blocks
 ## param run: int             elements of 16 bytes
+<%namespace name="plain" file="/lib/matrix_emulated.mako"/>
 <%namespace name="units" file="/lib/matrix.mako"/>
 ##
 ## Outside of kernels.
@@ -114,8 +115,7 @@ inline float ${name}(float x)
 ## Where the emulation keeps what items tell each other; `most` row blocks and columns.
 <%def name="exchange(unit, tile, most)">
 % if unit.emulated:
-    __local uint a_held[${tile.patches}][${4 * tile.rows}][32];
-    __local uint b_held[${tile.patches}][${2 * most}][32];
+    ${plain.held(tile.patches, tile.rows, most)}
     __local float quads[${tile.patches}][${2 * tile.rows}][32];
 % endif
 </%def>

@@ -2,7 +2,7 @@
 ##
 ## What an item holds of operands and sums is the layout of mma.sync, see lib/matrix.mako. Rows lie
 ## in local memory one after another. Emulated, operands' registers go through `a_held` and
-## `b_held`, which lib/attend_matrix.mako declares.
+## `b_held`, which lib/attend_matrix.mako declares, see lib/matrix_emulated.mako.
 ##
 ## param ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
 ## param unit: MatrixUnit     see device/matrix_units.py
@@ -22,6 +22,7 @@
 ## param r: int               number of a matrix
 ## param at: str              C expression, an address in local memory, or a place in a tile
 ## param bytes: int           from there
+<%namespace name="plain" file="/lib/matrix_emulated.mako"/>
 ##
 ## sums += own rows times others, in steps of 32 bytes of terms.
 <%def name="products(
@@ -108,33 +109,16 @@
 % for j in pairs:
 % for r in range(4):
 % if apart:
-        b_held[patch][${2 * j + r}][lane] = rounded(b_rows[${lie.format("lane")}
+        ${plain.b_place(j + r // 2, r % 2)} = rounded(b_rows[${lie.format("lane")}
             + ${s * step_at + j * column_at + r // 2 * 8 + r % 2 * b_pitch}]);
 % else:
-        b_held[patch][${2 * j + r}][lane] = ${emulated(
+        ${plain.b_place(j + r // 2, r % 2)} = ${emulated(
             ctype, "b_rows", lie, s * step_at + j * column_at, r, turned)};
 % endif
 % endfor
 % endfor
         barrier(CLK_LOCAL_MEM_FENCE);
-% for i in range(rows):
-% for j in range(columns):
-        for (int r = 0; r < 4; r++) {
-            const int row = r / 2, from = lane / 4 * 4, column = lane % 4 * 2 + r % 2;
-            float sum = ${sums.format(i=i, j=j)}[r];
-% if ctype == "float":
-            for (int s = 0; s < 8; s++)
-                sum += as_float(a_held[patch][${4 * i} + row + s / 4 * 2][from + s % 4])
-                    * as_float(b_held[patch][${2 * j} + s / 4][column * 4 + s % 4]);
-% else:
-            for (int s = 0; s < 16; s++)
-                sum += wide(a_held[patch][${4 * i} + row + s / 8 * 2][from + s % 8 / 2], s % 2)
-                    * wide(b_held[patch][${2 * j} + s / 8][column * 4 + s % 8 / 2], s % 2);
-% endif
-            ${sums.format(i=i, j=j)}[r] = sum;
-        }
-% endfor
-% endfor
+        ${plain.products(ctype, sums, rows, columns)}
         barrier(CLK_LOCAL_MEM_FENCE);
 % endfor
 % endif
@@ -157,13 +141,14 @@
 <%def name="emulated(ctype, name, lie, at, r, turned)" filter="trim">
 <%
     first = "(%d + lane %% 4 * 2)" if turned else "(%d + lane / 4)"
-    second = "(%d + lane %% 4 * 2 + 1)" if turned else first
-    low, high = ("lane / 4", "lane / 4") if turned else ("lane % 4 * 2", "lane % 4 * 2 + 1")
+    second = "(%d + lane %% 4 * 2 + 1)"
 %>
 % if ctype == "float":
 rounded(${name}[${at} + ${lie.format(first % (8 * r))} + lane % 4])
+% elif turned:
+${name}[${at} + ${lie.format(first % (8 * r))} + lane / 4]
+            | (uint)${name}[${at} + ${lie.format(second % (8 * r))} + lane / 4] << 16
 % else:
-${name}[${at} + ${lie.format(first % (8 * r))} + ${low}]
-            | (uint)${name}[${at} + ${lie.format(second % (8 * r))} + ${high}] << 16
+*(__local const uint *)(${name} + ${at} + ${lie.format(first % (8 * r))} + lane % 4 * 2)
 % endif
 </%def>

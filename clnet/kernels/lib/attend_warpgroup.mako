@@ -25,6 +25,7 @@
 ## param wide: int            elements of a row in local memory
 ## param sums, weights: str   arrays of registers
 ## param own, others_at: str  C expressions, where the own rows lie, and a box
+<%namespace name="plain" file="/lib/warpgroup_emulated.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 ##
 ## Write an operand's tensor map. An axis of one element has any stride.
@@ -172,10 +173,11 @@
 ##
 ## Products in plain C; operands are found by the same words.
 <%def name="emulation(ctype, tile, blocks)">
+<% key_lanes = 8 if tile.others % 32 == 0 else 4 %>
 inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_start,
     const uint b_start, const int warp, const int lane)
 {
-    float upper[${64 * blocks}], lower[${64 * blocks}], values[16];
+    float upper[${64 * blocks}], lower[${64 * blocks}], values[16 * ${key_lanes}];
     const int row = warp * 16 + lane / 4;  // an item's two, for all of its columns
     for (int k = 0; k < ${64 * blocks}; k += 16) {
         const ulong word = ${units.word("k", ctype)}
@@ -183,47 +185,35 @@ inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_sta
         found(upper + k, tiles, word, 1, row);
         found(lower + k, tiles, word, 1, row + 8);
     }
-    for (int c = 0; c < ${tile.others // 4}; c++) {
-        const int e = c / 2 * 4 + c % 2, column = c / 2 * 8 + lane % 4 * 2 + c % 2;
-        float above = 0, below = 0;
+    for (int e = 0; e < ${tile.others // 2}; e++)
+        s[e] = 0;
+    for (int j = 0; j < ${tile.others // 8}; j += ${key_lanes // 2}) {
+        float *sums = s + 4 * j;
         for (int k = 0; k < ${64 * blocks}; k += 16) {
-            found(values, tiles, ${units.word("k", ctype)}
-                | (b_start + k / 64 * ${128 * tile.others} + k % 64 * 2 & 0x3ffff) >> 4, 1, column);
-            for (int step = 0; step < 16; step++) {
-                above += upper[k + step] * values[step];
-                below += lower[k + step] * values[step];
-            }
+            columns_${key_lanes}(values, tiles, ${units.word("k", ctype)}
+                | (b_start + k / 64 * ${128 * tile.others} + k % 64 * 2 & 0x3ffff) >> 4, 1,
+                j, lane);
+            ${plain.summed("sums", "upper[k + step]", "lower[k + step]", 16, key_lanes)}
         }
-        s[e] = above;
-        s[e + 2] = below;
     }
 }
 inline void multiply_values(float *sums, __local const ushort *held, __local const uchar *tiles,
     const uint b_start, const int lane)
 {
-    float rows[${2 * tile.others}], values[16];  // an item's two, for all of its columns
-    for (int e = 0; e < ${2 * tile.others}; e++) {
-        const int row = lane / 4 + e / ${tile.others} * 8;
-        const ushort value = held[row * ${tile.others} + e % ${tile.others}];
-% if ctype == "half":
-        rows[e] = vload_half(0, (const half *)&value);
-% else:
-        rows[e] = as_float((uint)value << 16);
-% endif
+    float rows[${2 * tile.others}], values[16 * 8];  // an item's two, for all of its columns
+    for (int half_row = 0; half_row < 2; half_row++) {
+        __local const ushort *const row = held + (lane / 4 + half_row * 8) * ${tile.others};
+        for (int e = 0; e < ${tile.others // 8}; e++)
+            vstore8(wide_8(vload8(e, row)), half_row * ${tile.others // 8} + e, rows);
     }
-    for (int c = 0; c < ${16 * blocks}; c++) {
-        const int e = c / 2 * 4 + c % 2, column = c / 2 * 8 + lane % 4 * 2 + c % 2;
-        float above = sums[e], below = sums[e + 2];
+    for (int j = 0; j < ${8 * blocks}; j += 4) {
+        float *of_columns = sums + 4 * j;
         for (int k = 0; k < ${tile.others}; k += 16) {
-            found(values, tiles, ${across_lines(tile)} | (b_start + k * 128 & 0x3ffff) >> 4, 0,
-                column);
-            for (int step = 0; step < 16; step++) {
-                above += rows[k + step] * values[step];
-                below += rows[${tile.others} + k + step] * values[step];
-            }
+            columns_8(values, tiles, ${across_lines(tile)} | (b_start + k * 128 & 0x3ffff) >> 4, 0,
+                j, lane);
+            ${plain.summed(
+                "of_columns", "rows[k + step]", f"rows[{tile.others} + k + step]", 16, 8)}
         }
-        sums[e] = above;
-        sums[e + 2] = below;
     }
 }
 </%def>

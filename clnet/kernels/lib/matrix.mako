@@ -12,7 +12,7 @@
 ## There are two sets p of operands, so that those of the next step come in during the products.
 ##
 ## Emulated, the same registers go through local memory, `a_held`, `b_held` and `read_at`, and the
-## products are computed from there.
+## products are computed from there, see lib/matrix_emulated.mako.
 ##
 ## param ctype: 'half'|'bfloat16'|'float'  element type; float may be rounded to TF32
 ## param unit: MatrixUnit     see device/matrix_units.py
@@ -30,6 +30,7 @@
 ## param turned: bool         whether [step][row] is read as [row][step]
 ## param names: list          registers
 <%namespace name="builtin" file="/lib/matrix_builtin.mako"/>
+<%namespace name="plain" file="/lib/matrix_emulated.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 ##
 ## Operands and sums of an item, and where the emulation keeps them.
@@ -43,8 +44,7 @@ ${builtin.declared(unit, tile, element)}
 % endif
 % else:
 % if unit.emulated:
-    __local uint a_held[${tile.patches}][${tile.rows(unit) * 4}][32];
-    __local uint b_held[${tile.patches}][${tile.columns(unit) * 2}][32];
+    ${plain.held(tile.patches, tile.rows(unit), tile.columns(unit))}
     __local int read_at[${tile.patches}][32];
 % endif
 % for i in range(tile.rows(unit)):
@@ -146,8 +146,8 @@ ${products(ctype, unit, tile, step)}
     ${names[r]} = ${name}_tile[read_at[patch][${8 * r} + lane % 4 * 2] + lane / 4]
         | (uint)${name}_tile[read_at[patch][${8 * r} + lane % 4 * 2 + 1] + lane / 4] << 16;
 % else:
-    ${names[r]} = ${name}_tile[read_at[patch][${8 * r} + lane / 4] + lane % 4 * 2]
-        | (uint)${name}_tile[read_at[patch][${8 * r} + lane / 4] + lane % 4 * 2 + 1] << 16;
+    ${names[r]} = *(__local const uint *)&${name}_tile[
+        read_at[patch][${8 * r} + lane / 4] + lane % 4 * 2];
 % endif
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -174,28 +174,12 @@ ${products(ctype, unit, tile, step)}
 % endfor
 % endfor
 % for j in range(tile.columns(unit)):
-    b_held[patch][${2 * j}][lane] = b${p}_${j}_0;
-    b_held[patch][${2 * j + 1}][lane] = b${p}_${j}_1;
+% for r in range(2):
+    ${plain.b_place(j, r)} = b${p}_${j}_${r};
+% endfor
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
-% for i in range(tile.rows(unit)):
-% for j in range(tile.columns(unit)):
-    for (int r = 0; r < 4; r++) {
-        const int row = r / 2, from = lane / 4 * 4, column = lane % 4 * 2 + r % 2;
-        float sum = acc_${i}_${j}[r];
-% if ctype == "float":
-        for (int s = 0; s < 8; s++)
-            sum += as_float(a_held[patch][${4 * i} + row + s / 4 * 2][from + s % 4])
-                * as_float(b_held[patch][${2 * j} + s / 4][column * 4 + s % 4]);
-% else:
-        for (int s = 0; s < 16; s++)
-            sum += wide(a_held[patch][${4 * i} + row + s / 8 * 2][from + s % 8 / 2], s % 2)
-                * wide(b_held[patch][${2 * j} + s / 8][column * 4 + s % 8 / 2], s % 2);
-% endif
-        acc_${i}_${j}[r] = sum;
-    }
-% endfor
-% endfor
+${plain.products(ctype, "acc_{i}_{j}", tile.rows(unit), tile.columns(unit))}
     barrier(CLK_LOCAL_MEM_FENCE);
 % endif
 </%def>
@@ -223,16 +207,8 @@ inline uint rounded(const float x)
 % endif
 % if unit.way == "builtin" and unit.emulated:
 ${builtin.wide(ctype, element)}
-% elif unit.emulated and ctype != "float":
-inline float wide(const uint word, const int upper)
-{
-% if ctype == "half":
-    const ushort bits = upper ? word >> 16 : word & 0xffff;
-    return vload_half(0, (const half *)&bits);
-% else:
-    return as_float(upper ? word & 0xffff0000 : word << 16);
-% endif
-}
+% elif unit.emulated:
+${plain.functions(ctype)}
 % endif
 </%def>
 ##
