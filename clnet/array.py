@@ -188,7 +188,7 @@ class Array:
             host = np.ascontiguousarray(values, dtype=self.dtype.numpy)
             self.device.queue.upload(self.storage, host, self.offset * self.dtype.itemsize)
         with self.device.lock:
-            self.storage.version += 1
+            self.storage.written()
 
     def moved(self, device: Device) -> Array:
         """A copy of a dense array on another device; waits for this one's alone.
@@ -253,7 +253,7 @@ class Array:
                     queue.send(self.storage, raw, begin).wait()
         if write:
             with self.device.lock:
-                self.storage.version += 1
+                self.storage.written()
 
     def visit(self, *, read: bool, write: bool) -> Visit:
         """As :meth:`on_host`, begun now and waited for later: the queue goes on behind it.

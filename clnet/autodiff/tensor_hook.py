@@ -131,7 +131,7 @@ class LeafHooks:
         self._leaves = tuple(leaves)
 
     @property
-    def version(self) -> tuple[int, ...]:
+    def _clnet_version(self) -> tuple[int, ...]:
         """Changes when a hook of a leaf comes or goes."""
         return tuple([0 if leaf.hooks is None else leaf.hooks.version for leaf in self._leaves])
 

@@ -10,8 +10,10 @@ from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
 from ..ops.machinery.first_use import look
+from ..values.changes import WRITES
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
+from .guards import Guards
 from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Gate, Replay
 from .trace import Trace
@@ -41,7 +43,7 @@ class Plan:
         self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
-        self._guards = list(tracer.watched.values())
+        self._guards = Guards(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
         target = device.target
         self.entries = lower(trace, target)
@@ -57,6 +59,7 @@ class Plan:
         self.prepared = device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)
         self._seen: list[int] | None = None
+        self._seen_at: object = None
         given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]
         self._own = [*trace.constants, *given]
         for storage in self._own:
@@ -137,7 +140,7 @@ class Plan:
 
     def outdated(self) -> bool:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
-        return any(o.version != version for o, version in self._guards)
+        return self._guards.outdated()
 
     def turn(self) -> AbstractContextManager[object]:
         """What :meth:`run` happens in, entered before the lock: others may wait for it."""
@@ -163,11 +166,14 @@ class Plan:
         Yields:
             The gates.
         """
-        versions = [s.version for s in self._sources]
-        if versions != self._seen:
-            for launch in self._setup:
-                self.device.queue.launch(launch)
-            self._seen = versions
+        mark = WRITES.mark
+        if mark is not self._seen_at:
+            versions = [s.version for s in self._sources]
+            if versions != self._seen:
+                for launch in self._setup:
+                    self.device.queue.launch(launch)
+                self._seen = versions
+            self._seen_at = mark
         for argument, given in zip(self._arguments, arguments, strict=True):
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
             argument.take(given, apart=apart)
@@ -178,7 +184,7 @@ class Plan:
             yield from self._replay.stages()
         finally:  # an exception half-way leaves some of them changed
             for storage in self._mutated:
-                storage.version += 1
+                storage.written()
         for leaf, grad in self._grads_after:
             leaf.grad = grad
         return [

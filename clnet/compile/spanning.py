@@ -19,6 +19,7 @@ from ..array import Array
 from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
+from .guards import Guards
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -223,7 +224,7 @@ class SpanningPlan:
         self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
-        self._guards = list(tracer.watched.values())
+        self._guards = Guards(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
 
     @property
@@ -281,7 +282,7 @@ class SpanningPlan:
 
     def outdated(self) -> bool:
         """As of a :class:`.Plan`."""
-        return any(o.version != version for o, version in self._guards)
+        return self._guards.outdated()
 
     def turn(self) -> AbstractContextManager[object]:
         """As of a :class:`.Plan`."""

@@ -74,7 +74,7 @@ class Tracer:
 
     Attributes:
         steps: what was recorded, in order.
-        watched: objects whose ``version`` the trace depends on, by ``id``.
+        watched: objects whose ``_clnet_version`` the trace depends on, by ``id``.
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
@@ -115,8 +115,8 @@ class Tracer:
         self.steps.append(Action(action))
 
     def watch(self, versioned: Any) -> None:
-        """Make the trace invalid once ``versioned.version`` changes (modules, optimisers)."""
-        self.watched.setdefault(id(versioned), (versioned, versioned.version))
+        """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
+        self.watched.setdefault(id(versioned), (versioned, versioned._clnet_version))
 
     def grad_read(self, leaf: Any, value: Any) -> Any:
         """A leaf's gradient is read: unless the trace wrote it, the trace depends on it.

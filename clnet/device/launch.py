@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import DeviceError
+from ..values.changes import WRITES
 
 if TYPE_CHECKING:
     from .buffer_pool import BufferPool
@@ -52,6 +53,11 @@ class Storage:
         self._pool: BufferPool | None = None
         self.arena: Storage | None = None
         self.begin = 0
+
+    def written(self) -> None:
+        """Count an in-place write."""
+        self.version += 1
+        WRITES.tell()
 
     def materialize(self) -> None:
         """Take a buffer from the device's pool, if it has none yet.

@@ -35,6 +35,18 @@ class _Later:
         return function if instance is None else function.__get__(instance)
 
 
+class _LaterOfModules(_Later):
+    """One that PyTorch's modules have not: what a program calls so itself goes before it."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        module, name = self._place
+        for table in () if instance is None else ("_parameters", "_buffers", "_modules"):
+            if self._public in vars(instance).get(table, {}):
+                return vars(instance)[table][self._public]
+        function = getattr(self._load(module), name)
+        return function if instance is None else function.__get__(instance)
+
+
 def to_dense(x: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """A dense tensor itself, converted if a dtype is given."""
     return x if dtype is None else x.to(dtype)
@@ -61,7 +73,7 @@ def attach(load: Callable[[str], Any], modules: type) -> None:
     for public, (module, name) in _LATER.items():
         _Later(load, module, name).__set_name__(Tensor, public)
     _Later(load, "compile.compiled", "compile_module").__set_name__(modules, "compile")
-    _Later(load, "planning.model_summary", "summary").__set_name__(modules, "summary")
+    _LaterOfModules(load, "planning.model_summary", "summary").__set_name__(modules, "summary")
 
 
 def _of_sparse(name: str) -> Callable[[Tensor], Any]:

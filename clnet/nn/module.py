@@ -13,6 +13,7 @@ from ..face.attribute import destination
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked_class
+from ..values.changes import MODULES
 from .module_hook import Hooks, Registered
 from .module_state import IncompatibleKeys as IncompatibleKeys
 from .module_state import ModuleState
@@ -37,6 +38,7 @@ class Module(ModuleState):
 
     training: bool
     computes_a_tensor = False
+    _clnet_tells_changes = True
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -166,9 +168,10 @@ class Module(ModuleState):
 
     def _clnet_changed(self) -> None:
         self.__dict__["_clnet_num_changes"] += 1
+        MODULES.tell()
 
     @property
-    def version(self) -> tuple[int, bool]:
+    def _clnet_version(self) -> tuple[int, bool]:
         """Changes with the mode and when attributes, dtype or device change, but not with elements.
 
         Compiled functions trace again when it is another than it was.
@@ -213,6 +216,7 @@ class Module(ModuleState):
             object.__setattr__(self, name, value)
             # Going back to an earlier mode makes what was compiled in it valid again.
             self.__dict__["_clnet_num_changes"] += name != "training"
+            MODULES.tell()
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -235,7 +239,7 @@ class Module(ModuleState):
             if name in table:
                 del table[name]
                 self._clnet_transient.discard(name)
-                self.__dict__["_clnet_num_changes"] += 1
+                self._clnet_changed()
                 return
         object.__delattr__(self, name)
 
@@ -288,7 +292,7 @@ class Module(ModuleState):
             )
         self._clnet_forget(name, but=table)
         table[name] = value
-        self.__dict__["_clnet_num_changes"] += 1
+        self._clnet_changed()
 
     def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):
@@ -421,7 +425,7 @@ class Module(ModuleState):
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         for module in self.modules():
-            module.__dict__["_clnet_num_changes"] += 1
+            module._clnet_changed()
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
@@ -444,7 +448,7 @@ class Module(ModuleState):
                         kind = dtype if value.dtype.is_floating_point else None
                         value.array = value.detach().to(device=device, dtype=kind).array
                         value.grad = None
-            module.__dict__["_clnet_num_changes"] += 1
+            module._clnet_changed()
         return self
 
     # Text.

@@ -68,7 +68,7 @@ class ModuleFace:
                 else:
                     value.array = value.detach().to(device).array
                 value.grad = None
-            module.__dict__["_clnet_num_changes"] += 1
+            module._clnet_changed()
         return self
 
     def share_memory(self: ModuleT) -> ModuleT:

@@ -72,11 +72,11 @@ class Muon(DeclaredOptimizer):
                 raise ShapeError(name, "parameters are matrices", shape=p.shape)
 
     @property
-    def version(self) -> tuple[Any, ...]:
+    def _clnet_version(self) -> tuple[Any, ...]:
         """Changes with what decides which ops a step is made of, too."""
         fixed = ("nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
         kinds = [tuple(map(repr, map(group.get, fixed))) for group in self.param_groups]
-        return (*super().version, *kinds)
+        return (*super()._clnet_version, *kinds)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The momentum."""

@@ -288,7 +288,7 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
     @property
-    def version(self) -> tuple[Any, ...]:
+    def _clnet_version(self) -> tuple[Any, ...]:
         """Changes when groups, state or the kind of update change, but not with numbers.
 
         Of a ``step`` that a user wrote, numbers are part of what is recorded.

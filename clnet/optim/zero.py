@@ -76,9 +76,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.defaults = dict(settings.defaults)
 
     @property
-    def version(self) -> tuple[Any, ...]:
+    def _clnet_version(self) -> tuple[Any, ...]:
         """That of this rank's optimiser."""
-        return (self._num_changes, None if self.optim is None else self.optim.version)
+        return (self._num_changes, None if self.optim is None else self.optim._clnet_version)
 
     def check(self, group: Group) -> None:
         """The optimiser of the class checks."""

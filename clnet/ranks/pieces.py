@@ -81,7 +81,7 @@ def reduced_where_it_lies(
     finally:
         given.end()
         with x.device.lock:
-            x.array.storage.version += 1
+            x.array.storage.written()
 
 
 def visited(group: Group, x: Array, op: str) -> Visit | Marked:

@@ -146,12 +146,12 @@ def test_a_state_can_be_assigned():
     layer = nn.Linear(2, 2)
     weight = layer.weight
     state = {"weight": clnet.ones(2, 2, dtype=clnet.float16), "bias": np.zeros(2, np.float32)}
-    version = layer.version
+    version = layer._clnet_version
     layer.load_state_dict(state, assign=True)
     assert layer.weight is weight
     assert layer.weight.array is state["weight"].array
     assert layer.weight.requires_grad
-    assert layer.version != version
+    assert layer._clnet_version != version
     layer.load_state_dict({"weight": clnet.zeros(2, 2)}, False)
     assert layer.weight.tolist() == [[0, 0], [0, 0]]
     assert layer.weight.dtype is clnet.float16

@@ -135,13 +135,13 @@ def test_a_name_has_no_dot(name):
 
 def test_mode_reaches_every_module_and_changes_the_version():
     net = Net()
-    version = net.last.version
+    version = net.last._clnet_version
     assert net.eval() is net
     assert not any(m.training for m in net.modules())
-    assert net.last.version != version
-    version = net.last.version
+    assert net.last._clnet_version != version
+    version = net.last._clnet_version
     net.eval()
-    assert net.last.version == version
+    assert net.last._clnet_version == version
 
 
 def test_apply_reaches_the_lower_modules_first():
@@ -214,6 +214,29 @@ def test_what_fits_is_loaded_when_not_strict():
     after = values(net)
     assert np.array_equal(after["first.weight"], before["first.weight"])
     assert np.array_equal(after["first.bias"], state["first.bias"])
+
+
+def test_programs_name_things_as_they_like():
+    """What PyTorch's modules have not is no name of ours: HuggingFace has layers ``summary``."""
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.summary = nn.Linear(2, 3)
+            self.version = 1
+
+        def forward(self, x):
+            return self.summary(x)
+
+    net = Named()
+    assert net(clnet.ones(1, 2)).shape == (1, 3)
+    assert [*net.state_dict()] == ["summary.weight", "summary.bias"]
+    net.version += 1
+    assert net.version == 2
+    net.summary = "of text"
+    assert (net.summary, [*net.state_dict()]) == ("of text", [])
+    del net.summary
+    assert "makes" in str(net.summary.__func__(nn.Linear(2, 3), (1, 2)))
 
 
 def test_old_states_have_no_count_of_batches():

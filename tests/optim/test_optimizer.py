@@ -124,7 +124,7 @@ def test_each_can_maximize(name):
     assert optimizer.param_groups[0]["maximize"] is True
     least = make(name, parameters(), {})
     assert least.param_groups[0]["maximize"] is False
-    assert optimizer.version[1:] != least.version[1:]  # else a compiled step would go on as it was
+    assert optimizer._clnet_version[1:] != least._clnet_version[1:]  # else a step goes on
 
 
 def test_a_group_may_be_maximized_while_others_are_not():

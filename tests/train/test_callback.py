@@ -152,7 +152,7 @@ def test_statistics_of_equal_elements():
 def test_every_tensor_of_a_model_has_statistics():
     model = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, 3))
     before = {name: x.numpy() for name, x in model.state_dict().items()}
-    version = [m.version for m in model.modules()]
+    version = [m._clnet_version for m in model.modules()]
     x = clnet.randn(4, 5)
     found = statistics_of_model(model, F.cross_entropy, x, clnet.tensor([0, 1, 2, 0]))
     parameters = {name for name, _ in model.named_parameters()}
@@ -161,7 +161,7 @@ def test_every_tensor_of_a_model_has_statistics():
     assert set(found) == expected
     first = model[0](x).detach().numpy()
     assert found["0()"].mean == pytest.approx(first.mean(), rel=1e-4, abs=1e-6)
-    assert [m.version for m in model.modules()] == version
+    assert [m._clnet_version for m in model.modules()] == version
     assert all(p.grad is None for p in model.parameters())
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[name])

@@ -109,7 +109,7 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self.require_backward_grad_sync = True
-        self.__dict__["_synchronised"] = SimpleNamespace(version=0)
+        self.__dict__["_synchronised"] = SimpleNamespace(_clnet_version=0)
         self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
         self._check_alike(name)
         if init_sync:
@@ -161,12 +161,12 @@ class DistributedDataParallel(Module):
         before = self.require_backward_grad_sync
         self.__dict__["require_backward_grad_sync"] = False
         traced = mode.current().tracer is not None  # then plans are not others for it
-        self._synchronised.version += not traced
+        self._synchronised._clnet_version += not traced
         try:
             yield
         finally:
             self.__dict__["require_backward_grad_sync"] = before
-            self._synchronised.version -= not traced
+            self._synchronised._clnet_version -= not traced
 
 
 class _Reduction:

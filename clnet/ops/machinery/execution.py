@@ -75,7 +75,7 @@ def _differs(
 
 def _written(function: Function, inputs: tuple[Array, ...]) -> None:
     for position in function.mutates:
-        inputs[position].storage.version += 1
+        inputs[position].storage.written()
 
 
 def _between_conversions(

@@ -1,0 +1,39 @@
+"""What a plan depends on beside its arguments: modules, optimisers and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..values.changes import MODULES
+
+
+class Guards:
+    """Objects with the versions that they had when a function was traced.
+
+    Args:
+        watched: objects and their versions. Modules, whose class has ``_clnet_tells_changes``, are
+            looked at when :data:`.MODULES` was told of a change: a network has hundreds, and to
+            look at them took half of the host's time of a call.
+    """
+
+    def __init__(self, watched: Iterable[tuple[Any, Any]]) -> None:
+        self._modules: list[tuple[Any, Any]] = []
+        self._others: list[tuple[Any, Any]] = []
+        for each in watched:
+            tells = getattr(type(each[0]), "_clnet_tells_changes", False)
+            (self._modules if tells else self._others).append(each)
+        self._mark: object = None
+
+    def outdated(self) -> bool:
+        """Whether one has another version now."""
+        mark = MODULES.mark
+        if mark is not self._mark:
+            if _differ(self._modules):
+                return True
+            self._mark = mark
+        return _differ(self._others)
+
+
+def _differ(guards: list[tuple[Any, Any]]) -> bool:
+    return any(o._clnet_version != version for o, version in guards)

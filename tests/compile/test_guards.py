@@ -1,0 +1,138 @@
+"""What makes a plan invalid is looked at when something has changed, and then found."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn, optim
+from clnet.compile.guards import Guards
+from clnet.values.changes import MODULES, WRITES
+
+pytestmark = pytest.mark.device
+
+
+def asked(monkeypatch) -> list[str]:
+    """The modules whose versions are asked for from now on."""
+    names: list[str] = []
+    version = nn.Module._clnet_version.fget
+
+    def told(module):
+        names.append(type(module).__name__)
+        return version(module)
+
+    monkeypatch.setattr(nn.Module, "_clnet_version", property(told))
+    return names
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+
+
+def test_modules_are_not_asked_again_while_none_has_changed(monkeypatch):
+    net, x = network().eval(), clnet.ones(5, 3)
+    with clnet.no_grad():
+        run = clnet.compile(net)
+        run(x)
+        run(x)
+        names = asked(monkeypatch)
+        run(x)
+        assert names == []
+        nn.Linear(1, 1)  # others count as changes, too, and then all are asked once
+        run(x)
+        assert sorted(set(names)) == ["BatchNorm1d", "Dropout", "Linear", "Sequential"]
+        names.clear()
+        run(x)
+        assert names == []
+
+
+CHANGES = {
+    "train": lambda net: net.train(),
+    "training": lambda net: setattr(net[1], "training", True),
+    "attribute": lambda net: setattr(net[1], "eps", 0.5),
+    "parameter": lambda net: setattr(net[0], "weight", nn.Parameter(clnet.ones(4, 3))),
+    "no bias": lambda net: setattr(net[3], "bias", None),
+    "module": lambda net: net.append(nn.Linear(2, 2)),
+    "entry": lambda net: net.__setitem__(3, nn.Linear(4, 2)),
+    "removed": lambda net: net.__delitem__(3),
+    "dtype": lambda net: net[:2].double().float(),
+    "frozen": lambda net: net.requires_grad_(requires_grad=False),
+    "hook": lambda net: net[0].register_forward_hook(lambda *given: given[-1] + 1),
+    "spectral": lambda net: nn.utils.parametrizations.spectral_norm(net[0]),
+    "pruned": lambda net: nn.utils.prune.l1_unstructured(net[0], "weight", 5),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_change_of_a_module_is_seen(change):
+    net, x = network().eval(), clnet.ones(5, 3)
+    run = clnet.compile(net)
+    with clnet.no_grad():
+        run(x)
+        run(x)
+        traces = run.num_traces
+        change(net)
+        clnet.manual_seed(0)
+        found = run(x)
+        assert run.num_traces == traces + 1
+        net.eval()  # and what eager makes of it is the same
+        np.testing.assert_allclose(run(x).numpy(), net(x).numpy(), rtol=1e-5, atol=1e-6)
+        assert found.shape == (5, net(x).shape[1])
+
+
+def test_a_written_weight_is_prepared_anew():
+    """Folded batch norms and packed weights are made again when what they are made of changed."""
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    x = clnet.randn(2, 3, 6, 6)
+    run = clnet.compile(net)
+    with clnet.no_grad():
+        for write in (
+            lambda: None,
+            lambda: net[0].weight.mul_(2),
+            lambda: net[1].running_var.fill_(3),
+            lambda: net.load_state_dict({k: v + 1 for k, v in net.state_dict().items()}),
+            lambda: optim.SGD(net.parameters(), lr=0.1).step(),
+            lambda: net[1].bias.copy_(clnet.arange(4.0)),
+            lambda: net[0].bias.detach().numpy(),
+        ):
+            write()
+            for _ in range(2):
+                np.testing.assert_allclose(run(x).numpy(), net(x).numpy(), rtol=2e-5, atol=1e-5)
+    assert run.num_traces == 1
+
+
+def test_what_changes_while_guards_look_is_seen_the_next_time():
+    class Told:
+        _clnet_tells_changes = True
+
+        @property
+        def _clnet_version(self):
+            MODULES.tell()  # as a thread would that changes another meanwhile
+            looks.append(self)
+            return 0
+
+    looks: list[Told] = []
+    guards = Guards([(Told(), 0)])
+    assert not guards.outdated()
+    assert not guards.outdated()
+    assert len(looks) == 2
+
+
+def test_marks_never_come_back():
+    seen = [WRITES.mark]
+
+    def write():
+        for _ in range(200):
+            clnet.zeros(1).add_(1)
+            seen.append(WRITES.mark)
+
+    threads = [Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(mark) for mark in seen}) > 600  # all are kept, so none has another's place
+    assert WRITES.mark is not seen[0]
