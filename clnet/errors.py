@@ -73,6 +73,10 @@ class ArgumentError(ClnetError, ValueError, RuntimeError):
     """An argument whose value is not allowed; PyTorch raises either, by the op."""
 
 
+class MemberNameError(ArgumentError, KeyError):
+    """A name that a module has already, or cannot have; a ``KeyError`` as PyTorch's."""
+
+
 class BoundsError(ClnetError, IndexError):
     """An index outside its axis."""
 

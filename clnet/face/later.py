@@ -38,6 +38,8 @@ class _Later:
 class _LaterOfModules(_Later):
     """One that PyTorch's modules have not: what a program calls so itself goes before it."""
 
+    gives_way = True
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         module, name = self._place
         for table in () if instance is None else ("_parameters", "_buffers", "_modules"):

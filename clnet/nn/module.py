@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from inspect import getattr_static
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
 from ..autodiff.tensor_hook import HookHandle
-from ..errors import ArgumentError, ClnetError
+from ..errors import ArgumentError, ClnetError, DtypeError, MemberNameError
 from ..face.attribute import destination
 from ..tensor import Tensor
 from ..values import mode
@@ -194,10 +195,13 @@ class Module(ModuleState):
         if computed is not None:
             computed.assign(value)
         elif isinstance(value, Module):
+            self._clnet_forget(name, but=self._modules)
             self.add_module(name, value)
         elif isinstance(value, Parameter):
+            self._clnet_forget(name, but=self._parameters)
             self.register_parameter(name, value)
         elif isinstance(value, Tensor) and "is_buffer" in vars(value):
+            self._clnet_forget(name, but=self._buffers)
             self.register_buffer(name, value, vars(value)["persistent"])
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
             self._clnet_register(self._buffers, name, value)
@@ -244,7 +248,11 @@ class Module(ModuleState):
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """A parameter under a name, or None to say that there is none."""
+        """A parameter under a name, or None to say that there is none.
+
+        Raises:
+            MemberNameError: if something else has the name, or it is empty or has a dot.
+        """
         self._clnet_register(self._parameters, name, parameter)
 
     def register_buffer(
@@ -259,6 +267,9 @@ class Module(ModuleState):
             name: what it is called.
             tensor: the tensor, or None to say that there is none.
             persistent: whether it belongs to :meth:`state_dict`.
+
+        Raises:
+            MemberNameError: if something else has the name, or it is empty or has a dot.
         """
         self._clnet_register(self._buffers, name, tensor)
         (self._clnet_transient.discard if persistent else self._clnet_transient.add)(name)
@@ -267,15 +278,12 @@ class Module(ModuleState):
         """A sub-module under a name, or None to say that there is none.
 
         Raises:
-            ArgumentError: if it is no module, or the name is empty or has a dot.
+            DtypeError: if it is no module.
+            MemberNameError: if something else has the name, or it is empty or has a dot.
         """
         if module is not None and not isinstance(module, Module):
-            raise ArgumentError(
-                type(self).__name__,
-                "a sub-module is a Module",
-                name=name,
-                type=type(module).__name__,
-            )
+            law, kind = "a sub-module is a Module", type(module).__name__
+            raise DtypeError(type(self).__name__, law, name=name, type=kind)
         self._clnet_register(self._modules, name, module)
         if module is not None:
             module.__dict__["_clnet_path"] = name
@@ -285,14 +293,23 @@ class Module(ModuleState):
         self.add_module(name, module)
 
     def _clnet_register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
-        """Enter a value in one table, at its old place if the name is there, and in no other."""
+        """Enter a value in a table, at its old place if the name is there."""
         if not name or "." in name:
-            raise ArgumentError(
-                type(self).__name__, "a name is not empty and has no dot", name=repr(name)
-            )
-        self._clnet_forget(name, but=table)
+            law = "a name is not empty and has no dot"
+            raise MemberNameError(type(self).__name__, law, name=repr(name))
+        if name not in table and self._clnet_has(name):
+            law = "something else has the name"
+            hint = f"Take another, or del the attribute {name!r} first"
+            raise MemberNameError(type(self).__name__, law, name=repr(name), remedy=hint)
         table[name] = value
         self._clnet_changed()
+
+    def _clnet_has(self, name: str) -> bool:
+        tables = (self.__dict__, self._parameters, self._buffers, self._modules)
+        if any(name in table for table in tables):
+            return True
+        inherited = getattr_static(type(self), name, None)
+        return inherited is not None and not getattr(inherited, "gives_way", False)
 
     def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):

@@ -8,7 +8,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, BoundsError
+from clnet.errors import BoundsError, DtypeError
 
 
 def kinds(container):
@@ -68,7 +68,7 @@ def test_an_index_outside(index):
 
 def test_what_is_no_module_is_refused():
     with pytest.raises(
-        ArgumentError, match="a sub-module is a Module; got name=1, type=builtin_function_or_method"
+        DtypeError, match="a sub-module is a Module; got name=1, type=builtin_function_or_method"
     ):
         nn.Sequential(nn.ReLU(), abs)
 

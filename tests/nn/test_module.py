@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, CheckpointError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, CheckpointError, DtypeError, MemberNameError, ShapeError
 
 
 class Net(nn.Module):
@@ -237,6 +237,33 @@ def test_programs_name_things_as_they_like():
     assert (net.summary, [*net.state_dict()]) == ("of text", [])
     del net.summary
     assert "makes" in str(net.summary.__func__(nn.Linear(2, 3), (1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("register", "law"),
+    [
+        (lambda net: net.register_buffer("first", clnet.ones(1)), "something else has the name"),
+        (lambda net: net.register_parameter("first", None), "something else has the name"),
+        (lambda net: net.add_module("scale", nn.ReLU()), "something else has the name"),
+        (lambda net: net.register_buffer("training", None), "something else has the name"),
+        (lambda net: net.add_module("forward", nn.ReLU()), "something else has the name"),
+        (lambda net: net.add_module("a.b", nn.ReLU()), "is not empty and has no dot"),
+        (lambda net: net.register_parameter("", None), "is not empty and has no dot"),
+    ],
+)
+def test_names_that_are_taken_or_no_names_are_refused(register, law):
+    net = Net()
+    before = [*net.state_dict()]
+    with pytest.raises(KeyError, match=law) as raised:
+        register(net)
+    assert isinstance(raised.value, MemberNameError)
+    assert [*net.state_dict()] == before
+    net.first = nn.ReLU()  # what is assigned takes the place of what was there
+    net.scale = nn.Linear(1, 1)
+    assert isinstance(net.scale, nn.Linear)
+    net.register_buffer("running", clnet.ones(1))
+    net.register_buffer("running", clnet.zeros(1))  # of one kind it is replaced
+    assert net.running.item() == 0
 
 
 def test_old_states_have_no_count_of_batches():
