@@ -403,7 +403,7 @@ class Optimizer:
         written = [x for own in operands for x in own[:-1]]
         update_many(_put_back, list(zip(written, before, strict=True)), shared=[unless])
 
-    def settle(self) -> None:
+    def _clnet_settle(self) -> None:
         """Take back what was counted of steps that the device skipped since; waits for it."""
         if self.skips is None or mode.current().tracer is not None:
             return
@@ -418,7 +418,7 @@ class Optimizer:
 
         Groups name their parameters by position, as PyTorch's do.
         """
-        self.settle()
+        self._clnet_settle()
         if self.written:
             return state_of(self)
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
@@ -455,7 +455,7 @@ class Optimizer:
             load_state(self, state)
             self._num_changes += 1
             return
-        self.settle()
+        self._clnet_settle()
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
@@ -519,7 +519,7 @@ class Optimizer:
 
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         """Count a step of each parameter and bring their scalars up to date."""
-        self.settle()
+        self._clnet_settle()
         known: set[int] = set()
         for group, p in updated:
             self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1

@@ -50,6 +50,7 @@ class LRScheduler:
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
         self.last_epoch = last_epoch + 1
+        self._step_count = 1  # rates that programs write ask for it
         self.base_lrs = [
             float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
         ]
@@ -95,6 +96,7 @@ class LRScheduler:
             epoch: go there instead.
         """
         changed = {} if epoch is not None else self._changed()
+        self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._apply()
         for k, (found, before) in changed.items():
@@ -164,6 +166,7 @@ class LRScheduler:
         if "last_epoch" not in state:  # PyTorch's chain counts in its parts
             state = {**state, "last_epoch": inner[0].last_epoch}
         take_settings(self, self._translated(state))
+        self._step_count = state.get("_step_count", self.last_epoch + 1)
         self._apply()
         for k, rate in enumerate(state.get("_last_lr", ())):
             self.optimizer.param_groups[k]["lr"] = float(rate)

@@ -121,10 +121,10 @@ class ZeroRedundancyOptimizer(Optimizer):
                     broadcast_many(params, self.process_group, rank)
         return loss
 
-    def settle(self) -> None:
+    def _clnet_settle(self) -> None:
         """Take back what was counted of steps that the device skipped since."""
         if self.optim is not None:
-            self.optim.settle()
+            self.optim._clnet_settle()
 
     def _tell_settings(self) -> None:
         """The settings that a scheduler changes are those of the part, too.

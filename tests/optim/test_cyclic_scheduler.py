@@ -171,6 +171,18 @@ def by_the_inverse_root(package, optimizer):
     return InverseRoot(optimizer, 3)
 
 
+def by_the_count_of_steps(package, optimizer):
+    class Counted(package.optim.lr_scheduler.LRScheduler):
+        def __init__(self, optimizer, rate, last_epoch=-1):
+            self.rate = rate  # a number of its own, where ours have a method
+            super().__init__(optimizer, last_epoch)
+
+        def get_lr(self):
+            return [b / (self.rate + self._step_count) for b in self.base_lrs]
+
+    return Counted(optimizer, 2.0)
+
+
 def by_a_function(package, optimizer):
     schedulers = package.optim.lr_scheduler
     return schedulers.CyclicLR(
@@ -178,8 +190,9 @@ def by_a_function(package, optimizer):
     )
 
 
-def test_schedulers_that_programs_write_go_as_with_pytorch():
-    got, want = rates(clnet, by_the_inverse_root), rates(torch, by_the_inverse_root)
+@pytest.mark.parametrize("make", [by_the_inverse_root, by_the_count_of_steps])
+def test_schedulers_that_programs_write_go_as_with_pytorch(make):
+    got, want = rates(clnet, make), rates(torch, make)
     assert got[:5] == pytest.approx(want[:5])
     assert got[6:] == pytest.approx(want[6:])
 

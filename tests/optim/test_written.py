@@ -23,6 +23,7 @@ def written(library: Any, counter: Any = None) -> Any:
 
     class Written(library.optim.Optimizer):
         def __init__(self, params, lr=0.1, beta=0.9):
+            self.rates = self.settings = self.settle = self.check = self.version = None
             super().__init__(params, {"lr": lr, "beta": beta})
 
         @library.no_grad()
