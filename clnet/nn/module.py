@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from inspect import getattr_static
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
@@ -308,8 +307,8 @@ class Module(ModuleState):
         tables = (self.__dict__, self._parameters, self._buffers, self._modules)
         if any(name in table for table in tables):
             return True
-        inherited = getattr_static(type(self), name, None)
-        return inherited is not None and not getattr(inherited, "gives_way", False)
+        of_class = next((vars(c)[name] for c in type(self).__mro__ if name in vars(c)), None)
+        return of_class is not None and not getattr(of_class, "gives_way", False)
 
     def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):

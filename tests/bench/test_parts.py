@@ -110,6 +110,23 @@ def test_a_cold_start_is_split_by_kernel_and_stage(monkeypatch, capsys):
     assert told.startswith("20.00 s to the result: import 1.00 s")
 
 
+def test_networks_of_the_zoo_are_started_too(monkeypatch, capsys):
+    jobs = []
+
+    def run(job, environment):
+        del environment
+        jobs.append(json.loads(job)["net"])
+        return {**dict.fromkeys(("to_result", "import", "context"), 1.0), "kernels": []}
+
+    monkeypatch.setattr(start, "_run", run)
+    assert main(["bench", "start", "--cold", "--net", "vae,fcn-r", "--json"]) == 0
+    titles = [json.loads(line)["title"] for line in capsys.readouterr().out.splitlines()]
+    assert titles == ["vae training, batch 1024", start.WORKLOADS["fcn-r"].title]
+    assert main(["bench", "start", "--net", "fcn-r,nobody"]) == 1
+    assert jobs == ["vae", "fcn-r"]  # none before all names are known
+    assert "there is no such network; got found='nobody'" in capsys.readouterr().err
+
+
 def test_cold_runs_have_a_cache_of_their_own(monkeypatch):
     seen = []
 
