@@ -34,7 +34,7 @@ from tests.kernels.test_conv_matrix import drawn, forward_of, gradients_of
 from tests.kernels.test_gemm_matrix import units_of
 from tests.kernels.test_gemm_warpgroup import card
 
-FORWARD, WEIGHT = "conv_warpgroup", "conv_warpgroup_lines"
+FORWARD, WEIGHT, LINES = "conv_warpgroup", "conv_warpgroup_weight", "conv_warpgroup_lines"
 
 
 @pytest.fixture
@@ -67,7 +67,14 @@ def test_convolutions(g, last, target):
     check(g, last, target)
 
 
-def check(g, last, target, *, turns=(1, 1, 1)):
+@pytest.mark.parametrize(("g", "last"), CASES, ids=str)
+def test_filters_gradients_from_lines(g, last, target, monkeypatch):
+    """Where boxes of pixels do not fit; of all cases."""
+    monkeypatch.setattr(conv_split, "_from_pixels", lambda *_: None)
+    check(g, last, target, weights_by=LINES, directions_of=slice(2, 3))
+
+
+def check(g, last, target, *, turns=(1, 1, 1), weights_by=None, directions_of=slice(3)):
     """Launches of three directions, whose results are near NumPy's in float64."""
     x = drawn((g.n, g.ic, g.h, g.w), clnet.float32, last="x" in last)
     weight = drawn((g.oc, g.icg, g.kh, g.kw), clnet.float32, seed=1)
@@ -83,10 +90,9 @@ def check(g, last, target, *, turns=(1, 1, 1)):
     runs = directions(target, (y, gx, gw), (x, weight, gy), g, epilogue)
     expected = references(x, weight, gy, g)
     expected[0] = np.maximum(expected[0] + bias.double().numpy()[:, None, None], 0)
-    kernels = FORWARD, FORWARD, WEIGHT
-    for out, launches, wanted, kernel, count in zip(
-        (y, gx, gw), runs, expected, kernels, turns, strict=True
-    ):
+    kernels = FORWARD, FORWARD, weights_by or (WEIGHT if g.groups == 1 else LINES)
+    checks = list(zip((y, gx, gw), runs, expected, kernels, turns, strict=True))
+    for out, launches, wanted, kernel, count in checks[directions_of]:
         names = [launch.kernel.name for launch in launches]
         assert names.count(kernel) == count * g.groups
         clnet.device().queue.run(launches, (out.array,))
@@ -155,7 +161,7 @@ def test_images_that_scratch_memory_does_not_hold(target):
     """Some at a time: the results of each, and a filters' gradient whose slices are added."""
     g = ConvGeometry(11, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)
     little = Target(target.traits, 148_000)
-    check(g, "", little, turns=(2, 2, 3))
+    check(g, "", little, turns=(2, 2, 3), weights_by=LINES)
     for direction in Direction:
         assert not conv_split.fits(Target(target.traits, 40_000), g, direction)
 
@@ -201,6 +207,7 @@ def test_boxes_between_runs_are_no_numbers(target, monkeypatch):
     alternating = conv_lines.lines_of
     monkeypatch.setattr(conv_split, "lines_of", lambda g: alternating(g)._replace(together=1))
     monkeypatch.setattr(conv_lines, "lines_of", conv_split.lines_of)
+    monkeypatch.setattr(conv_split, "_from_pixels", lambda *_: None)
     for kw, dilation, refused in ((1, 1, False), (2, 4, False), (2, 1, True)):
         ow = 8 - (kw - 1) * dilation
         g = ConvGeometry(2, 8, 3, 8, 8, 1, kw, 3, ow, dw=dilation)
@@ -282,7 +289,7 @@ def test_where_it_is_faster_than_plain_float32():
     forward, backward, of_weights = chosen(wide)
     assert forward[:2] == ["gemm_laid", FORWARD]  # images are read as they lie
     assert by_units([backward]) == [FORWARD]
-    assert of_weights[:3] == ["conv_lines", "conv_lines", WEIGHT]
+    assert of_weights == [WEIGHT, "conv_matrix_sum"]
     plain = chosen(wide, last=False)[0]
     assert plain[1].startswith("copy")
     assert plain[-1].startswith("copy")  # the result is turned over
@@ -345,8 +352,10 @@ def test_what_fits(target):
 
 def test_what_kernels_declare_fits_into_local_memory(monkeypatch):
     """In all tiles, by the kernels' text."""
-    for tile in gemm_warpgroup.WHOLE_TILES:
+    tiles = zip(gemm_warpgroup.WHOLE_TILES, gemm_warpgroup.TURNED_TILES[2], strict=True)
+    for tile, turned in tiles:
         monkeypatch.setattr(gemm_warpgroup, "WHOLE_TILES", (tile,))
+        monkeypatch.setitem(gemm_warpgroup.TURNED_TILES, 2, (turned,))
         g = ConvGeometry(64, 256, 28, 28, 256, 3, 3, 14, 14, 2, 2, 1, 1)
         with clnet.abstract():
             x = clnet.zeros(64, 28, 28, 256).permute(0, 3, 1, 2)
@@ -356,12 +365,12 @@ def test_what_kernels_declare_fits_into_local_memory(monkeypatch):
             runs = directions(on, (gy, x, weight), (x, weight, gy), g)
         kernels = [x.kernel for run in runs for x in run if "warpgroup" in x.kernel.name]
         assert [kernel.name for kernel in kernels] == [FORWARD, FORWARD, WEIGHT]
-        for kernel in kernels:
+        for kernel, of in zip(kernels, (tile, tile, turned), strict=True):
             arrays = re.findall(r"__local \w+ \w+\[.*", kernel.text())
             found = [re.match(r"__local uint4 tiles\[(\d+)\] .*aligned\(1024", a) for a in arrays]
             nbytes = [16 * int(each[1]) for each in found if each]
             assert len(nbytes) == len(arrays) == 1
-            assert nbytes[0] + 1024 <= tile.local_bytes <= 0x38C00
+            assert nbytes[0] + 1024 <= of.local_bytes <= 0x38C00
 
 
 def test_layers_use_it(target, monkeypatch):

@@ -38,7 +38,10 @@ CASES = [
     (clnet.bfloat16, ConvGeometry(3, 72, 5, 7, 24, 1, 1, 3, 4, 2, 2), WEIGHT),
     (clnet.float16, ConvGeometry(1, 8, 4, 3, 8, 3, 2, 2, 2, sh=2, ph=1), WEIGHT),
     (clnet.float16, ConvGeometry(2, 16, 9, 7, 24, 1, 3, 3, 7, 3, 1, 0, 1), WEIGHT),
-    (clnet.float32, ConvGeometry(1, 12, 8, 8, 12, 3, 3, 4, 3, 2, 2, 2, 1, 2, 3), GATHERED),
+    (clnet.float32, ConvGeometry(1, 12, 8, 8, 12, 3, 3, 4, 3, 2, 2, 2, 1, 2, 3), WEIGHT),
+    (clnet.float32, ConvGeometry(2, 72, 8, 6, 100, 3, 3, 8, 6, 1, 1, 1, 1), WEIGHT),
+    (clnet.float32, ConvGeometry(3, 12, 5, 7, 44, 1, 1, 5, 7), WEIGHT),
+    (clnet.float32, ConvGeometry(2, 40, 9, 7, 8, 2, 3, 4, 2, 2, 3, 1, 0), WEIGHT),
 ]  # fmt: skip
 
 

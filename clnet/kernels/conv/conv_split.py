@@ -2,8 +2,8 @@
 
 Filters are split in two parts that TF32 holds by the launch that turns them over, and images by
 the items that multiply them, in registers (``conv_warpgroup``): those that lie channels last are
-read as they are. For filters' gradients both are laid as lines, one in two parts (``conv_lines``).
-Groups of channels follow one another, and so do as many images as scratch memory holds copies of.
+read as they are. So are both of filters' gradients; where boxes of pixels do not fit, they are laid
+as lines, one in two parts (``conv_lines``). Groups of channels follow one another, and so do as many images as scratch memory holds copies of.
 """
 
 from __future__ import annotations
@@ -16,29 +16,45 @@ from ...device import Launch, Scratch, Target
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
-from ..gemm import COPY_BYTES_S, COPY_S, MOST_GROUPS, emulates_warpgroups, has_warpgroups, laid
+from ..gemm import (
+    COPY_BYTES_S,
+    COPY_S,
+    MOST_GROUPS,
+    WarpgroupChoice,
+    emulates_warpgroups,
+    has_warpgroups,
+    laid,
+)
 from ..moving import copy
 from . import conv_winograd
 from .conv_geometry import ConvGeometry, Direction, Phase
 from .conv_lines import filters_from_lines, laid_lines, lines_choice, lines_of
 from .conv_matrix import channels_last, input_phases, is_last, output_phases
 from .conv_matrix_weight import added
-from .conv_warpgroup import LINE_BYTES, MOST_SKIP, Grid, grid_choice, grid_of, multiplied
+from .conv_warpgroup import (
+    LINE_BYTES,
+    MOST_SKIP,
+    Grid,
+    filters_gradient,
+    filters_plan,
+    grid_choice,
+    grid_of,
+    multiplied,
+)
 
 ITEM, PARTS = 4, 2
 STEPS, RUN = LINE_BYTES // ITEM, 4
 _MOST_ELEMENTS = 2**31 - 1
 # Operations a second in float32: of direct sums, and of Winograd's transforms by their filters'
-# size, counted as direct ones; rough figures of an H200.
-_PLAIN_RATE, _WINOGRAD_RATES = 45e12, {3: 85e12, 5: 140e12}
-# Products whose items split, too, take so much longer than the choice of tiles estimates.
-_SLOWER = 1.35
+# size, counted as direct ones, and in proportion fewer where channels are few; rough figures of an
+# H100 and an H200.
+_PLAIN_RATE, _WINOGRAD_RATES, _WINOGRAD_CHANNELS = 45e12, {3: 85e12, 5: 140e12}, 88
 # Shorter sums are about as exact in float32: what a split loses of each product is more than what
 # rounding such sums does. By emulation the split is ahead from some 40 terms on; a unit, which
 # rounds the sums of a stage towards zero, is given more.
 _LEAST_TERMS = 128
-# Bytes a second that products read and store; rough, as the rates are.
-_MOVED_S = 4e12
+# Bytes a second that products read and store, and those in float32; rough, as the rates are.
+_MOVED_S, _PLAIN_MOVED_S = 3e12, 1.7e12
 # Groups of channels, each with launches of its own.
 _MOST_OF_CHANNELS = 8
 
@@ -123,6 +139,39 @@ def input_grad(
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient, in slices of pixels that are added up."""
+    found = _from_pixels(target, gw, gy, x, g)
+    return found if found is not None else _from_lines(target, gw, gy, x, g)
+
+
+def _from_pixels(
+    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry
+) -> list[Launch] | None:
+    """The weight gradient of images whose channels are dense; None where that does not fit."""
+    memory = Scratch(gw.device)
+    order = Order.FIRST if not (is_last(gy) and is_last(x)) else Order.LAST
+    if _pixels_choice(target, g, order) is None:
+        return None
+    before, grads = channels_last(target, memory, gy, 1)
+    more, source = channels_last(target, memory, x, 1)
+    found = filters_gradient(target, memory, grads, source, g, parts=PARTS)
+    if found is None:
+        return None
+    multiply, parts = found
+    return [*before, *more, multiply, added(target, gw, parts, g)]
+
+
+def _pixels_choice(target: Target, g: ConvGeometry, order: Order) -> WarpgroupChoice | None:
+    """The tile and slices of a weight gradient from pixels; None where that does not fit."""
+    pixels = (g.h * g.w * round_up(g.ic, RUN), g.oh * g.ow * round_up(g.oc, RUN))
+    copies = 2 * Scratch.ALIGNMENT + ITEM * g.n * sum(pixels) * (order is Order.FIRST)
+    if copies + _filters_bytes(g, Direction.WEIGHT_GRAD) > target.workspace_limit:
+        return None
+    plan = filters_plan(target, float32, g, reserved=copies, parts=PARTS)
+    return plan[2] if plan is not None else None
+
+
+def _from_lines(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient of channels that are laid as lines."""
     memory, launches, one = Scratch(gw.device), list[Launch](), _one_group(g)
     lines, images = lines_of(one), _images_at_once(target, one, Direction.WEIGHT_GRAD)
     turns = [(first, min(images, g.n - first)) for first in range(0, g.n, images)]
@@ -348,8 +397,12 @@ def _seconds(target: Target, g: ConvGeometry, direction: Direction, order: Order
     one = _one_group(g)
     turns = ceil_div(one.n, _images_at_once(target, one, direction))
     x, y = one.n * one.ic * one.h * one.w, one.n * one.oc * one.oh * one.ow
-    if direction is Direction.WEIGHT_GRAD:
-        lines = lines_of(one)
+    choice = _pixels_choice(target, g, order) if direction is Direction.WEIGHT_GRAD else None
+    if choice is not None:
+        copies = 2 * (order is Order.FIRST)
+        split, moved = ITEM * (x + y) * copies, ITEM * (x + y)
+    elif direction is Direction.WEIGHT_GRAD:
+        lines, copies = lines_of(one), 2
         nbytes = lines.nbytes(one.n, one.oc, one.ic)
         choice = lines_choice(target, one, one.n, reserved=0)
         split, moved = nbytes + ITEM * (x + y), nbytes
@@ -360,12 +413,13 @@ def _seconds(target: Target, g: ConvGeometry, direction: Direction, order: Order
         n, channels = _channels(one, direction)
         choice = grid_choice(target, grid, float32, n, channels, reserved=0, parts=PARTS)
         read, made = (x, y) if direction is Direction.FORWARD else (y, x)
-        turned = read * (order is Order.FIRST or g.groups > 1) + made * (order is Order.FIRST)
-        split = 2 * ITEM * turned
+        turned = (order is Order.FIRST or g.groups > 1, order is Order.FIRST)
+        copies = 1 + sum(turned)  # filters, too
+        split = 2 * ITEM * (read * turned[0] + made * turned[1])
         moved = ITEM * (read + made)
-    copies = split / COPY_BYTES_S + 3 * COPY_S * turns
-    products = max(choice.seconds * _SLOWER, moved / _MOVED_S)
-    return g.groups * (copies + products + COPY_S * turns)
+    before = split / COPY_BYTES_S + copies * COPY_S * turns
+    products = max(choice.seconds, moved / _MOVED_S)
+    return g.groups * (before + products + COPY_S * turns)
 
 
 def _plain_seconds(
@@ -377,6 +431,7 @@ def _plain_seconds(
     """A rough estimate of the time it takes in float32, with channels first."""
     rate = _PLAIN_RATE
     if winograd and conv_winograd.obstacle(target, g, direction, ITEM) is None:
-        rate = _WINOGRAD_RATES[g.kh] if conv_winograd.pays(g, direction) else rate
+        few = min(min(g.ic, g.oc) / _WINOGRAD_CHANNELS, 1)
+        rate = _WINOGRAD_RATES[g.kh] * few if conv_winograd.pays(g, direction) else rate
     moved = ITEM * g.n * (g.ic * g.h * g.w + g.oc * g.oh * g.ow)
-    return max(g.flops / rate, moved / _MOVED_S) + COPY_S
+    return max(g.flops / rate, moved / _PLAIN_MOVED_S) + COPY_S

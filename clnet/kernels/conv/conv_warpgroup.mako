@@ -54,7 +54,7 @@
 ## arg      maps: inout uint[groups][64], may alias  tensor maps, at multiples of 256 bytes
 ## arg      m: int                         channels of gy
 ## arg      parts: out float[slices][m][taps][channels], may alias
-## arg      gy, x: in ctype
+## arg      gy, x: in ctype                float is turned by items
 ## arg      images, channels, h, w: int    of x
 ## arg      oh, ow, sh, sw, ph, pw, dh, dw, kh, kw: int  see conv_geometry.py
 ## arg      box_x, box_y, box_n: int       pixels of a stage, so many as a line has elements; boxes
@@ -218,7 +218,11 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
 1, 1.0f, 0.0f${f", (__global const {element} *)bias + bias_offset + column, 1" if bias else ""}
 </%def>
 <%def name="conv_warpgroup_weight(ctype, unit, tile, emulated, form)">
-<% steps = tile.steps(ctype) %>
+<%
+    steps = tile.steps(ctype)
+    # As above.
+    raw = 2 if tile.promotes and not emulated else 1
+%>
 ${units.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements("float", "float", not emulated)}
 ${sums_of.stored("float", "float", True, None, None, 4)}
@@ -237,17 +241,19 @@ __kernel void conv_warpgroup_weight(...)
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
         const ulong pixel = (ulong)channels * sizeof(*x), gy_pixel = (ulong)m * sizeof(*gy);
-        map_write(a_map, ${form}u, (ulong)(gy + gy_offset), m, ow, gy_pixel, 64, box_x,
-            sizeof(*gy), oh, gy_pixel * ow, images, gy_pixel * ow * oh, box_y, box_n, 1, 1);
-        map_write(b_map, ${form}u, (ulong)(x + x_offset), channels, w, pixel, 64, box_x,
-            sizeof(*x), h, pixel * w, images, pixel * w * h, box_y, box_n, sw, sh);
+        map_write(a_map, ${form}u, (ulong)(gy + gy_offset), m * ${raw}, ow, gy_pixel,
+            ${steps * raw}, box_x, sizeof(*gy) / ${raw}, oh, gy_pixel * ow, images,
+            gy_pixel * ow * oh, box_y, box_n, 1, 1);
+        map_write(b_map, ${form}u, (ulong)(x + x_offset), channels * ${raw}, w, pixel,
+            ${steps * raw}, box_x, sizeof(*x) / ${raw}, h, pixel * w, images, pixel * w * h,
+            box_y, box_n, sw, sh);
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % endif
     ${tiles_of.walked(
         ctype, unit, tile, "tile", "tile", emulated, capture(weights_placed, tile),
-        capture(weights_fetched, tile, steps, emulated), tile.stage_bytes,
+        capture(weights_fetched, tile, steps, raw, emulated), tile.stage_bytes,
         capture(weights_stored, tile))}
 }
 </%def>
@@ -268,14 +274,15 @@ __kernel void conv_warpgroup_weight(...)
 </%def>
 ##
 ## Bring a box of pixels, as each tap meets it, and go on to the next.
-<%def name="weights_fetched(tile, steps, emulated)">
+<%def name="weights_fetched(tile, steps, raw, emulated)">
 <% tail = "tiles" if emulated else "full + 8 * slot" %>
-% for i in range(tile.m // 64):
-    box_copy(to + ${i * 128 * steps}, a_map, row0 + ${64 * i}, x0, y0, image0, ${tail});
+% for row in range(0, tile.m, steps):
+    box_copy(to + ${row * 128}, a_map, (row0 + ${row}) * ${raw}, x0, y0, image0, ${tail});
 % endfor
-% for i in range(tile.n // 64):
-    box_copy(to + ${tile.m * 128 + i * 128 * steps}, b_map, from_${i}, x0 * sw + right_${i},
-        y0 * sh + down_${i}, image0, ${tail});
+% for column in range(0, tile.n, steps):
+<% i = column // 64 %>
+    box_copy(to + ${(tile.m + column) * 128}, b_map, (from_${i} + ${column % 64}) * ${raw},
+        x0 * sw + right_${i}, y0 * sh + down_${i}, image0, ${tail});
 % endfor
     x0 += box_x;
     if (x0 >= ow) {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form
 from ...values.dtypes import DType, float32, int32
-from ...values.shapes import ceil_div
+from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import (
     MAP_WORDS,
@@ -156,7 +156,7 @@ def convolved(
     if grid is None:
         return None
     work = grid.products * n * channels
-    if not _fits(target, x, work, min(n, channels)) or of_n != 1 or n == 1:
+    if not _fits(target, x.dtype, work, min(n, channels)) or of_n != 1 or n == 1:
         return None
     if grid.longest > MOST_SKIP or work == 0:
         return None
@@ -319,7 +319,7 @@ def _by_phase(axis: str, phases: tuple[Phase, ...], step: int, line: int) -> Nam
 
 
 def filters_gradient(
-    target: Target, memory: Scratch, gy: Array, x: Array, g: ConvGeometry
+    target: Target, memory: Scratch, gy: Array, x: Array, g: ConvGeometry, *, parts: int = 1
 ) -> tuple[Launch, Array] | None:
     """A filters' gradient in slices.
 
@@ -329,60 +329,92 @@ def filters_gradient(
         gy: ``(n, oh, ow, channels)``, dense.
         x: ``(n, h, w, channels)``, dense.
         g: the sizes.
+        parts: in which items split both, of float32; 1: it is rounded to TF32.
 
     Returns:
         The launch, and ``(slices, gy's channels, taps, x's channels)`` in float32; None as for
         :func:`convolved`, also where boxes of pixels would be mostly empty.
     """
     m, channels = gy.shape[3], x.shape[3]
-    if not WARPGROUP_UNITS[x.dtype.stored].turns or g.groups > 1:
+    plan = filters_plan(target, x.dtype, g, reserved=memory.nbytes, parts=parts)
+    if plan is None:
         return None
-    if not _fits(target, x, g.flops // 2, min(m, channels)) or max(g.sh, g.sw) > MOST_SKIP:
-        return None
-    if g.pointwise:
-        pixels = g.n * g.h * g.w
-        g = g._replace(n=1, h=1, w=pixels, oh=1, ow=pixels)
-    lines = LINE_BYTES // x.dtype.itemsize
-    box = _box((g.ow, g.oh), g.n, lines, (g.sw, g.sh), exact=not g.pointwise)
-    if box is None:
-        return None
-    stages = prod(ceil_div(size, part) for size, part in zip((g.ow, g.oh, g.n), box, strict=True))
-    if g.n * g.oh * g.ow < LEAST_FILLED * stages * lines and not emulates_warpgroups(target):
-        return None
-    blocks = g.taps * ceil_div(channels, 64)
-    choice = warpgroup_choice(
-        target,
-        x.dtype,
-        memory.nbytes,
-        columns=64 * blocks,
-        rows_of=lambda tile: ceil_div(m, tile.m),
-        stages=stages,
-        results=m * g.taps * channels,
-        most_slices=MOST_SLICES,
-    )
+    g, box, choice = plan
     tile = choice.tile
-    tiles = ceil_div(m, tile.m) * ceil_div(64 * blocks, tile.n) * choice.slices
-    parts = Array.scratch(memory, (choice.slices, m, g.taps, channels), float32)
+    tiles = ceil_div(m, tile.m) * ceil_div(64 * _blocks(g), tile.n) * choice.slices
+    sums = Array.scratch(memory, (choice.slices, m, g.taps, channels), float32)
+    params = unit_params(target, x.dtype.stored, tile)
+    if parts > 1:
+        params["form"] = raw_form()
     launch = WEIGHT.launch(
-        unit_params(target, x.dtype.stored, tile),
+        params,
         joined(
             by_name("maps m", maps_of(target, memory, tiles), m),
-            by_name("parts gy x", parts, gy, x),
+            by_name("parts gy x", sums, gy, x),
             by_name("images channels", g.n, channels),
             g.sizes("h w oh ow sh sw ph pw dh dw kh kw"),
             by_name("box_x box_y box_n", *box),
             by_name("slices slice_steps", choice.slices, choice.steps),
         ),
         **sizes_of(target, tile, tiles),
-        flops=2 * g.n * g.oh * g.ow * m * channels * g.taps,
-        bytes=gy.nbytes + x.nbytes + parts.nbytes,
+        flops=2 * g.n * g.oh * g.ow * m * channels * g.taps * (3 if parts > 1 else 1),
+        bytes=gy.nbytes + x.nbytes + sums.nbytes,
     )
-    return launch, parts
+    return launch, sums
 
 
-def _fits(target: Target, x: Array, work: int, channels: int) -> bool:
+def filters_plan(
+    target: Target, dtype: DType, g: ConvGeometry, *, reserved: int, parts: int
+) -> tuple[ConvGeometry, tuple[int, int, int], WarpgroupChoice] | None:
+    """The sizes as the kernel sees them, a stage's box of pixels, and the tile and slices.
+
+    None as there.
+
+    Args:
+        target: what the device is like.
+        dtype: of the images.
+        g: the sizes, of one group.
+        reserved: bytes of scratch memory that are taken.
+        parts: as for :func:`filters_gradient`.
+    """
+    run, lines = RUN_BYTES // dtype.itemsize, LINE_BYTES // dtype.itemsize
+    channels = round_up(g.ic, run)
+    if not _fits(target, dtype, g.flops // 2, min(channels, round_up(g.oc, run))):
+        return None
+    if g.groups > 1 or max(g.sh, g.sw) > MOST_SKIP:
+        return None
+    if g.pointwise:
+        pixels = g.n * g.h * g.w
+        g = g._replace(n=1, h=1, w=pixels, oh=1, ow=pixels)
+    box = _box((g.ow, g.oh), g.n, lines, (g.sw, g.sh), exact=not g.pointwise)
+    if box is None:
+        return None
+    stages = prod(ceil_div(size, part) for size, part in zip((g.ow, g.oh, g.n), box, strict=True))
+    if g.n * g.oh * g.ow < LEAST_FILLED * stages * lines and not emulates_warpgroups(target):
+        return None
+    choice = warpgroup_choice(
+        target,
+        dtype,
+        reserved,
+        columns=64 * _blocks(g),
+        rows_of=lambda tile: ceil_div(g.oc, tile.m),
+        stages=stages,
+        results=g.oc * g.taps * channels,
+        split=parts > 1,
+        turned=not WARPGROUP_UNITS[dtype.stored].turns,
+        most_slices=MOST_SLICES,
+    )
+    return g, box, choice
+
+
+def _blocks(g: ConvGeometry) -> int:
+    """Of 64 channels, of all taps."""
+    return g.taps * ceil_div(g.ic, 64)
+
+
+def _fits(target: Target, dtype: DType, work: int, channels: int) -> bool:
     """Whether there are units, and enough for them to do."""
-    if not has_warpgroups(target, x.dtype):
+    if not has_warpgroups(target, dtype):
         return False
     return emulates_warpgroups(target) or (channels >= LEAST_CHANNELS and work >= LEAST_WORK)
 

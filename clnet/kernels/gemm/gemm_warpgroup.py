@@ -54,6 +54,8 @@ class WarpgroupTile(NamedTuple):
         speed: multiplications in a unit's time, as a part of the best tile's.
         held: columns of results of 16 bits that a warp holds for the copy engine, at most.
         whole: whether a comes in one part as it is, and items split it, in registers.
+        turned: whether both come dense along m and n, and items turn them: a in registers, b by a
+            team of its own, in local memory, twice: one is turned while the other is multiplied.
     """
 
     m: int
@@ -63,6 +65,7 @@ class WarpgroupTile(NamedTuple):
     speed: float = 1.0
     held: int = 128
     whole: bool = False
+    turned: bool = False
 
     @property
     def teams(self) -> int:
@@ -72,6 +75,8 @@ class WarpgroupTile(NamedTuple):
     @property
     def registers(self) -> tuple[int, int] | None:
         """Of an item that copies and of one that multiplies: a compiler gives all the same."""
+        if self.turned:
+            return (48, 208) if self.teams == 2 else (56, 232)
         return (40, 232) if self.teams == 2 else None
 
     @property
@@ -89,14 +94,27 @@ class WarpgroupTile(NamedTuple):
         return 0 if self.whole else part * (self.m + self.n) * LINE_BYTES
 
     def b_base(self, part: int) -> int:
-        """Where a part of b begins."""
+        """Where a part of b begins; of what is turned, in it."""
+        if self.turned:
+            return part * self.turned_bytes // self.parts
         before = part * self.n if self.whole else part * (self.m + self.n)
         return (self.m + before) * LINE_BYTES
 
     @property
     def stage_bytes(self) -> int:
-        """Of all parts."""
-        return (self.a_parts * self.m + self.parts * self.n) * LINE_BYTES
+        """Of all parts that are copied."""
+        b_parts = 1 if self.turned else self.parts
+        return (self.a_parts * self.m + b_parts * self.n) * LINE_BYTES
+
+    @property
+    def turned_bytes(self) -> int:
+        """Of b of a stage, turned."""
+        return self.parts * self.n * LINE_BYTES if self.turned else 0
+
+    @property
+    def ring_bytes(self) -> int:
+        """Of all stages, and what is turned of two."""
+        return self.stages * self.stage_bytes + 2 * self.turned_bytes
 
     @property
     def width(self) -> int:
@@ -112,8 +130,7 @@ class WarpgroupTile(NamedTuple):
     def local_bytes(self) -> int:
         """Local memory of a group."""
         held = self.teams * 4 * self.held_bytes
-        ring = self.stages * self.stage_bytes
-        return ring + held + self.row_bytes + self.barrier_bytes + ALIGNED_BYTES
+        return self.ring_bytes + held + self.row_bytes + self.barrier_bytes + ALIGNED_BYTES
 
     @property
     def row_bytes(self) -> int:
@@ -122,12 +139,13 @@ class WarpgroupTile(NamedTuple):
 
     @property
     def barrier_bytes(self) -> int:
-        """Two barriers for each stage."""
-        return 16 * self.stages
+        """Two barriers for each stage, and for each buffer of what is turned."""
+        return 16 * (self.stages + 2 * self.turned)
 
     def items(self, *, emulated: bool) -> int:
-        """Of a group: another team copies, unless all do."""
-        return TEAM * (self.teams + (not emulated))
+        """Of a group: another team copies, and one turns, unless all do."""
+        others = 0 if emulated else 1 + self.turned
+        return TEAM * (self.teams + others)
 
     def steps(self, ctype: str) -> int:
         """Of k in a stage."""
@@ -150,12 +168,25 @@ SPLIT_TILES = (
     WarpgroupTile(128, 128, 3, 2, held=64),
     WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
 )
-# Of convolutions, whose images are split by items; speeds are those above, not timed.
+# Of convolutions, whose images are split by items, and of filters' gradients, by their parts: the
+# speeds are of an H100.
 WHOLE_TILES = (
-    WarpgroupTile(128, 128, 4, 2, held=64, whole=True),
-    WarpgroupTile(64, 128, 5, 2, speed=0.75, held=64, whole=True),
+    WarpgroupTile(128, 128, 4, 2, speed=0.8, held=64, whole=True),
+    WarpgroupTile(64, 128, 5, 2, speed=0.58, held=64, whole=True),
     WarpgroupTile(128, 64, 6, 2, speed=0.62, held=64, whole=True),
 )
+TURNED_TILES = {
+    1: (
+        WarpgroupTile(128, 128, 5, speed=0.4, held=64, whole=True, turned=True),
+        WarpgroupTile(64, 128, 6, speed=0.25, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 64, 6, speed=0.3, held=64, whole=True, turned=True),
+    ),
+    2: (
+        WarpgroupTile(128, 128, 4, 2, speed=0.58, held=64, whole=True, turned=True),
+        WarpgroupTile(64, 128, 5, 2, speed=0.4, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 64, 6, 2, speed=0.45, held=64, whole=True, turned=True),
+    ),
+}
 MOST_GROUPS = 65535
 SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
 SMALL_WHOLE = SMALL_SPLIT._replace(whole=True)
@@ -227,6 +258,7 @@ def warpgroup_choice(
     results: int,
     split: bool = False,
     whole: bool = False,
+    turned: bool = False,
     most_slices: int = MOST_SLICES,
 ) -> WarpgroupChoice:
     """The tile and slices that take the least time, by a rough estimate.
@@ -241,6 +273,7 @@ def warpgroup_choice(
         results: elements of the result.
         split: operands have two parts.
         whole: the left one is split by items.
+        turned: items turn both.
         most_slices: 1 where sums must stay whole.
 
     Returns:
@@ -249,7 +282,7 @@ def warpgroup_choice(
     units, item = target.traits.compute_units, dtype.itemsize
     room = max(target.workspace_limit - reserved, 0) // (4 * results)
     found: list[WarpgroupChoice] = []
-    for tile in _tiles(target, split=split, whole=whole):
+    for tile in _tiles(target, split=split, whole=whole, turned=turned):
         tiles = rows_of(tile) * ceil_div(columns, tile.n)
         flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if split else 1)
         each = flops * units / (RATES[item] * tile.speed)
@@ -440,10 +473,17 @@ def emulates_warpgroups(target: Target) -> bool:
     return matrix_units(target.traits.matrix_units)["half"].emulated
 
 
-def _tiles(target: Target, *, split: bool = False, whole: bool = False) -> list[WarpgroupTile]:
+def _tiles(
+    target: Target, *, split: bool = False, whole: bool = False, turned: bool = False
+) -> list[WarpgroupTile]:
+    parts = 2 if split else 1
     if emulates_warpgroups(target):
+        if turned:
+            return [SMALL_WHOLE._replace(parts=parts, turned=True)]
         return [SMALL_WHOLE if whole else SMALL_SPLIT if split else SMALL]
     tiles = WHOLE_TILES if whole else SPLIT_TILES if split else TILES
+    if turned:
+        tiles = TURNED_TILES[parts]
     traits = target.traits
     return [tile for tile in tiles if tile.local_bytes <= traits.static_local_bytes]
 

@@ -14,7 +14,10 @@
 ##
 ## Marked lines are of a target that the driver's compiler does not name: device/warpgroups.py.
 ##
-## Of a tile whose a is whole, items read its elements, split them and hold them in registers.
+## Of a tile whose a is whole, items read its elements, split them and hold them in registers. TF32 is
+## multiplied along k alone: of a tile that is turned, a further team writes b to local memory once
+## more, along k, into one of two buffers, which have barriers like a stage's; items read a across its
+## lines.
 ##
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
 ## warpgroup_emulated.mako.
@@ -92,9 +95,17 @@ inline void bars_begin(const uint full)
 {
     for (uint e = 0; e < ${tile.stages}; e++) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(full + 8 * e) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * tile.teams};"
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * (tile.teams + tile.turned)};"
             :: "r"(full + ${8 * tile.stages} + 8 * e) : "memory");
     }
+% if tile.turned:
+    for (uint e = 0; e < 2; e++) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 4;"
+            :: "r"(full + ${16 * tile.stages} + 8 * e) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * tile.teams};"
+            :: "r"(full + ${16 * tile.stages + 16} + 8 * e) : "memory");
+    }
+% endif
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -149,6 +160,59 @@ inline void rows_read(void)
 ## All products of a stage, behind which the one before it is left.
 <%def name="multiplied(ctype, unit, tile, a_along, b_along, emulated)">
 <%
+    steps, ring = tile.steps(ctype) // unit.steps, tile.stages * tile.stage_bytes
+    ready = f"full + {16 * tile.stages} + count % 2 * 8"
+    used = f"full + {16 * tile.stages + 16} + count % 2 * 8" if tile.turned else "left + 8 * slot"
+%>
+    {
+        const uint a_start = to + team * 8192;
+% if tile.turned and emulated:
+        ${b_turned(tile)}
+% endif
+% if tile.turned:
+        ${a_turned(tile, emulated, steps)}
+% elif tile.whole:
+        ${items_split(emulated, steps)}
+% endif
+% if tile.turned and not emulated:
+        if (lane == 0)
+            bar_arrive(left + 8 * slot);
+        bar_wait(${ready}, count / 2 % 2);
+% endif
+% if not tile.promotes:
+        const int fresh = t == first_stage;
+% endif
+% if tile.turned:
+        const uint b_start = start + ${ring} + count % 2 * ${tile.turned_bytes};
+        ${issued(ctype, unit, tile, "k", "k", "b_start", emulated)}
+% else:
+        ${issued(ctype, unit, tile, a_along, b_along, "to", emulated)}
+% endif
+% if tile.turned or tile.promotes:
+        ${awaited(tile, 0, emulated)}
+% if not emulated:
+        if (lane == 0)
+            bar_arrive(${used});
+% endif
+% if tile.turned:
+        count++;
+% endif
+% if tile.promotes:
+% for e in range(tile.n // 2):
+        sums[${e}] += acc[${e}];
+% endfor
+% endif
+% elif not emulated:
+        ${awaited(tile, 1, emulated)}
+        if (lane == 0 && t > first_stage)
+            bar_arrive(left + 8 * (slot ? slot - 1 : ${tile.stages - 1}));
+% endif
+    }
+</%def>
+##
+## Products of a stage, whose sums go on in acc.
+<%def name="issued(ctype, unit, tile, a_along, b_along, b_from, emulated)">
+<%
     # Steps of k behind each other: 32 bytes of a line, or so many lines.
     a_next = 32 if a_along == "k" else 128 * unit.steps
     b_next = 32 if b_along == "k" else 128 * unit.steps
@@ -156,28 +220,21 @@ inline void rows_read(void)
     count, stage_steps = tile.n // 2, range(tile.steps(ctype) // unit.steps)
     registers = ", ".join(map("%{}".format, range(count)))
     sums = ", ".join(map('"+f"(acc[{}])'.format, range(count)))
-    turned = f", {int(a_along != 'k')}, {int(b_along != 'k')}" if unit.turns else ""
+    flags = f", {int(a_along != 'k')}, {int(b_along != 'k')}" if unit.turns else ""
 %>
-    {
-        const uint a_start = to + team * 8192;
-% if tile.whole:
-        ${items_split(emulated, len(stage_steps))}
-% endif
-% if not tile.promotes:
-        const int fresh = t == first_stage;
-% endif
 % if not emulated:
         asm volatile("//@ wgmma.fence.sync.aligned;" ::: "memory");
 % endif
 % for at, (a_part, b_part) in enumerate(pairs):
 <%
-    a_base, b_base = f"a_start + {tile.a_base(a_part)}", f"to + {tile.b_base(b_part)}"
+    a_base, b_base = f"a_start + {tile.a_base(a_part)}", f"{b_from} + {tile.b_base(b_part)}"
 %>
 % if emulated and tile.whole:
         for (int step = 0; step < ${len(stage_steps)}; step++)
             multiply_held(acc, a_held, (__local const uchar *)tiles, ${a_part * 16} + step * 4,
                 ${word(b_along, ctype)} | (${b_base} + step * ${b_next} & 0x3ffff) >> 4,
-                team * 128 + warp * 32, lane, step == 0 && ${1 - bool(at)});
+                team * 128 + warp * 32, lane, step == 0 && ${
+                    0 if at else 1 if tile.promotes else "fresh"});
 % elif emulated:
         for (int step = 0; step < ${len(stage_steps)}; step++)
             multiply(acc, (__local const uchar *)tiles,
@@ -201,7 +258,7 @@ inline void rows_read(void)
 % endif
         asm volatile("//@ { .reg .pred p; setp.ne.u32 p, %${count + 2}, 0; "
             "wgmma.mma_async.sync.aligned.m64n${tile.n}k${unit.steps}.f32.${unit.kind} "
-            "{${registers}}, %${count}, %${count + 1}, p, 1, 1${turned}; }"
+            "{${registers}}, %${count}, %${count + 1}, p, 1, 1${flags}; }"
             : ${sums}
             : "l"(${word(a_along, ctype)} | (${a_base} + ${step * a_next} & 0x3ffff) >> 4),
             "l"(${word(b_along, ctype)} | (${b_base} + ${step * b_next} & 0x3ffff) >> 4),
@@ -212,21 +269,62 @@ inline void rows_read(void)
 % if not emulated:
         asm volatile("//@ wgmma.commit_group.sync.aligned;" ::: "memory");
 % endif
-% if tile.promotes:
-        ${awaited(tile, 0, emulated)}
+</%def>
+##
+## An item's elements of a stage of a: boxes of 32 rows, of which a line is a step of k. Steps are
+## exchanged within eight of them, in b alike, so that a warp reads from all banks at once.
+<%def name="a_turned(tile, emulated, steps)">
 % if not emulated:
-        if (lane == 0)
-            bar_arrive(left + 8 * slot);
+        uint a_held[${4 * steps * tile.parts}];
 % endif
-% for e in range(tile.n // 2):
-        sums[${e}] += acc[${e}];
+        {
+            __local const uchar *const box = (__local const uchar *)tiles + (to - start)
+                + (team * 2 + warp / 2) * 4096 + lane % 4 * 256 + lane / 4 % 4 * 4;
+% for e in range(4 * steps):
+<% odd = e % 4 // 2 %>
+            {
+                const float value = *(__local const float *)(box + ${e // 4 * 1024 + odd * 128}
+                    + (warp % 2 * 4 + lane / 16 + ${e % 2 * 2} ^ lane % 4 * 2 + ${odd}) * 16);
+                ${held_parts(tile.parts, emulated, e)}
+            }
 % endfor
-% elif not emulated:
-        ${awaited(tile, 1, emulated)}
-        if (lane == 0 && t > first_stage)
-            bar_arrive(left + 8 * (slot ? slot - 1 : ${tile.stages - 1}));
+        }
+% if emulated:
+        barrier(CLK_LOCAL_MEM_FENCE);
 % endif
-    }
+</%def>
+##
+## Boxes of b, of 32 columns, of which a line is a step of k, become lines along k, in the buffer
+## whose turn it is: an item of a team takes four steps of a column.
+<%def name="b_turned(tile)">
+        for (int i = 0; i < ${tile.n // 16}; i++) {
+            const int e = warp + 4 * i, step = e % 8 / 2 * 8 + e % 2;
+            __local const uchar *const box = (__local const uchar *)tiles
+                + (to - start + ${tile.m * 128}) + e / 8 * 4096 + lane % 4 * 4;
+            __local uchar *const line = (__local uchar *)tiles
+                + (${tile.stages * tile.stage_bytes} + count % 2 * ${tile.turned_bytes})
+                + (e / 8 * 32 + lane) * 128 + (e % 8 ^ lane % 8) * 16;
+% for part in range(tile.parts):
+            float4 run_${part};
+% endfor
+% for j in range(4):
+            {
+                const float value = *(__local const float *)(
+                    box + (step + ${2 * j}) * 128 + (lane / 4 ^ e % 2 + ${2 * j}) * 16);
+% if tile.parts == 2:
+                float halves[2];
+                ${parts_of.stored("halves", "1", "value")}
+                run_0.s${j} = halves[0];
+                run_1.s${j} = halves[1];
+% else:
+                run_0.s${j} = value;
+% endif
+            }
+% endfor
+% for part in range(tile.parts):
+            *(__local float4 *)(line + ${tile.b_base(part)}) = run_${part};
+% endfor
+        }
 </%def>
 ##
 ## An item's elements of a stage of a, split: those of a step are rows lane / 4 and 8 more of its
@@ -238,13 +336,26 @@ inline void rows_read(void)
         {
             __local const uchar *const line = (__local const uchar *)tiles + (a_start - start)
                 + (warp * 16 + lane / 4) * 128 + lane % 4 * 4;
-            float halves[2];
 % for e in range(4 * steps):
             {
                 const float value = *(__local const float *)(
                     line + ${e % 2 * 1024} + (${e // 4 * 2 + e % 4 // 2} ^ lane / 4) * 16);
+                ${held_parts(2, emulated, e)}
+            }
+% endfor
+        }
+% if emulated:
+        barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+</%def>
+##
+## An item holds the e-th of its elements, in parts.
+<%def name="held_parts(parts, emulated, e)">
+                float halves[2] = {value, 0};
+% if parts == 2:
                 ${parts_of.stored("halves", "1", "value")}
-% for part in range(2):
+% endif
+% for part in range(parts):
 % if emulated:
                 a_held[self][${part * 16 + e}] = halves[${part}];
 % else:
@@ -252,12 +363,6 @@ inline void rows_read(void)
                 asm volatile("" : "+r"(a_held[${part * 16 + e}]) :: "memory");
 % endif
 % endfor
-            }
-% endfor
-        }
-% if emulated:
-        barrier(CLK_LOCAL_MEM_FENCE);
-% endif
 </%def>
 ##
 ## Wait until no more products than these go on; behind 0, sums may be read.
@@ -278,7 +383,7 @@ inline void rows_read(void)
 % for e in range(tile.n // 2):
     acc[${e}] = sums[${e}];
 % endfor
-% elif not emulated:
+% elif not emulated and not tile.turned:
     ${awaited(tile, 0, emulated)}
     if (lane == 0)
         bar_arrive(left + 8 * (slot ? slot - 1 : ${tile.stages - 1}));

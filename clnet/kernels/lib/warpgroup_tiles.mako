@@ -52,6 +52,12 @@
         }
         return;
     }
+% if tile.turned:
+    if (team == ${tile.teams + 1}) {
+        ${turner(unit, tile, placed)}
+        return;
+    }
+% endif
 % if tile.registers:
     asm volatile("//@ setmaxnreg.inc.sync.aligned.u32 ${tile.registers[1]};");
 % endif
@@ -62,6 +68,9 @@
 % endif
     int slot = 0;
     uint turn = 0;
+% if tile.turned:
+    uint count = 0;
+% endif
     for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
         ${placed}
 % if tile.promotes:
@@ -91,11 +100,41 @@
     rows_read();
 </%def>
 ##
+## What a team does that turns b for the others. Its buffers are free when all of those have left.
+<%def name="turner(unit, tile, placed)">
+% if tile.registers:
+        asm volatile("//@ setmaxnreg.dec.sync.aligned.u32 ${tile.registers[0]};");
+% endif
+        int slot = 0;
+        uint turn = 0, count = 0;
+        for (int at = get_group_id(0); at < all; at += get_num_groups(0)) {
+            ${placed}
+            for (int t = first_stage; t < last_stage; t++) {
+                const uint to = start + ${tile.stage_bytes} * slot;
+                bar_wait(full + 8 * slot, turn);
+                bar_wait(full + ${16 * tile.stages + 16} + count % 2 * 8, ~count / 2 % 2);
+                ${units.b_turned(tile)}
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                team_wait();
+                if (lane == 0) {
+                    bar_arrive(left + 8 * slot);
+                    bar_arrive(full + ${16 * tile.stages} + count % 2 * 8);
+                }
+                count++;
+                slot++;
+                if (slot == ${tile.stages}) {
+                    slot = 0;
+                    turn ^= 1;
+                }
+            }
+        }
+</%def>
+##
 ## Local memory of a group, and who an item is: the ring, what each warp holds to store it, `more`
 ## bytes for the kernel's own, and barriers. One array has them all, so that none lies in between.
 <%def name="begun(tile, emulated, more=0)">
 <%
-    ring, held = tile.stages * tile.stage_bytes, tile.teams * 4 * tile.held_bytes
+    ring, held = tile.ring_bytes, tile.teams * 4 * tile.held_bytes
     bars = ring + held + more
 %>
     __local uint4 tiles[${(bars + tile.barrier_bytes) // 16}] __attribute__((aligned(1024)));
