@@ -179,20 +179,22 @@ def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
     """The same of kernels in which 128 items multiply, in every tile: the driver's text."""
     listed = ("TILES", "SPLIT_TILES", "WHOLE_TILES")
     tiles = [(tile, name) for name in listed for tile in getattr(gemm_warpgroup, name)]
+    tiles += [(t, "TURNED_TILES") for some in gemm_warpgroup.TURNED_TILES.values() for t in some]
     for (tile, name), ctype in product(tiles, DTYPES):
-        split = name != "TILES"
-        if split and ctype != "float":
+        split = tile.parts > 1
+        if (split or tile.turned) and ctype != "float":
             continue
-        with patch.object(gemm_warpgroup, name, (tile,)), clnet.abstract():
+        only = {tile.parts: (tile,)} if tile.turned else (tile,)
+        with patch.object(gemm_warpgroup, name, only), clnet.abstract():
             launches = [] if tile.whole else _products(target, DTYPES[ctype], split=split)
             if tile.whole or not split:
                 launches += _convolutions(target, DTYPES[ctype], split=split)
         texts: set[str] = set()
         for launch in launches:
-            text = launch.kernel.text().replace(MARK, "")
-            name = launch.kernel.name
-            if "warpgroup" in name and text not in texts:
-                what = f"{name.partition('_')[0]}{' in two parts' * split}"
+            kernel: Any = launch.kernel
+            text, name = kernel.text().replace(MARK, ""), kernel.name
+            if "warpgroup" in name and text not in texts and kernel.params["tile"] == tile:
+                what = f"{name.partition('_')[0]}{' in two parts' * split}{' turned' * tile.turned}"
                 yield f"{ctype}, {what} {tile.m}x{tile.n} in {tile.stages}", name, text
             texts.add(text)
     yield from _attentions(target)
@@ -230,7 +232,7 @@ def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
 
 
 def _convolutions(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
-    """A layer with a bias and ReLU, and its gradients; and an input gradient of two strides."""
+    """A layer and its gradients; one to images, of two strides; one to filters, of odd images."""
     images, filters = clnet.empty(64, 28, 28, 128, dtype=dtype), clnet.empty(128, 128, 3, 3)
     x, w = images.permute(0, 3, 1, 2).array, filters.to(dtype).array
     g = ConvGeometry(64, 128, 28, 28, 128, 3, 3, 28, 28, 1, 1, 1, 1)
@@ -238,12 +240,15 @@ def _convolutions(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
     few = clnet.empty(64, 14, 14, 128, dtype=dtype).permute(0, 3, 1, 2).array
     point = clnet.empty(128, 128, 1, 1, dtype=dtype).array
     strided = ConvGeometry(64, 128, 28, 28, 128, 1, 1, 14, 14, 2, 2)
+    odd = clnet.empty(4, 7, 7, 128, dtype=dtype).permute(0, 3, 1, 2).array
+    small = ConvGeometry(4, 128, 7, 7, 128, 3, 3, 7, 7, 1, 1, 1, 1)
     how: Any = {"tf32": not split, "split": split, "algorithm": Algorithm.MATRIX}
     return [
         *conv_input_grad(target, x, few, point, strided, **how),
         *conv_forward(target, x, x, w, g, epilogue, **how),
         *conv_input_grad(target, x, x, w, g, **how),
         *conv_weight_grad(target, w, x, x, g, **how),
+        *conv_weight_grad(target, w, odd, odd, small, **how),
     ]
 
 

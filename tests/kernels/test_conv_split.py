@@ -129,6 +129,7 @@ LONG = [
     ConvGeometry(2, 67, 9, 10, 33, 3, 3, 9, 10, 1, 1, 1, 1),
     ConvGeometry(3, 96, 14, 13, 32, 3, 3, 7, 6, 2, 2, 1, 0, 1, 1),
     ConvGeometry(4, 300, 6, 6, 130, 1, 1, 6, 6),
+    ConvGeometry(2, 64, 6, 6, 70, 1, 1, 6, 6),
     ConvGeometry(2, 128, 11, 9, 48, 3, 2, 9, 8, 1, 1, 1, 1, 2, 3, groups=2),
 ]
 
@@ -295,13 +296,18 @@ def test_where_it_is_faster_than_plain_float32():
     assert plain[-1].startswith("copy")  # the result is turned over
     assert not by_units(chosen(wide, split=False))
     assert not by_units(chosen(wide._replace(ic=3)))
-    assert not by_units(chosen(wide._replace(n=1, ic=128, oc=128)))  # too little to do
+    little = wide._replace(n=1, ic=64, oc=64)
+    assert not by_units(chosen(little, last=False))
     thin = ConvGeometry(64, 64, 56, 56, 64, 1, 1, 56, 56)
-    assert not by_units(chosen(thin))
+    assert by_units(chosen(thin)) == [FORWARD, FORWARD, WEIGHT]  # as fast as memory is
+    assert not by_units(chosen(thin, last=False))
+    assert by_units(chosen(thin._replace(ic=48, oc=48))) == [WEIGHT]  # other sums are short
     square = ConvGeometry(64, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
-    assert by_units(chosen(square)) == [FORWARD, FORWARD]  # others would turn images over
+    assert by_units(chosen(square)) == [FORWARD, FORWARD, WEIGHT]
     assert not by_units(chosen(square, last=False))
     assert by_units(chosen(square, last=False, winograd=False)) == [FORWARD, FORWARD, WEIGHT]
+    few = square._replace(n=64, h=7, w=7, oh=7, ow=7, ic=512, oc=512)
+    assert by_units(chosen(few)) == [FORWARD, FORWARD]  # Winograd's are faster for the filters
     for changes in ({"warpgroup_units": False}, {"matrix_units": ""}):
         without = dataclasses.replace(card(), **changes)
         assert not by_units(chosen(wide, without))

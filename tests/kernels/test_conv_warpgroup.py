@@ -10,7 +10,7 @@ import pytest
 import clnet
 from clnet.device import Target
 from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
-from clnet.kernels.conv.conv_warpgroup import _box
+from clnet.kernels.conv.conv_warpgroup import box_of
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm_warpgroup
 from tests.kernels.test_conv_matrix import drawn, forward_of, gradients_of, near
@@ -106,7 +106,7 @@ def test_boxes_leave_few_pixels_empty():
 
 
 def boxed(sizes, images, lines=128, steps=(1, 1), *, exact=False):
-    box = _box(sizes, images, lines, steps, exact=exact)
+    box = box_of(sizes, images, lines, steps, exact=exact)
     assert box is not None
     return box
 
@@ -135,7 +135,7 @@ def chosen(g, dtype=clnet.bfloat16, traits=None, *, last=True, tf32=True):
 def test_where_another_kernel_convolves():
     g = ConvGeometry(64, 64, 56, 56, 64, 3, 3, 56, 56, 1, 1, 1, 1)
     assert chosen(g) == [FORWARD, FORWARD, WEIGHT]
-    assert chosen(g, clnet.float32) == [FORWARD, FORWARD, "conv_matrix_weight"]
+    assert chosen(g, clnet.float32) == [FORWARD, FORWARD, WEIGHT]
     gathered = ["conv_matrix", "conv_matrix", "conv_matrix_weight"]
     assert chosen(g._replace(ic=3)) == gathered  # most of a line would be empty
     assert chosen(g._replace(n=1, h=4, w=4, oh=4, ow=4)) == gathered  # too little to do
@@ -143,6 +143,7 @@ def test_where_another_kernel_convolves():
     assert chosen(g._replace(sh=9, sw=9, oh=7, ow=7))[0] == "conv_matrix"
     assert chosen(g, last=False) == ["conv_matrix", FORWARD, WEIGHT]  # y lies channels first
     odd = g._replace(n=4, h=7, w=7, oh=7, ow=7, ic=512, oc=512)
-    assert chosen(odd) == [FORWARD, FORWARD, "conv_matrix_weight"]  # boxes mostly empty
+    for dtype in (clnet.bfloat16, clnet.float32):  # boxes mostly empty
+        assert chosen(odd, dtype) == [FORWARD, FORWARD, GATHERED]
     without = dataclasses.replace(card(), warpgroup_units=False)
     assert chosen(g, traits=without) == gathered

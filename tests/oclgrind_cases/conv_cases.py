@@ -24,7 +24,9 @@ from clnet.kernels.conv import (
     conv_matrix_weight,
     conv_parts,
     conv_planes,
+    conv_split,
     conv_warpgroup,
+    conv_warpgroup_weight,
     conv_winograd,
 )
 from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
@@ -49,6 +51,7 @@ MODULES = (
     conv_planes,
     conv_im2col,
     conv_warpgroup,
+    conv_warpgroup_weight,
     conv_winograd,
 )
 
@@ -232,7 +235,7 @@ def last(array: Array) -> Array:
 
 @case("gpu")
 def convolutions_by_128_emulated_items(target: Target) -> None:
-    """Filters' gradients are of 16 bits alone; rows of five channels do not come in whole runs."""
+    """Rows of five channels do not come in whole runs; filters' gradients of 16 bits alone."""
     traits = replace(
         target.traits,
         matrix_units="emulated ptx",
@@ -254,7 +257,7 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
         epilogue = Epilogue(given(bias), None, "relu") if full else Epilogue()
         run(conv_forward(units, last(out), last(given(x)), given(w), g, epilogue, tf32=True))
         near(out, np.maximum(y + bias, 0) if full else y, terms=2**17 if full else 16)
-        if not full:
+        if not full:  # those of float32 are below
             run(conv_weight_grad(units, gw_, last(given(gy)), last(given(x)), g))
             near(gw_, gw, terms=16)
 
@@ -279,5 +282,8 @@ def convolutions_by_128_emulated_items_in_two_parts(target: Target) -> None:
     run(conv_forward(units, last(out), last(given(x)), given(w), g, **how))
     near(out, y, terms=16)
     first = given(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
-    run(conv_weight_grad(units, gw_, last(given(gy)), first, g, **how))
-    near(gw_, gw, terms=16)
+    from_pixels = conv_split._from_pixels
+    for pixels in (from_pixels, lambda *_: None):  # and from lines
+        with constants(conv_split, _from_pixels=pixels):
+            run(conv_weight_grad(units, gw_, last(given(gy)), first, g, **how))
+        near(gw_, gw, terms=16)

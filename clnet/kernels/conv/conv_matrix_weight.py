@@ -12,7 +12,7 @@ from ..grid import items
 from ..kernel import Kernel, by_name, joined
 from .conv_geometry import ConvGeometry
 from .conv_matrix import REGULAR, RUN_BYTES, channels_last, images_at_once, is_last, tile_for
-from .conv_warpgroup import filters_gradient
+from .conv_warpgroup_weight import filters_gradient
 
 # Pixels of a slice, in stages: shorter ones cost more in adding them up.
 _SHORTEST_SLICE = 8

@@ -3,7 +3,8 @@
 Filters are split in two parts that TF32 holds by the launch that turns them over, and images by
 the items that multiply them, in registers (``conv_warpgroup``): those that lie channels last are
 read as they are. So are both of filters' gradients; where boxes of pixels do not fit, they are laid
-as lines, one in two parts (``conv_lines``). Groups of channels follow one another, and so do as many images as scratch memory holds copies of.
+as lines, one in two parts (``conv_lines``). Groups of channels follow one another, and so do as
+many images as scratch memory holds copies of.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ from .conv_warpgroup import (
     LINE_BYTES,
     MOST_SKIP,
     Grid,
-    filters_gradient,
-    filters_plan,
     grid_choice,
     grid_of,
     multiplied,
 )
+from .conv_warpgroup_weight import filters_gradient, filters_plan
 
 ITEM, PARTS = 4, 2
 STEPS, RUN = LINE_BYTES // ITEM, 4
@@ -50,9 +50,8 @@ _MOST_ELEMENTS = 2**31 - 1
 # H100 and an H200.
 _PLAIN_RATE, _WINOGRAD_RATES, _WINOGRAD_CHANNELS = 45e12, {3: 85e12, 5: 140e12}, 88
 # Shorter sums are about as exact in float32: what a split loses of each product is more than what
-# rounding such sums does. By emulation the split is ahead from some 40 terms on; a unit, which
-# rounds the sums of a stage towards zero, is given more.
-_LEAST_TERMS = 128
+# rounding such sums does. By emulation the split is ahead from some 40 terms on, on an H100 at 64.
+_LEAST_TERMS = 64
 # Bytes a second that products read and store, and those in float32; rough, as the rates are.
 _MOVED_S, _PLAIN_MOVED_S = 3e12, 1.7e12
 # Groups of channels, each with launches of its own.

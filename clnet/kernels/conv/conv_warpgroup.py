@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form
 from ...values.dtypes import DType, float32, int32
-from ...values.shapes import ceil_div, round_up
+from ...values.shapes import ceil_div
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import (
     MAP_WORDS,
@@ -28,10 +28,9 @@ from ..gemm import (
 )
 from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
-from .conv_geometry import ConvGeometry, Phase
+from .conv_geometry import Phase
 
 CONV = Kernel("conv_warpgroup", "conv/conv_warpgroup.mako")
-WEIGHT = Kernel("conv_warpgroup_weight", "conv/conv_warpgroup.mako")
 
 LINE_BYTES, RUN_BYTES = 128, 16
 RANK = 4
@@ -40,8 +39,6 @@ LEAST_CHANNELS, LEAST_WORK = 32, 2**22
 # Boxes are not longer along an axis, nor their lines further apart.
 MOST_BOX, MOST_SKIP = 256, 8
 MOST_SLICES = 256
-# Of a box's pixels, at least so many are some image's.
-LEAST_FILLED = 0.5
 
 
 class Grid(NamedTuple):
@@ -98,7 +95,7 @@ class Grid(NamedTuple):
         """A tile's box of at most so many pixels: as few boxes as can be."""
         down, right = self.down[0], self.right[0]
         sizes, steps = (right.grid, down.grid), (right.step, down.step)
-        return _box(sizes, self.images, lines, steps, exact=False) or (1, 1, 1)
+        return box_of(sizes, self.images, lines, steps, exact=False) or (1, 1, 1)
 
     def boxes(self, lines: int) -> int:
         """How many there are, of all phases."""
@@ -156,7 +153,7 @@ def convolved(
     if grid is None:
         return None
     work = grid.products * n * channels
-    if not _fits(target, x.dtype, work, min(n, channels)) or of_n != 1 or n == 1:
+    if not fits(target, x.dtype, work, min(n, channels)) or of_n != 1 or n == 1:
         return None
     if grid.longest > MOST_SKIP or work == 0:
         return None
@@ -318,102 +315,15 @@ def _by_phase(axis: str, phases: tuple[Phase, ...], step: int, line: int) -> Nam
     return by_name(names, *zip(*rows, strict=True))
 
 
-def filters_gradient(
-    target: Target, memory: Scratch, gy: Array, x: Array, g: ConvGeometry, *, parts: int = 1
-) -> tuple[Launch, Array] | None:
-    """A filters' gradient in slices.
+def fits(target: Target, dtype: DType, work: int, channels: int) -> bool:
+    """Whether there are units, and enough for them to do.
 
     Args:
         target: what the device is like.
-        memory: for sums and maps.
-        gy: ``(n, oh, ow, channels)``, dense.
-        x: ``(n, h, w, channels)``, dense.
-        g: the sizes.
-        parts: in which items split both, of float32; 1: it is rounded to TF32.
-
-    Returns:
-        The launch, and ``(slices, gy's channels, taps, x's channels)`` in float32; None as for
-        :func:`convolved`, also where boxes of pixels would be mostly empty.
+        dtype: of all.
+        work: multiplications.
+        channels: of the image that has fewer.
     """
-    m, channels = gy.shape[3], x.shape[3]
-    plan = filters_plan(target, x.dtype, g, reserved=memory.nbytes, parts=parts)
-    if plan is None:
-        return None
-    g, box, choice = plan
-    tile = choice.tile
-    tiles = ceil_div(m, tile.m) * ceil_div(64 * _blocks(g), tile.n) * choice.slices
-    sums = Array.scratch(memory, (choice.slices, m, g.taps, channels), float32)
-    params = unit_params(target, x.dtype.stored, tile)
-    if parts > 1:
-        params["form"] = raw_form()
-    launch = WEIGHT.launch(
-        params,
-        joined(
-            by_name("maps m", maps_of(target, memory, tiles), m),
-            by_name("parts gy x", sums, gy, x),
-            by_name("images channels", g.n, channels),
-            g.sizes("h w oh ow sh sw ph pw dh dw kh kw"),
-            by_name("box_x box_y box_n", *box),
-            by_name("slices slice_steps", choice.slices, choice.steps),
-        ),
-        **sizes_of(target, tile, tiles),
-        flops=2 * g.n * g.oh * g.ow * m * channels * g.taps * (3 if parts > 1 else 1),
-        bytes=gy.nbytes + x.nbytes + sums.nbytes,
-    )
-    return launch, sums
-
-
-def filters_plan(
-    target: Target, dtype: DType, g: ConvGeometry, *, reserved: int, parts: int
-) -> tuple[ConvGeometry, tuple[int, int, int], WarpgroupChoice] | None:
-    """The sizes as the kernel sees them, a stage's box of pixels, and the tile and slices.
-
-    None as there.
-
-    Args:
-        target: what the device is like.
-        dtype: of the images.
-        g: the sizes, of one group.
-        reserved: bytes of scratch memory that are taken.
-        parts: as for :func:`filters_gradient`.
-    """
-    run, lines = RUN_BYTES // dtype.itemsize, LINE_BYTES // dtype.itemsize
-    channels = round_up(g.ic, run)
-    if not _fits(target, dtype, g.flops // 2, min(channels, round_up(g.oc, run))):
-        return None
-    if g.groups > 1 or max(g.sh, g.sw) > MOST_SKIP:
-        return None
-    if g.pointwise:
-        pixels = g.n * g.h * g.w
-        g = g._replace(n=1, h=1, w=pixels, oh=1, ow=pixels)
-    box = _box((g.ow, g.oh), g.n, lines, (g.sw, g.sh), exact=not g.pointwise)
-    if box is None:
-        return None
-    stages = prod(ceil_div(size, part) for size, part in zip((g.ow, g.oh, g.n), box, strict=True))
-    if g.n * g.oh * g.ow < LEAST_FILLED * stages * lines and not emulates_warpgroups(target):
-        return None
-    choice = warpgroup_choice(
-        target,
-        dtype,
-        reserved,
-        columns=64 * _blocks(g),
-        rows_of=lambda tile: ceil_div(g.oc, tile.m),
-        stages=stages,
-        results=g.oc * g.taps * channels,
-        split=parts > 1,
-        turned=not WARPGROUP_UNITS[dtype.stored].turns,
-        most_slices=MOST_SLICES,
-    )
-    return g, box, choice
-
-
-def _blocks(g: ConvGeometry) -> int:
-    """Of 64 channels, of all taps."""
-    return g.taps * ceil_div(g.ic, 64)
-
-
-def _fits(target: Target, dtype: DType, work: int, channels: int) -> bool:
-    """Whether there are units, and enough for them to do."""
     if not has_warpgroups(target, dtype):
         return False
     return emulates_warpgroups(target) or (channels >= LEAST_CHANNELS and work >= LEAST_WORK)
@@ -445,7 +355,7 @@ def sizes_of(target: Target, tile: WarpgroupTile, tiles: int) -> dict[str, tuple
 
 
 @lru_cache(maxsize=1024)
-def _box(
+def box_of(
     sizes: tuple[int, int], images: int, lines: int, steps: tuple[int, int], *, exact: bool
 ) -> tuple[int, int, int] | None:
     """The box of pixels, across, down and of images, that makes the fewest; wide ones first.

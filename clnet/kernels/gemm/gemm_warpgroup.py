@@ -171,9 +171,9 @@ SPLIT_TILES = (
 # Of convolutions, whose images are split by items, and of filters' gradients, by their parts: the
 # speeds are of an H100.
 WHOLE_TILES = (
-    WarpgroupTile(128, 128, 4, 2, speed=0.8, held=64, whole=True),
-    WarpgroupTile(64, 128, 5, 2, speed=0.58, held=64, whole=True),
-    WarpgroupTile(128, 64, 6, 2, speed=0.62, held=64, whole=True),
+    WarpgroupTile(128, 128, 4, 2, speed=0.84, held=64, whole=True),
+    WarpgroupTile(64, 128, 5, 2, speed=0.6, held=64, whole=True),
+    WarpgroupTile(128, 64, 6, 2, speed=0.65, held=64, whole=True),
 )
 TURNED_TILES = {
     1: (
@@ -182,9 +182,9 @@ TURNED_TILES = {
         WarpgroupTile(128, 64, 6, speed=0.3, held=64, whole=True, turned=True),
     ),
     2: (
-        WarpgroupTile(128, 128, 4, 2, speed=0.58, held=64, whole=True, turned=True),
-        WarpgroupTile(64, 128, 5, 2, speed=0.4, held=64, whole=True, turned=True),
-        WarpgroupTile(128, 64, 6, 2, speed=0.45, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 128, 4, 2, speed=0.62, held=64, whole=True, turned=True),
+        WarpgroupTile(64, 128, 5, 2, speed=0.42, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 64, 6, 2, speed=0.48, held=64, whole=True, turned=True),
     ),
 }
 MOST_GROUPS = 65535

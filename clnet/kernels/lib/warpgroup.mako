@@ -34,7 +34,7 @@
 ## param along: 'tile'|'k'    an operand's
 ## param wait: int            products that may go on
 ## param steps: int           products of a stage
-<%namespace name="parts_of" file="tf32_parts.mako"/>
+<%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="plain" file="warpgroup_emulated.mako"/>
 ##
 ## Copies, barriers and products.
@@ -91,21 +91,14 @@ inline void box_copy(const uint to, __global const uint *map${given}, const uint
         ".mbarrier::complete_tx::bytes [%0], [%1, {${listed}}], [%${2 + rank}];"
         :: "r"(to), "l"(map), ${passed}, "r"(bar) : "memory");
 }
-inline void bars_begin(const uint full)
+inline void bars_begin(const uint full, const uint count, const uint writers, const uint readers)
 {
-    for (uint e = 0; e < ${tile.stages}; e++) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(full + 8 * e) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * (tile.teams + tile.turned)};"
-            :: "r"(full + ${8 * tile.stages} + 8 * e) : "memory");
+    for (uint e = 0; e < count; e++) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+            :: "r"(full + 8 * e), "r"(writers) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+            :: "r"(full + 8 * count + 8 * e), "r"(readers) : "memory");
     }
-% if tile.turned:
-    for (uint e = 0; e < 2; e++) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 4;"
-            :: "r"(full + ${16 * tile.stages} + 8 * e) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * tile.teams};"
-            :: "r"(full + ${16 * tile.stages + 16} + 8 * e) : "memory");
-    }
-% endif
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -167,12 +160,12 @@ inline void rows_read(void)
     {
         const uint a_start = to + team * 8192;
 % if tile.turned and emulated:
-        ${b_turned(tile)}
+        ${held.b_turned(tile)}
 % endif
 % if tile.turned:
-        ${a_turned(tile, emulated, steps)}
+        ${held.a_turned(tile, emulated, steps)}
 % elif tile.whole:
-        ${items_split(emulated, steps)}
+        ${held.items_split(emulated, steps)}
 % endif
 % if tile.turned and not emulated:
         if (lane == 0)
@@ -269,100 +262,6 @@ inline void rows_read(void)
 % if not emulated:
         asm volatile("//@ wgmma.commit_group.sync.aligned;" ::: "memory");
 % endif
-</%def>
-##
-## An item's elements of a stage of a: boxes of 32 rows, of which a line is a step of k. Steps are
-## exchanged within eight of them, in b alike, so that a warp reads from all banks at once.
-<%def name="a_turned(tile, emulated, steps)">
-% if not emulated:
-        uint a_held[${4 * steps * tile.parts}];
-% endif
-        {
-            __local const uchar *const box = (__local const uchar *)tiles + (to - start)
-                + (team * 2 + warp / 2) * 4096 + lane % 4 * 256 + lane / 4 % 4 * 4;
-% for e in range(4 * steps):
-<% odd = e % 4 // 2 %>
-            {
-                const float value = *(__local const float *)(box + ${e // 4 * 1024 + odd * 128}
-                    + (warp % 2 * 4 + lane / 16 + ${e % 2 * 2} ^ lane % 4 * 2 + ${odd}) * 16);
-                ${held_parts(tile.parts, emulated, e)}
-            }
-% endfor
-        }
-% if emulated:
-        barrier(CLK_LOCAL_MEM_FENCE);
-% endif
-</%def>
-##
-## Boxes of b, of 32 columns, of which a line is a step of k, become lines along k, in the buffer
-## whose turn it is: an item of a team takes four steps of a column.
-<%def name="b_turned(tile)">
-        for (int i = 0; i < ${tile.n // 16}; i++) {
-            const int e = warp + 4 * i, step = e % 8 / 2 * 8 + e % 2;
-            __local const uchar *const box = (__local const uchar *)tiles
-                + (to - start + ${tile.m * 128}) + e / 8 * 4096 + lane % 4 * 4;
-            __local uchar *const line = (__local uchar *)tiles
-                + (${tile.stages * tile.stage_bytes} + count % 2 * ${tile.turned_bytes})
-                + (e / 8 * 32 + lane) * 128 + (e % 8 ^ lane % 8) * 16;
-% for part in range(tile.parts):
-            float4 run_${part};
-% endfor
-% for j in range(4):
-            {
-                const float value = *(__local const float *)(
-                    box + (step + ${2 * j}) * 128 + (lane / 4 ^ e % 2 + ${2 * j}) * 16);
-% if tile.parts == 2:
-                float halves[2];
-                ${parts_of.stored("halves", "1", "value")}
-                run_0.s${j} = halves[0];
-                run_1.s${j} = halves[1];
-% else:
-                run_0.s${j} = value;
-% endif
-            }
-% endfor
-% for part in range(tile.parts):
-            *(__local float4 *)(line + ${tile.b_base(part)}) = run_${part};
-% endfor
-        }
-</%def>
-##
-## An item's elements of a stage of a, split: those of a step are rows lane / 4 and 8 more of its
-## warp's 16, steps lane % 4 of both rows, then 4 more.
-<%def name="items_split(emulated, steps)">
-% if not emulated:
-        uint a_held[${8 * steps}];
-% endif
-        {
-            __local const uchar *const line = (__local const uchar *)tiles + (a_start - start)
-                + (warp * 16 + lane / 4) * 128 + lane % 4 * 4;
-% for e in range(4 * steps):
-            {
-                const float value = *(__local const float *)(
-                    line + ${e % 2 * 1024} + (${e // 4 * 2 + e % 4 // 2} ^ lane / 4) * 16);
-                ${held_parts(2, emulated, e)}
-            }
-% endfor
-        }
-% if emulated:
-        barrier(CLK_LOCAL_MEM_FENCE);
-% endif
-</%def>
-##
-## An item holds the e-th of its elements, in parts.
-<%def name="held_parts(parts, emulated, e)">
-                float halves[2] = {value, 0};
-% if parts == 2:
-                ${parts_of.stored("halves", "1", "value")}
-% endif
-% for part in range(parts):
-% if emulated:
-                a_held[self][${part * 16 + e}] = halves[${part}];
-% else:
-                a_held[${part * 16 + e}] = as_uint(halves[${part}]);
-                asm volatile("" : "+r"(a_held[${part * 16 + e}]) :: "memory");
-% endif
-% endfor
 </%def>
 ##
 ## Wait until no more products than these go on; behind 0, sums may be read.

@@ -19,14 +19,19 @@
 ## param tail: str            further arguments of store_sums
 ## param before: str          reads what two columns, from `column` on, have in common
 ## param finish: str          makes results of their sums `u` and `v`
+<%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="units" file="warpgroup.mako"/>
 ##
 ## What a group does: it takes tiles in turn, one item copies, the others multiply.
 <%def name="walked(
     ctype, unit, tile, a_along, b_along, emulated, placed, fetched, stage_bytes, stored)">
 % if not emulated:
-    if (self == 0)
-        bars_begin(full);
+    if (self == 0) {
+        bars_begin(full, ${tile.stages}, 1, ${4 * (tile.teams + tile.turned)});
+% if tile.turned:
+        bars_begin(full + ${16 * tile.stages}, 2, 4, ${4 * tile.teams});
+% endif
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == ${tile.teams}) {
 % if tile.registers:
@@ -113,7 +118,7 @@
                 const uint to = start + ${tile.stage_bytes} * slot;
                 bar_wait(full + 8 * slot, turn);
                 bar_wait(full + ${16 * tile.stages + 16} + count % 2 * 8, ~count / 2 % 2);
-                ${units.b_turned(tile)}
+                ${held.b_turned(tile)}
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 team_wait();
                 if (lane == 0) {

@@ -88,7 +88,7 @@ __kernel void attention_warpgroup(...)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(q_full) : "memory");
         asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * tile.teams};"
             :: "r"(q_left) : "memory");
-        bars_begin(full);
+        bars_begin(full, ${tile.stages}, 1, ${4 * tile.teams});
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == ${tile.teams}) {

@@ -93,7 +93,7 @@ __kernel void attention_warpgroup_grad_q(...)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(own_full) : "memory");
         asm volatile("mbarrier.init.shared::cta.b64 [%0], ${4 * tile.teams};"
             :: "r"(own_left) : "memory");
-        bars_begin(full);
+        bars_begin(full, ${tile.stages}, 1, ${4 * tile.teams});
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == ${tile.teams}) {
