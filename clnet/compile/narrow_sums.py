@@ -29,15 +29,21 @@ def _narrowed(trace: Trace, position: int, step: Step | Action) -> Step | Action
     if not isinstance(step, Step) or not isinstance(step.function, Reduce):
         return step
     function, (x,) = step.function, step.inputs
-    source = _narrow_source(trace, position, x)
+    source = narrow_source(trace, position, x)
     if source is None:
         return step
     found = WidenedReduce(function.name, function.kind, function.dims, function.keepdim)
     return Step(found, (source,), step.outputs, step.module_path, step.phase)
 
 
-def _narrow_source(trace: Trace, position: int, x: Array) -> Array | None:
-    """The 16-bit floats that a step before converted to ``x``, if they are still what they were."""
+def narrow_source(trace: Trace, position: int, x: Array) -> Array | None:
+    """The 16-bit floats that a step before converted to ``x``, if they are still what they were.
+
+    Args:
+        trace: the steps.
+        position: of the one that reads.
+        x: what it reads.
+    """
     at = trace.producer(x.storage)
     made = None if at is None else trace.steps[at]
     if at is None or not isinstance(made, Step) or x.dtype is not float32:

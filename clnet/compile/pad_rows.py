@@ -1,7 +1,7 @@
-"""Scores of a number of classes that is no multiple of four lie in rows with room behind them.
+"""Scores of classes that do not fill whole runs of 16 bytes lie in rows with room behind them.
 
 Rows of 50257 words begin anywhere: products read such an operand by copies of four bytes instead of
-sixteen. Where a layer's scores go to a cross entropy alone, and its gradient to products, nobody
+sixteen, or copy it first, and store it one by one. Where a layer's scores go to a cross entropy alone, and its gradient to products, nobody
 sees how they lie.
 """
 
@@ -12,13 +12,16 @@ from ..device import Storage
 from ..kernels.grid import in_groups
 from ..ops.loss import CrossEntropy, CrossEntropyBackward
 from ..ops.matmul import Linear, MatMul
-from ..values.dtypes import float32
+from ..ops.rewritten.widened import WidenedCrossEntropy, WidenedCrossEntropyBackward
+from ..values.dtypes import bfloat16, float16, float32
 from ..values.shapes import round_up
 from .trace import Trace
 from .tracer import Step
 
 # Elements that rows are a multiple of, a line of most caches; the smallest worth the room.
-_LINE, _LEAST_BYTES = 32, 2**20
+_LINE, _LEAST_BYTES, _RUN_BYTES = 32, 2**20, 16
+_SLOPES = (CrossEntropyBackward, WidenedCrossEntropyBackward)
+_LOSSES = (CrossEntropy, WidenedCrossEntropy, *_SLOPES)
 
 
 def pad_rows(trace: Trace) -> Trace:
@@ -28,7 +31,7 @@ def pad_rows(trace: Trace) -> Trace:
         return trace
     padded: dict[Storage, tuple[Storage, int, int]] = {}
     for _, step in trace.ops:
-        if isinstance(step.function, CrossEntropyBackward) and _pads(trace, step):
+        if isinstance(step.function, _SLOPES) and _pads(trace, step):
             for x in (step.inputs[1], step.outputs[0]):
                 rows, classes = x.shape
                 pitch = round_up(classes, _LINE)
@@ -50,14 +53,15 @@ def pad_rows(trace: Trace) -> Trace:
 def _pads(trace: Trace, step: Step) -> bool:
     """Whether a gradient's scores, and it, are large, and read by nobody who wants them dense."""
     x, gx = step.inputs[1], step.outputs[0]
-    if x.ndim != 2 or x.dtype is not float32 or x.shape[1] % 4 == 0 or x.nbytes < _LEAST_BYTES:
+    if x.ndim != 2 or x.dtype not in (float32, float16, bfloat16) or x.nbytes < _LEAST_BYTES:
+        return False
+    if x.shape[1] % (_RUN_BYTES // x.dtype.itemsize) == 0:
         return False
     made = trace.producer(x.storage)
     maker = None if made is None else trace.steps[made]
     if not isinstance(maker, Step) or type(maker.function) is not Linear:
         return False
-    losses = (CrossEntropy, CrossEntropyBackward)
-    return _read_alone(trace, x, losses) and _read_alone(trace, gx, (MatMul,))
+    return _read_alone(trace, x, _LOSSES) and _read_alone(trace, gx, (MatMul,))
 
 
 def _read_alone(trace: Trace, x: Array, kinds: tuple[type, ...]) -> bool:

@@ -17,6 +17,7 @@ from .join_products import join_products
 from .join_slices import join_slices
 from .layout import layout
 from .merge_updates import merge_updates
+from .narrow_losses import narrow_losses
 from .narrow_sums import narrow_sums
 from .pack_weights import pack_weights
 from .pad_rows import pad_rows
@@ -38,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     layout,
     channels_last,
     narrow_sums,
+    narrow_losses,
     split,
     epilogue,
     fuse,

@@ -14,6 +14,7 @@ from clnet.compile.pad_rows import pad_rows
 from clnet.compile.passes import KEEPING_BITS, PASSES
 from clnet.nn import functional as F
 from tests.kernels.launching import gpu_copying_directly, normal
+from tests.kernels.test_gemm_matrix import units_of
 
 N, C = 40, 130
 
@@ -65,6 +66,28 @@ def test_of_a_batch_whose_classes_come_last():
     layer = nn.Linear(20, C, bias=False)
     x, classes = clnet.tensor(normal(4, 10, 20)), clnet.arange(N)
     assert padded(step_of(layer, shape=(-1, C)), x, classes) == 2
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+def test_of_16_bits(device, monkeypatch, dtype):
+    """Autocast's scores, whose loss reads them as they are: in whole runs of 8."""
+    traits = units_of(device.target.traits)
+    monkeypatch.setattr(device, "target", replace(device.target, traits=traits))
+    x, classes = clnet.tensor(normal(N, 20)), clnet.arange(N)
+    for count, wanted in ((C, 2), (C + 2, 2), (C + 6, 0)):
+        layer = nn.Linear(20, count, bias=False)
+
+        def step(x, classes, layer=layer):
+            with clnet.autocast(dtype=dtype):
+                loss = F.cross_entropy(layer(x), classes)
+            return loss, *clnet.autograd.grad(loss, [layer.weight])
+
+        compiled = clnet.compile(step)
+        for found, expected in zip(compiled(x, classes), step(x, classes), strict=True):
+            np.testing.assert_allclose(
+                found.detach().numpy(), expected.detach().numpy(), rtol=2e-2, atol=2e-3
+            )
+        assert compiled.explain().count(" strides 160,1") == wanted
 
 
 def test_what_others_read_stays():

@@ -63,6 +63,28 @@ def test_products(given, target):
     assert run(target, *sizes) == expected_launches
 
 
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+@pytest.mark.parametrize(("n", "bias"), [(135, -1), (65, -2), (3, -1)])
+def test_rows_that_begin_at_runs_and_end_anywhere(dtype, n, bias, target):
+    """They are stored by the copy engine but for their ends; what lies behind them stays."""
+    m, k, pitch = 70, 24, 152
+    a, b = drawn(dtype, m, k), drawn(dtype, k, n, turned=True, gap=0, seed=1)
+    added = drawn(dtype, 1, n if bias == -1 else m, seed=3)[0]
+    whole = drawn(dtype, m, pitch, seed=2)
+    before, out = whole.double().numpy(), whole[:, :n]
+    made = Epilogue(added.array, bias_axis="n" if bias == -1 else "m")
+    launches = gemm(target, out.array, a.array, b.array, beta=0.5, epilogue=made)
+    (params,) = [launch.kernel.params for launch in launches if launch.kernel.name == BY_128]
+    assert params["out_dense"] and params["ragged"]
+    clnet.device().queue.run(launches, (out.array,))
+    terms = added.double().numpy()
+    expected = values(a) @ values(b) + 0.5 * before[:, :n]
+    expected += terms if bias == -1 else terms[:, None]
+    error = np.abs(out.double().numpy() - expected).max() / np.abs(expected).max()
+    assert error < ROUNDING[dtype]
+    np.testing.assert_array_equal(whole.double().numpy()[:, n:], before[:, n:])
+
+
 def test_slices_of_long_sums(target, monkeypatch):
     """k in three slices, which a launch of its own adds."""
     monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)

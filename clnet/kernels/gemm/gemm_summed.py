@@ -54,7 +54,16 @@ def stores_runs(out: Array) -> bool:
     Args:
         out: ``(outer, inner, m, n)``.
     """
+    return out.shape[3] % (RUN_BYTES // out.dtype.itemsize) == 0 and begins_runs(out)
+
+
+def begins_runs(out: Array) -> bool:
+    """Whether rows of a result are dense, and begin at whole runs of 16 bytes.
+
+    Args:
+        out: ``(outer, inner, m, n)``.
+    """
     run = RUN_BYTES // out.dtype.itemsize
     others = [out.strides[i] for i in range(3) if out.shape[i] > 1]
     aligned = all(step % run == 0 for step in (out.offset, *others))
-    return out.strides[3] == 1 and out.shape[3] % run == 0 and aligned
+    return out.strides[3] == 1 and aligned

@@ -18,6 +18,7 @@
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
 ## param    out_dense: bool      runs of 16 bytes of out along n are dense, aligned, and cross no
 ##                               edge
+## param    ragged: bool         but they do at the end of a row
 ## param    rank: 2|4            axes of the tensor maps: 2 without a batch
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
@@ -65,8 +66,8 @@
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="gemm_warpgroup(
-    ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, rank, raster, bias, activation,
-    emulated, form)">
+    ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, ragged, rank, raster, bias,
+    activation, emulated, form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
@@ -97,7 +98,7 @@ __kernel void gemm_warpgroup(...)
     ${tiles_of.walked(
         ctype, unit, tile, a_along, b_along, emulated, capture(placed, tile, raster),
         capture(both, a_along, b_along, steps, tile, rank, emulated), tile.stage_bytes,
-        capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
+        capture(stored, sum_ctype, element, tile, bias, activation, pairs, ragged))}
 }
 </%def>
 ##
@@ -160,32 +161,33 @@ __kernel void gemm_warpgroup(...)
 </%def>
 ##
 ## Store a tile's rows.
-<%def name="stored(sum_ctype, element, tile, bias, activation, pairs)">
+<%def name="stored(sum_ctype, element, tile, bias, activation, pairs, ragged)">
     __global ${element} *to = out_from + slice * out_slice
         + item / inner * out_outer + item % inner * out_inner;
 % if pairs:
     ${tiles_of.stored_pairs(
-        tile, capture(line, element), capture(before, bias), capture(finish, bias, activation))}
+        tile, capture(line, element), capture(before, bias, ragged),
+        capture(finish, bias, activation, ragged), ragged)}
 % else:
     ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
 % endif
 </%def>
-<%def name="before(bias)">
+<%def name="before(bias, ragged)">
 % if bias == "n":
         __global const ushort *const added = (__global const ushort *)bias + bias_offset
             + column * bias_step;
         if (valid > 0) {
             b_0 = read_one(added);
-            b_1 = read_one(added + bias_step);
+            b_1 = ${"valid < 2 ? 0 : " if ragged else ""}read_one(added + bias_step);
         }
 % endif
 </%def>
-<%def name="finish(bias, activation)">
+<%def name="finish(bias, activation, ragged)">
             u *= alpha;
             v *= alpha;
             if (beta != 0 && inside) {
                 u += beta * read_one(there);
-                v += beta * read_one(there + 1);
+                v += beta * (${"valid < 2 ? 0 : " if ragged else ""}read_one(there + 1));
             }
 % if bias == "m":
             if (inside)

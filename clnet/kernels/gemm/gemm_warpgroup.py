@@ -12,7 +12,7 @@ from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_laid import copied
 from .gemm_problem import Problem
-from .gemm_summed import RUN_BYTES, stores_runs, summed
+from .gemm_summed import RUN_BYTES, begins_runs, stores_runs, summed
 
 WARPGROUP = Kernel(
     "gemm_warpgroup",
@@ -409,6 +409,7 @@ def _multiply(
         "a_along": a_along,
         "b_along": b_along,
         "out_dense": stores_runs(problem.out),
+        "ragged": False,
         "rank": rank,
         "raster": RASTER,
         "bias": problem.epilogue.axis,
@@ -416,6 +417,8 @@ def _multiply(
         "emulated": emulated,
         "form": map_form(unit, rank),
     }
+    if problem.out.dtype.itemsize == 2 and not params["out_dense"] and begins_runs(problem.out):
+        params |= {"out_dense": True, "ragged": True}
     steps = (x.strides[2 if along == "k" else 3] for x, along in ((a, a_along), (b, b_along)))
     batches = [step for x in (problem.out, a, b) for step in x.strides[:2]]
     names = "inner out_outer out_inner a_outer a_inner b_outer b_inner"

@@ -19,6 +19,7 @@
 ## param tail: str            further arguments of store_sums
 ## param before: str          reads what two columns, from `column` on, have in common
 ## param finish: str          makes results of their sums `u` and `v`
+## param ragged: bool         rows of results end anywhere
 <%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="units" file="warpgroup.mako"/>
 ##
@@ -196,9 +197,9 @@
 </%def>
 ##
 ## Sums of two columns become results of 16 bits, which go through local memory, from where the copy
-## engine takes a row of them at a time while items go on. Rows are dense, in whole aligned runs of
+## engine takes a row of them at a time while items go on. Rows are dense, and begin at whole runs of
 ## 16 bytes; in local memory a gap lies between them, so that they use other banks.
-<%def name="stored_pairs(tile, line, before, finish)">
+<%def name="stored_pairs(tile, line, before, finish, ragged=False)">
 <% width, pitch = tile.width, tile.width * 2 + 16 %>
 % for first in range(0, tile.n, width):
     rows_read();
@@ -229,9 +230,19 @@
     if (lane < 16) {
         const int block = ${first}, across = 0, line = team * 64 + warp * 16 + lane;
         ${line}
-        if (inside)
-            row_store(there, (__local const uchar *)own + lane * ${pitch},
-                min(valid, ${width}) * 2);
+        if (inside) {
+            __local const uchar *const from = (__local const uchar *)own + lane * ${pitch};
+            const int count = min(valid, ${width});
+% if ragged:
+            /* Runs of 16 bytes, then what is left of the row. */
+            if (count >= 8)
+                row_store(there, from, count / 8 * 16);
+            for (int e = count / 8 * 8; e < count; e++)
+                there[e] = ((__local const ushort *)from)[e];
+% else:
+            row_store(there, from, count * 2);
+% endif
+        }
     }
     rows_ended();
 % endfor

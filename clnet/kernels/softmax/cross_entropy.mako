@@ -13,6 +13,7 @@
 ## param    smooth: bool                 s is not 0
 ## param    reduction: none|sum|mean     how the losses were reduced, for the gradient
 ## param    ctype: str                   element type
+## param    x_type, gx_type: str         in memory, of groups; of C, or bfloat16
 ## param    acc: str                     element type in registers
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
@@ -40,8 +41,11 @@
 ## arg      lse: out ctype[2, outer, inner]
 ## % endif
 ## arg      counted: out ctype[outer, inner]  weight of the target, 0 when it is ignored
-## def      cross_entropy_grad_rows, cross_entropy_grad_group
+## def      cross_entropy_grad_rows
 ## arg      gx: out ctype[outer, n, inner], may alias
+## def      cross_entropy_grad_group
+## arg      gx: out gx_type[outer, n, inner], may alias
+## def      cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      gy: in ctype[1 or outer, inner]
 ## % if normalize:
 ## arg      lse: in ctype[2, outer, inner]
@@ -49,8 +53,11 @@
 ## % if reduction == "mean":
 ## arg      total: in ctype[1]
 ## % endif
-## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      x: in ctype[outer, n, inner], may alias
+## def      cross_entropy_group, cross_entropy_grad_group
+## arg      x: in x_type[outer, n, inner], may alias
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      targets: in long[outer, inner]
 ## % if weighted:
 ## arg      weight: in ctype[n]
@@ -67,6 +74,17 @@
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
+<%def name="memory(x_type)" filter="trim">
+${"ushort" if x_type == "bfloat16" else x_type}
+</%def>
+<%def name="scores(x_type, acc)">
+inline ${acc} score(__global const ${memory(x_type)} *from, const long at)
+{
+    ${stored.load(x_type, acc, "value", "from", "at")}
+    return value;
+}
+</%def>
 <%def name="own_weight(weighted, acc)">
         const long target = targets[targets_offset + row];
         const int inside = target >= 0 && target < n;
@@ -74,7 +92,7 @@
 </%def>
 <%def name="finish(normalize, weighted, smooth, acc, check)">
         ${own_weight(weighted, acc)}
-        ${acc} value = own * (log_sum - (inside ? from[target * step] - top : 0));
+        ${acc} value = own * (log_sum - (inside ? score(from, target * step) - top : 0));
 % if smooth:
         value = (1 - smoothing) * value + smoothing / n * (weights * log_sum - dot);
 % endif
@@ -106,6 +124,7 @@
 <% vector = f"{acc}{lanes}" %>
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
+${scores(ctype, acc)}
 ${faults.define(check)}
 __kernel void cross_entropy_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
@@ -130,17 +149,18 @@ __kernel void cross_entropy_rows(...) {
 }
 </%def>
 <%def name="cross_entropy_group(
-    normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast, check)">
+    normalize, weighted, smooth, ctype, x_type, acc, group, reduce_items, kept_fast, check)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
+${scores(x_type, acc)}
 ${faults.define(check)}
 __kernel void cross_entropy_group(...) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
     const int size = row < rows ? n : 0;
-    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
+    __global const ${memory(x_type)} *from = x + x_offset + row / inner * x_outer + row % inner;
     ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
     /* In one pass: rows of many classes, and groups, do not stay in the caches for another. */
@@ -148,7 +168,7 @@ __kernel void cross_entropy_group(...) {
     for (int i = lane; i < size; i += ${8 * reduce_items}) {
 % for j in range(8):
         const ${acc} v_${j} = ${f"i + {j * reduce_items} < size ?" if j else ""}
-            from[(long)(i + ${j * reduce_items}) * step]${" : -INFINITY" if j else ""};
+            score(from, (long)(i + ${j * reduce_items}) * step)${" : -INFINITY" if j else ""};
 % endfor
         ${acc} next = top;
 % for j in range(8):
@@ -173,7 +193,7 @@ __kernel void cross_entropy_group(...) {
     for (int i = lane; i < size; i += ${reduce_items}) {
         const ${acc} w = ${"weight[weight_offset + i]" if weighted else "1"};
         weights += w;
-        dot += w * (from[(long)i * step] - top);
+        dot += w * (score(from, (long)i * step) - top);
     }
 % for name in ("weights", "dot"):
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -229,8 +249,10 @@ __kernel void cross_entropy_grad_rows(...) {
 }
 </%def>
 <%def name="cross_entropy_grad_group(
-    normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
+    normalize, weighted, smooth, reduction, ctype, x_type, gx_type, acc, group, reduce_items,
+    kept_fast)">
 <% kept_items = group // reduce_items %>
+${scores(x_type, acc)}
 __kernel void cross_entropy_grad_group(...) {
     ${acc} weights = n;
 % if weighted and smooth:
@@ -242,18 +264,31 @@ __kernel void cross_entropy_grad_group(...) {
     const int row = get_group_id(0) * ${kept_items} + kept;
     if (row >= rows)
         return;
-    __global const ${ctype} *from = x + x_offset + row / inner * x_outer + row % inner;
-    __global ${ctype} *to = gx + gx_offset + row / inner * gx_outer + row % inner;
+    __global const ${memory(x_type)} *from = x + x_offset + row / inner * x_outer + row % inner;
+    __global ${memory(gx_type)} *to = gx + gx_offset + row / inner * gx_outer + row % inner;
     ${slopes(normalize, weighted, reduction, acc)}
-    for (int i = lane; i < n; i += ${reduce_items}) {
-        ${acc} v = i == target ? -hit : 0;
+    for (int first = lane; first < n; first += ${4 * reduce_items}) {
 % if normalize:
-        v += exp(from[(long)i * inner] - top - log_sum) * every;
+        /* All are read before one is written, so that reads do not wait for each other. */
+% for j in range(4):
+        const ${acc} x_${j} = ${f"first + {j * reduce_items} < n ?" if j else ""}
+            score(from, (long)(first + ${j * reduce_items}) * inner)${" : 0" if j else ""};
+% endfor
+% endif
+% for j in range(4):
+        if (first + ${j * reduce_items} < n) {
+            const int i = first + ${j * reduce_items};
+            ${acc} v = i == target ? -hit : 0;
+% if normalize:
+            v += exp(x_${j} - top - log_sum) * every;
 % endif
 % if smooth:
-        v -= spread${" * weight[weight_offset + i]" if weighted else ""};
+            v -= spread${" * weight[weight_offset + i]" if weighted else ""};
 % endif
-        to[(long)i * inner] = target == ignored ? 0 : inside ? v : NAN;
+            ${stored.store(gx_type, "to", "(long)i * inner",
+                "target == ignored ? 0 : inside ? v : NAN")}
+        }
+% endfor
     }
 }
 </%def>

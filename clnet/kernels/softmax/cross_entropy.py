@@ -67,7 +67,8 @@ def cross_entropy(
         lse: dense, 2 times ``targets``' shape: the largest scores, and the logarithms of the sums
             of exponentials less them, for the gradient; None unless ``settings.normalize``.
         total: one element, for the mean: the sum of the targets' weights; else None.
-        x: dense ``(n, c, ...)``, or ``(c,)``: floating; on GPUs with room between rows ``(n, c)``.
+        x: dense ``(n, c, ...)``, or ``(c,)``: floating; on GPUs with room between rows ``(n, c)``,
+            and where work-items run in groups of 16 bits, too, if all else is float32.
         targets: dense int64 ``(n, ...)``, or one element.
         weight: dense ``(c,)`` or None.
         settings: what to compute.
@@ -75,8 +76,9 @@ def cross_entropy(
     """
     memory = Scratch(x.device)
     none = settings.reduction == "none"
-    loss = out if none else Array.scratch(memory, targets.shape, x.dtype)
-    counted = Array.scratch(memory, targets.shape, x.dtype)
+    wide = from_name(x.dtype.compute)
+    loss = out if none else Array.scratch(memory, targets.shape, wide)
+    counted = Array.scratch(memory, targets.shape, wide)
     arrays = (loss, lse, counted, x, targets, weight)
     launches = []
     if targets.size:
@@ -86,7 +88,7 @@ def cross_entropy(
         launches += reduce(target, out, loss, dims=every, kind=Reduction.SUM, memory=memory)
     elif settings.reduction == "mean" and total is not None:
         if targets.size > _MEAN_MOST:
-            sums = [Array.scratch(memory, (), x.dtype) for _ in range(2)]
+            sums = [Array.scratch(memory, (), wide) for _ in range(2)]
             for one, many in zip(sums, (loss, counted), strict=True):
                 launches += reduce(target, one, many, dims=every, kind=Reduction.SUM, memory=memory)
             loss, counted = sums
@@ -108,8 +110,8 @@ def cross_entropy_grad(
 ) -> list[Launch]:
     """The gradient of :func:`cross_entropy` with respect to ``x``, in one launch.
 
-    ``gx`` is shaped as ``x``, and as dense, ``gy`` as ``out`` was; the rest is as that had or left
-    it.
+    ``gx`` is shaped as ``x``, and as dense, of its dtype or as wide as ``out``, ``gy`` as ``out``
+    was; the rest is as that had or left it.
     """
     if gx.size == 0:
         return []
@@ -124,6 +126,7 @@ def cross_entropy_grad(
         lanes = lanes_of(target, acc.itemsize)
         params = joined(params, by_name("lanes stream", lanes, streams_rows(gx, lines.n, lanes)))
         return [lines.by_rows(target, GRAD_ROWS, params, args, **cost)]
+    params = joined(params, by_name("x_type gx_type", x.dtype.stored, gx.dtype.stored))
     places = by_name("x_outer gx_outer", _outer(x, lines), _outer(gx, lines))
     args = joined(by_name("rows inner", lines.count, lines.inner), places, args)
     return [lines.by_groups(_group_shape(target, lines), GRAD_GROUP, params, args, **cost)]
@@ -134,7 +137,7 @@ def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
     return joined(
         by_name("normalize smooth", settings.normalize, settings.label_smoothing != 0),
         by_name("weighted", weight is not None),
-        by_name("ctype acc", x.dtype.ctype, from_name(x.dtype.compute).ctype),
+        by_name("ctype acc", *[from_name(x.dtype.compute).ctype] * 2),
     )
 
 
@@ -181,6 +184,7 @@ def _forward(
     if lines.inner == 1 and not in_groups(target.traits):
         params = joined(params, by_name("lanes", lanes_of(target, acc.itemsize)))
         return lines.by_rows(target, ROWS, params, args, **cost).reporting(check)
+    params = joined(params, by_name("x_type", x.dtype.stored))
     places = by_name("rows inner x_outer", lines.count, lines.inner, _outer(x, lines))
     args = joined(places, args)
     shape = _group_shape(target, lines)
