@@ -1,8 +1,8 @@
 """Scores of classes that do not fill whole runs of 16 bytes lie in rows with room behind them.
 
 Rows of 50257 words begin anywhere: products read such an operand by copies of four bytes instead of
-sixteen, or copy it first, and store it one by one. Where a layer's scores go to a cross entropy alone, and its gradient to products, nobody
-sees how they lie.
+sixteen, or copy it first, and store it one by one. Where a layer's scores go to a cross entropy
+alone, and its gradient to products, nobody sees how they lie.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def test_rows_that_begin_at_runs_and_end_anywhere(dtype, n, bias, target):
     made = Epilogue(added.array, bias_axis="n" if bias == -1 else "m")
     launches = gemm(target, out.array, a.array, b.array, beta=0.5, epilogue=made)
     (params,) = [launch.kernel.params for launch in launches if launch.kernel.name == BY_128]
-    assert params["out_dense"] and params["ragged"]
+    assert params["out_dense"]
+    assert params["ragged"]
     clnet.device().queue.run(launches, (out.array,))
     terms = added.double().numpy()
     expected = values(a) @ values(b) + 0.5 * before[:, :n]
