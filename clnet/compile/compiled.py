@@ -123,7 +123,7 @@ class Compiled:
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
-        tensors = [contiguous(v.detach()) for v in values if isinstance(v, Tensor)]
+        tensors = [_dense(v) for v in values if isinstance(v, Tensor)]
         device = _device_among(tensors)
         key = (
             device,
@@ -379,10 +379,16 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
             remedy="Pass a clone() of one",
         )
     results = plan.run([t.array for t in tensors])
-    with mode.using(grad=False):
-        for position, array in plan.changed_arguments:
-            given[position].copy_(Tensor(array))
+    if plan.changed_arguments:
+        with mode.using(grad=False):
+            for position, array in plan.changed_arguments:
+                given[position].copy_(Tensor(array))
     return results
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """A tensor whose array a plan can read: almost always itself, without an op or an object."""
+    return tensor if tensor.array.contiguous else contiguous(tensor.detach())
 
 
 def _guard(name: Any, value: Any) -> Any:

@@ -35,12 +35,12 @@ class Plan:
         memory: where every value lies.
         runners: what its steps on the host have to themselves while it runs.
         prepared: its different kernels, and what building them took.
+        changed_arguments: position and memory of the arguments that a replay changes in place.
     """
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
         self.device = device = trace.device
         self._trace = trace
-        self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
         self._guards = Guards(tracer.watched.values())
@@ -78,16 +78,14 @@ class Plan:
             for a in trace.arguments
         ]
         self._changed = changed
+        self.changed_arguments = [
+            (i, a) for i, a in enumerate(trace.arguments) if a.storage in changed
+        ]
 
     @property
     def lock(self) -> Any:
         """What is held from :meth:`valid` to the end of :meth:`run`."""
         return self.device.lock
-
-    @property
-    def changed_arguments(self) -> list[tuple[int, Array]]:
-        """Position and memory of the arguments that a replay changes in place."""
-        return [(i, a) for i, a in enumerate(self._places) if a.storage in self._changed]
 
     @property
     def num_launches(self) -> int:

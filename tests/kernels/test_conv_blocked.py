@@ -10,9 +10,10 @@ import pytest
 from clnet.array import Array
 from clnet.device import Target, device
 from clnet.kernels import streaming
-from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
+from clnet.kernels.conv.conv_geometry import ConvGeometry, ConvProblem, Direction
 from clnet.kernels.conv.conv_obstacle import ConvObstacle
 from clnet.kernels.conv_blocked import (
+    conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_gathered_weight,
     conv_blocked_weight,
@@ -28,6 +29,7 @@ from clnet.kernels.conv_blocked.conv_blocked import (
     pack_filters,
     packed_size,
 )
+from clnet.kernels.conv_blocked.conv_blocked_direct import Walk, walks
 from clnet.kernels.epilogue import Epilogue
 from tests.kernels.test_conv import Reference, poisoned
 
@@ -388,6 +390,66 @@ def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
     added = np.ones_like(case.forward(), np.float32)
     check(forward, bias=True, added=added, activation="relu")
     check(Side(where, target_of(where, 16), case, Direction.INPUT_GRAD, form))
+
+
+# Images of which no whole number of tiles makes one: the last tile begins early.
+ENDS = {
+    "one image": ConvGeometry(1, 32, 5, 5, 32, 1, 1, 5, 5),
+    "images": ConvGeometry(3, 16, 7, 9, 96, 1, 1, 7, 9),
+    "one tile": ConvGeometry(2, 16, 4, 7, 32, 1, 1, 4, 7),
+}
+
+
+@pytest.mark.parametrize("geometry", ENDS)
+@pytest.mark.parametrize("lanes", LANES)
+def test_tiles_read_pixels_where_they_lie_up_to_the_end_of_each_image(geometry, lanes, where):
+    form, case = BlockedForm(BlockedAlgorithm.DIRECT, lanes), Reference(ENDS[geometry])
+    side = Side(where, target_of(where, lanes), case, Direction.FORWARD, form)
+    few = lanes < 16 or geometry != "images"  # panels
+    assert side.launches()[1][-1].kernel.params["straight"] == few
+    added = np.random.default_rng(1).standard_normal(case.forward().shape, dtype=np.float32)
+    check(side, bias=True, added=added, activation="relu")
+
+
+@pytest.mark.parametrize(("geometry", "straight"), [
+    (ConvGeometry(1, 64, 7, 7, 64, 1, 1, 7, 7), True),
+    (ConvGeometry(16, 64, 7, 7, 256, 1, 1, 7, 7), False),  # each image's last tile is nearly empty
+    (ConvGeometry(1, 2048, 7, 7, 64, 1, 1, 7, 7), False),  # filters come in parts
+    (ConvGeometry(1, 64, 2, 2, 64, 1, 1, 2, 2), False),
+    (ConvGeometry(1, 64, 7, 7, 64, 1, 1, 4, 4, 2, 2), False),
+])  # fmt: skip
+def test_pixels_are_gathered_where_that_takes_less(geometry, straight):
+    tile, sides = conv_blocked_direct.tile_of(geometry.oc, 8), walks(geometry, Direction.FORWARD)
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 8)
+    shapes = form.x_shape(geometry), form.y_shape(geometry)
+    assert conv_blocked_direct.is_straight(geometry, tile, *shapes, sides) == straight
+
+
+@pytest.mark.parametrize(("channels", "pixels", "chunks"), [
+    (80, 14, (2, 1)), (112, 14, (2, 1)),  # of 5 and 7 panels half are too many
+    (192, 7, (1, 2)), (480, 14, (1, 2)), (48, 28, (4, 1)),
+])  # fmt: skip
+def test_two_units_have_as_much_to_do(channels, pixels, chunks, where):
+    target = Target(dataclasses.replace(target_of(where, 8).traits, compute_units=2), 0)
+    g = ConvGeometry(1, 480, pixels, pixels, channels, 1, 1, pixels, pixels)
+    split = conv_blocked_direct.SPLIT.choose(
+        target, ConvProblem(Direction.FORWARD.value, False, *g)
+    )
+    assert split[:2] == chunks
+
+
+@pytest.mark.parametrize(("step", "taps", "height", "width", "least", "far"), [
+    (1, 3, 112, 112, 5, True), (1, 3, 112, 112, 30, False),
+    (2, 5, 28, 59, 1, True), (1, 5, 28, 32, 1, False), (2, 3, 14, 29, 1, False),
+])  # fmt: skip
+def test_strips_are_higher_where_they_would_read_many_rows_twice(
+    step, taps, height, width, least, far
+):
+    down, depthwise = Walk(step, 1, -1, -1, 1), conv_blocked_depthwise
+    strip = depthwise._near_or_far(down, taps, height, 8 * width, least)
+    near = depthwise._strip(down, taps, height, 8 * width, depthwise.STRIP_FLOATS)
+    assert (strip > near) == far
+    assert strip in (near, depthwise._strip(down, taps, height, 8 * width, depthwise.FAR_FLOATS))
 
 
 ROWS_ONCE = [name for name in GEOMETRIES if name.startswith("rows-")]

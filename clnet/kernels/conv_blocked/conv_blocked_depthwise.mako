@@ -182,7 +182,6 @@ __kernel void conv_blocked_depthwise(...)
 <% v = f"float{width}" %>
                 const long place = ((long)i * y_width + tile * phases_right + phase) * ${width};
                 const int apart = phases_right * ${width};
-% if activation and activation != "relu" and activation.two:
                 if (tile + ${pixels} <= count) {  /* without branches chains overlap */
 % for p in range(pixels):
                     ${completed(p, bias, added)}
@@ -194,7 +193,6 @@ __kernel void conv_blocked_depthwise(...)
 % endfor
                     continue;
                 }
-% endif
 % for p in range(pixels):
                 if (tile + ${p} < count) {
                     ${completed(p, bias, added)}

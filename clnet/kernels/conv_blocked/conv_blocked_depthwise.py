@@ -34,10 +34,13 @@ MOST_SUMS = 12
 # Floats of local memory, and of a strip's rows, so that they and what is written stay in the first
 # cache, if one output row does not need more.
 MOST_FLOATS, STRIP_FLOATS = 2**15, 6 * 2**10
+# The same of strips that stay in the second cache, where those of the first would read more rows
+# than this share twice.
+FAR_FLOATS, READ_TWICE = 3 * 2**13, 1 / 5
 MOST_STRIP = 32
 # Taps of the filters whose loops are written out, in which a pixel is read once for all its sums.
 MOST_UNROLLED = 25
-MOST_GROUPS_PER_UNIT = 8
+FEWEST_GROUPS_PER_UNIT, MOST_GROUPS_PER_UNIT = 4, 8
 
 
 def obstacle(
@@ -94,16 +97,15 @@ def forward(
     epilogue: Epilogue,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
-    del target
-    return _convolve(y, x, packed, epilogue, g, walks(g, Direction.FORWARD), form)
+    return _convolve(target, (y, x, packed), epilogue, g, walks(g, Direction.FORWARD), form)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
 ) -> Launch:
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
-    del target
-    return _convolve(gx, gy, packed, NO_EPILOGUE, g, walks(g, Direction.INPUT_GRAD), form)
+    sides = walks(g, Direction.INPUT_GRAD)
+    return _convolve(target, (gx, gy, packed), NO_EPILOGUE, g, sides, form)
 
 
 def weight_grad(
@@ -113,7 +115,7 @@ def weight_grad(
     block, blocks = form.block, g.oc // form.block
     down, right = walks(g, Direction.FORWARD)
     pitch = _pitch(right, g.kw, g.ow, 1)
-    strip = _strip(down, g.kh, g.oh, pitch * block)
+    strip = _strip(down, g.kh, g.oh, pitch * block, STRIP_FLOATS)
     affordable = target.workspace_limit // gw.nbytes
     wanted = ceil_div(MOST_GROUPS_PER_UNIT * target.traits.compute_units, blocks)
     chunks = max(1, min(wanted, affordable, g.n * ceil_div(g.oh, strip)))
@@ -144,19 +146,20 @@ def weight_grad(
 
 
 def _convolve(
-    y: Array,
-    x: Array,
-    packed: Array,
+    target: Target,
+    arrays: tuple[Array, Array, Array],
     epilogue: Epilogue,
     g: ConvGeometry,
     sides: tuple[Walk, Walk],
     form: BlockedForm,
 ) -> Launch:
+    y, x, packed = arrays
     down, right = sides
     images, blocks, height, width, block = y.shape
     pixels = PIXELS[block]
     pitch = _pitch(right, g.kw, width, pixels)
-    strip = _strip(down, g.kh, height, pitch * block)
+    least = ceil_div(FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks)
+    strip = _near_or_far(down, g.kh, height, pitch * block, least)
     return DEPTHWISE.launch(
         joined(
             by_name("width pixels step local_floats", block, pixels, right.step, MOST_FLOATS),
@@ -197,9 +200,26 @@ def _source_rows(down: Walk, taps: int, strip: int) -> int:
     return ceil_div((strip - 1) * down.step + (taps - 1) * abs(down.gap), down.phases) + 1
 
 
-def _strip(down: Walk, taps: int, height: int, row: int) -> int:
-    """Output rows whose source rows, of so many floats, stay near; one at least."""
+def _near_or_far(down: Walk, taps: int, height: int, row: int, least: int) -> int:
+    """Output rows of a strip that is near, or far if that spares reading and leaves enough strips.
+
+    Args:
+        down: how rows are walked over.
+        taps: rows of a filter.
+        height: output rows.
+        row: floats of a source row.
+        least: strips of an image, at least, if they are far.
+    """
+    near = _strip(down, taps, height, row, STRIP_FLOATS)
+    far = _strip(down, taps, height, row, FAR_FLOATS)
+    read = ceil_div(height, near) * _source_rows(down, taps, near)
+    spares = read > (1 + READ_TWICE) * _source_rows(down, taps, height)
+    return far if spares and ceil_div(height, far) >= least else near
+
+
+def _strip(down: Walk, taps: int, height: int, row: int, floats: int) -> int:
+    """Output rows whose source rows, of so many floats each, fit into `floats`; one at least."""
     most = min(height, MOST_STRIP)
-    fitting = (n for n in range(most, 1, -1) if _source_rows(down, taps, n) * row <= STRIP_FLOATS)
+    fitting = (n for n in range(most, 1, -1) if _source_rows(down, taps, n) * row <= floats)
     strip = next(fitting, 1)
     return ceil_div(height, ceil_div(height, strip))

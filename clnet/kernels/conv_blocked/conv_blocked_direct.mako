@@ -28,7 +28,8 @@
 ## param    shared: int              taps there is room for, if tiles end with rows and the rows
 ##                                   that taps read are gathered once for all of them; else 0
 ## param    straight: bool           a tile's pixels lie side by side in x, one tap reads them:
-##                                   nothing is gathered
+##                                   nothing is gathered, all channels come in one part, and an
+##                                   image's last tile begins early, so as to end with it
 ##
 ## def      conv_blocked_direct
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -80,11 +81,16 @@ __kernel void conv_blocked_direct(...)
 % if not straight:
     __local float gathered[${local_floats}] __attribute__((aligned(64)));
 % endif
+% if straight:
+    /* where each tile reads, and where it is written */
+    int sources[${most_tiles}], to[${most_tiles}], ahead[${most_tiles}];
+% else:
     /* of each tile's pixels: where they read for a tap at (0, 0), and where they are written */
     int rows[${16 * places}] __attribute__((aligned(64)));
     int columns[${16 * places}] __attribute__((aligned(64)));
     int sources[${16 * places}] __attribute__((aligned(64)));
     int to[${most_tiles * pixels}], ahead[${most_tiles}];
+% endif
 % if shared:
     int tap_begins[${shared}], tile_begins[${most_tiles}], slots[${most_tiles + 1}];
 % endif
@@ -99,8 +105,13 @@ __kernel void conv_blocked_direct(...)
 
     const int height = (y_height - row_phase + phases_down - 1) / phases_down;
     const int row_length = (y_width - column_phase + phases_right - 1) / phases_right;
+% if straight:
+    const int of_image = (height * row_length + ${pixels - 1}) / ${pixels};
+    const int tiles = images * of_image, last_begin = height * row_length - ${pixels};
+% else:
     const int total = images * height * row_length;
     const int tiles = (total + ${pixels - 1}) / ${pixels};
+% endif
     const int tile_chunk = get_group_id(1), tile_chunks = get_num_groups(1);
     const int last_tile = (long)tiles * (tile_chunk + 1) / tile_chunks;
     const int panels = out_blocks / ${vectors};
@@ -127,7 +138,11 @@ __kernel void conv_blocked_direct(...)
     for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile;
          tile += gathered_tiles) {
         const int count = tile + gathered_tiles < last_tile ? gathered_tiles : last_tile - tile;
+% if straight:
+        ${gathered.locate_straight(width, pixels)}
+% else:
         ${gathered.locate(width, pixels, shared)}
+% endif
         int tap = 0, block = 0, r = first_r, s = first_s;
         do {
             const int some = tap + some_taps < taps ? some_taps : taps - tap;
@@ -150,22 +165,26 @@ __kernel void conv_blocked_direct(...)
                 for (int t = 0; t < count; t++) {
 % if straight:
                     __global const float *a =
-                        x + sources[t * ${-(-pixels // 16) * 16}] + block * plane,
-                        *again = a + (get_work_dim() == 0);
+                        x + sources[t] + block * plane, *again = a + (get_work_dim() == 0);
 % endif
                     __global float *const out = y + (long)panel * ${vectors} * y_plane;
+% if straight:
+                    const int place = to[t];
+% else:
                     const int *const place = to + t * ${pixels};
+% endif
 % if added:
                     __global const float *const more = added + (long)panel * ${vectors} * y_plane;
                     if (ends)
                         for (int i = 0; i < ${pixels}; i++) {
 % for j in range(vectors):
-                            FETCH_AHEAD(more + place[i] + ${j} * (long)y_plane);
+                            FETCH_AHEAD(more + ${gathered.at("i", width, straight)}
+                                + ${j} * (long)y_plane);
 % endfor
                         }
 % endif
                     ${multiply(width, pixels, vectors, straight, shared)}
-                    ${store(width, pixels, vectors, bias, added, activation, stream)}
+                    ${store(width, pixels, vectors, bias, added, activation, stream, straight)}
                 }
             }
             block = last_block < in_blocks ? last_block : 0;
@@ -188,8 +207,8 @@ __kernel void conv_blocked_direct(...)
                     if (!begins) {
 % for i in range(pixels):
 % for j in range(vectors):
-                        c${i}_${j} = *(__global const vector *)(out + place[${i}]
-                            + ${j} * (long)y_plane);
+                        c${i}_${j} = *(__global const vector *)(out
+                            + ${gathered.at(i, width, straight)} + ${j} * (long)y_plane);
 % endfor
 % endfor
                     }
@@ -239,7 +258,7 @@ __kernel void conv_blocked_direct(...)
 </%def>
 ##
 ## The sums go to memory, complete or to be taken up again.
-<%def name="store(width, pixels, vectors, bias, added, activation, stream)">
+<%def name="store(width, pixels, vectors, bias, added, activation, stream, straight)">
 <% v = f"float{width}" %>
 % if bias or added or activation:
                     if (ends) {
@@ -254,8 +273,8 @@ __kernel void conv_blocked_direct(...)
                         c${i}_${j} += offset${j};
 % endif
 % if added:
-                        c${i}_${j} += *(__global const vector *)(more + place[${i}]
-                            + ${j} * (long)y_plane);
+                        c${i}_${j} += *(__global const vector *)(more
+                            + ${gathered.at(i, width, straight)} + ${j} * (long)y_plane);
 % endif
 % endfor
                         ${epilogue.activate_each(
@@ -266,9 +285,11 @@ __kernel void conv_blocked_direct(...)
 % for j in range(vectors):
 % for i in range(pixels):
 % if stream:
-                    stream(c${i}_${j}, (__global ${v} *)(out + place[${i}] + ${j} * (long)y_plane));
+                    stream(c${i}_${j}, (__global ${v} *)(out
+                        + ${gathered.at(i, width, straight)} + ${j} * (long)y_plane));
 % else:
-                    *(__global vector *)(out + place[${i}] + ${j} * (long)y_plane) = c${i}_${j};
+                    *(__global vector *)(out
+                        + ${gathered.at(i, width, straight)} + ${j} * (long)y_plane) = c${i}_${j};
 % endif
 % endfor
 % endfor

@@ -85,8 +85,12 @@ GATHERED_PIXELS, GROUP_PIXELS = 224, 192
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
-# So few panels read too little to pay for having it gathered.
-STRAIGHT_PANELS = 2
+# What gathering a tile takes, of the time that multiplying it with a panel does.
+GATHERING = 0.4
+# Panels' filters of more bytes come in parts, which straight tiles do not.
+STRAIGHT_BYTES = 3 * 2**15
+# Blocks of so many channels: few panels alone are worth reading straight; others lose up to 5%.
+STRAIGHT_PANELS = {16: 2}
 # Taps of filters whose rows are gathered once for all of them.
 SHARED_TAPS = 64
 # Panels of more bytes are fetched ahead from beyond the second-level cache.
@@ -209,12 +213,9 @@ def _convolve(
     if shared:
         gathered_tiles, part = shared, (taps, x.shape[1])
     far = packed.nbytes > NEAR_BYTES
-    straight = (
-        g.taps == 1
-        and all((side.step, side.phases, side.pad) == (1, 1, 0) for side in sides)
-        and height * width % tile.pixels == 0
-        and out_blocks <= STRAIGHT_PANELS * tile.vectors
-    )
+    straight = is_straight(g, tile, x.shape, y.shape, sides)
+    if straight:
+        part = (1, x.shape[1])
     return DIRECT.launch(
         joined(
             by_name("width pixels vectors", block, tile.pixels, tile.vectors),
@@ -238,6 +239,33 @@ def _convolve(
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
+
+
+def is_straight(
+    g: ConvGeometry, tile: Tile, x_shape: Shape, y_shape: Shape, sides: tuple[Walk, Walk]
+) -> bool:
+    """Whether tiles read their pixels where they lie, without gathering them.
+
+    Args:
+        g: the sizes.
+        tile: of registers.
+        x_shape: of what is read.
+        y_shape: of what is written.
+        sides: how the output walks over what is read, down and right.
+
+    Returns:
+        Not if tiles that begin anew with each image are so many more that gathering takes less.
+    """
+    images, out_blocks, height, width, block = y_shape
+    panels, pixels = out_blocks // tile.vectors, height * width
+    if g.taps > 1 or any((side.step, side.phases, side.pad) != (1, 1, 0) for side in sides):
+        return False
+    if panels > STRAIGHT_PANELS.get(block, panels) or pixels < tile.pixels:
+        return False
+    if 4 * x_shape[1] * block * block * tile.vectors > STRAIGHT_BYTES:
+        return False
+    gathered = ceil_div(images * pixels, tile.pixels) * (panels + GATHERING)
+    return images * ceil_div(pixels, tile.pixels) * panels <= gathered
 
 
 def tiles_sharing_rows(
@@ -340,7 +368,7 @@ def split_of(traits: DeviceTraits, sizes: _Sizes) -> Split:
         sizes: what there is to do.
 
     Returns:
-        Chunks of a few tiles or more; of panels, where that leaves units without work.
+        Chunks of a few tiles or more; of panels, too, where that leaves units without work.
     """
     units, tiles, phases = traits.compute_units, sizes.tiles, sizes.phases
     wanted = min(max(ceil_div(sizes.flops, GROUP_FLOPS), units), MOST_GROUPS_PER_UNIT * units)
@@ -349,10 +377,30 @@ def split_of(traits: DeviceTraits, sizes: _Sizes) -> Split:
     tile_chunks = min(max(min(wanted, enough), least), tiles)
     if tile_chunks >= units:
         tile_chunks -= tile_chunks % units
-    panel_chunks = min(sizes.panels, ceil_div(units, tile_chunks * phases))
+    else:
+        chunks = range(tile_chunks, min(units, tiles) + 1)
+        tile_chunks = min(chunks, key=lambda chunks: _longest(units, sizes, chunks))
     return Split(
-        tile_chunks, panel_chunks, min(sizes.tile.most_tiles, ceil_div(tiles, tile_chunks))
+        tile_chunks,
+        _panel_chunks(units, sizes, tile_chunks),
+        min(sizes.tile.most_tiles, ceil_div(tiles, tile_chunks)),
     )
+
+
+def _panel_chunks(units: int, sizes: _Sizes, tile_chunks: int) -> int:
+    return min(sizes.panels, ceil_div(units, tile_chunks * sizes.phases))
+
+
+def _longest(units: int, sizes: _Sizes, tile_chunks: int) -> float:
+    """How long the unit with the most work takes, in tiles times panels.
+
+    Each group brings its tiles once, and each of its panels, as long as a tile takes. So panels
+    are rather cut than tiles, if there is a multiple of the units of them.
+    """
+    panel_chunks = _panel_chunks(units, sizes, tile_chunks)
+    panels, tiles = ceil_div(sizes.panels, panel_chunks), ceil_div(sizes.tiles, tile_chunks)
+    rounds = ceil_div(tile_chunks * panel_chunks * sizes.phases, units)
+    return rounds * (tiles * (panels + GATHERING) + panels)
 
 
 def _form(target: Target) -> BlockedForm:

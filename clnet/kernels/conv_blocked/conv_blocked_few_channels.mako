@@ -126,11 +126,23 @@ __kernel void conv_blocked_few_channels(...)
                     __global vector *to${j} =
                         (__global vector *)y + (((long)panel * ${vectors} + ${j}) * oh + i) * ow
                         + column;
+% if bias:
 % for p in range(pixels):
-                    if (${p} < ow) to${j}[${p}] =
-                        ${epilogue.activate(activation,
-                        f"c{p}_{j} + offset{j}" if bias else f"c{p}_{j}", v)};
+                    c${p}_${j} += offset${j};
 % endfor
+% endif
+                    if (${pixels} <= ow) {  /* without branches chains overlap */
+                        ${epilogue.activate_each(
+                            activation, [f"c{p}_{j}" for p in range(pixels)], v, width)}
+% for p in range(pixels):
+                        to${j}[${p}] = c${p}_${j};
+% endfor
+                    } else {
+% for p in range(pixels):
+                        if (${p} < ow)
+                            to${j}[${p}] = ${epilogue.activate(activation, f"c{p}_{j}", v)};
+% endfor
+                    }
 % endfor
                 }
     }

@@ -184,7 +184,8 @@ ${real} clnet_erf${suffix}(const ${real} x)
 ${real} clnet_sigmoid${suffix}(const ${real} x)
 {
 #pragma OPENCL FP_CONTRACT ON
-    const ${real} y = x > 88.0f ? (${real})(88.0f) : x;  /* beyond, exp(-x) is nothing beside 1 */
+    ${real} y = x > 88.0f ? (${real})(88.0f) : x;  /* beyond, exp(-x) is nothing beside 1 */
+    y = y < -89.0f ? (${real})(-89.0f) : y;  /* there the power of 2 below is infinite */
     const ${real} shifted = 12583039.0f - y * 1.44269504f;  /* 1.5 * 2^23 and 127, as in exp */
     const ${real} n = shifted - 12583039.0f;
     ${real} r = -y - n * 0.693359375f;
@@ -195,7 +196,6 @@ ${real} clnet_sigmoid${suffix}(const ${real} x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    const ${real} e = p * as_${real}(as_${whole}(shifted) << 23);
-    return 1.0f / (1.0f + (x < -88.0f ? (${real})(INFINITY) : e));
+    return 1.0f / (p * as_${real}(as_${whole}(shifted) << 23) + 1.0f);
 }
 </%def>

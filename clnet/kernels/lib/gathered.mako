@@ -7,6 +7,8 @@
 ## param  pixels: int              of a tile
 ## param  shared: int              rows are gathered, not taps: a tile ahead begins with its rows of
 ##                                 x
+## param  straight: bool           tiles read pixels that lie side by side where these are
+## param  i: int|str               a pixel of a tile
 ##
 ## Where the pixels of `count` tiles read and are written, and where the tiles after those begin.
 <%def name="locate(width, pixels, shared)">
@@ -34,6 +36,23 @@ int image = tile * ${pixels} / (height * row_length);
                 + (next / row_length % height * down * x_width
                     + next % row_length * right${" * down" if shared else ""}) * ${width};
         }
+</%def>
+##
+## The same where tiles read pixels that lie side by side, and begin anew with each image.
+<%def name="locate_straight(width, pixels)">
+for (int t = 0; t < count; t++) {
+            const int image = (tile + t) / of_image;
+            const int pixel = min((tile + t) % of_image * ${pixels}, last_begin) * ${width};
+            sources[t] = image * in_blocks * plane + pixel;
+            to[t] = image * out_blocks * y_plane + pixel;
+            const int next = tile + gathered_tiles + t;
+            ahead[t] = next / of_image * in_blocks * plane + next % of_image * ${pixels * width};
+        }
+</%def>
+##
+## Where pixel i of a tile is written, or added from.
+<%def name="at(i, width, straight)">
+<% return f"place + {i} * {width}" if straight else f"place[{i}]" %>
 </%def>
 ##
 ## What `count` tiles read at `some` taps from (r, s) on, of blocks [block, last_block).
