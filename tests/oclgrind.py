@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 # -cl-opt-disable, because optimised code has lost the very accesses that are wrong: a read of an
 # uninitialised private variable, or an out-of-bounds store to local memory that nobody reads.
-OPTIONS = ("--data-races", "--build-options", "-cl-opt-disable")
+# In one thread: several take a tenth more of the cores, which other tests want, too.
+OPTIONS = ("--data-races", "--build-options", "-cl-opt-disable", "--num-threads", "1")
 
 # Oclgrind counts every occurrence and stops reporting here: high enough for all kinds to be seen.
 MAX_ERRORS = 100_000

@@ -14,6 +14,19 @@ from clnet.cli import main
 from tests.answers import ORACLE
 from tests.ranks.launch import mpirun
 
+# AlexNet-S has 250 MB of weights; its layers with fewer features are divided as they are.
+SMALLER = """
+from dataclasses import replace
+from clnet import nn
+from clnet.bench.workload import WORKLOADS
+def smaller():
+    return nn.Sequential(
+        *(nn.Conv2d(3, 8, 5, stride=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(72, 48), nn.ReLU(), nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10)),
+    )
+given = WORKLOADS["alexnet-s"]
+WORKLOADS["alexnet-s"] = replace(given, make=smaller, input_shape=(4, 3, 17, 17), classes=10)
+"""
 SMALL = ["--net", "fashion-cnn", "--batch", "8", "--rounds", "1", "--json"]
 
 
@@ -71,8 +84,11 @@ def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, ca
     ("net", "ways"),
     [("gpt", "data,threads,row-column,pipeline"), ("alexnet-s", "data,hybrid")],
 )
-def test_every_way_has_the_losses_of_one_worker(net, ways, capfd):
+def test_every_way_has_the_losses_of_one_worker(net, ways, monkeypatch, capfd):
     mpirun()
+    start, call = "from clnet.bench import scaling\n", "scaling.{}(job)\n"
+    assert scaling._WORKER.endswith(start + call)
+    monkeypatch.setattr(scaling, "_WORKER", scaling._WORKER.removesuffix(call) + SMALLER + call)
     options = ["--net", net, "--batch", "4", "--rounds", "1", "--json", "--workers", "1,2"]
     assert main(["bench", "scaling", *options, "--way", ways]) == 0
     one, *several = lines(capfd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from clnet.kernels.conv import (
 from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.conv.conv_geometry import ConvGeometry
 from clnet.kernels.epilogue import Epilogue
-from clnet.kernels.gemm import gemm_tiled
+from clnet.kernels.gemm import gemm_tiled, gemm_warpgroup
 
 from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
@@ -153,7 +153,7 @@ def implicit(target: Target) -> None:
 
 @case("gpu")
 def implicit_in_a_ring_of_tiles(target: Target) -> None:
-    with in_tiles(SMALL_TILE._replace(stages=3, copy="direct", ahead=True)):
+    with in_tiles(SMALLEST_TILE._replace(stages=3, copy="direct", ahead=True)):
         check(target, PLAIN, Algorithm.IMPLICIT, np.float32, full=False)
         check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=False)
 
@@ -169,11 +169,12 @@ def transformed(target: Target) -> None:
 
 @case()
 def columns(target: Target) -> None:
-    for dtype in REALS:
-        check(target, STRIDED, Algorithm.IM2COL, dtype, full=True)
-    check(target, POINTWISE, Algorithm.IM2COL, np.float32, full=True)
-    with constants(conv_im2col, _CHUNK_BYTES=1):
-        check(target, PLAIN, Algorithm.IM2COL, np.float32, full=False)
+    with constants(gemm_tiled, TILINGS=((SMALLEST_TILE, 1.0),)):
+        for dtype in REALS:
+            check(target, STRIDED, Algorithm.IM2COL, dtype, full=True)
+        check(target, POINTWISE, Algorithm.IM2COL, np.float32, full=True)
+        with constants(conv_im2col, _CHUNK_BYTES=1):
+            check(target, PLAIN, Algorithm.IM2COL, np.float32, full=False)
 
 
 @case("cpu")
@@ -244,8 +245,13 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
         max_group_size=max(target.traits.max_group_size, 128),
     )
     units = replace(target, traits=traits)
-    # Few taps: each is a stage of a whole tile, of which Oclgrind takes a minute.
-    for dtype, oc, full in ((np.float32, 5, True), (np.float16, 8, False)):
+    # Few taps: each is a stage of a whole tile, which takes Oclgrind a second and more. The floats
+    # are one team's; two have the others here, and the floats' products in gemm_cases.
+    one = constants(gemm_warpgroup, SMALL=gemm_warpgroup.WarpgroupTile(64, 16, 2))
+    for dtype, oc, full, tiles in (
+        (np.float32, 5, True, one),
+        (np.float16, 8, False, nullcontext()),
+    ):
         g = ConvGeometry(1, 8, 3, 2, oc, 2, 1, 2, 2, sh=2, ph=1)
         x, w = normal(1, 3, 2, 8, dtype=dtype), normal(oc, 8, 2, 1, dtype=dtype)
         gy, bias = normal(1, 2, 2, oc, dtype=dtype), normal(oc, dtype=dtype)
@@ -255,7 +261,8 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
         gw = np.einsum("nyxo,nhwi,yxrshw->oirs", wide[2], wide[0], reads, optimize=True)
         out, gw_ = output(y.shape, dtype), output(gw.shape, dtype)
         epilogue = Epilogue(given(bias), None, "relu") if full else Epilogue()
-        run(conv_forward(units, last(out), last(given(x)), given(w), g, epilogue, tf32=True))
+        with tiles:
+            run(conv_forward(units, last(out), last(given(x)), given(w), g, epilogue, tf32=True))
         near(out, np.maximum(y + bias, 0) if full else y, terms=2**17 if full else 16)
         if not full:  # those of float32 are below
             run(conv_weight_grad(units, gw_, last(given(gy)), last(given(x)), g))
