@@ -111,7 +111,7 @@ def test_a_buffer_may_stay_out_of_the_state():
 
 def test_a_parameter_is_not_replaced_by_a_plain_tensor():
     layer = nn.Linear(2, 2)
-    with pytest.raises(ArgumentError, match="a parameter is replaced by a Parameter or None"):
+    with pytest.raises(DtypeError, match="a parameter is replaced by a Parameter or None"):
         layer.weight = clnet.zeros(2, 2)  # pyright: ignore[reportAttributeAccessIssue] - refused, as tested
     layer.bias = None
     assert list(layer.state_dict()) == ["weight"]
