@@ -327,7 +327,7 @@ def jacrev(
 def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
     """The Jacobians of one result, by a walk back for each of its elements."""
     require_tensors("jacrev", result=value)
-    settings = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
     rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
     return [
         ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))

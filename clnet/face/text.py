@@ -93,7 +93,7 @@ def _aligned(write: Callable[[Any], str], values: list[Any]) -> tuple[Callable[[
     return lambda x: write(x).rjust(width), width
 
 
-def _complex_writer(host: np.ndarray) -> tuple[Callable[[Any], str], int]:
+def _complex_writer(host: Any) -> tuple[Callable[[Any], str], int]:
     """Both parts, each in the one way of all such parts."""
     (first, wide), (second, other) = _writer(host.real), _writer(host.imag)
 
