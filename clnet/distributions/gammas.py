@@ -260,7 +260,7 @@ def _highest(concentration: Tensor) -> Tensor:
     """Where the density of :class:`Dirichlet` is highest."""
     above = (concentration - 1).clamp(min=0)
     corner = ops.one_hot(above.argmax(-1), above.shape[-1]).to(above.dtype)
-    none = (concentration < 1).all(-1, keepdim=True)
+    none = ops.amax(concentration, -1, keepdim=True) < 1
     return ops.where(none, corner, above / above.sum(-1, keepdim=True))
 
 
