@@ -230,7 +230,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """Shares of the concentrations above 1; the largest alone, if all are below."""
+        """In proportion to what exceeds 1; the first share alone where nothing does, as PyTorch."""
         return _highest(self.concentration)
 
     @property
@@ -259,8 +259,9 @@ class Dirichlet(Distribution):
 def _highest(concentration: Tensor) -> Tensor:
     """Where the density of :class:`Dirichlet` is highest."""
     above = (concentration - 1).clamp(min=0)
-    corner = ops.one_hot(above.argmax(-1), above.shape[-1]).to(above.dtype)
-    none = ops.amax(concentration, -1, keepdim=True) < 1
+    first = above.argmax(-1, keepdim=True)  # all are 0 there, as in PyTorch
+    corner = ops.zeros_like(above).scatter(-1, first, 1.0)
+    none = concentration.amax(-1, keepdim=True) < 1
     return ops.where(none, corner, above / above.sum(-1, keepdim=True))
 
 

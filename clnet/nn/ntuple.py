@@ -47,8 +47,8 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
     """
     for name in list(state_dict):
         state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
-    metadata = getattr(state_dict, "_metadata", None)
-    for path in list(metadata or ()):  # of the module itself there is a path without the dot
+    metadata: dict[str, Any] = getattr(state_dict, "_metadata", None) or {}
+    for path in list(metadata):  # of the module itself there is a path without the dot
         if path:
             shorter = "" if path == prefix.removesuffix(".") else path.removeprefix(prefix)
             metadata[shorter] = metadata.pop(path)
