@@ -73,6 +73,10 @@ class ArgumentError(ClnetError, ValueError, RuntimeError):
     """An argument whose value is not allowed; PyTorch raises either, by the op."""
 
 
+class SubscriptError(ArgumentError, DtypeError, IndexError):
+    """A key that a tensor is not asked with; an ``IndexError`` as PyTorch's."""
+
+
 class MemberNameError(ArgumentError, KeyError):
     """A name that a module has already, or cannot have; a ``KeyError`` as PyTorch's."""
 

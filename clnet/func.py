@@ -13,6 +13,7 @@ from typing import Any
 from . import autograd, ops
 from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
+from .values import mode
 from .values.arguments import checked, require_tensors, shown
 from .values.containers import again
 from .values.shapes import normalize_dim
@@ -25,6 +26,7 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
     "stack_module_state",
     "vjp",
     "vmap",
@@ -69,15 +71,33 @@ def _mapped(function: Callable[[Tensor], Any], tree: Any) -> Any:
     return function(tree)
 
 
+def _flat(tree: Any) -> list[Any]:
+    """What is in dicts, lists and tuples, in order."""
+    found: list[Any] = []
+    _mapped(found.append, tree)
+    return found
+
+
+def _like(tree: Any, flat: Sequence[Any]) -> Any:
+    """The containers of ``tree`` with other things in them."""
+    rest = iter(flat)
+    return _mapped(lambda _: next(rest), tree)
+
+
+def _left(aux: Any, *, nested: bool) -> Any:
+    """What a function gives beside its value: on the tape only where the arguments are."""
+    if nested:
+        return aux
+    return _mapped(lambda x: x.detach() if isinstance(x, Tensor) else x, aux)
+
+
 def _places(argnums: Argnums) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
 def _on_tape(args: Sequence[Any]) -> bool:
     """Whether gradients flow to a tensor among arguments, or in containers of them."""
-    found: list[Any] = []
-    _mapped(found.append, list(args))
-    return any(isinstance(x, Tensor) and x.requires_grad for x in found)
+    return any(isinstance(x, Tensor) and x.requires_grad for x in _flat(list(args)))
 
 
 def _zeros(found: Any, like: list[Tensor]) -> list[Tensor]:
@@ -123,12 +143,11 @@ def grad_and_value(
             grads = autograd.grad(
                 value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
             )
-        rest = iter(_zeros(grads, leaves))
-        kept = tuple(_mapped(lambda _: next(rest), args[k]) for k in places)
+        kept = _like(tuple(args[k] for k in places), _zeros(grads, leaves))
         value = value if nested else value.detach()
         return (
             kept[0] if isinstance(argnums, int) else kept,
-            (value, result[1]) if has_aux else value,
+            (value, _left(result[1], nested=nested)) if has_aux else value,
         )
 
     return found
@@ -156,7 +175,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     """What ``func`` gives, and a function from the gradient of that to those of the arguments.
 
     Args:
-        func: of tensors, gives one or several.
+        func: of tensors, gives one, or a container of them.
         *primals: its arguments: tensors, or containers of them.
         has_aux: whether ``func`` gives ``(value, other)``.
 
@@ -172,33 +191,31 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         given, leaves = _with_leaves("vjp", primals, tuple(range(len(primals))))
         result = func(*given)
         value = _value_of("vjp", result, has_aux=has_aux)
-    outputs = list(value) if isinstance(value, tuple) else [value]
+    outputs = _flat(value)
     for y in outputs:
         require_tensors("vjp", result=y)
 
     def back(*cotangents: Any) -> tuple[Tensor, ...]:
-        flat = cotangents[0] if len(cotangents) == 1 else cotangents
-        arrived = list(flat) if isinstance(flat, tuple) else [flat]
+        arrived = _flat(list(cotangents))
         if len(arrived) != len(outputs) or not all(isinstance(g, Tensor) for g in arrived):
-            raise DtypeError("vjp", "there is a gradient for each result", gradients=shown(flat))
+            law = "there is a gradient for each result"
+            raise DtypeError("vjp", law, gradients=shown(cotangents))
         more = nested or _on_tape(arrived)
         with autograd.set_grad_enabled(more):
             found = autograd.grad(
                 outputs, leaves, arrived, retain_graph=True, create_graph=more, allow_unused=True
             )
-        rest = iter(_zeros(found, leaves))
-        return tuple(_mapped(lambda _: next(rest), x) for x in primals)
+        return _like(primals, _zeros(found, leaves))
 
-    kept = [y if nested else y.detach() for y in outputs]
-    plain = tuple(kept) if isinstance(value, tuple) else kept[0]
-    return (plain, back, result[1]) if has_aux else (plain, back)
+    plain = _like(value, [y if nested else y.detach() for y in outputs])
+    return (plain, back, _left(result[1], nested=nested)) if has_aux else (plain, back)
 
 
 @checked
 def jvp(
     func: Callable[..., Any],
-    primals: Sequence[Tensor],
-    tangents: Sequence[Tensor],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
     *,
     strict: bool = False,
     has_aux: bool = False,
@@ -206,8 +223,8 @@ def jvp(
     """What ``func`` gives, and how that changes along ``tangents``: two walks back.
 
     Args:
-        func: of tensors, gives one.
-        primals: its arguments.
+        func: of tensors, gives one, or a container of them.
+        primals: its arguments: tensors, or containers of them.
         tangents: the direction, a tensor of the same shape for each of them.
         strict: taken.
         has_aux: whether ``func`` gives ``(value, other)``.
@@ -219,7 +236,10 @@ def jvp(
     Raises:
         ShapeError: if tangents are not as many as arguments, or of other shapes.
     """
-    shapes = [tuple(x.shape) for x in primals], [tuple(t.shape) for t in tangents]
+    moved = _flat(list(tangents))
+    for x in (*_flat(list(primals)), *moved):
+        require_tensors("jvp", argument=x)
+    shapes = [tuple(x.shape) for x in _flat(list(primals))], [tuple(t.shape) for t in moved]
     if shapes[0] != shapes[1]:
         law = "there is a tangent of its shape for each argument"
         raise ShapeError("jvp", law, primals=shapes[0], tangents=shapes[1])
@@ -228,17 +248,41 @@ def jvp(
         given, leaves = _with_leaves("jvp", primals, tuple(range(len(primals))))
         result = func(*given)
         value = _value_of("jvp", result, has_aux=has_aux)
-        require_tensors("jvp", value=value)
-        weight = ops.zeros_like(value.detach()).requires_grad_()
-        back = autograd.grad(value, leaves, weight, create_graph=True, allow_unused=True)
-        total = sum((g * t).sum() for g, t in zip(back, tangents, strict=True) if g is not None)
-        if not isinstance(total, Tensor) or not total.requires_grad:
-            along = ops.zeros_like(value.detach())
-        else:
-            grads = autograd.grad(total, [weight], create_graph=nested, allow_unused=True)
-            (along,) = _zeros(grads, [weight])
-    found = (value, along) if nested else (value.detach(), along.detach())
-    return (*found, result[1]) if has_aux else found
+        outputs = _flat(value)
+        for y in outputs:
+            require_tensors("jvp", value=y)
+        weights = [ops.zeros_like(y.detach()).requires_grad_() for y in outputs]
+        pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
+        total: Any = 0
+        if pairs:
+            ends, ones = map(list, zip(*pairs, strict=True))
+            back = autograd.grad(ends, leaves, ones, create_graph=True, allow_unused=True)
+            parts = zip(back, moved, strict=True)
+            total = sum((g * t).sum() for g, t in parts if g is not None)
+        along = [ops.zeros_like(w.detach()) for w in weights]
+        if isinstance(total, Tensor) and total.requires_grad:
+            grads = autograd.grad(total, weights, create_graph=nested, allow_unused=True)
+            along = _zeros(grads, weights)
+    found = [outputs, along] if nested else [[x.detach() for x in y] for y in (outputs, along)]
+    value, change = (_like(value, flat) for flat in found)
+    return (value, change, _left(result[1], nested=nested)) if has_aux else (value, change)
+
+
+@checked
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """What ``func`` gives, and a function from tangents of its arguments to its change.
+
+    Each call of that function is one of :func:`jvp`.
+
+    Args:
+        func: of tensors, gives one, or a container of them.
+        *primals: its arguments.
+    """
+
+    def along(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return func(*primals), along
 
 
 @checked
@@ -252,8 +296,9 @@ def jacrev(
     """A function that gives the Jacobian, ``(*output, *input)``: a walk back for each output.
 
     Args:
-        func: of tensors, gives one.
-        argnums: which arguments: a number, or a tuple of them.
+        func: of tensors, gives one, or a container of them: then there is a Jacobian of each.
+        argnums: which arguments: a number, or a tuple of them; of containers there is one for each
+            tensor, in the same containers.
         has_aux: whether ``func`` gives ``(value, other)``.
         chunk_size: taken, above 0.
 
@@ -270,24 +315,24 @@ def jacrev(
             given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
             value = _value_of("jacrev", result, has_aux=has_aux)
-            require_tensors("jacrev", result=value)
-            rows = [
-                _zeros(
-                    autograd.grad(
-                        y, leaves, create_graph=nested, retain_graph=True, allow_unused=True
-                    ),
-                    leaves,
-                )
-                for y in value.reshape(-1)
-            ]
-        every = tuple(
-            ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))
-            for k, leaf in enumerate(leaves)
-        )
-        jacobian = every[0] if isinstance(argnums, int) else every
-        return (jacobian, result[1]) if has_aux else jacobian
+            every = [_rows(y, leaves, nested=nested) for y in _flat(value)]
+        shown_as = tuple(args[k] for k in _places(argnums))
+        kept = [_like(shown_as, of) for of in every]
+        jacobian = _like(value, [of[0] if isinstance(argnums, int) else of for of in kept])
+        return (jacobian, _left(result[1], nested=nested)) if has_aux else jacobian
 
     return found
+
+
+def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
+    """The Jacobians of one result, by a walk back for each of its elements."""
+    require_tensors("jacrev", result=value)
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+    rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
+    return [
+        ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))
+        for k, leaf in enumerate(leaves)
+    ]
 
 
 jacfwd = jacrev
@@ -315,11 +360,13 @@ def vmap(
         in_dims: the batch's axis of each argument, None where there is none; one number for all. An
             argument may be a dict, list or tuple, with one axis or as many axes as there are parts.
         out_dims: where results have it.
-        randomness: "error", "same" or "different"; each call draws numbers of its own.
+        randomness: "different": each call draws numbers of its own; "same": all draw the same;
+            "error": none may draw from the default generator.
         chunk_size: taken.
 
     Raises:
-        ArgumentError: if no argument has a batch, or ``randomness`` is none of these.
+        ArgumentError: if no argument has a batch, ``randomness`` is none of these, or numbers are
+            drawn where none may be.
         DtypeError: if what has a batch is no tensor, or there is not an axis for each argument.
         ShapeError: if batches differ.
     """
@@ -344,10 +391,15 @@ def vmap(
             raise ArgumentError("vmap", "one argument has a batch", in_dims=in_dims)
         if sizes == {0}:
             raise ShapeError("vmap", "a batch has elements, of which results are stacked", size=0)
-        results = [
-            func(*(_selected(x, d, k) for x, d in zip(args, dims, strict=True)), **kwargs)
-            for k in range(sizes.pop())
-        ]
+        start, results = mode.current().generator.get_state(), list[Any]()
+        for k in range(sizes.pop()):
+            if randomness == "same":
+                mode.current().generator.set_state(start)
+            own = (_selected(x, d, k) for x, d in zip(args, dims, strict=True))
+            results.append(func(*own, **kwargs))
+            if randomness == "error" and mode.current().generator.get_state() != start:
+                law, hint = "nothing is drawn", "Pass randomness='different', or 'same'"
+                raise ArgumentError("vmap", law, randomness=randomness, remedy=hint)
         return _stacked(results, out_dims)
 
     return batched

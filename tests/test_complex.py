@@ -309,7 +309,7 @@ def test_random_numbers_have_variance_one():
 
 def test_text():
     assert repr(clnet.tensor([1 + 2j, 3 - 1j])) == "tensor([1.+2.j, 3.-1.j])"
-    assert repr(clnet.tensor([0.5 - 10.25j, -1j])) == "tensor([ 0.5000-10.2500j, -0.0000-1.0000j])"
+    assert repr(clnet.tensor([0.5 - 10.25j, -1j])) == "tensor([0.5000-10.2500j, -0.0000-1.0000j])"
     assert repr(clnet.tensor(1j)) == "tensor(0.+1.j)"
 
 

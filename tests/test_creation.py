@@ -212,3 +212,22 @@ def test_further_ways_to_make_tensors():
     np.testing.assert_allclose(clnet.hann_window(5).numpy(), np.hanning(6)[:5], atol=1e-6)
     np.testing.assert_allclose(clnet.hamming_window(6, False).numpy(), np.hamming(6), atol=1e-6)
     assert clnet.hann_window(1).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([np.float64(1), 2], "float64"),
+        ([[1.0], [np.float64(1)]], "float64"),
+        ([np.ones(2), np.ones(2)], "float64"),
+        ([clnet.ones(()).double()], "float64"),
+        ([np.float64(1), 1j], "complex128"),
+        ([np.float32(1), 2.5], "float32"),
+        ([np.int32(1), 2.5], "float32"),
+        ([1.0, 2], "float32"),
+    ],
+    ids=repr,
+)
+def test_numbers_of_numpys_in_sequences_keep_their_width(data, dtype):
+    """As in PyTorch."""
+    assert clnet.tensor(data).dtype.name == dtype

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet import func
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.answers import torch
 
@@ -70,6 +71,14 @@ m.func.jvp(lambda y: y.sin(), (x,), (x,))
 m.func.jacrev(lambda y: y.cumsum(0))(v)
 m.func.jacfwd(lambda y, z: y * z, argnums=1)(v, v)
 m.func.hessian(lambda y: (y ** 3).sum() + y.prod())(v)
+m.func.jvp(lambda p, y: {"a": p["w"] * y, "b": m.ones(2)}, ({"w": v}, x), ({"w": v}, x * 2))
+m.func.linearize(lambda p, y: p["w"] * y, {"w": v}, x)[1]({"w": v}, x)
+m.func.vjp(lambda p: {"a": p["w"].exp(), "b": (p["w"].sum(),)}, {"w": v})[1]({"a": v, "b": (v[0],)})
+m.func.jacrev(lambda p, y: m.tanh(p["w"] @ y + p["b"]))({"w": x, "b": v[:3]}, v)
+m.func.jacfwd(lambda p, y: p["w"] @ y, argnums=(0, 1))({"w": x}, v)
+m.func.jacrev(lambda y: (y.sin(), {"a": y.sum()}))(v)
+m.func.hessian(lambda p, y: (p["w"] @ y).tanh().sum(), argnums=(0, 1))({"w": x}, v)
+m.vmap(m.func.jacrev(lambda p, y: p["w"] @ y), (None, 0))({"w": x}, x)
 m.vmap(lambda y, z: y @ z)(x, x)
 m.vmap(lambda y, z: y * z, in_dims=(1, None), out_dims=1)(x, x[:, 0])
 m.vmap(lambda p, y: {"a": p["w"] * y, "b": [y]}, ({"w": 1}, 0))({"w": x}, x.mT)
@@ -215,3 +224,21 @@ def test_shuffled_numbers_may_get_gradients():
     assert x.is_leaf
     assert x.requires_grad
     assert sorted(x.tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_what_a_function_gives_beside_its_value_is_not_on_the_tape():
+    x = clnet.ones(3)
+    gradient, (value, other) = func.grad_and_value(lambda y: (y.sum(), y * 2), has_aux=True)(x)
+    assert not any(t.requires_grad for t in (gradient, value, other))
+    assert not func.jacrev(lambda y: (y * 2, y), has_aux=True)(x)[1].requires_grad
+
+
+def test_vmap_draws_as_it_is_told():
+    def noisy(y):
+        return y + clnet.rand(())
+
+    x = clnet.zeros(4)
+    with pytest.raises(ArgumentError, match=r"vmap: nothing is drawn.*randomness='different'"):
+        func.vmap(noisy)(x)
+    assert len(set(func.vmap(noisy, randomness="different")(x).tolist())) == 4
+    assert len(set(func.vmap(noisy, randomness="same")(x).tolist())) == 1

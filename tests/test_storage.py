@@ -41,3 +41,13 @@ def test_as_a_subclass_it_stays_on_the_tape():
     assert x.as_subclass(Named).requires_grad
     with pytest.raises(ArgumentError, match="class of tensors"):
         x.as_subclass(int)
+
+
+def test_writes_in_place_are_counted():
+    x = clnet.ones(3)
+    assert x._version == 0
+    x.add_(1)
+    x[0] = 2
+    part = x[1:]
+    part.mul_(2)
+    assert x._version == part._version == 3

@@ -27,6 +27,9 @@ class HookHandle:
         hook: the function.
         changed: called when the table has changed.
         prepend: whether it is called before those that are there.
+
+    Attributes:
+        key: the hook's in the table.
     """
 
     def __init__(
@@ -34,15 +37,15 @@ class HookHandle:
     ) -> None:
         self._table = table
         self._changed = changed
-        self._key = next(_KEYS)
-        table[self._key] = hook
+        self.key = next(_KEYS)
+        table[self.key] = hook
         if prepend:
-            table.move_to_end(self._key, last=False)
+            table.move_to_end(self.key, last=False)
         changed()
 
     def remove(self) -> None:
         """Take the hook away; a second time changes nothing."""
-        if self._table.pop(self._key, None) is not None:
+        if self._table.pop(self.key, None) is not None:
             self._changed()
 
     def __enter__(self) -> HookHandle:

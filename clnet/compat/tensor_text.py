@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..face.text import PrintOptions, elements_of, suffix_of
+from ..face.text import PrintOptions, closed, elements_of, suffixes_of
 from ..tensor import Tensor
 
 __all__ = ["PRINT_OPTS"]
@@ -14,7 +14,7 @@ PRINT_OPTS = PrintOptions
 
 def _tensor_str(self: Tensor, indent: int) -> str:
     """The elements; ``indent``: columns that stand before each line but the first."""
-    return elements_of(self.detach()).replace("\n" + " " * len("tensor("), "\n" + " " * indent)
+    return elements_of(self.detach(), indent)
 
 
 def _add_suffixes(  # pyright: ignore[reportUnusedFunction] - for packages
@@ -24,8 +24,7 @@ def _add_suffixes(  # pyright: ignore[reportUnusedFunction] - for packages
     force_newline: bool,  # noqa: FBT001 - PyTorch's
 ) -> str:
     """The elements' text with what follows it, and the closing bracket."""
-    between = ",\n" + " " * indent if force_newline else ", "
-    return between.join([tensor_str, *suffixes]) + ")"
+    return closed(tensor_str, suffixes, indent=indent, apart=force_newline)
 
 
 def _str_intern(  # pyright: ignore[reportUnusedFunction] - for packages
@@ -33,4 +32,4 @@ def _str_intern(  # pyright: ignore[reportUnusedFunction] - for packages
 ) -> str:
     """The text of a tensor, perhaps with another text for its elements."""
     contents = _tensor_str(inp, len("tensor(")) if tensor_contents is None else tensor_contents
-    return f"tensor({contents}{suffix_of(inp, device=False)})"
+    return closed(f"tensor({contents}", suffixes_of(inp, device=False))

@@ -68,7 +68,9 @@ class Constraint:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v}" for k, v in self.bounds.items())
-        return f"{self.name}({shown})" if shown else self.name
+        if (base := self.base_constraint) is not None:
+            shown = f"{base!r}, {self.event_dim - base.event_dim}"
+        return f"{self.name}({shown})"
 
 
 def _simplex(value: Tensor) -> Tensor:
@@ -160,7 +162,7 @@ def independent(base: Constraint, axes: int) -> Constraint:
         return found
 
     found = Constraint(
-        f"Independent({base!r})",
+        "IndependentConstraint",
         test,
         is_discrete=base.is_discrete,
         event_dim=base.event_dim + axes,

@@ -199,6 +199,7 @@ class Binomial(Binary):
         "probs": constraint.unit_interval,
         "logits": constraint.real,
     }
+    has_enumerate_support = True
 
     def __init__(
         self,
@@ -249,6 +250,24 @@ class Binomial(Binary):
         n, z = self.total_count, self.logits
         chosen = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return chosen + value * z - n * ops.softplus(z)
+
+    def _trials(self, what: str) -> int:
+        """The number of trials, which is one for the whole batch."""
+        most = self.total_count.max()
+        if not bool(ops.eq(self.total_count, most).all().item()):
+            raise NotImplementedError(f"Binomial.{what}: batches of one total_count")
+        return int(most.item())
+
+    def entropy(self) -> Tensor:
+        """The sum over all counts, which the host waits for."""
+        self._trials("entropy")
+        each = self.log_prob(self.enumerate_support(expand=False))
+        return -(each.exp() * each).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 to the number of trials."""
+        count = self._trials("enumerate_support") + 1
+        return _enumerated(self, count, self.probs, expand=expand)
 
 
 class Poisson(Distribution):
@@ -536,6 +555,15 @@ class Multinomial(Distribution):
         chosen = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
         kept = ops.where(ops.eq(value, 0) & ops.eq(logits, -math.inf), 0.0, logits)
         return chosen + (kept * value).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """That of independent trials, less what their order tells."""
+        n = self.total_count
+        counts = arange(1, n + 1, dtype=self.probs.dtype, device=self.probs.device)
+        counts = counts.reshape(n, *(1,) * self.probs.ndim)
+        weights = Binomial(n, self.probs, validate_args=False).log_prob(counts).exp()
+        orders = (weights * (counts + 1).lgamma()).sum((0, -1))
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + orders
 
 
 def _enumerated(owner: Distribution, count: int, like: Tensor, *, expand: bool) -> Tensor:

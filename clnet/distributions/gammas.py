@@ -107,6 +107,11 @@ class Gamma(Distribution):
         a = self.concentration
         return ops.xlogy(a, self.rate) + ops.xlogy(a - 1, value) - self.rate * value - a.lgamma()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """The regularised incomplete gamma function of ``rate x``."""
+        self._validate_sample(value)
+        return ops.igamma(self.concentration, self.rate * value)
+
     def entropy(self) -> Tensor:
         """``a - log(rate) + lgamma(a) + (1 - a) digamma(a)``."""
         a = self.concentration
@@ -167,8 +172,9 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """``(a - 1) / (a + b - 2)``."""
-        return (self.concentration1 - 1) / (self.concentration1 + self.concentration0 - 2)
+        """``(a - 1) / (a + b - 2)``, in [0, 1]: that of :class:`Dirichlet`."""
+        both = ops.stack([self.concentration1, self.concentration0], -1)
+        return _highest(both)[..., 0]
 
     @property
     def variance(self) -> Tensor:
@@ -223,6 +229,11 @@ class Dirichlet(Distribution):
         return self.concentration / self.concentration.sum(-1, keepdim=True)
 
     @property
+    def mode(self) -> Tensor:
+        """In proportion to what exceeds 1; the first share alone where nothing does, as PyTorch."""
+        return _highest(self.concentration)
+
+    @property
     def variance(self) -> Tensor:
         """``m (1 - m) / (sum + 1)`` of the mean ``m``."""
         total = self.concentration.sum(-1, keepdim=True)
@@ -243,6 +254,15 @@ class Dirichlet(Distribution):
         total = a.sum(-1)
         inside = a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma()
         return inside - ((a - 1) * a.digamma()).sum(-1)
+
+
+def _highest(concentration: Tensor) -> Tensor:
+    """Where the density of :class:`Dirichlet` is highest."""
+    above = (concentration - 1).clamp(min=0)
+    first = above.argmax(-1, keepdim=True)  # all are 0 there, as in PyTorch
+    corner = ops.zeros_like(above).scatter(-1, first, 1.0)
+    none = concentration.amax(-1, keepdim=True) < 1
+    return ops.where(none, corner, above / above.sum(-1, keepdim=True))
 
 
 class StudentT(Distribution):

@@ -237,6 +237,13 @@ class Kumaraswamy(_Inverted):
         return self._moment(1)
 
     @property
+    def mode(self) -> Tensor:
+        """``((a - 1) / (a b - 1))^(1 / a)``; NaN if one of them is below 1."""
+        a, b = self.concentration1, self.concentration0
+        found = ((a - 1) / (a * b - 1)) ** (1 / a)
+        return ops.where((a < 1) | (b < 1), math.nan, found)
+
+    @property
     def variance(self) -> Tensor:
         """The second moment less the square of the first."""
         return self._moment(2) - self._moment(1) ** 2
@@ -256,6 +263,11 @@ class Kumaraswamy(_Inverted):
         """``(1 - (1 - p)^(1 / b))^(1 / a)``."""
         a, b = self.concentration1, self.concentration0
         return (-((-value).log1p() / b).expm1()) ** (1 / a)
+
+    def entropy(self) -> Tensor:
+        """``(1 - 1 / b) + (1 - 1 / a) (psi(b + 1) + gamma) - log(a b)``."""
+        a, b = self.concentration1, self.concentration0
+        return 1 - 1 / b + (1 - 1 / a) * ((b + 1).digamma() + _EULER) - (a * b).log()
 
 
 class GeneralizedPareto(_Inverted):
@@ -387,6 +399,11 @@ class InverseGamma(Distribution):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         return 1 / self.base_dist.draw(sample_shape)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """What of the gamma variable lies above ``1 / x``."""
+        self._validate_sample(value)
+        return 1 - self.base_dist.cdf(1 / value)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

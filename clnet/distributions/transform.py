@@ -49,6 +49,7 @@ class Transform:
     bijective = True
     event_dim = 0
     sign = 1
+    domain: Any = constraint.real
     codomain: Any = constraint.real
 
     def __init_subclass__(cls, **given: Any) -> None:
@@ -82,12 +83,16 @@ class Transform:
         """The shape of ``y``."""
         return tuple(shape)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
 
 class _Inverse(Transform):
     def __init__(self, given: Transform) -> None:
         super().__init__()
         self._given = given
         self.event_dim, self.bijective, self.sign = given.event_dim, given.bijective, given.sign
+        self.domain, self.codomain = given.codomain, given.domain
 
     def _call(self, x: Tensor) -> Tensor:
         return self._given._inverse(x)
@@ -206,6 +211,7 @@ class PowerTransform(Transform):
         cache_size: taken as PyTorch does.
     """
 
+    domain = constraint.positive
     codomain = constraint.positive
 
     def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
@@ -240,6 +246,7 @@ class StickBreakingTransform(Transform):
     """``k`` numbers to ``k + 1`` shares that sum to 1."""
 
     event_dim = 1
+    domain = constraint.real_vector
     codomain = constraint.simplex
 
     def _offset(self, x: Tensor) -> Tensor:
@@ -309,6 +316,10 @@ class ComposeTransform(Transform):
         self.bijective = all(p.bijective for p in self.parts)
         self.sign = math.prod(p.sign for p in self.parts)
         self.codomain = self.parts[-1].codomain if self.parts else constraint.real
+        self.domain = self.parts[0].domain if self.parts else constraint.real
+
+    def __repr__(self) -> str:
+        return "ComposeTransform(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
 
     def _call(self, x: Tensor) -> Tensor:
         for part in self.parts:
@@ -381,6 +392,7 @@ class SoftmaxTransform(Transform):
 
     bijective = False
     event_dim = 1
+    domain = constraint.real_vector
     codomain = constraint.simplex
 
     def _call(self, x: Tensor) -> Tensor:

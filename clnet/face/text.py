@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -63,66 +65,78 @@ def set_printoptions(
         PrintOptions.sci_mode = None
 
 
-def _element(host: np.ndarray) -> Any:
-    """How an element is written, all in one way; None: as NumPy does."""
+def _writer(host: np.ndarray) -> tuple[Callable[[Any], str], int]:
+    """How a number is written, all of them in one way, and how wide the widest is."""
+    if host.dtype.kind == "c":
+        return _complex_writer(host)
     if host.dtype.kind != "f":
-        return None
-    finite = host[np.isfinite(host)].astype(np.float64)
-    apart = finite[finite != 0]
-    digits = PrintOptions.precision
-    high, low = (np.abs(apart).max(), np.abs(apart).min()) if apart.size else (0.0, 1.0)
-    whole = bool(np.all(finite == np.ceil(finite)))
-    wide = high / low > 1000 or high > 10**8 or (not whole and low < 10**-4)
+        return _aligned(str, host.reshape(-1).tolist())
+    apart = host[np.isfinite(host) & (host != 0)].astype(np.float64)
+    digits, finite = PrintOptions.precision, apart.tolist()
+    if not finite:  # so zeros stand as close as PyTorch's
+        return _aligned(_whole, [])
+    high, low = np.abs(apart).max(), np.abs(apart).min()
+    wide = high / low > 1000 or high > 10**8 or low < 10**-4
     if wide if PrintOptions.sci_mode is None else PrintOptions.sci_mode:
-        return lambda x: f"{x:.{digits}e}" if np.isfinite(x) else str(x)
-    if whole:
-        return lambda x: f"{x:.0f}." if np.isfinite(x) else str(x)
-    return lambda x: f"{x:.{digits}f}" if np.isfinite(x) else str(x)
+        return _aligned(lambda x: f"{x:.{digits}e}", finite)
+    if np.all(apart == np.ceil(apart)):
+        return _aligned(_whole, finite)
+    return _aligned(lambda x: f"{x:.{digits}f}", finite)
 
 
-def _complex_element(host: Any) -> Any:
-    """How a complex number is written: both parts, each in the one way of all such parts."""
-    writes = [_element(part) or str for part in (host.real, host.imag)]
-    wide = [
-        max((len(write(v)) for v in part.reshape(-1) if np.isfinite(v)), default=0)
-        for write, part in zip(writes, (host.real, host.imag), strict=True)
-    ]
+def _whole(x: float) -> str:
+    return f"{x:.0f}." if isfinite(x) else str(x)
+
+
+def _aligned(write: Callable[[Any], str], values: list[Any]) -> tuple[Callable[[Any], str], int]:
+    width = max((len(write(v)) for v in values), default=1)
+    return lambda x: write(x).rjust(width), width
+
+
+def _complex_writer(host: Any) -> tuple[Callable[[Any], str], int]:
+    """Both parts, each in the one way of all such parts."""
+    (first, wide), (second, other) = _writer(host.real), _writer(host.imag)
 
     def write(z: Any) -> str:
-        first = writes[0](z.real).rjust(wide[0])
-        second = writes[1](z.imag).rjust(wide[1]).lstrip()
-        return f"{first}{'' if second[0] in '+-' else '+'}{second}j"
+        part = second(z.imag).lstrip()
+        return f"{first(z.real)}{'' if part[0] in '+-' else '+'}{part}j"
 
-    return write
+    return write, wide + other + 1
 
 
-def elements_of(x: Tensor) -> str:
-    """The numbers in brackets."""
+def elements_of(x: Tensor, indent: int = len("tensor(")) -> str:
+    """The numbers in brackets; lines after the first begin ``indent`` columns further in.
+
+    NumPy's layout is not PyTorch's, which counts as many numbers to a line as are ``linewidth``
+    wide when all of them are as wide as the widest finite one.
+    """
     host = x.array.numpy()
     if host.dtype.kind not in "biufc":  # bfloat16 is none of NumPy's own
         host = host.astype(np.float32)
-    write = _element(_shown_part(host))
-    texts: Any = None
-    if host.dtype.kind == "c":
-        write = _complex_element(_shown_part(host))
-        texts = {"complex_kind": write}
-    elif write is not None:
-        finite = [v for v in _shown_part(host).reshape(-1) if np.isfinite(v)]
-        width = max((len(write(v)) for v in finite), default=0)
-        texts = {"float_kind": lambda v: write(v).rjust(width)}
-    threshold = PrintOptions.threshold
+    if host.size == 0:
+        return "[]"
+    write, width = _writer(_shown_part(host))
+    return _laid_out(host, indent, write, width, short=host.size > PrintOptions.threshold)
+
+
+def _laid_out(
+    host: np.ndarray, indent: int, write: Callable[[Any], str], width: int, *, short: bool
+) -> str:
     if host.ndim == 0:
-        return str(host.item()) if write is None else write(host[()])
-    text = np.array2string(
-        host,
-        max_line_width=PrintOptions.linewidth,
-        separator=", ",
-        prefix="tensor(",
-        formatter=texts,
-        threshold=int(min(threshold, 2**31)),
-        edgeitems=PrintOptions.edgeitems,
-    )
-    return text.replace(", ..., ", ",  ..., ")
+        return write(host.item())
+    ends, size = PrintOptions.edgeitems, len(host)
+    parts = [host]
+    if short and size > 2 * ends:
+        parts = [host[:ends], host[size - ends :]]
+    if host.ndim == 1:
+        texts = [[write(v) for v in part.tolist()] for part in parts]
+        words = texts[0] if len(texts) == 1 else [*texts[0], " ...", *texts[1]]
+        each = max(1, (PrintOptions.linewidth - indent) // (width + 2))
+        lines = [", ".join(words[i : i + each]) for i in range(0, len(words), each)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    texts = [[_laid_out(r, indent + 1, write, width, short=short) for r in part] for part in parts]
+    rows = texts[0] if len(texts) == 1 else [*texts[0], "...", *texts[1]]
+    return "[" + ("," + "\n" * (host.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
 
 
 def _shown_part(host: np.ndarray) -> np.ndarray:
@@ -136,31 +150,49 @@ def _shown_part(host: np.ndarray) -> np.ndarray:
     return host
 
 
-def suffix_of(x: Tensor, *, device: bool) -> str:
+def suffixes_of(x: Tensor, *, device: bool) -> list[str]:
     """What follows the numbers; ``device``: also the device's name."""
-    text = f", device={x.device.name!r}" if device else ""
+    found = [f"device={x.device.name!r}"] if device else []
     if x.numel() == 0 and x.ndim != 1:
-        text += f", size={tuple(x.shape)}"
+        found.append(f"size={tuple(x.shape)}")
     plain = x.dtype in _UNSAID or x.dtype in (default_float(), default_complex())
     if not plain or (x.numel() == 0 and x.dtype is not default_float()):
-        text += f", dtype={x.dtype!r}"
+        found.append(f"dtype={x.dtype!r}")
     if x.node is not None:
-        return text + f", grad_fn=<{x.node.name()}>"
-    return text + ", requires_grad=True" if x.requires_grad else text
+        return [*found, f"grad_fn=<{x.node.name()}>"]
+    return [*found, "requires_grad=True"] if x.requires_grad else found
+
+
+def closed(text: str, suffixes: Sequence[str], *, indent: int = 7, apart: bool = False) -> str:
+    """A text with what follows it and the closing bracket, on lines of ``linewidth``.
+
+    Args:
+        text: up to the last number.
+        suffixes: what follows.
+        indent: columns before a new line.
+        apart: the first of them begins a new line.
+    """
+    column = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if apart or column + len(suffix) + 2 > PrintOptions.linewidth:
+            text += ",\n" + " " * indent + suffix
+            column, apart = indent + len(suffix), False
+        else:
+            text += ", " + suffix
+            column += len(suffix) + 2
+    return text + ")"
 
 
 def text_of(x: Tensor) -> str:
     """``tensor([1., 2.])``: elements; device, dtype and tape where they are not the usual ones."""
-    default = mode.current().device or open_device()
-    suffix = suffix_of(x, device=x.device is not default)
     if x.is_meta:
-        rest = suffix_of(x, device=False)
-        return f"tensor(..., device='meta', size={tuple(x.shape)}{rest})"
+        size = f"size={tuple(x.shape)}"
+        return ", ".join(["tensor(...", "device='meta'", size, *suffixes_of(x, device=False)]) + ")"
+    default = mode.current().device or open_device()
+    suffixes = suffixes_of(x, device=x.device is not default)
     if x.array.storage.buffer is None:
-        return f"tensor(..., size={tuple(x.shape)}{suffix}, abstract)"
-    if x.numel() == 0:
-        return f"tensor([]{suffix})"
-    return f"tensor({elements_of(x)}{suffix})"
+        return ", ".join(["tensor(...", f"size={tuple(x.shape)}", *suffixes, "abstract"]) + ")"
+    return closed("tensor(" + elements_of(x), suffixes)
 
 
 Tensor.__repr__ = text_of  # pyright: ignore[reportAttributeAccessIssue] - the text of a tensor

@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked_class
 from ..values.changes import MODULES
-from .module_hook import Hooks, Registered
+from .module_hook import Hooks
 from .module_state import IncompatibleKeys as IncompatibleKeys
 from .module_state import ModuleState
 from .parameter import Buffer as Buffer
@@ -94,7 +94,9 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._clnet_hang(self._clnet_hooks.before, Registered(hook, with_kwargs), prepend)
+        handle = self._clnet_hang(self._clnet_hooks.before, hook, prepend)
+        self._clnet_hooks.with_kwargs |= {handle.key} if with_kwargs else set()
+        return handle
 
     def register_forward_hook(
         self,
@@ -115,9 +117,10 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._clnet_hang(
-            self._clnet_hooks.after, Registered(hook, with_kwargs, always_call), prepend
-        )
+        handle = self._clnet_hang(self._clnet_hooks.after, hook, prepend)
+        self._clnet_hooks.with_kwargs |= {handle.key} if with_kwargs else set()
+        self._clnet_hooks.always |= {handle.key} if always_call else set()
+        return handle
 
     def register_full_backward_pre_hook(
         self,
@@ -149,19 +152,34 @@ class Module(ModuleState):
         return self._clnet_hang(self._clnet_hooks.backward_after, hook, prepend)
 
     @property
-    def _forward_hooks(self) -> OrderedDict[int, Registered]:
-        """PyTorch's name of the hooks after ``forward``, which packages count and clear."""
+    def _forward_hooks(self) -> OrderedDict[int, Any]:
+        """PyTorch's name of the hooks after ``forward``, which programs count, clear and replace.
+
+        A table that is assigned takes the place of what was there.
+        """
         return self._clnet_hooks.after
 
+    @_forward_hooks.setter
+    def _forward_hooks(self, table: OrderedDict[int, Any]) -> None:
+        self._clnet_hooks.after = table
+
     @property
-    def _forward_pre_hooks(self) -> OrderedDict[int, Registered]:
+    def _forward_pre_hooks(self) -> OrderedDict[int, Any]:
         """Those before it."""
         return self._clnet_hooks.before
+
+    @_forward_pre_hooks.setter
+    def _forward_pre_hooks(self, table: OrderedDict[int, Any]) -> None:
+        self._clnet_hooks.before = table
 
     @property
     def _backward_hooks(self) -> OrderedDict[int, Any]:
         """Those of gradients."""
         return self._clnet_hooks.backward_after
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, table: OrderedDict[int, Any]) -> None:
+        self._clnet_hooks.backward_after = table
 
     def _clnet_hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
         return HookHandle(table, hook, self._clnet_changed, prepend=prepend)
@@ -207,7 +225,7 @@ class Module(ModuleState):
         elif name in self._parameters and value is None:
             self.register_parameter(name, None)
         elif name in self._parameters and isinstance(value, Tensor):
-            raise ArgumentError(
+            raise DtypeError(
                 type(self).__name__,
                 "a parameter is replaced by a Parameter or None",
                 attribute=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..autodiff.tensor_hook import Table
 from ..errors import ArgumentError
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from .module import Module
 
 
-class Registered(NamedTuple):
-    """A hook around ``forward``, and how it is called."""
-
-    hook: Any
-    with_kwargs: bool = False
-    always: bool = False
-
-
 class Hooks:
-    """The hooks of one module, by when they are called."""
+    """The hooks of one module, by when they are called.
+
+    Programs look at the tables of those around ``forward`` and put others in their place, so the
+    tables hold hooks alone.
+
+    Attributes:
+        with_kwargs: keys of hooks that get the keyword arguments, too.
+        always: keys of hooks that are called after an error, too.
+    """
 
     def __init__(self) -> None:
-        self.before: OrderedDict[int, Registered] = OrderedDict()
-        self.after: OrderedDict[int, Registered] = OrderedDict()
+        self.before: Table = OrderedDict()
+        self.after: Table = OrderedDict()
+        self.with_kwargs: set[int] = set()
+        self.always: set[int] = set()
         self.backward_before: Table = OrderedDict()
         self.backward_after: Table = OrderedDict()
         self.state_before: Table = OrderedDict()
@@ -42,8 +44,8 @@ class Hooks:
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``module.forward`` with everything that hangs around it."""
-        for hook, with_kwargs, _ in list(self.before.values()):
-            if with_kwargs:
+        for key, hook in list(self.before.items()):
+            if key in self.with_kwargs:
                 both = hook(module, args, kwargs)
                 args, kwargs = (args, kwargs) if both is None else _both(module, both)
                 continue
@@ -57,15 +59,15 @@ class Hooks:
         called = 0
         try:
             result = module.forward(*args, **kwargs)
-            for hook, with_kwargs, _ in list(self.after.values()):
+            for key, hook in list(self.after.items()):
                 called += 1
-                named = (kwargs,) if with_kwargs else ()
+                named = (kwargs,) if key in self.with_kwargs else ()
                 given = hook(module, args, *named, result)
                 result = result if given is None else given
         except Exception:
-            for hook, with_kwargs, always in list(self.after.values())[called:]:
-                if always:
-                    hook(module, args, *((kwargs,) if with_kwargs else ()), None)
+            for key, hook in list(self.after.items())[called:]:
+                if key in self.always:
+                    hook(module, args, *((kwargs,) if key in self.with_kwargs else ()), None)
             raise
         return result if walk is None else walk.outputs(result)
 

@@ -30,7 +30,7 @@ class IncompatibleKeys(NamedTuple):
         if not (self.missing_keys or self.unexpected_keys):
             return "<All keys matched successfully>"
         return (
-            f"IncompatibleKeys(missing_keys={self.missing_keys}, "
+            f"_IncompatibleKeys(missing_keys={self.missing_keys}, "
             f"unexpected_keys={self.unexpected_keys})"
         )
 
@@ -290,10 +290,13 @@ def _when_all_fits(state: Any, write: Callable[[], Any]) -> None:
 
 
 def _check_names(found: IncompatibleKeys, *, strict: bool) -> None:
-    if strict and (found.missing_keys or found.unexpected_keys):
+    kinds = [("Missing", found.missing_keys), ("Unexpected", found.unexpected_keys)]
+    # In PyTorch's words, which programs look for.
+    words = [f"{kind} key(s) in state_dict" for kind, keys in kinds if keys]
+    if strict and words:
         raise CheckpointError(
             "load_state_dict",
-            "names differ from the module's",
+            " and ".join(words),
             missing=found.missing_keys,
             unexpected=found.unexpected_keys,
             remedy="Pass strict=False to load what fits",
@@ -315,7 +318,7 @@ def _misfit(name: str, own: Tensor, value: Tensor | np.ndarray) -> CheckpointErr
     if tuple(value.shape) != own.shape:
         return CheckpointError(
             "load_state_dict",
-            f"{name!r} has another shape",
+            f"size mismatch for {name}",
             module=own.shape,
             state=tuple(value.shape),
         )

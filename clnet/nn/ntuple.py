@@ -1,4 +1,4 @@
-"""``nn.modules.utils``: one number for every axis, or one for each."""
+"""``nn.modules.utils``: one number for every axis, or one for each; names without a prefix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-__all__ = ["_ntuple", "_pair", "_quadruple", "_reverse_repeat_tuple", "_single", "_triple"]
+__all__ = [
+    "_ntuple",
+    "_pair",
+    "_quadruple",
+    "_reverse_repeat_tuple",
+    "_single",
+    "_triple",
+    "consume_prefix_in_state_dict_if_present",
+]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
@@ -28,3 +36,19 @@ _quadruple = _ntuple(4, "_quadruple")
 def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
     """Each ``n`` times, the last first."""
     return tuple(x for x in reversed(tuple(t)) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix off the names of a state, in place: ``"module."`` of ``DataParallel``.
+
+    Args:
+        state_dict: of which names that begin otherwise stay as they are.
+        prefix: what is taken off.
+    """
+    for name in list(state_dict):
+        state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
+    metadata: dict[str, Any] = getattr(state_dict, "_metadata", None) or {}
+    for path in list(metadata):  # of the module itself there is a path without the dot
+        if path:
+            shorter = "" if path == prefix.removesuffix(".") else path.removeprefix(prefix)
+            metadata[shorter] = metadata.pop(path)

@@ -74,7 +74,6 @@ class BasePruningMethod:
         return t * self.compute_mask(t if importance_scores is None else importance_scores, mask)
 
     @classmethod
-    @no_grad()
     def apply(
         cls,
         module: Module,
@@ -95,8 +94,16 @@ class BasePruningMethod:
         Raises:
             ShapeError: if the scores have another shape.
         """
-        method: BasePruningMethod = cls(*args, **kwargs)
+        method = cls(*args, **kwargs)
         method._tensor_name = name
+        hung = method._hang(module, importance_scores)
+        hung(module, ())
+        return hung
+
+    @no_grad()
+    def _hang(self, module: Module, importance_scores: Tensor | None) -> BasePruningMethod:
+        """Hang it into a module, with others if there are; gives what the hook is."""
+        method, name = self, self._tensor_name
         before = _hook_of(module, name)
         weight = getattr(module, name)
         scores = weight.detach() if importance_scores is None else importance_scores
@@ -117,7 +124,6 @@ class BasePruningMethod:
             setattr(module, f"{name}_mask", mask.to(weight.dtype))
             method = container
         module.register_forward_pre_hook(method)
-        method(module, ())
         return method
 
     def remove(self, module: Module) -> None:
@@ -298,7 +304,7 @@ class CustomFromMask(BasePruningMethod):
 
 def _hook_of(module: Module, name: str) -> tuple[int, BasePruningMethod] | None:
     """The way a parameter is pruned, and its place among the hooks."""
-    for key, (hook, *_) in module._clnet_hooks.before.items():
+    for key, hook in module._clnet_hooks.before.items():
         if isinstance(hook, BasePruningMethod) and hook.is_of(name):
             return key, hook
     return None
@@ -425,5 +431,5 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of a module, or of one in it, is pruned."""
-    hooks = (h.hook for m in module.modules() for h in m._clnet_hooks.before.values())
+    hooks = (hook for m in module.modules() for hook in m._clnet_hooks.before.values())
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)

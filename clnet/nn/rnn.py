@@ -121,6 +121,24 @@ class _Recurrent(Module):
         ways = ("", "_reverse")[: self._directions]
         return [(layer, f"_l{layer}{way}") for layer in range(self.num_layers) for way in ways]
 
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        """Names of the parameters of every layer and direction, which programs draw by."""
+        return [[kind + suffix for kind in self._shapes(layer)] for layer, suffix in self._places()]
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The parameters of every layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        return [weight for weights in self.all_weights for weight in weights]
+
     def reset_parameters(self) -> None:
         """Draw the parameters anew, uniform within ``1 / sqrt(hidden_size)``."""
         bound = 1 / sqrt(self.hidden_size)

@@ -27,7 +27,7 @@ from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import argmax, mean, prod
 from .reduce import sum as total
-from .shape import cat, expand, narrow, reshape, unsqueeze
+from .shape import cat, dense_copy, expand, fresh, narrow, reshape, unsqueeze
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         raise ShapeError(
             "chain_matmul", "operands are matrices", shapes=[m.shape for m in matrices]
         )
-    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+    return dense_copy(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
@@ -194,7 +194,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
             power = square if power is None else matmul(power, square)
         n //= 2
         square = matmul(square, square) if n else square
-    return _identity(x) if power is None else power
+    return _identity(x) if power is None else fresh(power, x)
 
 
 class SignAndLogarithm(NamedTuple):

@@ -18,7 +18,8 @@ from ..expr import where as chosen
 from ..kernels.index import sort
 from ..kernels.moving import arange
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..values.dtypes import bool_, int32, int64, of_scalar, uint8
+from ..values.dtypes import Kind, bool_, int32, int64, of_scalar, uint8
+from ..values.foreign import is_held
 from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
@@ -170,7 +171,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     Args:
         x: any shape and dtype.
         mask: bool, broadcast together with ``x``.
-        value: a number or a tensor without axes.
+        value: a number or a tensor without axes; of a number the fraction is cut off where ``x``
+            holds whole ones.
 
     Returns:
         The broadcast shape, in the dtype of ``x``.
@@ -184,6 +186,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if tensor and value.ndim:
         raise ShapeError("masked_fill", "the value has no axes", value=value.shape)
     dtype = value.dtype if tensor else of_scalar(value)
+    if isinstance(value, float) and x.dtype.kind is Kind.INTEGER and is_held(value, x.dtype):
+        value, dtype = int(value), x.dtype  # as PyTorch takes it
     if dtype.kind > x.dtype.kind:
         raise DtypeError("masked_fill", "x holds the value", x=x.dtype, value=dtype)
     return evaluate("masked_fill", _filled, [mask, value, x], promoted=[x])

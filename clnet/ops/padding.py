@@ -21,7 +21,7 @@ from .complex_parts import complex_of, imag, real
 from .copying import copy_launches
 from .create import held
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import Slice, narrow, slice_view
+from .shape import Slice, fresh, narrow, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -103,19 +103,20 @@ def pad(
     ends = {x.ndim - 1 - i // 2: pads[i : i + 2] for i in range(0, len(pads), 2)}
     if mode == "constant":
         given = 0.0 if value is None else value if x.dtype.is_complex else float(value)
-        return _constant(x, ends, held("pad", given, x.dtype))
+        return fresh(_constant(x, ends, held("pad", given, x.dtype)), x)
+    y = x
     if mode == "circular":  # of what is left: PyTorch crops first
         cropped = {axis: tuple(min(end, 0) for end in both) for axis, both in ends.items()}
-        x = _constant(x, cropped, 0.0)
+        y = _constant(x, cropped, 0.0)
         ends = {axis: tuple(max(end, 0) for end in both) for axis, both in ends.items()}
     for axis, (before, after) in ends.items():
         if before or after:
-            rows = max(x.numel() // max(x.shape[axis], 1), 1)  # before the host lays out the axis
-            wide = rows * (x.shape[axis] + before + after)
-            x.device.pool.check(max(wide, 0) * x.dtype.itemsize)
-            _check_end(x, axis, before, after, mode)
-            x = map_axis("pad", x, axis, _inside(x.shape[axis], before, after, mode))
-    return x
+            rows = max(y.numel() // max(y.shape[axis], 1), 1)  # before the host lays out the axis
+            wide = rows * (y.shape[axis] + before + after)
+            y.device.pool.check(max(wide, 0) * y.dtype.itemsize)
+            _check_end(y, axis, before, after, mode)
+            y = map_axis("pad", y, axis, _inside(y.shape[axis], before, after, mode))
+    return fresh(y, x)
 
 
 def _constant(x: Tensor, ends: dict[int, tuple[int, ...]], value: float) -> Tensor:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
 from .machinery.function import EVERYWHERE, Face, op
-from .shape import permute, reshape
+from .shape import fresh, permute, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -39,7 +39,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
     k = len(lead)
     parts = reshape(x, (*lead, c // (r * r), r, r, h, w))
     parts = permute(parts, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return reshape(parts, (*lead, c // (r * r), h * r, w * r))
+    return fresh(reshape(parts, (*lead, c // (r * r), h * r, w * r)), x)
 
 
 @op(_EVERYWHERE)
@@ -67,7 +67,7 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
     k = len(lead)
     parts = reshape(x, (*lead, c, h // r, r, w // r, r))
     parts = permute(parts, (*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return reshape(parts, (*lead, c * r * r, h // r, w // r))
+    return fresh(reshape(parts, (*lead, c * r * r, h // r, w // r)), x)
 
 
 @op(_EVERYWHERE)
@@ -91,7 +91,7 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
         raise ShapeError("channel_shuffle", "groups divides the channels", x=x.shape, groups=groups)
     n, c, *rest = x.shape
     parts = reshape(x, (n, groups, c // groups, *rest))
-    return reshape(permute(parts, (0, 2, 1, *range(3, parts.ndim))), x.shape)
+    return fresh(reshape(permute(parts, (0, 2, 1, *range(3, parts.ndim))), x.shape), x)
 
 
 def _check(name: str, x: Tensor, factor: int) -> None:

@@ -18,7 +18,7 @@ from .copying import copy_launches
 from .create import positions
 from .index import pick
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import cat, expand, narrow, permute, reshape, sizes_of, slice_view
+from .shape import cat, dense_copy, expand, fresh, narrow, permute, reshape, sizes_of, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -263,7 +263,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(x, diagonal)
     if x.ndim != 2:
         raise ShapeError("diag", "x is a vector or a matrix", x=x.shape)
-    return apply(Diagonal(diagonal, (0, 1)), x)
+    return dense_copy(apply(Diagonal(diagonal, (0, 1)), x))
 
 
 @op()
@@ -322,7 +322,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     shape = (1,) * (len(times) - x.ndim) + x.shape
     apart = reshape(x, tuple(n for size in shape for n in (1, size)))
     together = expand(apart, tuple(n for pair in zip(times, shape, strict=True) for n in pair))
-    return reshape(together, tuple(t * n for t, n in zip(times, shape, strict=True)))
+    return fresh(reshape(together, tuple(t * n for t, n in zip(times, shape, strict=True))), x)
 
 
 @op()
@@ -389,7 +389,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     for axis, step in zip((axis_of("roll", d, x.shape) for d in axes), steps, strict=True):
         size = x.shape[axis]
         moved[axis] = (moved[axis] + step) % size if size else 0
-    return apply(Roll(tuple(moved)), x) if any(moved) else x
+    return apply(Roll(tuple(moved)), x) if any(moved) else dense_copy(x)
 
 
 @op()
@@ -404,7 +404,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise ShapeError("rot90", "dims are two axes", x=x.shape, dims=tuple(dims))
     turns = k % 4
     if turns in (0, 2):
-        return flip(x, axes) if turns else x
+        return flip(x, axes) if turns else dense_copy(x)
     order = list(range(x.ndim))
     order[axes[0]], order[axes[1]] = axes[1], axes[0]
     return flip(permute(x, order), axes[0] if turns == 1 else axes[1])

@@ -28,7 +28,7 @@ from .machinery.function import (
 )
 from .mathematics import logaddexp
 from .reduce import sum as total
-from .shape import cat, clone, contiguous, expand, narrow, reshape, to_dtype
+from .shape import cat, clone, contiguous, dense_copy, expand, fresh, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -206,13 +206,13 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """
     require_floating("logcumsumexp", x.array)
     axis = normalize_dim("logcumsumexp", dim, x.ndim)
-    back = 1
+    y, back = x, 1
     while x.ndim and back < x.shape[axis]:
         size = x.shape[axis]
-        sums = logaddexp(narrow(x, axis, 0, size - back), narrow(x, axis, back, size - back))
-        x = cat([narrow(x, axis, 0, back), sums], axis)
+        sums = logaddexp(narrow(y, axis, 0, size - back), narrow(y, axis, back, size - back))
+        y = cat([narrow(y, axis, 0, back), sums], axis)
         back *= 2
-    return x
+    return fresh(y, x)
 
 
 @op()
@@ -244,7 +244,7 @@ def diff(
     axis = axis_of("diff", dim, x.shape)
     joined = cat([part for part in (prepend, x, append) if part is not None], axis)
     if n == 0:  # PyTorch looks at the ends, too, and leaves them
-        return x
+        return dense_copy(x)
     x = joined
     for _ in range(min(n, x.shape[axis])):
         size = x.shape[axis] - 1

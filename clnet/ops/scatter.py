@@ -119,6 +119,8 @@ def _checked(
     x, src = autocast_operands(name, x, src)
     require_same_dtype(name, x=x.array, src=src.array)
     axis = normalize_dim(name, dim, x.ndim)
+    if x.ndim == 1:  # of one element none has an axis in PyTorch
+        index, src = (reshape(y, (1,)) if y.ndim == 0 else y for y in (index, src))
     _require_fit(name, x, axis, index, src)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
@@ -201,6 +203,8 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     if x.ndim == 0:  # an axis of one element
         found = index_copy(reshape(x, (1,)), dim, index, reshape(source, (source.numel(),)))
         return reshape(found, ())
+    if source.ndim == 0 and x.ndim == 1:
+        source = reshape(source, (1,))
     y, rows, places = _slices("index_copy", x, dim, index, source)
     function = ReplaceRows(wrap=False, check=of_index("index_copy"))
     return reshape(apply(function, y, rows, places), x.shape)
@@ -229,11 +233,13 @@ def _slices(
     x, source = autocast_operands(name, x, source)
     require_same_dtype(name, x=x.array, source=source.array)
     axis = normalize_dim(name, dim, x.ndim)
+    if index.ndim == 0:  # what squeeze() leaves of one index
+        index = reshape(index, (1,))
     expected: Shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
     if index.ndim != 1 or x.ndim == 0 or source.shape != expected:
         raise ShapeError(
             name,
-            "the index has one axis, and source as many slices as it has elements",
+            "the index has one axis or none, and source as many slices as it has elements",
             x=x.shape,
             dim=dim,
             index=index.shape,

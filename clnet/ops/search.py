@@ -36,7 +36,7 @@ from .reduce import max as largest
 from .reduce import min as smallest
 from .scan import cumsum
 from .scatter import index_add, index_add_within
-from .shape import cat, contiguous, expand, narrow, reshape, to_dtype
+from .shape import cat, contiguous, expand, fresh, narrow, reshape, to_dtype
 from .sort import argsort, sort
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def repeat_interleave(
             )
         shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
         wide = expand(reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])), shape)
-        return reshape(wide, (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :]))
+        return fresh(reshape(wide, (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :])), x)
     require_index("repeat_interleave", repeats)
     if repeats.shape != (size,):
         raise ShapeError(

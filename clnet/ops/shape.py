@@ -339,6 +339,11 @@ def clone(x: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
     return in_its_order(x, dense_copy, memory_format)
 
 
+def fresh(y: Tensor, x: Tensor) -> Tensor:
+    """``y``, made of ``x``, in memory of its own: writing into one leaves the other as it was."""
+    return dense_copy(y) if y.array.storage is x.array.storage else y
+
+
 @op()
 def contiguous(x: Tensor) -> Tensor:
     """``x`` itself if it is dense in row-major order, else a dense copy."""

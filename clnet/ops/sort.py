@@ -85,10 +85,15 @@ def sort(
     axis = normalize_dim("sort", dim, x.ndim)
     if x.ndim == 0:
         return Ordered(clone(x), x.new_zeros((), dtype=int64))
+    return Ordered(*map(contiguous, _in_order(x, axis, descending=descending)))
+
+
+def _in_order(x: Tensor, axis: int, *, descending: bool = False) -> list[Tensor]:
+    """Values and indices of all lines, as views that need not be dense."""
     moved = movedim(x, axis, -1)
     lines = contiguous(reshape(moved, (prod(moved.shape[:-1]), moved.shape[-1])))
     found = apply(Sort(descending), lines)
-    return Ordered(*(movedim(reshape(y, moved.shape), -1, axis) for y in found))
+    return [movedim(reshape(y, moved.shape), -1, axis) for y in found]
 
 
 @op()
@@ -135,10 +140,10 @@ def topk(
     size = x.shape[axis] if x.ndim else 1
     if not 0 <= k <= size or (k == 0 and x.ndim == 0):
         raise ArgumentError("topk", "k lies in [0, size of the axis]", k=k, x=x.shape, dim=dim)
-    found = sort(x, axis, largest)
     if x.ndim == 0:
-        return found
-    return Ordered(*(narrow(y, axis, 0, k) for y in found))
+        return sort(x)
+    found = _in_order(x, axis, descending=largest)
+    return Ordered(*(contiguous(narrow(y, axis, 0, k)) for y in found))
 
 
 @op()
@@ -162,7 +167,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered
         return Ordered(*(reshape(y, ()) for y in kthvalue(reshape(x, (1,)), k)))
     if not 1 <= k <= x.shape[axis]:
         raise ArgumentError("kthvalue", "k lies in [1, size of the axis]", k=k, x=x.shape, dim=dim)
-    found = (narrow(y, axis, k - 1, 1) for y in sort(x, axis))
+    found = (contiguous(narrow(y, axis, k - 1, 1)) for y in _in_order(x, axis))
     if keepdim:
         return Ordered(*found)
     return Ordered(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..array import Array
 from ..device import Check
-from ..errors import ArgumentError, BoundsError, DtypeError
+from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError, SubscriptError
 from ..values import mode
 from ..values.arguments import shown
-from ..values.dtypes import bool_, int64, uint8
+from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.foreign import host_of
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
@@ -26,7 +26,6 @@ from .index import (
     ReplaceRows,
     added_up,
     pick,
-    require_index,
 )
 from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
@@ -263,7 +262,12 @@ def _located(x: Tensor, key: Any) -> Located:
         view = permute(view, order)
         axes = list(range(len(axes)))
     first, last = axes[0], axes[-1] + 1
-    shape = broadcast_shapes("index", *(index.shape for _, index in indexed))
+    shapes = [index.shape for _, index in indexed]
+    try:
+        shape = broadcast_shapes("index", *shapes)
+    except ShapeError:
+        law = "index tensors have one shape, or shapes that broadcast to it"
+        raise SubscriptError("index", law, shapes=shapes) from None
     if len(indexed) == 1:
         index = contiguous(indexed[0][1])
     else:
@@ -392,9 +396,9 @@ def _index_tensor(x: Tensor, part: Any) -> Tensor:
             host = np.asarray(part)
         except (ValueError, TypeError):
             law = "a list in a key holds whole numbers, rows of equal length"
-            raise ArgumentError("index", law, part=shown(part)) from None
+            raise SubscriptError("index", law, part=shown(part)) from None
         if host.dtype.kind not in "iub" and host.size:
-            raise ArgumentError(
+            raise SubscriptError(
                 "index",
                 "a key holds ints, slices, None, ..., whole-number tensors and masks",
                 part=type(part).__name__,
@@ -402,8 +406,8 @@ def _index_tensor(x: Tensor, part: Any) -> Tensor:
             )
         host = host if host.dtype.kind == "b" else host.astype(np.int64)
         part = kind(Array.from_numpy(host, x.device))
-    if part.dtype is not bool_:
-        require_index("index", part)
+    if part.dtype not in (bool_, int32, int64):
+        raise SubscriptError("index", "an index is int64 or int32", dtype=part.dtype)
     return part
 
 

@@ -98,12 +98,27 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Where in its cosine the step lies."""
+        within, length = self._cosine(steps)
+        height = (1 + math.cos(math.pi * within / length)) / 2
+        return self.eta_min + (base_lr - self.eta_min) * height
+
+    def _cosine(self, steps: int) -> tuple[int, int]:
+        """How far into its cosine a step is, and how long that is."""
         length = self.T_0
         while steps >= length:
             steps -= length
             length *= self.T_mult
-        height = (1 + math.cos(math.pi * steps / length)) / 2
-        return self.eta_min + (base_lr - self.eta_min) * height
+        return steps, length
+
+    @property
+    def T_cur(self) -> int:  # noqa: N802 - PyTorch's
+        """Steps since the last jump."""
+        return self._cosine(self.last_epoch)[0]
+
+    @property
+    def T_i(self) -> int:  # noqa: N802 - PyTorch's
+        """Steps from that jump to the next."""
+        return self._cosine(self.last_epoch)[1]
 
 
 class ChainedScheduler(LRScheduler):

@@ -146,7 +146,10 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate at its start to one that stays.
+    """From the rate that it finds to one that stays.
+
+    Each step goes on from the rate as it stands: another scheduler may have set it since this one
+    was made, as in PyTorch's tutorial, where averaging begins late.
 
     Args:
         optimizer: whose rates are set.
@@ -154,6 +157,8 @@ class SWALR(LRScheduler):
         anneal_epochs: steps until then.
         anneal_strategy: ``"cos"`` or ``"linear"``.
     """
+
+    _carries = True
 
     def __init__(
         self,
@@ -166,12 +171,20 @@ class SWALR(LRScheduler):
         self.swa_lrs = every
         self.anneal_epochs = anneal_epochs
         self.anneal_strategy = anneal_strategy
-        for group in optimizer.param_groups:  # from where another schedule has come
-            group["initial_lr"] = group["lr"]
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """The part of the way that lies behind."""
-        t = min(1.0, steps / max(1, self.anneal_epochs))
-        part = t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+        """As far from the base rate as steps have gone."""
+        part = self._part(steps)
         return self.swa_lrs[group] * part + base_lr * (1 - part)
+
+    def carried(self, found: float, before: float, rate: float, group: int) -> float:
+        """On the way that leads through the rate that was found."""
+        part, last = self._part(self.last_epoch - 1), self.swa_lrs[group]
+        base = last if part == 1 else (found - part * last) / (1 - part)
+        return self.rate(base, self.last_epoch, group)
+
+    def _part(self, steps: int) -> float:
+        """The part of the way that lies behind."""
+        t = min(1.0, steps / self.anneal_epochs) if self.anneal_epochs else 1.0
+        return t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2

@@ -16,6 +16,7 @@ from .. import ops
 from ..device import Device
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..face.attribute import destination
+from ..face.text import closed, elements_of
 from ..ops.create import positions
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
@@ -41,6 +42,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
 """What ops of two tensors are, by their names; filled by ``product``."""
 _UNSAID = ("float32", "int64", "bool", "complex64")
 """Dtypes that a text leaves out."""
+_INDENT = len("tensor(")
 
 
 def flat_places(indices: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -417,8 +419,8 @@ class SparseTensor(Tensor):
 
     def __repr__(self) -> str:
         def inside(name: str, x: Tensor) -> str:
-            text = repr(x.detach())
-            return f"{name}={text}".replace("\n", "\n" + " " * (7 + len(name) + 1))
+            start = f"{name}=tensor("
+            return f"{start}{elements_of(x.detach(), _INDENT + len(start))})"
 
         first = [inside("indices", self._places)]
         if self._layout is not COO and self._pointers is not None:
@@ -427,12 +429,12 @@ class SparseTensor(Tensor):
             first = [inside(f"{names[0]}_indices", self._pointers)]
             first += [inside(f"{names[1]}_indices", other)]
         parts = [*first, inside("values", self._values)]
-        ending = f"size={tuple(self._sizes)}, nnz={self._nnz()}"
-        ending += "" if self.dtype.name in _UNSAID else f", dtype={self.dtype!r}"
-        ending += f", layout={str(self._layout).replace('clnet', 'torch')}"
-        if self.requires_grad:
-            ending += ", requires_grad=True"
-        return "tensor(" + ",\n       ".join([*parts, ending]) + ")"
+        ending = [f"size={tuple(self._sizes)}", f"nnz={self._nnz()}"]
+        ending += [] if self.dtype.name in _UNSAID else [f"dtype={self.dtype!r}"]
+        ending += [f"layout={str(self._layout).replace('clnet', 'torch')}"]
+        ending += ["requires_grad=True"] if self.requires_grad else []
+        text = "tensor(" + (",\n" + " " * _INDENT).join(parts)
+        return closed(text, ending, apart=self._layout is COO)
 
     __str__ = __repr__
 

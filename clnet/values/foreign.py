@@ -24,6 +24,8 @@ def is_foreign(value: Any) -> bool:
 def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     """A tensor's elements, in host memory; an array itself; Python's numbers in the default dtypes.
 
+    Sequences that hold numbers of 64 bits beside Python's are of 64 bits.
+
     Args:
         value: what :func:`is_foreign` knows, or what NumPy makes an array of.
         typed: whether the caller has a dtype for them: Python's floats keep all their digits.
@@ -33,11 +35,23 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
         if typed or isinstance(value, np.ndarray | np.generic):
             return host
         default = {"d": default_float, "D": default_complex}.get(host.dtype.char)
-        return host if default is None else host.astype(default().numpy, copy=False)
+        if default is None or _has_wide(value):
+            return host
+        return host.astype(default().numpy, copy=False)
     plain = value.detach().cpu()
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)
     return plain.numpy(force=True)
+
+
+_PLAIN = {bool, int, float, complex}
+
+
+def _has_wide(value: Any) -> bool:
+    """Whether nested sequences hold something of 64 bits: of NumPy, or a tensor."""
+    if isinstance(value, list | tuple):
+        return not set(map(type, value)) <= _PLAIN and any(map(_has_wide, value))
+    return str(getattr(value, "dtype", "")).endswith(("float64", "complex128"))
 
 
 def is_held(value: float, dtype: DType) -> bool:

@@ -386,3 +386,93 @@ def test_poisson_draws_for_each_rate():
     assert (drawn.dtype, drawn.shape) == (clnet.float32, (3000, 3))
     assert (abs(drawn.numpy().mean(0) - [0, 0.7, 40]) <= 5 * np.sqrt([0, 0.7, 40]) / 50).all()
     assert clnet.equal(drawn, clnet.poisson(rates, clnet.Generator().manual_seed(4)))
+
+
+FAMILIES = {
+    "Normal": lambda d, v: d.Normal(v, v + 1),
+    "Laplace": lambda d, v: d.Laplace(v, v + 1),
+    "Cauchy": lambda d, v: d.Cauchy(v, v + 1),
+    "Gumbel": lambda d, v: d.Gumbel(v, v + 1),
+    "Exponential": lambda d, v: d.Exponential(v),
+    "Gamma": lambda d, v: d.Gamma(v, v + 1),
+    "Beta": lambda d, v: d.Beta(v, v + 1),
+    "Pareto": lambda d, v: d.Pareto(v, v + 1),
+    "Uniform": lambda d, v: d.Uniform(v - 1, v + 1),
+    "Bernoulli": lambda d, v: d.Bernoulli(v / 4),
+    "Poisson": lambda d, v: d.Poisson(v),
+}
+PAIRS = """
+Normal Laplace, Normal Gumbel, Laplace Normal, Cauchy Cauchy, Gumbel Normal, Exponential Normal,
+Exponential Gumbel, Exponential Gamma, Gamma Exponential, Gamma Normal, Gamma Gumbel, Beta Normal,
+Beta Exponential, Beta Gamma, Pareto Pareto, Uniform Exponential, Bernoulli Poisson
+"""
+
+
+@pytest.mark.parametrize("pair", [tuple(pair.split()) for pair in PAIRS.split(",")], ids="-".join)
+def test_divergences_between_families_are_pytorchs(pair):
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (clnet, torch):
+        values = library.tensor([0.4, 0.7, 2.5]), library.tensor([1.1, 0.2, 2.0])
+        p, q = (FAMILIES[k](library.distributions, v) for k, v in zip(pair, values, strict=True))
+        found.append(library.distributions.kl_divergence(p, q))
+    close(*found, 1e-5)
+
+
+def test_low_ranks_diverge_as_their_whole_covariances():
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (clnet, torch):
+        d, at = library.distributions, library.tensor([0.1, 0.5, -1.0])
+        low = d.LowRankMultivariateNormal(at, at[:, None] + 1, at.abs() + 0.5)
+        other = d.LowRankMultivariateNormal(at * 2, at[:, None], at.abs() + 1)
+        full = d.MultivariateNormal(at + 1, library.eye(3) * 2)
+        pairs = (low, full), (full, low), (low, other)
+        found.append(library.stack([d.kl_divergence(p, q) for p, q in pairs]))
+    close(*found, 1e-5)
+
+
+FURTHER = {
+    "Beta.mode": lambda d, m: d.Beta(m.tensor([0.5, 3.0]), m.tensor([0.4, 2.0])).mode,
+    "Dirichlet.mode": lambda d, m: d.Dirichlet(m.tensor([[0.5, 0.9, 0.1], [2.0, 0.5, 3.0]])).mode,
+    "Gamma.cdf": lambda d, m: d.Gamma(m.tensor([0.5, 3.0]), 2.0).cdf(m.tensor([0.3, 1.5])),
+    "Chi2.cdf": lambda d, m: d.Chi2(m.tensor([0.5, 3.0])).cdf(m.tensor([0.3, 1.5])),
+    "InverseGamma.cdf": lambda d, m: d.InverseGamma(m.tensor([3.0]), 2.0).cdf(m.tensor([0.7])),
+    "Kumaraswamy.entropy": lambda d, m: d.Kumaraswamy(m.tensor([0.5, 3.0]), 2.0).entropy(),
+    "Binomial.entropy": lambda d, m: d.Binomial(5, m.tensor([0.2, 0.7])).entropy(),
+    "Binomial.enumerate_support": lambda d, m: d.Binomial(3, m.ones(2) / 2).enumerate_support(),
+    "Multinomial.entropy": lambda d, m: d.Multinomial(4, m.tensor([[0.2, 0.3, 0.5]])).entropy(),
+}
+
+
+@pytest.mark.parametrize("ask", FURTHER.values(), ids=FURTHER)
+def test_what_distributions_tell_is_pytorchs(ask):
+    torch = pytest.importorskip("torch")
+    close(ask(clnet.distributions, clnet), ask(torch.distributions, torch), 1e-5)
+
+
+def test_transforms_say_where_their_values_lie():
+    t = ours.transforms
+    both = t.ComposeTransform(
+        [t.AffineTransform(1.0, 2.0), t.PowerTransform(2.0), t.ExpTransform()]
+    )
+    assert repr(both).split() == [
+        "ComposeTransform(", "AffineTransform(),", "PowerTransform(),", "ExpTransform()", ")"
+    ]  # fmt: skip
+    assert repr(both.domain) == "Real()"
+    assert repr(both.inv.domain) == repr(both.codomain) == "GreaterThan(lower_bound=0.0)"
+
+
+def test_counts_of_several_numbers_of_trials_are_not_listed():
+    several = ours.Binomial(clnet.tensor([1.0, 2.0]), clnet.tensor([0.5, 0.5]))
+    with pytest.raises(NotImplementedError, match="batches of one total_count"):
+        several.entropy()
+
+
+def test_the_density_is_highest_at_the_mode():
+    """PyTorch's formula for Kumaraswamy gives NaN there."""
+    found = ours.Kumaraswamy(clnet.tensor([3.0, 0.5]), 2.0)
+    x = clnet.linspace(0.01, 0.99, 981)
+    highest = x[ours.Kumaraswamy(3.0, 2.0).log_prob(x).argmax()].item()
+    assert found.mode[0].item() == pytest.approx(highest, abs=1e-3)
+    assert found.mode[1].isnan()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -106,3 +108,21 @@ def test_hooks_have_pytorchs_names():
     layer._forward_hooks.clear()
     x = clnet.ones(1, 1)
     assert layer(x).item() == (layer.weight * x + layer.bias).item()
+
+
+def test_a_table_of_hooks_is_replaced():
+    """As programs take all hooks away: ``module._forward_hooks = OrderedDict()``."""
+    layer, called = nn.Linear(1, 1), []
+    layer.register_forward_hook(lambda m, x, k, y: called.append(k), with_kwargs=True)
+    hook = lambda m, x: called.append("before")  # noqa: E731 - compared below
+    layer.register_forward_pre_hook(hook)
+    assert list(layer._forward_pre_hooks.values()) == [hook]
+    layer(clnet.ones(1, 1))
+    assert called == ["before", {}]
+    layer._forward_hooks = OrderedDict()
+    layer._forward_pre_hooks = OrderedDict()
+    layer._backward_hooks = OrderedDict()
+    layer(clnet.ones(1, 1))
+    assert len(called) == 2
+    layer.register_forward_hook(lambda m, x, y: y * 0)
+    assert layer(clnet.ones(1, 1)).item() == 0

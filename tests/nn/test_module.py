@@ -111,7 +111,7 @@ def test_a_buffer_may_stay_out_of_the_state():
 
 def test_a_parameter_is_not_replaced_by_a_plain_tensor():
     layer = nn.Linear(2, 2)
-    with pytest.raises(ArgumentError, match="a parameter is replaced by a Parameter or None"):
+    with pytest.raises(DtypeError, match="a parameter is replaced by a Parameter or None"):
         layer.weight = clnet.zeros(2, 2)  # pyright: ignore[reportAttributeAccessIssue] - refused, as tested
     layer.bias = None
     assert list(layer.state_dict()) == ["weight"]
@@ -185,7 +185,7 @@ def without(state, name):
         (
             lambda s: {**s, "last.out.weight": np.zeros((4, 2), np.float32)},
             CheckpointError,
-            r"'last.out.weight' has another shape; got module=\(2, 4\), state=\(4, 2\)",
+            r"size mismatch for last.out.weight; got module=\(2, 4\), state=\(4, 2\)",
         ),
         (
             lambda s: {**s, "last.out.weight": np.zeros((2, 4), "datetime64[s]")},
@@ -381,3 +381,30 @@ def test_no_dtype_is_the_usual_one():
     assert nn.MultiheadAttention(4, 2, dtype=None).in_proj_weight.dtype is clnet.float32
     assert next(nn.LSTM(2, 3, dtype=None).parameters()).dtype is clnet.float32
     assert nn.TransformerEncoderLayer(4, 2, 4, dtype=None).linear1.weight.dtype is clnet.float32
+
+
+def test_a_prefix_is_taken_off_the_names_of_a_state():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    state = nn.DataParallel(net).state_dict()
+    names = list(net.state_dict())
+    assert list(state) == [f"module.{name}" for name in names]
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == names
+    assert list(state._metadata) == list(net.state_dict()._metadata)
+    net.load_state_dict(state)
+
+
+def test_a_state_that_does_not_fit_is_refused_in_pytorchs_words():
+    layer = nn.Linear(2, 3)
+    for state, words in (
+        ({"bias": clnet.ones(3)}, "Missing key.s. in state_dict; "),
+        ({**layer.state_dict(), "x": clnet.ones(1)}, "Unexpected key.s. in state_dict; "),
+        ({}, "Missing key.s. in state_dict; got missing="),
+        ({"x": clnet.ones(1)}, "Missing key.s. in state_dict and Unexpected key.s. in state_dict"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            layer.load_state_dict(state)
+    found = layer.load_state_dict({"x": clnet.ones(1)}, strict=False)
+    assert repr(found) == (
+        "_IncompatibleKeys(missing_keys=['weight', 'bias'], unexpected_keys=['x'])"
+    )

@@ -114,3 +114,13 @@ def test_what_is_no_amount_is_refused():
         prune.remove(net[0], "weight")
     with pytest.raises(ArgumentError, match="a method that prunes elements"):
         prune.global_unstructured([(net[0], "weight")], prune.LnStructured, amount=1, n=2)
+
+
+def test_the_history_is_found_among_the_hooks():
+    """As PyTorch's tutorial looks for it; the pruned parameter is on the tape at once."""
+    layer = clnet.nn.Linear(4, 3)
+    prune.l1_unstructured(layer, "weight", amount=0.5)
+    prune.ln_structured(layer, "weight", amount=1, n=2, dim=0)
+    assert layer.weight.requires_grad
+    (hook,) = (h for h in layer._forward_pre_hooks.values() if h._tensor_name == "weight")
+    assert [type(way).__name__ for way in hook] == ["L1Unstructured", "LnStructured"]

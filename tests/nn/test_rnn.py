@@ -167,3 +167,14 @@ def test_errors_name_what_is_wrong():
         net(clnet.ones(0, 3, 4))
     with pytest.raises(ShapeError, match="states are"):
         net(clnet.ones(2, 3, 4), clnet.ones(1, 3, 4))
+
+
+def test_parameters_are_listed_by_layer_and_direction():
+    lstm = nn.LSTM(3, 4, num_layers=2, bidirectional=True)
+    for names, weights in zip(lstm._all_weights, lstm.all_weights, strict=True):
+        assert [id(getattr(lstm, name)) for name in names] == [id(w) for w in weights]
+    assert lstm._all_weights[1] == [
+        "weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse"
+    ]  # fmt: skip
+    assert lstm._flat_weights_names == [name for name, _ in lstm.named_parameters()]
+    assert len(lstm._flat_weights) == 16

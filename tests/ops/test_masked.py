@@ -129,7 +129,7 @@ def test_counting_cannot_be_traced():
         (lambda x, m: x.masked_select(x), DtypeError, "masked_select: a mask is bool"),
         (lambda x, m: x.masked_fill(x, 0), DtypeError, "masked_fill: a mask is bool"),
         (lambda x, m: x.masked_fill(m, x), ShapeError, "the value has no axes"),
-        (lambda x, m: x.long().masked_fill(m, 1.5), DtypeError, "x holds the value"),
+        (lambda x, m: x.long().masked_fill(m, 1e30), DtypeError, "x holds the value"),
         (lambda x, m: x.requires_grad_().masked_fill_(m, 0), GradientError, "changed in place"),
         (lambda x, m: x[0].masked_fill_(m, 0), ShapeError, "does not broadcast"),
         (lambda x, m: clnet.where(m, x), ArgumentError, "both values are given, or none"),
@@ -139,3 +139,9 @@ def test_what_does_not_fit_is_refused(call, error, law):
     x = clnet.ones(3, 4)
     with pytest.raises(error, match=law):
         call(x, x > 0)
+
+
+def test_whole_numbers_are_filled_with_what_is_whole_of_a_float():
+    x, mask = clnet.tensor([1, 2, 3]), clnet.tensor([True, False, True])
+    assert x.masked_fill(mask, -100.0).tolist() == [-100, 2, -100]
+    assert x.masked_fill_(mask, 2.5).tolist() == [2, 2, 2]

@@ -323,3 +323,15 @@ def test_scatter_adds_if_asked_to():
         ArgumentError, match=r"^scatter: reduce is None, 'add' or 'multiply'; got reduce='mean'"
     ):
         x.scatter(0, index, 2.5, reduce="mean")
+
+
+def test_an_index_without_axes_names_one_slice():
+    """As ``squeeze()`` leaves it of one index, which programs do not look at."""
+    x, one = clnet.zeros(3, 4), clnet.tensor(1)
+    assert x.index_fill(0, one, 2).tolist() == [[0] * 4, [2] * 4, [0] * 4]
+    assert x.index_add(0, one, clnet.ones(1, 4)).tolist() == [[0] * 4, [1] * 4, [0] * 4]
+    assert x.index_copy(0, one, clnet.ones(1, 4)).tolist() == [[0] * 4, [1] * 4, [0] * 4]
+    line = clnet.zeros(3)
+    assert line.index_copy(0, one, clnet.tensor(5.0)).tolist() == [0, 5, 0]
+    assert line.scatter(0, one, 7.0).tolist() == [0, 7, 0]
+    assert line.scatter_add(0, one, clnet.tensor(7.0)).tolist() == [0, 7, 0]

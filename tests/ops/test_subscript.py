@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import clnet
-from clnet.errors import ArgumentError, BoundsError, GradientError, ShapeError
+from clnet.errors import ArgumentError, BoundsError, GradientError, ShapeError, SubscriptError
 from tests.answers import torch
 from tests.opcase import OpCase, every_check, normal
 
@@ -202,8 +202,15 @@ def test_one_value_goes_to_a_mask_without_a_wait():
     [
         (lambda x: x[clnet.tensor([True, False])], BoundsError, "a mask has the size of its axes"),
         (lambda x: x[clnet.zeros(3, 4, 1).bool()], BoundsError, "no more indices than axes"),
-        (lambda x: x["a"], ArgumentError, "a key holds"),
-        (lambda x: x[clnet.tensor([0, 1]), clnet.tensor([0, 1, 2])], ShapeError, "sizes differ"),
+        (lambda x: x["a"], SubscriptError, "a key holds"),
+        (lambda x: x[1.5], IndexError, "a key holds"),
+        (lambda x: x[[[0], [0, 1]]], IndexError, "rows of equal length"),
+        (lambda x: x[clnet.tensor([0.5])], SubscriptError, "an index is int64 or int32"),
+        (
+            lambda x: x[clnet.tensor([0, 1]), clnet.tensor([0, 1, 2])],
+            IndexError,
+            "shapes that broad",
+        ),
         (lambda x: x.__setitem__(x > 0, clnet.ones(5)), ShapeError, "expand"),
         (lambda x: x.requires_grad_().__setitem__(x > 0, 0), GradientError, "in place"),
         (lambda x: x.__setitem__(x[0] > 0, 1), BoundsError, "a mask has the size"),

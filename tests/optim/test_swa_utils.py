@@ -76,3 +76,35 @@ def test_a_block_draws_and_nothing_was_drawn():
     with clnet.random.fork_rng(enabled=False):
         clnet.rand(2)
     assert clnet.rand(2).tolist() != inside
+
+
+@pytest.mark.parametrize("strategy", ["cos", "linear"])
+@pytest.mark.parametrize("epochs", [0, 1, 4])
+def test_averaging_begins_from_the_rate_of_another_scheduler(strategy, epochs):
+    """Made at first, stepped late, as in PyTorch's tutorial; a state is gone on from."""
+
+    def rates(package, *, again):
+        def made():
+            optimizer = package.optim.SGD([package.nn.Parameter(package.ones(2))], lr=0.4)
+            first = package.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+            swa = package.optim.swa_utils.SWALR(
+                optimizer, swa_lr=0.05, anneal_epochs=epochs, anneal_strategy=strategy
+            )
+            return optimizer, first, swa
+
+        optimizer, first, swa = made()
+        found = []
+        for epoch in range(9):
+            optimizer.step()
+            (first if epoch < 3 else swa).step()
+            found.append(optimizer.param_groups[0]["lr"])
+            if again and epoch == 4:
+                states = optimizer.state_dict(), swa.state_dict()
+                optimizer, first, swa = made()
+                optimizer.load_state_dict(states[0])
+                swa.load_state_dict(states[1])
+        return found
+
+    want = rates(torch, again=False)
+    assert rates(clnet, again=False) == pytest.approx(want)
+    assert rates(clnet, again=True) == pytest.approx(want)

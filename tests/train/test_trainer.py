@@ -340,7 +340,7 @@ def test_checkpoint_of_another_trainer_is_refused(tmp_path):
         trainer.resume(path)
     stage = Stage()
     stage.trainer.model = model
-    with pytest.raises(CheckpointError, match="names differ"):
+    with pytest.raises(CheckpointError, match=r"key\(s\) in state_dict"):
         stage.trainer.resume(path)
     with pytest.raises(CheckpointError, match="cannot be read"):
         stage.trainer.resume(tmp_path / "absent.safetensors")
