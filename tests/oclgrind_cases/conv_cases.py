@@ -247,7 +247,7 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
     units = replace(target, traits=traits)
     # Few taps: each is a stage of a whole tile, which takes Oclgrind a second and more. The floats
     # are one team's; two have the others here, and the floats' products in gemm_cases.
-    one = constants(gemm_warpgroup, SMALL=gemm_warpgroup.WarpgroupTile(64, 16, 2))
+    one = constants(gemm_warpgroup, SMALL=gemm_warpgroup.WarpgroupTile(64, 64, 2))
     for dtype, oc, full, tiles in (
         (np.float32, 5, True, one),
         (np.float16, 8, False, nullcontext()),

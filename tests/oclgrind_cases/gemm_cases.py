@@ -330,6 +330,12 @@ def products_by_128_emulated_items(target: Target) -> None:
     (problem,) = gemm_problem.problems(dense, a, c)
     run([gemm_summed.summed(problem, given(sums[..., :8]), by_ptx=True)])  # none in float's text
     near(dense, sums[..., :8].sum((0, 1, 2)))
+    a, a_values = operand((5, 8), np.float16, turned=False)
+    b, b_values = operand((8, 9), np.float16, turned=False)
+    apart, values = output((5, 16), np.float16), normal(9, dtype=np.float16)
+    ragged = apart.view((5, 9), (16, 1))
+    run(gemm(units, ragged, a, b, epilogue=Epilogue(given(values))))
+    near(ragged, a_values @ b_values + values.astype(np.float64), terms=16)
 
 
 @case()
@@ -340,6 +346,6 @@ def operands_copied_in_parts(target: Target) -> None:
         run([gemm_laid.laid(to, x.view((1, *x.shape), (0, *x.strides)), parts=2)])
         parts = np.zeros((1, 3, 5, 2, 32))
         large = (values.astype(np.float32).view(np.uint32) + 0x1000 & 0xFFFFE000).view(np.float32)
-        rest = (values - large).astype(np.float32).view(np.uint32) + 0x1000 & 0xFFFFE000
+        rest = (values - large).astype(np.float32).view(np.uint32) & 0xFFFFE000
         parts[0, :, :, 0, :20], parts[0, :, :, 1, :20] = large, rest.view(np.float32)
         near(to, parts.reshape(to.shape))
