@@ -168,6 +168,7 @@ inline void rows_read(void)
         ${held.items_split(emulated, steps)}
 % endif
 % if tile.turned and not emulated:
+        team_wait();  /* all lanes have read */
         if (lane == 0)
             bar_arrive(left + 8 * slot);
         bar_wait(${ready}, count / 2 % 2);
