@@ -250,7 +250,8 @@ def test_a_changed_rate_is_carried_and_kept_in_the_state():
     """Without PyTorch: half the rate stays half the rate, also behind a state."""
     optimizer = clnet.optim.SGD([clnet.ones(1, requires_grad=True)], lr=0.1)
     scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 4)
-    assert set(scheduler.state_dict()) == {"last_epoch", "base_lrs", "T_max", "eta_min"}
+    names = {k for k in scheduler.state_dict() if not k.startswith("_")}
+    assert names == {"last_epoch", "base_lrs", "T_max", "eta_min"}
     scheduler.step()
     optimizer.param_groups[0]["lr"] /= 2
     state = scheduler.state_dict()
