@@ -143,6 +143,7 @@ class Optimizer:
     """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
     _named_numbers: ClassVar[tuple[str, ...]] = ()
     _stepping = False
+    _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -459,6 +460,7 @@ class Optimizer:
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
         self._num_changes += 1
+        self._opt_called = any(self._num_steps.values())  # it goes on behind those steps
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]

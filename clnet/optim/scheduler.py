@@ -9,6 +9,7 @@ on from there.
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -102,6 +103,13 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
+                "the opposite order: the first value of the schedule is skipped",  # as PyTorch
+                UserWarning,
+                stacklevel=2,
+            )
         changed = {} if epoch is not None else self._changed()
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -11,7 +11,10 @@ import clnet
 from clnet.errors import ArgumentError, CheckpointError
 from clnet.optim import lr_scheduler
 
-pytestmark = pytest.mark.device
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.filterwarnings("ignore:Detected call of"),  # schedules alone
+]
 
 STEPS = 20
 
@@ -334,3 +337,16 @@ def test_a_setting_of_another_kind_is_refused_and_nothing_changes(key, value):
     plateau = lr_scheduler.ReduceLROnPlateau(optimizer)
     with pytest.raises(CheckpointError, match="another kind"):
         plateau.load_state_dict({**plateau.state_dict(), "best": "x"})
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_schedule_that_is_stepped_before_the_optimiser_warns():
+    for package in (clnet, pytest.importorskip("torch")):
+        p = package.nn.Parameter(package.ones(1))
+        optimizer = package.optim.SGD([p], lr=0.1)
+        early = package.optim.lr_scheduler.StepLR(optimizer, 2)
+        with pytest.warns(UserWarning, match=r"`lr_scheduler.step\(\)` before"):
+            early.step()
+        late = package.optim.lr_scheduler.StepLR(optimizer, 2)
+        optimizer.step()
+        late.step()

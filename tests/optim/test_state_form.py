@@ -12,10 +12,7 @@ import pytest
 import clnet
 from tests.answers import torch
 
-pytestmark = [
-    pytest.mark.device,
-    pytest.mark.filterwarnings("ignore:Detected call of"),
-]
+pytestmark = pytest.mark.device
 
 OPTIMIZERS = {
     "SGD": {"momentum": 0.9, "nesterov": True},
