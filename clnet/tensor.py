@@ -382,7 +382,11 @@ class Tensor:
             )
         return self.array
 
-    # Other tensors of it.
+    def __copy__(self) -> Tensor:
+        """A leaf in the same memory, without the gradient."""
+        made = _leaf(type(self), self.array, self.requires_grad)
+        vars(made).update(vars(self))
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.node is not None:

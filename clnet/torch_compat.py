@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .compat import cuda, differences, library
+from .compat import cuda, differences, dynamo, library
 from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
@@ -42,6 +42,8 @@ class _Torch(ModuleType):
             return self
         if name == "ops":  # which are namespaces of operators there
             return library.operators
+        if name == "compile":  # whose modules have PyTorch's names
+            return dynamo.compile
         try:
             return getattr(sys.modules["clnet"], name)
         except AttributeError as error:

@@ -50,7 +50,7 @@ class Job:
     @property
     def num_steps(self) -> set[int]:
         """How often the weights were updated."""
-        return {entry["step"] for entry in self.optimizer.state_dict()["state"].values()}
+        return {int(entry["step"]) for entry in self.optimizer.state_dict()["state"].values()}
 
     def state(self) -> bytes:
         """The bits of all weights."""

@@ -179,6 +179,19 @@ def test_pickles_keep_elements_and_dtype(dtype):
     np.testing.assert_array_equal(y.numpy(), x.T.numpy())
 
 
+def test_a_shallow_copy_is_a_leaf_in_the_same_memory():
+    x = clnet.nn.Parameter(clnet.ones(2))
+    x.grad, x.note = clnet.ones(2), "kept"
+    y = copy.copy(x)
+    assert (type(y), y.requires_grad, y.grad, y.note) == (type(x), True, None, "kept")
+    with clnet.no_grad():
+        y[0] = 5
+    assert x.tolist() == [5.0, 1.0]
+    z = copy.copy(x * 2)
+    assert z.is_leaf
+    assert z.requires_grad
+
+
 def test_only_leaves_are_copied():
     x = clnet.ones(2).requires_grad_() * 2
     with pytest.raises(GradientError, match="deepcopy: only leaves are copied deeply"):

@@ -112,3 +112,38 @@ def test_workers_of_a_program_find_clnet(tmp_path, guarded):
     assert done.stdout == "[0, 1, 4, 9] {'torch'} ['--epochs', '1']\n"
     alone = "program.py has no if __name__ == '__main__', so that a worker would run it all"
     assert (alone in done.stderr) == (not guarded)
+
+
+def test_a_compiled_module_lies_below_its_name_in_a_state():
+    script = """
+import copy, sys
+if PACKAGE == 'clnet':
+    import clnet.torch_compat
+    clnet.torch_compat.install()
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+made = torch.compile(net, backend='eager')
+print(list(made.state_dict()), made._orig_mod is net, isinstance(made, nn.Module))
+for walk in ('named_parameters', 'named_buffers', 'named_modules', 'named_children'):
+    print([name for name, _ in getattr(made, walk)()])
+print(isinstance(made, torch._dynamo.eval_frame.OptimizedModule), list(made._modules))
+print(made.load_state_dict(made.state_dict()), len(list(made.parameters())))
+print(made(torch.ones(2, 3)).ndim, list(copy.deepcopy(made).state_dict())[0])
+try: made.load_state_dict(net.state_dict())
+except RuntimeError as error: print('Missing key(s)' in str(error))
+class Around(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = made
+    def forward(self, x):
+        return self.inner(x)
+around = Around().eval()
+print(list(around.state_dict()), [name for name, _ in around.named_parameters()])
+print(around.load_state_dict(around.state_dict()), net.training, around(torch.ones(2, 3)).ndim)
+print(torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1)).tolist())
+print(torch.compile(backend='eager')(lambda x: x * 2)(torch.ones(1)).tolist())
+"""
+    pytest.importorskip("torch")
+    ours, theirs = (told(f"PACKAGE = {name!r}\n{script}") for name in ("clnet", "torch"))
+    assert ours == theirs

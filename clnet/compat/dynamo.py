@@ -1,9 +1,17 @@
-"""``torch._dynamo`` and ``torch.compiler``: marks for PyTorch's compiler, which is not here."""
+"""``torch._dynamo`` and ``torch.compiler``: marks for PyTorch's compiler, which is not here.
+
+``torch.compile`` is clnet's, but that the names of a compiled module are PyTorch's.
+"""
 
 from __future__ import annotations
 
+from functools import wraps
 from types import ModuleType
 from typing import Any
+
+from ..compile import Compiled
+from ..compile import compile as compiled
+from ..nn import Module
 
 __all__ = ["allow_in_graph", "config", "disable", "is_compiling", "mark_dynamic", "reset", "utils"]
 
@@ -64,8 +72,48 @@ utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__["is_compile_supported"] = is_compile_supported
 
 
-class OptimizedModule:
-    """What PyTorch's ``compile`` makes of a module: none is."""
+class OptimizedModule(Compiled):
+    """A compiled module that holds the module as ``_orig_mod``: checkpoints have that in names.
+
+    Walks and states are those of a module with nothing but that one below; all else is asked of
+    the module itself.
+    """
+
+    state_dict = Module.state_dict
+    load_state_dict = Module.load_state_dict
+    named_modules = Module.named_modules
+    named_children = Module.named_children
+    named_parameters = Module.named_parameters
+    named_buffers = Module.named_buffers
+    modules = Module.modules
+    children = Module.children
+    _clnet_named = Module._clnet_named  # pyright: ignore[reportPrivateUsage]
+    _clnet_load_below = Module._clnet_load_below  # pyright: ignore[reportPrivateUsage]
+
+    def __init__(self, module: Module, *args: Any, **given: Any) -> None:
+        super().__init__(module, *args, **given)
+        own = vars(Module()) | {"_modules": {"_orig_mod": module}}
+        vars(self).update({name: own[name] for name in _OWN})
+
+    def _save_to_state_dict(self, *args: Any) -> None:
+        """Nothing lies in it but the module."""
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        """The module below loads."""
+
+
+_OWN = ("_parameters", "_buffers", "_modules", "_clnet_hooks")
+
+
+@wraps(compiled)
+def compile(model: Any = None, **given: Any) -> Any:  # noqa: A001 - PyTorch's name
+    """As clnet's, with PyTorch's names of what a compiled module holds."""
+    if model is None:
+        return lambda function: compile(function, **given)
+    made = compiled(model, **given)
+    if not isinstance(model, Module) or type(made) is not Compiled:
+        return made
+    return OptimizedModule(model, made._passes, recompute=made._recompute)  # pyright: ignore[reportPrivateUsage]
 
 
 class Unsupported(RuntimeError):

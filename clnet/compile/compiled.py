@@ -183,10 +183,10 @@ class Compiled:
         return MethodType(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        return Compiled(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
+        return type(self)(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self._function,)
+        return type(self), (self._function,)
 
     def _frozen(self) -> tuple[bool, ...]:
         """Which parameters of the module require no gradient: another plan if others do."""

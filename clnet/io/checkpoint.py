@@ -109,7 +109,9 @@ def _flatten(value: Value, where: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return [_flatten(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]
     if type(value) is tuple:
         return {_TUPLE: [_flatten(v, f"{where}.{i}", arrays) for i, v in enumerate(value)]}
-    if isinstance(value, dict) and type(value) in (dict, ByPosition):
+    if type(value) is ByPosition:
+        value = {str(key): v for key, v in value.items()}
+    if isinstance(value, dict) and type(value) is dict:
         for key in value:
             if type(key) is not str:
                 raise _UnstorableError(f"a key of {where or 'the state'} is no text: {key!r}")

@@ -45,6 +45,13 @@ class Global:
         self.value = call if value is None else value
 
 
+def _counted(found: Any = ()) -> dict[Any, Any]:
+    """What a schedule of milestones keeps, as a plain dict."""
+    if not isinstance(found, dict):
+        raise _DamagedError("a Counter of something else than a dict")
+    return dict(found)
+
+
 def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
     made: OrderedDict[Any, Any] = OrderedDict()
     for key, value in items:
@@ -67,6 +74,7 @@ def _encoded(text: str, how: str) -> bytes:
 
 PLAIN: dict[str, Global] = {
     "collections.OrderedDict": Global(_ordered),
+    "collections.Counter": Global(_counted),
     "collections.defaultdict": Global(_defaults),
     "_codecs.encode": Global(_encoded),
     **{

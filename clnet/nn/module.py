@@ -14,7 +14,13 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked_class
 from ..values.changes import MODULES
-from .module_hook import Hooks
+from .module_hook import EVERYWHERE, Hooks
+from .module_hook import register_module_forward_hook as register_module_forward_hook
+from .module_hook import register_module_forward_pre_hook as register_module_forward_pre_hook
+from .module_hook import register_module_full_backward_hook as register_module_full_backward_hook
+from .module_hook import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
 from .module_state import IncompatibleKeys as IncompatibleKeys
 from .module_state import ModuleState
 from .parameter import Buffer as Buffer
@@ -73,6 +79,8 @@ class Module(ModuleState):
         ) or name
         with mode.using(module_path=path):
             try:
+                if EVERYWHERE:
+                    return self._clnet_hooks.behind(EVERYWHERE).run(self, args, kwargs)
                 if self._clnet_hooks:
                     return self._clnet_hooks.run(self, args, kwargs)
                 return self.forward(*args, **kwargs)
@@ -189,12 +197,12 @@ class Module(ModuleState):
         MODULES.tell()
 
     @property
-    def _clnet_version(self) -> tuple[int, bool]:
+    def _clnet_version(self) -> tuple[int, int, bool]:
         """Changes with the mode and when attributes, dtype or device change, but not with elements.
 
         Compiled functions trace again when it is another than it was.
         """
-        return (self._clnet_num_changes, self.training)
+        return (self._clnet_num_changes, EVERYWHERE.num_changes, self.training)
 
     # Attributes.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autodiff.tensor_hook import Table
+from ..autodiff.tensor_hook import HookHandle, Table
 from ..errors import ArgumentError
 from ..ops.machinery.boundary import boundary
 from ..tensor import Tensor
+from ..values.changes import MODULES
 from ..values.containers import again
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ class Hooks:
     Attributes:
         with_kwargs: keys of hooks that get the keyword arguments, too.
         always: keys of hooks that are called after an error, too.
+        num_changes: of what hangs in all modules; a module counts its own.
     """
+
+    num_changes = 0
 
     def __init__(self) -> None:
         self.before: Table = OrderedDict()
@@ -41,6 +45,20 @@ class Hooks:
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.backward_before or self.backward_after)
+
+    def changed(self) -> None:
+        """Count a change of what hangs in all modules, which compiled functions look at."""
+        self.num_changes += 1
+        MODULES.tell()
+
+    def behind(self, others: Hooks) -> Hooks:
+        """Those around a call of others, followed by these."""
+        both = Hooks()
+        for name in ("before", "after", "backward_before", "backward_after"):
+            setattr(both, name, OrderedDict({**getattr(others, name), **getattr(self, name)}))
+        both.with_kwargs = others.with_kwargs | self.with_kwargs
+        both.always = others.always | self.always
+        return both
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``module.forward`` with everything that hangs around it."""
@@ -70,6 +88,42 @@ class Hooks:
                     hook(module, args, *((kwargs,) if key in self.with_kwargs else ()), None)
             raise
         return result if walk is None else walk.outputs(result)
+
+
+EVERYWHERE = Hooks()
+"""The hooks of all modules, which are called before a module's own."""
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, args)`` before every module's ``forward``, as the module's own hooks are.
+
+    Returns:
+        A handle whose ``remove()`` takes it away again.
+    """
+    return HookHandle(EVERYWHERE.before, hook, EVERYWHERE.changed)
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> HookHandle:
+    """Call ``hook(module, args, result)`` after every module's ``forward``.
+
+    The arguments are those of :meth:`.Module.register_forward_hook`.
+    """
+    handle = HookHandle(EVERYWHERE.after, hook, EVERYWHERE.changed)
+    EVERYWHERE.with_kwargs |= {handle.key} if with_kwargs else set()
+    EVERYWHERE.always |= {handle.key} if always_call else set()
+    return handle
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, grad_output)`` when gradients have come to any module's outputs."""
+    return HookHandle(EVERYWHERE.backward_before, hook, EVERYWHERE.changed)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, grad_input, grad_output)`` when gradients leave any module."""
+    return HookHandle(EVERYWHERE.backward_after, hook, EVERYWHERE.changed)
 
 
 class _WalkBack:

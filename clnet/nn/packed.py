@@ -28,49 +28,94 @@ Lengths = Any
 """A tensor of whole numbers, whose reading waits for the device, or a sequence of them."""
 
 
-class PackedSequence(NamedTuple):
+class _Packed(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+
+class PackedSequence(_Packed):
     """Sequences sorted by length, the longest first: all first steps, all second steps ...
 
     Attributes:
         data: ``(steps of all sequences, ...)``.
-        batch_sizes: how many sequences have a first, a second ... step.
+        batch_sizes: how many sequences have a first, a second ... step; int64, on the device of
+            ``data`` (PyTorch's lies on the CPU), as are both others.
         sorted_indices: where each sequence was before they were sorted, None if they were.
         unsorted_indices: where each went, the inverse.
     """
 
-    data: Tensor
-    batch_sizes: tuple[int, ...]
-    sorted_indices: tuple[int, ...] | None = None
-    unsorted_indices: tuple[int, ...] | None = None
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Any,
+        sorted_indices: Any = None,
+        unsorted_indices: Any = None,
+    ) -> PackedSequence:
+        """Of tensors or, but for ``data``, sequences of numbers."""
+        if unsorted_indices is None and sorted_indices is not None:
+            unsorted_indices = tuple(map(int, np.argsort(_numbers(sorted_indices))))
+        rest = (batch_sizes, sorted_indices, unsorted_indices)
+        return super().__new__(cls, data, *(_kept(data, given) for given in rest))
+
+    def _with(self, data: Tensor) -> PackedSequence:
+        rest = (x if x is None else _kept(data, x) for x in self[1:])
+        return PackedSequence(data, *rest)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same sequences, ``data`` as its own ``to`` gives it."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        return self._with(self.data.to(*args, **kwargs))
 
     def cpu(self) -> PackedSequence:
         """On the host's processor."""
-        return self._replace(data=self.data.cpu())
+        return self._with(self.data.cpu())
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """On a graphics card."""
-        return self._replace(data=self.data.cuda(*args, **kwargs))
+        return self._with(self.data.cuda(*args, **kwargs))
 
     def double(self) -> PackedSequence:
         """In float64."""
-        return self._replace(data=self.data.double())
+        return self._with(self.data.double())
 
     def float(self) -> PackedSequence:
         """In float32."""
-        return self._replace(data=self.data.float())
+        return self._with(self.data.float())
 
     def half(self) -> PackedSequence:
         """In float16."""
-        return self._replace(data=self.data.half())
+        return self._with(self.data.half())
 
     @property
     def is_cuda(self) -> bool:
         """Whether it is on a graphics card."""
         return self.data.is_cuda
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """``batch_sizes`` as numbers of the host, also while a function is traced."""
+        return tuple(_numbers(self.batch_sizes))
+
+
+class _Known(NamedTuple):
+    """The elements of a tensor that was made of numbers, as long as nobody writes to it."""
+
+    numbers: tuple[int, ...]
+    version: int
+
+
+def _kept(data: Tensor, given: Any) -> Any:
+    """Numbers as an int64 tensor beside ``data`` that knows them: loops over steps need them."""
+    if isinstance(given, Tensor):
+        if given.device is data.device:
+            return given
+    elif not isinstance(given, tuple | list):
+        return given  # None; a stand-in, where a compiled function takes its result apart
+    numbers = tuple(_numbers(given))
+    made = tensor(np.array(numbers, np.int64), device=data.device)
+    vars(made)["_clnet_known"] = _Known(numbers, made.array.storage.version)
+    return made
 
 
 @checked
@@ -120,9 +165,9 @@ def pack_padded_sequence(
     flat = ops.reshape(input, (steps * n, *input.shape[2:]))
     data = ops.index_select(flat, 0, tensor(rows, device=input.device))
     if enforce_sorted:
-        return PackedSequence(data, tuple(batch_sizes))
-    places = tuple(map(int, order)), tuple(map(int, np.argsort(order)))
-    return PackedSequence(data, tuple(batch_sizes), *places)
+        return PackedSequence(data, batch_sizes)
+    places = order.tolist(), np.argsort(order).tolist()
+    return PackedSequence(data, batch_sizes, *places)
 
 
 @checked
@@ -146,8 +191,8 @@ def pad_packed_sequence(
     Raises:
         ArgumentError: if the longest is longer than ``total_length``.
     """
-    data, batch_sizes = sequence.data, np.array(sequence.batch_sizes)
-    longest, n = len(batch_sizes), sequence.batch_sizes[0]
+    data, batch_sizes = sequence.data, np.array(sequence.sizes)
+    longest, n = len(batch_sizes), sequence.sizes[0]
     steps = longest if total_length is None else total_length
     if steps < longest:
         raise ArgumentError(
@@ -160,7 +205,7 @@ def pad_packed_sequence(
     for step, size in enumerate(batch_sizes):
         rows[step, :size] = starts[step] + np.arange(size)
     if sequence.unsorted_indices is not None:
-        back = list(sequence.unsorted_indices)
+        back = _numbers(sequence.unsorted_indices)
         rows, lengths = rows[:, back], lengths[back]
     rows = rows.T if batch_first else rows
     padding = data.detach().new_full((1, *data.shape[1:]), padding_value)
@@ -232,5 +277,9 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 
 def _numbers(lengths: Lengths) -> list[int]:
+    if isinstance(lengths, Tensor):
+        known = vars(lengths).get("_clnet_known")
+        if known is not None and known.version == lengths.array.storage.version:
+            return list(known.numbers)
     found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
     return list(integers("lengths", "lengths", found))

@@ -13,7 +13,7 @@ from ..creation import empty, zeros
 from ..errors import ArgumentError, ShapeError
 from ..ops.recurrence import both_directions, recurrence, side_by_side
 from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor
 from ..values.arguments import require_tensors
 from ..values.dtypes import DType
 from . import init
@@ -185,7 +185,7 @@ class _Recurrent(Module):
         self, x: PackedSequence, given: Sequence[Tensor] | None
     ) -> tuple[PackedSequence, States]:
         """As :meth:`_run`; states come and go in the order that sequences had unpacked."""
-        data, sizes = x.data, x.batch_sizes
+        data, sizes = x.data, x.sizes
         if data.ndim != 2 or data.shape[1] != self.input_size:
             raise ShapeError(
                 type(self).__name__, "packed data is (steps, input_size)", data=data.shape,
@@ -324,10 +324,10 @@ def _resized(states: States, n: int, first: States, ended: list[States]) -> Stat
     return states
 
 
-def _reordered(states: States, order: Sequence[int] | None) -> States:
+def _reordered(states: States, order: Tensor | None) -> States:
     if order is None:
         return states
-    index = tensor(list(order), device=states[0].device)
+    index = order.to(states[0].device)
     return tuple(ops.index_select(s, 1, index) for s in states)
 
 

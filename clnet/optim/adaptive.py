@@ -125,6 +125,7 @@ class NAdam(DeclaredOptimizer):
     decoupled_weight_decay: bool = False
     maximize: bool = False
     rates = ("lr", "eps", "weight_decay", "momentum_decay")
+    derived = ("step", "mu_product")
 
     def _assign(self, values: dict[str, Any]) -> None:
         self._products: dict[tuple[float, float], tuple[int, float]] = {}
@@ -148,6 +149,15 @@ class NAdam(DeclaredOptimizer):
             "root": math.sqrt(1 - beta2**num_steps),
             **decays(group),
         }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Beside the rest ``mu_product``, of the momenta so far, which PyTorch's goes on from."""
+        state, entries = super().state_dict(), iter(range(len(self._params())))
+        for group in self.param_groups:
+            for p, i in zip(group["params"], entries, strict=False):
+                made = self._num_steps[id(p)]
+                state["state"][i]["mu_product"] = self._product_of_momenta(group, made)
+        return state
 
     def body(self, group: Group) -> Body:
         return _nadam

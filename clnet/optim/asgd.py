@@ -40,6 +40,7 @@ class ASGD(DeclaredOptimizer):
     _: KW_ONLY
     maximize: bool = False
     rates = ("lr", "lambd", "weight_decay")
+    derived = ("step", "mu")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The mean of the parameter."""
@@ -65,10 +66,12 @@ class ASGD(DeclaredOptimizer):
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
-        """Beside the rest ``eta``, the rate of a parameter's next step."""
+        """Beside the rest ``eta``, the rate of a parameter's next step, and the mean's ``mu``."""
         state = super().state_dict()
-        for p, entry in zip(self._params(), state["state"].values(), strict=True):
+        of_groups = [(group, p) for group in self.param_groups for p in group["params"]]
+        for (group, p), entry in zip(of_groups, state["state"].values(), strict=True):
             entry["eta"] = float(self._cells[id(p)]["eta"].value)
+            entry["mu"] = 1 / max(1, self._num_steps[id(p)] - group["t0"])
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

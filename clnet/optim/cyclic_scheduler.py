@@ -110,6 +110,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             length *= self.T_mult
         return steps, length
 
+    def state_dict(self) -> dict[str, Any]:
+        """As every scheduler's, with the place in the cosine, as PyTorch's."""
+        return {**super().state_dict(), "T_cur": self.T_cur, "T_i": self.T_i}
+
     @property
     def T_cur(self) -> int:  # noqa: N802 - PyTorch's
         """Steps since the last jump."""
@@ -318,10 +322,35 @@ class OneCycleLR(LRScheduler):
             self.momenta.append(max_momentum)
         for group, highest in zip(groups, self.max_lrs, strict=True):
             group["initial_lr"] = highest / div_factor
+            group["max_lr"], group["min_lr"] = highest, group["initial_lr"] / final_div_factor
+            if cycle_momentum:
+                group["max_momentum"], group["base_momentum"] = max_momentum, base_momentum
         super().__init__(optimizer)
 
+    def state_dict(self) -> dict[str, Any]:
+        """As every scheduler's, with PyTorch's words for the phases."""
+        rates = ["initial_lr", "max_lr", "min_lr"]
+        momenta = ["max_momentum", "base_momentum", "max_momentum"]
+        if len(self.ends) == 3:
+            rates, momenta = [*rates[:2], *rates[::2]], [*momenta, "max_momentum"]
+        phases = [
+            {
+                "end_step": end,
+                "start_lr": rates[k],
+                "end_lr": rates[k + 1],
+                "start_momentum": momenta[k],
+                "end_momentum": momenta[k + 1],
+            }
+            for k, end in enumerate(self.ends)
+        ]
+        theirs = {"_schedule_phases": phases, "_anneal_func_type": self.anneal_strategy}
+        return {**super().state_dict(), **theirs, "use_beta1": self._with_beta1()}
+
+    def _with_beta1(self) -> bool:
+        return self.cycle_momentum and "betas" in self.optimizer.param_groups[0]
+
     def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        if "_schedule_phases" not in state:
+        if "_schedule_phases" not in state or "ends" in state:
             return state
         # PyTorch keeps the highest and the lowest rate in the optimiser's groups.
         ends = [phase["end_step"] for phase in state["_schedule_phases"]]
@@ -414,6 +443,7 @@ class ReduceLROnPlateau:
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0
         self.cooldown_counter = 0
+        self._last_lr = self.get_last_lr()
 
     def step(self, metrics: Any) -> None:
         """Note a metric, a number or a tensor of one element (which waits for the device)."""
@@ -432,14 +462,17 @@ class ReduceLROnPlateau:
                 if group["lr"] - reduced > self.eps:
                     group["lr"] = reduced
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self.get_last_lr()
 
     def get_last_lr(self) -> list[float]:
         """The rate of each group just now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was seen so far, and the settings."""
-        return settings_of(self)
+        """What was seen so far, and the settings, with what PyTorch's has beside."""
+        worse = math.inf if self.mode == "min" else -math.inf
+        beside = {"default_min_lr": self.min_lrs[0], "mode_worse": worse}
+        return {**settings_of(self), **beside, "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave, or that of PyTorch's.

@@ -15,6 +15,7 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from .line_search import Point, strong_wolfe
 from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .state_form import entry_of, taken
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.
 _LEAST_CURVATURE = 1e-10
@@ -132,7 +133,7 @@ class LBFGS(DeclaredOptimizer):
         """As every optimiser's; the first parameter's state is what is kept of all together."""
         state = super().state_dict()
         pairs = [tuple(pair) for pair in self._progress.pairs]
-        state["state"]["0"] = {**vars(self._progress), "pairs": pairs}
+        state["state"][0] = {**vars(self._progress), "pairs": pairs}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -146,7 +147,7 @@ class LBFGS(DeclaredOptimizer):
         """
         (settings,) = self._checked_groups(state)
         (group,) = self.param_groups
-        entry = dict(state["state"].get("0", {}))
+        entry = dict(entry_of(state["state"], 0, pytorchs=False) or {})
         if {*entry} != {*vars(_Progress())}:
             raise CheckpointError("LBFGS", "not the state of L-BFGS", keys=sorted(entry))
         wanted = (sum(p.numel() for p in group["params"]),)
@@ -162,7 +163,7 @@ class LBFGS(DeclaredOptimizer):
             _Pair(_own(step, device), _own(change, device), product)
             for step, change, product in entry["pairs"]
         )
-        group.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
+        group.update(taken(settings, "LBFGS"))
         self._progress = _Progress(**entry)
 
 

@@ -25,6 +25,7 @@ from ..values import mode
 from ..values.arguments import checked_class, is_iterable, require_tensors, shown
 from ..values.containers import ByPosition
 from ..values.declared import declare
+from .state_form import count_of, entry_of, groups_of, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
@@ -101,15 +102,6 @@ def _put_back(x: Any, before: Any, unless: Any) -> tuple[Any, ...]:
     return (e.where(unless > 0, before, x),)
 
 
-def _entry(states: Mapping[Any, Any], i: int, *, pytorchs: bool) -> Mapping[str, Any] | None:
-    """What a state holds of a parameter; PyTorch's has nothing before the first step."""
-    found = states.get(str(i), states.get(i))
-    if not pytorchs:
-        return found
-    found = {k: v for k, v in (found or {}).items() if v is not None}
-    return {"step": int(bool(found)), **found}  # SGD counts no steps
-
-
 class _Alike(NamedTuple):
     """Parameters of a group that have made the same steps, and so share their scalars."""
 
@@ -147,8 +139,11 @@ class Optimizer:
 
     rates: ClassVar[tuple[str, ...]] = ()
     takes_complex: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("step",)
+    """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
     _named_numbers: ClassVar[tuple[str, ...]] = ()
     _stepping = False
+    _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -416,30 +411,21 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position.
 
-        Groups name their parameters by position, as PyTorch's do.
+        Keys and types are those of PyTorch's optimiser of the name, which takes such a state;
+        parameters have an entry before their first step, too.
         """
         self._clnet_settle()
         if self.written:
             return state_of(self)
-        groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
-        first = 0
-        for group, own in zip(groups, self.param_groups, strict=True):
-            group["num_params"] = len(own["params"])
-            group["params"] = list(range(first, first + len(own["params"])))
-            first += len(own["params"])
-        return {
-            "param_groups": groups,
-            "state": ByPosition(
-                (
-                    str(i),
-                    {
-                        "step": self._num_steps[id(p)],
-                        **{name: t.detach() for name, t in self.state[p].items()},
-                    },
-                )
-                for i, p in enumerate(self._params())
-            ),
-        }
+        entries = [
+            {
+                "step": count_of(self, self._num_steps[id(p)], p.device),
+                **{name: t.detach() for name, t in self.state[p].items()},
+            }
+            for p in self._params()
+        ]
+        groups = groups_of(self, type(self).__name__)
+        return {"param_groups": groups, "state": ByPosition(enumerate(entries))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
@@ -458,7 +444,7 @@ class Optimizer:
         self._clnet_settle()
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
-            group.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
+            group.update(taken(settings, type(self).__name__))
         cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
             for p, entry in zip(self._params(), saved, strict=True):
@@ -474,6 +460,7 @@ class Optimizer:
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
         self._num_changes += 1
+        self._opt_called = any(self._num_steps.values())  # it goes on behind those steps
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -545,7 +532,7 @@ class Optimizer:
             )
         for own, group in zip(self.param_groups, groups, strict=True):
             # States were saved before there was maximize.
-            if {*own} - {"params", "maximize"} - {*group}:
+            if {*own} & {*self.defaults} - {"maximize"} - {*group}:
                 raise CheckpointError(
                     name,
                     "the state's settings are those of another optimiser",
@@ -558,10 +545,10 @@ class Optimizer:
         """The groups and the parameters' entries of a state that fits."""
         name, order, groups = type(self).__name__, self._params(), self._checked_groups(state)
         pytorchs = any("num_params" not in group for group in groups)
-        saved = [_entry(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
+        saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
             shapes = {key: own.shape for key, own in self.state[p].items()}
-            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k != "step"}
+            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
             if pytorchs:  # without what it has not begun, with what follows from the step here
                 found = {k: found.get(k, shape) for k, shape in shapes.items()}
             if entry is None or "step" not in entry or found != shapes:

@@ -9,7 +9,9 @@ on from there.
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from types import NoneType
@@ -17,6 +19,7 @@ from typing import Any, ClassVar
 
 from ..errors import ArgumentError, CheckpointError
 from ..values.arguments import checked_class, shown
+from ..values.containers import ByPosition
 from .optimizer import Optimizer
 
 
@@ -56,8 +59,13 @@ class LRScheduler:
         ]
         found = [group["lr"] for group in optimizer.param_groups]
         self._apply()
-        if not self._carries or self._written():
-            return
+        if self._carries and not self._written():
+            self._carry(found)
+        self._last_lr = self.get_last_lr()
+
+    def _carry(self, found: Sequence[float]) -> None:
+        """Go on from the rates that another scheduler has left."""
+        optimizer = self.optimizer
         for group, base, rate in zip(optimizer.param_groups, self.base_lrs, found, strict=True):
             if isinstance(rate, float | int) and rate != base:  # another scheduler's
                 group["lr"] = rate * group["lr"] / base if base else rate
@@ -95,6 +103,13 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
+        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
+                "the opposite order: the first value of the schedule is skipped",  # as PyTorch
+                UserWarning,
+                stacklevel=2,
+            )
         changed = {} if epoch is not None else self._changed()
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -102,6 +117,7 @@ class LRScheduler:
         for k, (found, before) in changed.items():
             group = self.optimizer.param_groups[k]
             group["lr"] = self.carried(found, before, group["lr"], k)
+        self._last_lr = self.get_last_lr()
 
     def _changed(self) -> dict[int, tuple[float, float]]:
         """Of groups that something else has given another rate: that rate, and the scheduler's."""
@@ -132,7 +148,7 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps taken, base rates and settings, but for functions, which are not kept.
+        """Steps taken, base rates and settings, but for functions, which are not kept; PyTorch's.
 
         Of one that a program wrote: all its attributes but the optimiser.
         """
@@ -141,9 +157,11 @@ class LRScheduler:
         state = settings_of(self)
         if inner := vars(self).get("schedulers"):
             state["_schedulers"] = [scheduler.state_dict() for scheduler in inner]
-        if self._changed():
-            state["_last_lr"] = self.get_last_lr()
-        return state
+        if functions := vars(self).get("lr_lambdas"):
+            state["lr_lambdas"] = [None] * len(functions)
+        # PyTorch's, which it looks up as it goes on.
+        state |= {"_step_count": self._step_count, "_last_lr": self.get_last_lr()}
+        return state | {"_is_initial": False, "_get_lr_called_within_step": False}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; the optimiser's rates are set accordingly.
@@ -170,6 +188,7 @@ class LRScheduler:
         self._apply()
         for k, rate in enumerate(state.get("_last_lr", ())):
             self.optimizer.param_groups[k]["lr"] = float(rate)
+        self._last_lr = self.get_last_lr()
 
     def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
         """Refuse a state that is none, before anything is changed."""
@@ -213,8 +232,6 @@ class LRScheduler:
             ) from None
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
-        if self._written():
-            self._last_lr = list(rates)
 
 
 _LRScheduler = LRScheduler  # PyTorch's older name
@@ -307,6 +324,10 @@ class MultiStepLR(LRScheduler):
         )
         self.gamma = gamma
         super().__init__(optimizer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As every scheduler's; milestones are counted, as PyTorch's are."""
+        return {**super().state_dict(), "milestones": ByPosition(Counter(self.milestones))}
 
     def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         found = state.get("milestones")

@@ -48,6 +48,7 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
         if "_before" not in vars(self):  # a wrapper that left super().__init__() out: it has none
             return step(self, *args, **kwargs)
         if self._stepping:  # super().step() of a subclass that has hooks of its own around it

@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.containers import ByPosition
 from .optimizer import Group, Optimizer
+from .state_form import entry_of, groups_of, taken
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -59,7 +60,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         if group is None:
             raise DistributedError(name, "this rank is in the group")
         self.process_group = group
-        self._whole: dict[str, Any] | None = None
+        self._whole: dict[int, Any] | None = None
         super().__init__(params, {})
         self.owned = _divided(_all(self), group.size())
         mine = {id(p) for p in self.owned[group.rank()]}
@@ -74,6 +75,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         for own, complete in zip(self.param_groups, settings.param_groups, strict=True):
             own.update({k: v for k, v in complete.items() if k not in own})
         self.defaults = dict(settings.defaults)
+        self._name = type(settings).__name__
 
     @property
     def _clnet_version(self) -> tuple[Any, ...]:
@@ -151,7 +153,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         gather_object(mine, found, to, group)
         self._whole = None
         if found is not None:
-            self._whole = {str(k): v for part in found for k, v in sorted(part.items())}
+            self._whole = {k: v for part in found for k, v in sorted(part.items())}
 
     def state_dict(self) -> dict[str, Any]:
         """Of an optimiser that has it whole: it goes on with any number of ranks, or without.
@@ -166,14 +168,8 @@ class ZeroRedundancyOptimizer(Optimizer):
                 "the state lies on several ranks",
                 remedy="Call consolidate_state_dict(to=0) on all ranks, then state_dict() on that",
             )
-        groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
-        first = 0
-        for group, own in zip(groups, self.param_groups, strict=True):
-            group["num_params"] = len(own["params"])
-            group["params"] = list(range(first, first + len(own["params"])))
-            first += len(own["params"])
-        order = sorted(self._whole.items(), key=lambda item: int(item[0]))
-        return {"param_groups": groups, "state": ByPosition(order)}
+        groups = groups_of(self, self._name)
+        return {"param_groups": groups, "state": ByPosition(sorted(self._whole.items()))}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a whole state, of which each rank takes its part.
@@ -188,24 +184,24 @@ class ZeroRedundancyOptimizer(Optimizer):
             {k: v for k, v in group.items() if k != "params"}
             for group in self._checked_groups(state)
         ]
-        wanted = [str(k) for k in range(len(_all(self)))]
-        if missing := [k for k in wanted if k not in state["state"]]:
+        entries = [entry_of(state["state"], k, pytorchs=False) for k in range(len(_all(self)))]
+        if missing := [k for k, entry in enumerate(entries) if entry is None]:
             raise CheckpointError(
                 type(self).__name__,
-                "the state has an entry of each parameter, by its number as a text",
+                "the state has an entry of each parameter, by its number",
                 missing=missing,
             )
         for own, settings in zip(self.param_groups, groups, strict=True):
-            own.update({k: v for k, v in settings.items() if k not in ("num_params", "params")})
+            own.update(taken(settings, self._name))
         if self.optim is None:
             return
         place = {id(p): k for k, p in enumerate(_all(self))}
-        own_state = [state["state"][str(place[id(p)])] for p in _all(self.optim)]
+        own_state = [entries[place[id(p)]] for p in _all(self.optim)]
         parts: list[Group] = []
         for k, part in zip(self._places, self.optim.param_groups, strict=True):
             given = {name: v for name, v in groups[k].items() if name != "params"}
             parts.append({**given, "num_params": len(part["params"])})
-        mine = {str(k): entry for k, entry in enumerate(own_state)}
+        mine = dict(enumerate(own_state))
         self.optim.load_state_dict({"param_groups": parts, "state": mine})
 
 

@@ -10,11 +10,11 @@ from ..values.containers import again
 
 
 def on_host(value: Any) -> Any:
-    """A tree with NumPy arrays in place of tensors, in plain dicts."""
+    """A tree with NumPy arrays in place of tensors, in plain dicts whose keys are texts."""
     if isinstance(value, Tensor):
         return value.numpy()
     if isinstance(value, Mapping):
-        return {key: on_host(v) for key, v in value.items()}
+        return {str(key): on_host(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
         return again(value, (on_host(v) for v in value))
     return value

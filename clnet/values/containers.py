@@ -20,19 +20,23 @@ def again(container: Any, parts: Iterable[Any]) -> Any:
 
 
 class ByPosition(dict[Any, Any]):
-    """A dict whose keys are numbers written out: ``"3"``, which is found as ``3``, too.
+    """A dict whose keys are numbers, found by their texts, too: ``3`` by ``"3"``.
 
-    Files of states keep texts as keys; PyTorch's programs ask with numbers.
+    PyTorch's programs ask with numbers; files of states keep texts as keys.
     """
 
     def __missing__(self, key: Any) -> Any:
-        if isinstance(key, int):
-            return self[str(key)]
+        if isinstance(key, str) and _number(key) != key:
+            return self[_number(key)]
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        return super().__contains__(str(key) if isinstance(key, int) else key)
+        return super().__contains__(_number(key))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """What is there for a number, or its text."""
-        return super().get(str(key) if isinstance(key, int) else key, default)
+        return super().get(_number(key), default)
+
+
+def _number(key: Any) -> Any:
+    return int(key) if isinstance(key, str) and key.isdecimal() else key

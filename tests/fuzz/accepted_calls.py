@@ -317,7 +317,7 @@ ACCEPTED_CALLS = (
         "F.dropout1d(y, training=False, inplace=True)",
     ),
     (
-        "a packed sequence holds sizes and places in tuples, and looks at them where it is used",
+        "a packed sequence takes numbers, too, and looks at them where it is used",
         r"PackedSequence\(",
         r"Dimension out of range|has no attribute",
         "nn.utils.rnn.PackedSequence(x, (2, 1), sorted_indices=i)",

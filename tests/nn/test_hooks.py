@@ -126,3 +126,39 @@ def test_a_table_of_hooks_is_replaced():
     assert len(called) == 2
     layer.register_forward_hook(lambda m, x, y: y * 0)
     assert layer(clnet.ones(1, 1)).item() == 0
+
+
+def test_hooks_of_all_modules_are_called_before_a_modules_own():
+    torch = pytest.importorskip("torch")
+    found = []
+
+    def say(name):
+        return lambda m, *_: found[-1].append((name, type(m).__name__))
+
+    for package in (clnet, torch):
+        handles = []
+        found.append([])
+        net = package.nn.Sequential(package.nn.Linear(2, 2), package.nn.ReLU())
+        everywhere = package.nn.modules.module
+        net.register_forward_hook(say("own"))
+        handles.append(everywhere.register_module_forward_pre_hook(say("before")))
+        handles.append(everywhere.register_module_forward_hook(say("after")))
+        handles.append(everywhere.register_module_full_backward_pre_hook(say("back")))
+        handles.append(everywhere.register_module_full_backward_hook(say("out")))
+        x = package.ones(1, 2, requires_grad=True)
+        net(x).sum().backward()
+        for handle in handles:
+            handle.remove()
+        net(x)
+    assert found[0] == found[1]
+    assert len(found[0]) == 14
+
+
+def test_a_hook_of_all_modules_is_recorded_in_compiled_functions():
+    net = clnet.nn.ReLU()
+    compiled = clnet.compile(net)
+    x = clnet.ones(2)
+    assert compiled(x).tolist() == [1.0, 1.0]
+    with clnet.nn.modules.module.register_module_forward_hook(lambda m, args, y: y * 3):
+        assert compiled(x).tolist() == net(x).tolist() == [3.0, 3.0]
+    assert compiled(x).tolist() == [1.0, 1.0]

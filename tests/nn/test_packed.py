@@ -28,7 +28,7 @@ def test_packing_agrees_with_pytorch_and_is_undone(batch_first):
     how = {"batch_first": batch_first}
     ours = rnn.pack_padded_sequence(x, clnet.tensor(LENGTHS), enforce_sorted=False, **how)
     theirs = torch.nn.utils.rnn.pack_padded_sequence(t, LENGTHS, enforce_sorted=False, **how)
-    assert ours.batch_sizes == tuple(theirs.batch_sizes.tolist())
+    assert ours.batch_sizes.tolist() == theirs.batch_sizes.tolist()
     back, lengths = rnn.pad_packed_sequence(ours, padding_value=-1.0, total_length=6, **how)
     again, expected = torch.nn.utils.rnn.pad_packed_sequence(
         theirs, padding_value=-1.0, total_length=6, **how
@@ -48,7 +48,7 @@ def test_padding_agrees_with_pytorch_and_is_undone():
     assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(back, rows, strict=True))
     packed = rnn.pack_sequence(rows, enforce_sorted=False)
     reference = torch.nn.utils.rnn.pack_sequence(theirs, enforce_sorted=False)
-    assert packed.batch_sizes == tuple(reference.batch_sizes.tolist())
+    assert packed.batch_sizes.tolist() == reference.batch_sizes.tolist()
     assert packed.data.shape == tuple(reference.data.shape)
 
 
@@ -88,6 +88,50 @@ def test_layers_over_packed_sequences_agree_with_pytorch(kind, options, with_sta
         results.append([t.detach().numpy() for t in found])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_and_places_are_tensors_as_pytorchs():
+    results = []
+    for package in (clnet, torch):
+        tools = package.nn.utils.rnn
+        x = package.tensor(HOST)
+        packed = tools.pack_padded_sequence(x, LENGTHS, enforce_sorted=False)
+        data, sizes, places, back = packed
+        again = tools.PackedSequence(data, sizes, places)  # the inverse follows
+        lengths = package.tensor(LENGTHS)
+        found = [*packed, places, back, again.unsorted_indices, lengths[places]]
+        found += [lengths[places].index_select(0, back), tools.pad_packed_sequence(again)[0]]
+        assert sizes.dtype == places.dtype == package.int64
+        assert packed.batch_sizes[0].item() == len(LENGTHS)
+        assert packed.double().sorted_indices is not None
+        sorted_ = tools.pack_padded_sequence(x, [5, 3, 3, 1])
+        assert sorted_.sorted_indices is sorted_.unsorted_indices is None
+        results.append([t.numpy() for t in found])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sizes_that_a_program_writes_count():
+    packed = rnn.pack_padded_sequence(clnet.tensor(HOST), [5, 3, 3, 1])
+    packed.batch_sizes.fill_(1)
+    assert packed.sizes == (1,) * 5
+
+
+def test_packed_sequences_are_compiled_inside_a_function():
+    layer, (x,) = nn.GRU(3, 4), (clnet.tensor(HOST),)
+
+    def run(x):
+        packed = rnn.pack_padded_sequence(x, LENGTHS, enforce_sorted=False)
+        packed = rnn.PackedSequence(packed.data * 2, packed.batch_sizes, packed.sorted_indices)
+        return layer(packed)[0]
+
+    eager, compiled = run(x), clnet.compile(run)
+    for _ in range(2):
+        found = compiled(x)
+        assert isinstance(found, rnn.PackedSequence)
+        assert found.sizes == eager.sizes
+        for a, b in zip(found, eager, strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_errors_name_what_is_wrong():

@@ -13,7 +13,10 @@ from clnet.errors import ArgumentError, CheckpointError
 from clnet.optim import lr_scheduler
 from tests.answers import torch
 
-pytestmark = pytest.mark.device
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.filterwarnings("ignore:Detected call of"),  # schedules alone
+]
 STEPS = 25
 CASES = [
     ("ConstantLR", {"factor": 0.3, "total_iters": 4}),

@@ -104,7 +104,7 @@ def test_a_state_before_the_first_step_is_restored():
     "spoil",
     [
         lambda state: state.pop("state"),
-        lambda state: state["state"].pop("0"),
+        lambda state: state["state"].pop(0),
         lambda state: state["state"]["0"].pop("pairs"),
         lambda state: state["state"]["0"].update(direction=np.zeros(2)),
         lambda state: state["param_groups"][0].pop("max_iter"),

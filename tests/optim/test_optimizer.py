@@ -404,7 +404,7 @@ def test_setting_that_needs_state_is_refused_later():
     "spoil",
     [
         lambda state: state.pop("state"),
-        lambda state: state["state"].pop("1"),
+        lambda state: state["state"].pop(1),
         lambda state: state["state"]["0"].pop("momentum_buffer"),
         lambda state: state["state"]["0"].update(momentum_buffer=np.zeros((2, 2), np.float32)),
         lambda state: state["param_groups"][0].pop("lr"),

@@ -1,0 +1,64 @@
+"""Optimisers' states as PyTorch's have them, so that checkpoints go either way.
+
+What clnet keeps beside stays: ``num_params`` tells its states from PyTorch's, in which parameters
+without a step have no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..creation import full
+from ..values.dtypes import float32
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+_CAPTURABLE = {"capturable": False}
+_LISTS: dict[str, Any] = {"foreach": None, "differentiable": False}
+_FLAGS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("ASGD", "Adadelta", "Adamax", "NAdam", "RAdam"), _LISTS | _CAPTURABLE),
+    **dict.fromkeys(("RMSprop", "Rprop"), _LISTS | _CAPTURABLE),
+    **dict.fromkeys(("SGD", "Adagrad"), _LISTS | {"fused": None}),
+    "Adam": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": False},
+    "AdamW": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": True},
+    "Adafactor": {"foreach": None},
+}
+"""Settings of PyTorch's that choose how it computes, and that its steps look up in a group."""
+_COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
+"""Those of which PyTorch's counts no steps, or counts them in a number of Python."""
+
+
+def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:
+    """The settings of groups, of an optimiser of a name; parameters are named by position."""
+    flags, first = _FLAGS.get(name, {}), 0
+    groups: list[dict[str, Any]] = []
+    for own in optimizer.param_groups:
+        last = first + len(own["params"])
+        settings = {**flags, **{k: v for k, v in own.items() if k != "params"}}
+        groups.append({**settings, "num_params": last - first, "params": [*range(first, last)]})
+        first = last
+    return groups
+
+
+def taken(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What of a state's group an optimiser of a name keeps."""
+    left = {"num_params", "params", *_FLAGS.get(name, {})}
+    return {k: v for k, v in settings.items() if k not in left}
+
+
+def count_of(optimizer: Optimizer, num_steps: int, device: Any) -> Any:
+    """The number of a parameter's steps as PyTorch keeps it: mostly a float in a tensor."""
+    if type(optimizer).__name__ in _COUNTLESS:
+        return num_steps
+    return full((), float(num_steps), dtype=float32, device=device)
+
+
+def entry_of(states: Mapping[Any, Any], i: int, *, pytorchs: bool) -> Mapping[str, Any] | None:
+    """What a state holds of a parameter; PyTorch's has nothing before the first step."""
+    found = states.get(i, states.get(str(i)))  # files of clnet's have texts
+    if not pytorchs:
+        return found
+    found = {k: v for k, v in (found or {}).items() if v is not None}
+    return {"step": int(bool(found)), **found}  # SGD counts no steps
