@@ -292,6 +292,39 @@ def test_modes_end_with_an_exception():
     assert clnet.is_grad_enabled()
 
 
+def test_a_decorated_generator_is_in_the_mode_and_its_caller_is_not():
+    seen = []
+
+    @clnet.no_grad()
+    def steps():
+        try:
+            sent = yield clnet.is_grad_enabled()
+            seen.append((sent, clnet.is_grad_enabled()))
+            try:
+                yield clnet.is_grad_enabled()
+            except ZeroDivisionError:
+                yield clnet.is_grad_enabled()
+            return "whole"
+        finally:
+            seen.append(clnet.is_grad_enabled())
+
+    def outer():
+        assert (yield from steps()) == "whole"
+
+    made = outer()
+    assert next(made) is False
+    assert clnet.is_grad_enabled()
+    assert made.send(5) is False
+    assert made.throw(ZeroDivisionError()) is False
+    assert clnet.is_grad_enabled()
+    assert list(made) == []
+    left = steps()
+    next(left)
+    left.close()
+    assert seen == [(5, False), False, False]
+    assert clnet.is_grad_enabled()
+
+
 def test_a_failing_backward_restores_the_mode():
     x = leaf(2.0)
     y = x * x

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from functools import wraps
 from itertools import chain, count
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from ..ops.shape import alias
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
+from .decorated import in_mode
 from .graph_face import NodeFace
 from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks, LeafHooks
@@ -217,12 +217,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
             name = type(self).__name__
             raise DtypeError(name, "it decorates a function", function=shown(function))
 
-        @wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with mode.using(grad=self._grad):
-                return function(*args, **kwargs)
-
-        return wrapped
+        return in_mode(function, grad=self._grad)
 
 
 class enable_grad(no_grad):  # noqa: N801 - PyTorch's name

@@ -32,6 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"clnet: {in_options(str(error), vars(arguments))}", file=sys.stderr)
         return 1
+    except MemoryError as error:  # of NumPy, which says how much was asked for
+        if arguments.debug:
+            raise
+        print(f"clnet: the host's memory does not suffice: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         if arguments.debug:
             raise

@@ -110,6 +110,7 @@ def _inputs(texts: list[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
                 "run", f"an input is an array in a file ({shortened(error)})", file=file
             ) from error
         if arrays is not None:
+            _once({*found} & {*arrays}, file)
             found.update(arrays)
             continue
         if not separator:
@@ -117,8 +118,16 @@ def _inputs(texts: list[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
             if not free:
                 raise ArgumentError("run", "the model has no input left", file=file)
             name = free[0]
+        _once({*found} & {name}, file)
         found[name] = held
     return found
+
+
+def _once(names: set[str], file: Path) -> None:
+    """Refuse inputs that an earlier file gave: which of the two is meant, nobody knows."""
+    if names:
+        law = "an input is given once"
+        raise ArgumentError("run", law, twice=", ".join(sorted(names)), file=file)
 
 
 def _labels(path: Path | None) -> list[str]:

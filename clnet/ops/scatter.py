@@ -433,7 +433,8 @@ def _segments(
     while back < size:
         left, right = narrow(values, 0, 0, size - back), narrow(values, 0, back, size - back)
         same = eq(narrow(flat, 0, 0, size - back), narrow(flat, 0, back, size - back))
-        joined = where(same, combine(left, right), right)
+        # 1 stands for another place's: by its NaN or infinity no gradient of this one is multiplied
+        joined = where(same, combine(where(same, left, 1), right), right)
         values = cat([narrow(values, 0, 0, back), joined])
         back *= 2
     more = eq(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1)) if size else flat

@@ -85,6 +85,14 @@ def test_what_no_file_gives_is_drawn(path, pair, capsys):
 
 
 @pytest.mark.device
+def test_more_than_the_host_holds_is_one_line(pair, capsys):
+    assert main(["run", str(pair), "--draw", "--size", f"length={10**14}"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("clnet: the host's memory does not suffice: Unable to allocate")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.device
 def test_a_model_is_timed_and_profiled(path, capsys):
     assert main(["bench", "onnx", str(path), "--seconds", "0.01", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

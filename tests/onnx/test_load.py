@@ -391,3 +391,10 @@ def test_maxima_of_regions():
                 if cell.size:
                     wanted[k, :, i, j] = cell.max((1, 2))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("axis", [1, [1]])
+def test_the_axis_of_sums_is_a_number_or_one_of_a_row(axis):
+    """As onnxruntime has it; PyTorch writes the row."""
+    model = made([node("CumSum", "x axis", "y")], [("x", [2, 3])], ["y"], {"axis": np.array(axis)})
+    assert load(model)(np.ones((2, 3), np.float32)).tolist() == [[1, 2, 3]] * 2

@@ -69,6 +69,8 @@ def test_outputs_are_written(folder, way):
         (["a.npy", "b.npy", "a.npy"], "the model has no input left"),
         (["labels.txt", "b.npy"], "an input is an array in a file"),
         (["absent.npy"], "an input is an array in a file"),
+        (["a=a.npy", "a=b.npy"], "an input is given once; got twice=a"),
+        (["b.npy", "both.npz"], "an input is given once; got twice=a"),
         (["both.npz", "--labels", "absent.txt"], "labels are a file of text"),
         (["both.npz", "--output", "absent/y.npz"], "the file can be written"),
     ],

@@ -129,6 +129,15 @@ def test_methods_in_place():
     assert x.tolist() == [[7, 0, 0], [0, 8, 0]]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_stays_in_the_gradients_of_its_place(bad):
+    x = clnet.ones(2)
+    src = clnet.tensor([2.0, 3.0, bad, 5.0], requires_grad=True)
+    index = clnet.tensor([0, 0, 1, 1])
+    ops.scatter_reduce(x, 0, index, src, "prod").sum().backward()
+    assert src.grad.tolist() == pytest.approx([3, 2, 5, bad], nan_ok=True)
+
+
 def test_equal_extremes_share_the_gradient():
     x = clnet.tensor([1.0, 0.0], requires_grad=True)
     src = clnet.tensor([1.0, 1.0, 0.5], requires_grad=True)

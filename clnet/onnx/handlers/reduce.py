@@ -162,13 +162,13 @@ def argmin(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: in
 @handler("CumSum")
 def cumsum(x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     """Sums of all elements up to each."""
-    return _scan(x, int(axis), ops.cumsum, 0, bool(exclusive), bool(reverse))
+    return _scan(x, int(axis.item()), ops.cumsum, 0, bool(exclusive), bool(reverse))
 
 
 @handler("CumProd")
 def cumprod(x: Tensor, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     """Products of all elements up to each."""
-    return _scan(x, int(axis), ops.cumprod, 1, bool(exclusive), bool(reverse))
+    return _scan(x, int(axis.item()), ops.cumprod, 1, bool(exclusive), bool(reverse))
 
 
 def _scan(
