@@ -231,6 +231,7 @@ def test_rate_follows_the_schedule(schedule, capsys):
     seen = []
     for _ in range(8):
         seen.append(round(float(optimizer.param_groups[0]["lr"]), 4))
+        optimizer.step()
         rates.step()
     expected = {
         "cosine": [round((1 + np.cos(np.pi * i / 8)) / 2, 4) for i in range(8)],

@@ -209,7 +209,7 @@ def test_parts_of_a_text_are_joined_by_packages():
         text._add_suffixes("Index(" + contents, ["size=3"], 6, False)
         == f"Index({contents}, size=3)"
     )
-    assert text._add_suffixes("a(1", ["b", "c"], 2, True) == "a(1,\n  b,\n  c)"
+    assert text._add_suffixes("a(1", ["b", "c"], 2, True) == "a(1,\n  b, c)"
     assert text.PRINT_OPTS.precision == 4
 
 

@@ -1,8 +1,8 @@
 ## kernel conv_warpgroup_weight: filters' gradients of images whose channels are dense, by 128 items
 ##
-## A sum runs over pixels: a stage is a box of them, of as many as a line has elements, which of x the
-## copy engine brings as each tap meets it. float32 is multiplied along its lines alone, so items turn
-## both, and split them where they come in parts: see lib/warpgroup.mako.
+## A sum runs over pixels: a stage is a box of them, of as many as a line has elements, which of x
+## the copy engine brings as each tap meets it. float32 is multiplied along its lines alone, so
+## items turn both, and split them where they come in parts: see lib/warpgroup.mako.
 ##
 ## layout   x: (images, h, w, channels), gy: (images, oh, ow, m), dense, in whole runs of 16 bytes
 ## param    ctype: 'half'|'bfloat16'|'float'  element type of x and gy
@@ -22,9 +22,9 @@
 ## arg      box_x, box_y, box_n: int       pixels of a stage; boxes cross no edge of an image
 ## arg      slices, slice_steps: int       slices of the sums, each of so many stages
 ## launch   global (groups * items,), local (items,); as many groups as wanted
-## numerics products of 16-bit numbers are exact; each sum runs over pixels in order, in float, which
-##          the unit rounds towards zero; of two parts three products are added, and each stage's
-##          sums to those of the stages before it, rounded to nearest
+## numerics products of 16-bit numbers are exact; each sum runs over pixels in order, in float,
+##          which the unit rounds towards zero; of two parts three products are added, and each
+##          stage's sums to those of the stages before it, rounded to nearest
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%namespace name="units" file="/lib/warpgroup.mako"/>

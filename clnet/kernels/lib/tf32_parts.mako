@@ -1,7 +1,7 @@
 ## lib tf32_parts: a float as the sum of two numbers that TF32 holds
 ##
-## The first is the float rounded, the second what rounding left of it, cut: that has either sign, so
-## cutting adds up to nothing. A number too large for TF32's rounding is cut. What is left of an
+## The first is the float rounded, the second what rounding left of it, cut: that has either sign,
+## so cutting adds up to nothing. A number too large for TF32's rounding is cut. What is left of an
 ## infinity or a NaN is a NaN.
 ##
 ## param to: str              C expression, where the first is stored

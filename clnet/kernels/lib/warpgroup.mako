@@ -14,10 +14,10 @@
 ##
 ## Marked lines are of a target that the driver's compiler does not name: device/warpgroups.py.
 ##
-## Of a tile whose a is whole, items read its elements, split them and hold them in registers. TF32 is
-## multiplied along k alone: of a tile that is turned, a further team writes b to local memory once
-## more, along k, into one of two buffers, which have barriers like a stage's; items read a across its
-## lines.
+## Of a tile whose a is whole, items read its elements, split them and hold them in registers. TF32
+## is multiplied along k alone: of a tile that is turned, a further team writes b to local memory
+## once more, along k, into one of two buffers, which have barriers like a stage's; items read a
+## across its lines.
 ##
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
 ## warpgroup_emulated.mako.
@@ -32,8 +32,8 @@
 ## param a_along: 'tile'|'k'  axis of a that is dense
 ## param b_along: 'tile'|'k'  the same of b
 ## param along: 'tile'|'k'    an operand's
+## param b_from: str          C expression, where b begins
 ## param wait: int            products that may go on
-## param steps: int           products of a stage
 <%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="plain" file="warpgroup_emulated.mako"/>
 ##

@@ -1,8 +1,8 @@
 ## lib warpgroup_held: what items read of operands themselves, split in parts, or turned
 ##
-## A product takes its left operand from registers, too, in which an item holds elements of a step of
-## k in this order: of rows lane / 4 and 8 more of its warp's 16, steps lane % 4 of both rows, then
-## those 4 further on. See lib/warpgroup.mako.
+## A product takes its left operand from registers, too, in which an item holds elements of a step
+## of k in this order: of rows lane / 4 and 8 more of its warp's 16, steps lane % 4 of both rows,
+## then those 4 further on. See lib/warpgroup.mako.
 ##
 ## param tile: WarpgroupTile  shapes, see gemm_warpgroup.py
 ## param emulated: bool       items write them to local memory, where all find them

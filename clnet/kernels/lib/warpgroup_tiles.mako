@@ -197,8 +197,8 @@
 </%def>
 ##
 ## Sums of two columns become results of 16 bits, which go through local memory, from where the copy
-## engine takes a row of them at a time while items go on. Rows are dense, and begin at whole runs of
-## 16 bytes; in local memory a gap lies between them, so that they use other banks.
+## engine takes a row of them at a time while items go on. Rows are dense, and begin at whole runs
+## of 16 bytes; in local memory a gap lies between them, so that they use other banks.
 <%def name="stored_pairs(tile, line, before, finish, ragged=False)">
 <% width, pitch = tile.width, tile.width * 2 + 16 %>
 % for first in range(0, tile.n, width):
