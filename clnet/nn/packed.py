@@ -55,7 +55,9 @@ class PackedSequence(_Packed):
     ) -> PackedSequence:
         """Of tensors or, but for ``data``, sequences of numbers."""
         if unsorted_indices is None and sorted_indices is not None:
-            unsorted_indices = tuple(map(int, np.argsort(_numbers(sorted_indices))))
+            places = _read(sorted_indices)
+            of_device = isinstance(places, Tensor)
+            unsorted_indices = ops.argsort(places) if of_device else np.argsort(places).tolist()
         rest = (batch_sizes, sorted_indices, unsorted_indices)
         return super().__new__(cls, data, *(_kept(data, given) for given in rest))
 
@@ -277,9 +279,16 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 
 
 def _numbers(lengths: Lengths) -> list[int]:
-    if isinstance(lengths, Tensor):
-        known = vars(lengths).get("_clnet_known")
-        if known is not None and known.version == lengths.array.storage.version:
-            return list(known.numbers)
-    found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    found = _read(lengths)
+    found = found.tolist() if isinstance(found, Tensor) else found
     return list(integers("lengths", "lengths", found))
+
+
+def _read(given: Any) -> Any:
+    """The numbers of a tensor whose numbers are known; else what is given."""
+    if not isinstance(given, Tensor):
+        return given
+    known = vars(given).get("_clnet_known")
+    if known is not None and known.version == given.array.storage.version:
+        return list(known.numbers)
+    return given

@@ -167,12 +167,6 @@ OTHER_RESULTS = (
         "F.softsign(m.tensor([255, 1], dtype=m.uint8))",
     ),
     (
-        "packed sequences have fields of their own",
-        r"pack_",
-        r"results, not|a tensor of int64",
-        "nn.utils.rnn.pack_sequence([x, y])",
-    ),
-    (
         "a list inside a list is an array of indices, as NumPy has it",
         r"\w\[\[\[",
         r"shape",
