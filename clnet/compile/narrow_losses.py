@@ -28,7 +28,6 @@ def narrow_losses(trace: Trace) -> Trace:
     found: dict[int, Step] = {}
     left: set[int] = set()  # conversions of gradients
     for position, step in trace.ops:
-        source = None
         if type(step.function) is CrossEntropy:
             source = narrow_source(trace, position, step.inputs[0])
             if source is not None:
