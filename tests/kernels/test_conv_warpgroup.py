@@ -55,6 +55,7 @@ def test_slices_of_long_sums(target, monkeypatch):
     """Results of few tiles, whose stages are divided, and a filter's pixels likewise."""
     monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)
     monkeypatch.setattr(gemm_warpgroup, "COPY_S", 0)
+    monkeypatch.setattr(gemm_warpgroup, "STORE_S", 0)
     traits = dataclasses.replace(target.traits, compute_units=24)
     names = check(
         clnet.float16,

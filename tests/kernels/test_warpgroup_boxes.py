@@ -1,10 +1,12 @@
 """Boxes that the emulated copy engine brings: what lies beyond an array's edges is zero.
 
-They begin at multiples of 16 bytes along the dense axis, as the engine wants them.
+And boxes that it stores: what lies there stays. They begin at multiples of 16 bytes along the
+dense axis, as the engine wants them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -39,6 +41,18 @@ __kernel void boxes(__global uint *map, __global const uint4 *x, __global uint4 
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int e = get_local_id(0); e < LINES * 8; e += get_local_size(0))
         y[e] = tiles[e ^ (e >> 3 & 7)];
+}
+__kernel void stored(__global uint *map, __global uint4 *x, __global const uint4 *y,
+    const int n0, const int n1, const int n2, const int n3)
+{
+    __local uint4 tiles[LINES * 8] __attribute__((aligned(1024)));
+    if (get_local_id(0) == 0)
+        map_write(map, FORM, (ulong)x, SIZE_0, SIZE_1, STEP, WIDE, BOX_1, ITEM, SIZE_2,
+            STEP * SIZE_1, SIZE_3, STEP * SIZE_1 * SIZE_2, BOX_2, BOX_3, SKIP_1, SKIP_2);
+    for (int e = get_local_id(0); e < LINES * 8; e += get_local_size(0))
+        tiles[e ^ (e >> 3 & 7)] = y[e];
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+    box_store(map, 0, n0, n1, n2, n3, tiles);
 }
 """
 
@@ -75,41 +89,58 @@ def program(of: Elements) -> cl.Program:
     }
     options = ["-cl-std=CL1.2", "-w", UNOPTIMISED]
     options += (f"-D{name}={value}" for name, value in numbers.items())
-    text = render("lib/warpgroup.mako", "functions", params) + KERNEL
+    text = render("lib/warpgroup_boxes.mako", "functions", params) + KERNEL
     return built(cl.Program(clnet.device().queue._context, text), options)
 
 
-def copied(of: Elements, memory: np.ndarray, begin: tuple[int, ...]) -> np.ndarray:
-    """A box's lines, as the emulated copy leaves them but in their order.
+def ran(
+    name: str, of: Elements, memory: np.ndarray, lines: np.ndarray, begin: tuple[int, ...]
+) -> None:
+    """Run a kernel, which changes the array or the box's lines, these in their order.
 
     Args:
+        name: the kernel's.
         of: the elements.
         memory: the longer array; what lies behind each line is none of the array's.
+        lines: of the box.
         begin: where the box begins, the outermost axis first.
     """
     context, flags = clnet.device().queue._context, cl.mem_flags
-    lines = np.full((*BOX, LINE_BYTES // memory.itemsize), 77, memory.dtype)
     buffers = (
         cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=host)
         for host in (np.zeros(MAP_WORDS, np.uint32), memory, lines)
     )
-    kernel, queue = cl.Kernel(program(of), "boxes"), cl.CommandQueue(context)
+    kernel, queue = cl.Kernel(program(of), name), cl.CommandQueue(context)
     maps, x, y = buffers
     kernel.set_args(maps, x, y, *map(np.int32, reversed(begin)))
     items = TILE.items(emulated=True)
     cl.enqueue_nd_range_kernel(queue, kernel, (items,), (items,))
+    cl.enqueue_copy(queue, memory, x)
     cl.enqueue_copy(queue, lines, y)
+
+
+def inside(
+    lines: np.ndarray, begin: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Places of a box, and where they lie in the array."""
+    for place in np.ndindex(lines.shape):
+        at = tuple(b + p * s for b, p, s in zip(begin, place, (*SKIPS, 1), strict=True))
+        if all(0 <= a < size for a, size in zip(at, SIZES, strict=True)):
+            yield place, at
+
+
+def copied(of: Elements, memory: np.ndarray, begin: tuple[int, ...]) -> np.ndarray:
+    """A box's lines, as the emulated copy leaves them but in their order."""
+    lines = np.full((*BOX, LINE_BYTES // memory.itemsize), 77, memory.dtype)
+    ran("boxes", of, memory, lines, begin)
     return lines
 
 
 def expected(memory: np.ndarray, begin: tuple[int, ...]) -> np.ndarray:
     """The same, by NumPy."""
-    wide = LINE_BYTES // memory.itemsize
-    lines = np.zeros((*BOX, wide), memory.dtype)
-    for place in np.ndindex(lines.shape):
-        at = tuple(b + p * s for b, p, s in zip(begin, place, (*SKIPS, 1), strict=True))
-        if all(0 <= a < size for a, size in zip(at, SIZES, strict=True)):
-            lines[place] = memory[at]
+    lines = np.zeros((*BOX, LINE_BYTES // memory.itemsize), memory.dtype)
+    for place, at in inside(lines, begin):
+        lines[place] = memory[at]
     return lines
 
 
@@ -131,12 +162,29 @@ BEGINS = [
 ]
 
 
+def counted(of: Elements) -> np.ndarray:
+    """An array within a longer one, each element another."""
+    return 1 + np.arange(np.prod(SIZES[:3]) * LONGER).reshape(*SIZES[:3], LONGER).astype(of.dtype)
+
+
 @pytest.mark.parametrize("begin", BEGINS)
 @pytest.mark.parametrize("ctype", ["half", "float"])
 def test_a_box_is_zero_before_an_array_and_behind_it(ctype, begin):
     of = elements(ctype, rounds=False)
-    memory = 1 + np.arange(np.prod(SIZES[:3]) * LONGER).reshape(*SIZES[:3], LONGER).astype(of.dtype)
+    memory = counted(of)
     np.testing.assert_array_equal(copied(of, memory, begin), expected(memory, begin))
+
+
+@pytest.mark.parametrize("begin", [begin for begin in BEGINS if min(begin) >= 0])
+def test_what_lies_around_a_stored_box_stays(begin):
+    of = elements("half")
+    memory = counted(of)
+    lines = 5000 + np.arange(np.prod(BOX) * 64).reshape(*BOX, 64).astype(of.dtype)
+    left = memory.copy()
+    for place, at in inside(lines, begin):
+        left[at] = lines[place]
+    ran("stored", of, memory, lines, begin)
+    np.testing.assert_array_equal(memory, left)
 
 
 @pytest.mark.parametrize(("ctype", "begins"), [("half", [-4, 1, 20]), ("float", [-3, 2, 21])])

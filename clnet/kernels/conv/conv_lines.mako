@@ -53,10 +53,10 @@
 ##          by 32; conv_warpgroup_lines: global (groups * items,), local (items,)
 ## numerics of two parts three products are added; each stage's sums are added in float to those of
 ##          the stages before it, in order, rounded to nearest
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="parts_of" file="/lib/tf32_parts.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="conv_lines(along, parts)">
 __attribute__((reqd_work_group_size(32, 8, 1)))
 __kernel void conv_lines(...)
@@ -113,7 +113,7 @@ __kernel void conv_lines(...)
     # What is split later is copied as numbers of 16 bits, two for each, which no copy rounds.
     raw = 1 if emulated else 2
 %>
-${units.functions("float", unit, tile, 4, emulated)}
+${boxes.functions("float", unit, tile, 4, emulated)}
 ${sums_of.elements("float", "float", not emulated)}
 ${sums_of.stored("float", "float", True, None, None, 4)}
 inline int whole_steps(const int from, const int step)
@@ -138,6 +138,7 @@ __kernel void conv_warpgroup_lines(...)
             ${steps * raw}, ${tile.m}, sizeof(float) / ${raw}, 1, 0, 1, 0, 1, 1, 1, 1);
         map_write(b_map, ${form}u, (ulong)(x + x_offset), pitch, ic, slots_y * slots_x * 2 * part,
             ${steps}, 64, sizeof(float), 2, part, slots_y * slots_x, 2 * part, 1, 1, 1, 1);
+        maps_written(a_map, 2);
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

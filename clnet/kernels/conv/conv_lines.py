@@ -13,7 +13,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div, round_up
-from ..gemm import WarpgroupChoice, warpgroup_choice
+from ..gemm import WarpgroupChoice, WarpgroupSums
 from ..kernel import Kernel, by_name, joined
 from .conv_geometry import ConvGeometry
 from .conv_warpgroup import (
@@ -87,18 +87,17 @@ def lines_choice(target: Target, g: ConvGeometry, images: int, *, reserved: int)
         reserved: bytes of scratch memory that are taken.
     """
     blocks = g.taps * ceil_div(g.ic, 64)
-    return warpgroup_choice(
-        target,
+    sums = WarpgroupSums(
         float32,
-        reserved,
-        columns=64 * blocks,
         rows_of=lambda tile: ceil_div(g.oc, tile.m),
+        columns=64 * blocks,
         stages=lines_of(g).pitch(images) // STEPS,
         results=g.oc * g.taps * round_up(g.ic, RUN),
         split=True,
         whole=True,
         most_slices=MOST_SLICES,
     )
+    return sums.choice(target, reserved)
 
 
 def laid_lines(

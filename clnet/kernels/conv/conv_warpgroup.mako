@@ -16,17 +16,18 @@
 ## param    b_along: 'tile'|'k'  axis of weight that is dense; 'tile' is n
 ## param    phases_y, phases_x: int  down and to the right
 ## param    out_dense: bool      channels of out come in whole aligned runs of 16 bytes
+## param    boxed: bool          out's elements are of 16 bits, its pixels begin at whole runs
 ## param    bias: bool           whether there is a bias
 ## param    activation: None|str see lib/epilogue.mako
 ## param    emulated: bool       plain C copies and multiplies, all items in step
-## param    form, a_form: int    words of the tensor maps, see device/warpgroups.py
+## param    form, a_form, out_form: int  words of the tensor maps, see device/warpgroups.py
 ## param    raw: int             of what a copy takes for one, in an element of x
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    steps: int           of channels in a stage
-## param    pairs: bool          two results at a time become 16 bits
 ## param    name, axis, count: str, str, int  an argument of phases along an axis, so many
 ## def      conv_warpgroup
-## arg      maps: inout uint[groups][64], may alias  tensor maps, at multiples of 256 bytes
+## arg      maps: inout uint[groups][${32 * (2 + phases_y * phases_x * boxed)}], may alias  tensor
+##                                         maps, at multiples of 128 bytes
 ## arg      n: int                         channels of a result
 ## arg      out: out sum_ctype, may alias
 ## arg      x: in ctype                    the source
@@ -53,32 +54,34 @@
 ## launch   global (groups * items,), local (items,); as many groups as wanted
 ## numerics products of 16-bit numbers are exact; each sum runs in order in float, which the unit
 ##          rounds towards zero: over taps, then channels
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="conv_warpgroup(
-    ctype, sum_ctype, unit, tile, b_along, phases_y, phases_x, out_dense, bias, activation,
-    emulated, form, a_form)">
+    ctype, sum_ctype, unit, tile, b_along, phases_y, phases_x, out_dense, boxed, bias, activation,
+    emulated, form, a_form, out_form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
-    pairs = out_dense and sum_ctype != "float"
+    maps = 2 + phases_y * phases_x * boxed
     whole = "2 * part" if tile.parts > 1 else "channels"
     # What is split later is copied as numbers of 16 bits, two for each, which no copy rounds.
     raw = 2 if tile.whole and not emulated else 1
 %>
-${units.functions(ctype, unit, tile, 4, emulated)}
+${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
-% if not pairs:
+% if not boxed:
 ${sums_of.stored(
     sum_ctype, element, out_dense, "n" if bias else None, activation, tile.run(sum_ctype))}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void conv_warpgroup(...)
 {
-    ${tiles_of.begun(tile, emulated, tile.row_bytes)}
+    ${tiles_of.begun(tile, emulated, 0 if boxed else tile.row_bytes)}
+% if not boxed:
     __local int *const pixels = (__local int *)further;
+% endif
     const int boxes_x = (grid_x_0 + box_x - 1) / box_x, boxes_y = (grid_y_0 + box_y - 1) / box_y,
         boxes_n = (images + box_n - 1) / box_n;
     const int tiles_n = (n + ${tile.n - 1}) / ${tile.n}, boxes = boxes_x * boxes_y * boxes_n;
@@ -86,7 +89,7 @@ __kernel void conv_warpgroup(...)
     const int chunks = (channels + ${steps - 1}) / ${steps};
     const int in_box = box_x * box_y * box_n;
     __global ${element} *const out_from = (__global ${element} *)out + out_offset;
-    __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
+    __global uint *const a_map = maps + maps_offset + get_group_id(0) * ${32 * maps};
     __global uint *const b_map = a_map + 32;
     if (self == ${0 if emulated else tile.teams * 128}) {
         const ulong pixel = (ulong)channels * sizeof(*x);
@@ -101,6 +104,10 @@ __kernel void conv_warpgroup(...)
         map_write(b_map, ${form}u, (ulong)(weight + weight_offset), n, taps, tap,
             64, 1, sizeof(*weight), channels, row, 1, 0, ${steps}, 1, 1, 1);
 % endif
+% if boxed:
+        ${maps_of_out(phases_y, phases_x, out_form)}
+% endif
+        maps_written(a_map, ${maps});
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -109,7 +116,7 @@ __kernel void conv_warpgroup(...)
         ctype, unit, tile, "k", b_along, emulated, capture(placed, tile, phases_y, phases_x),
         capture(fetched, tile, b_along, steps, raw, emulated),
         f"{tile.parts * tile.n * 128} + 128 * in_box",
-        capture(stored, sum_ctype, element, tile, bias, activation, pairs))}
+        capture(stored, sum_ctype, element, tile, bias, activation, boxed, phases_x, emulated))}
 }
 </%def>
 ##
@@ -167,8 +174,25 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
     }
 </%def>
 ##
-## Store a tile's pixels. Each warp finds where its own 16 lie.
-<%def name="stored(sum_ctype, element, tile, bias, activation, pairs)">
+## Write a tensor map of the results of each phase.
+<%def name="maps_of_out(phases_y, phases_x, out_form)">
+% for y in range(phases_y):
+% for x in range(phases_x):
+        map_write(a_map + ${32 * (2 + y * phases_x + x)}, ${out_form}u,
+            (ulong)(out + out_offset + out_y_${y} + out_x_${x}), n, grid_x_${x},
+            out_x * sizeof(*out), 64, box_x, sizeof(*out), grid_y_${y}, out_y * sizeof(*out),
+            images, out_image * sizeof(*out), box_y, box_n, 1, 1);
+% endfor
+% endfor
+</%def>
+##
+## Store a tile's pixels. Without boxes each warp finds where its own 16 lie.
+<%def name="stored(sum_ctype, element, tile, bias, activation, boxed, phases_x, emulated)">
+% if boxed:
+    __global uint *const out_map = b_map + 32 + (phase_y * ${phases_x} + phase_x) * 32;
+    ${tiles_of.stored_boxes(
+        tile, emulated, capture(before, bias), capture(finish, activation), "x0, y0, image0")}
+% else:
     __global ${element} *to = out_from + slice * out_slice;
     if (lane < 16) {
         const int row = team * 64 + warp * 16 + lane;
@@ -179,25 +203,22 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
         pixels[row] = inside
             ? out_y_of + out_x_of + image * out_image + grid_y * out_y + grid_x * out_x : -1;
     }
-% if not pairs:
     ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
-% else:
-    team_wait();
-    ${tiles_of.stored_pairs(tile, capture(line, element), capture(before, bias),
-        capture(finish, activation))}
 % endif
 </%def>
 <%def name="before(bias)">
 % if bias:
-        if (valid > 0) {
-            b_0 = read_one((__global const ushort *)bias + bias_offset + column);
-            b_1 = read_one((__global const ushort *)bias + bias_offset + column + 1);
-        }
+            __global const ushort *const added = (__global const ushort *)bias + bias_offset
+                + column;
+            if (column < n)
+                b_0 = read_one(added);
+            if (column + 1 < n)
+                b_1 = read_one(added + 1);
 % endif
 </%def>
 <%def name="finish(activation)">
-            u = ${epilogue.activate(activation, "u + b_0", "float")};
-            v = ${epilogue.activate(activation, "v + b_1", "float")};
+                u = ${epilogue.activate(activation, "u + b_0", "float")};
+                v = ${epilogue.activate(activation, "v + b_1", "float")};
 </%def>
 <%def name="line(element)">
         const int column = column0 + block + across, valid = n - column;

@@ -20,11 +20,11 @@ from ..gemm import (
     MAP_WORDS,
     Problem,
     WarpgroupChoice,
+    WarpgroupSums,
     WarpgroupTile,
     emulates_warpgroups,
     has_warpgroups,
     summed,
-    warpgroup_choice,
 )
 from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
@@ -196,18 +196,18 @@ def grid_choice(
     """
     chunks = ceil_div(channels, LINE_BYTES // dtype.itemsize)
     rows = grid.images * sum(p.grid for p in grid.down) * sum(p.grid for p in grid.right)
-    return warpgroup_choice(
-        target,
+    sums = WarpgroupSums(
         dtype,
-        reserved,
-        columns=n,
         rows_of=lambda tile: grid.boxes(tile.m),
+        columns=n,
         stages=ceil_div(grid.taps * chunks, grid.phases),
         results=rows * n,
+        boxed=dtype.itemsize == 2,
         split=parts > 1,
         whole=parts > 1,
         most_slices=MOST_SLICES if grid.dense else 1,
     )
+    return sums.choice(target, reserved)
 
 
 def multiplied(
@@ -273,7 +273,8 @@ def _convolve(
     down, right = grid.down, grid.right
     (image, of_y, of_x), (stride_y, stride_x) = grid.out, grid.strides
     run = RUN_BYTES // out.dtype.itemsize
-    whole = n % run == 0 and all(at % run == 0 for at in (out.offset, *grid.out))
+    begins = all(at % run == 0 for at in (out.offset, *grid.out))
+    boxed = begins and out.dtype.itemsize == 2
     tiles = grid.boxes(tile.m) * ceil_div(n, tile.n) * choice.slices
     turned = filters.strides[2] != 1
     of_tap, of_row = filters.strides[1], filters.strides[2 if turned else 0]
@@ -282,12 +283,14 @@ def _convolve(
             unit_params(target, ctype, tile),
             by_name("a_form", a_form),
             by_name("b_along", "tile" if turned else "k"),
-            by_name("sum_ctype out_dense", out.dtype.stored, whole),
+            by_name("out_form", raw_form()),
+            by_name("sum_ctype out_dense", out.dtype.stored, begins and n % run == 0),
+            by_name("boxed", boxed),
             by_name("phases_y phases_x", len(down), len(right)),
             by_name("bias activation", epilogue.bias is not None, epilogue.activation),
         ),
         joined(
-            by_name("maps n", maps_of(target, memory, tiles), n),
+            by_name("maps n", maps_of(target, memory, tiles, 2 + boxed * grid.phases), n),
             by_name("out x weight bias", out, x, filters, epilogue.bias),
             by_name("images h w channels taps", grid.images, grid.h, grid.w, channels, taps),
             by_name("weight_tap weight_row", of_tap, of_row),
@@ -341,10 +344,10 @@ def raw_form() -> int:
     return map_form(WARPGROUP_UNITS["half"], RANK)
 
 
-def maps_of(target: Target, memory: Scratch, tiles: int) -> Array:
-    """Memory for the tensor maps of all groups."""
+def maps_of(target: Target, memory: Scratch, tiles: int, count: int = 2) -> Array:
+    """Memory for so many tensor maps of each group."""
     groups = min(tiles, target.traits.compute_units)
-    return Array.scratch(memory, (groups * MAP_WORDS,), int32)
+    return Array.scratch(memory, (groups * count * MAP_WORDS,), int32)
 
 
 def sizes_of(target: Target, tile: WarpgroupTile, tiles: int) -> dict[str, tuple[int, ...]]:

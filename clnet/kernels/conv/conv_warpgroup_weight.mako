@@ -25,16 +25,16 @@
 ## numerics products of 16-bit numbers are exact; each sum runs over pixels in order, in float,
 ##          which the unit rounds towards zero; of two parts three products are added, and each
 ##          stage's sums to those of the stages before it, rounded to nearest
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="conv_warpgroup_weight(ctype, unit, tile, emulated, form)">
 <%
     steps = tile.steps(ctype)
     # What is split later is copied as numbers of 16 bits, two for each, which no copy rounds.
     raw = 2 if tile.promotes and not emulated else 1
 %>
-${units.functions(ctype, unit, tile, 4, emulated)}
+${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements("float", "float", not emulated)}
 ${sums_of.stored("float", "float", True, None, None, 4)}
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
@@ -58,6 +58,7 @@ __kernel void conv_warpgroup_weight(...)
         map_write(b_map, ${form}u, (ulong)(x + x_offset), channels * ${raw}, w, pixel,
             ${steps * raw}, box_x, sizeof(*x) / ${raw}, h, pixel * w, images, pixel * w * h,
             box_y, box_n, sw, sh);
+        maps_written(a_map, 2);
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

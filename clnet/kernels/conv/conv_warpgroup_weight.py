@@ -11,7 +11,7 @@ from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target
 from ...values.dtypes import DType, float32
 from ...values.shapes import ceil_div, round_up
-from ..gemm import WarpgroupChoice, emulates_warpgroups, warpgroup_choice
+from ..gemm import WarpgroupChoice, WarpgroupSums, emulates_warpgroups
 from ..kernel import Kernel, by_name, joined
 from .conv_geometry import ConvGeometry
 from .conv_warpgroup import (
@@ -107,19 +107,17 @@ def filters_plan(
     stages = prod(ceil_div(size, part) for size, part in zip((g.ow, g.oh, g.n), box, strict=True))
     if g.n * g.oh * g.ow < LEAST_FILLED * stages * lines and not emulates_warpgroups(target):
         return None
-    choice = warpgroup_choice(
-        target,
+    sums = WarpgroupSums(
         dtype,
-        reserved,
-        columns=64 * _blocks(g),
         rows_of=lambda tile: ceil_div(g.oc, tile.m),
+        columns=64 * _blocks(g),
         stages=stages,
         results=g.oc * g.taps * channels,
         split=parts > 1,
         turned=not WARPGROUP_UNITS[dtype.stored].turns,
         most_slices=MOST_SLICES,
     )
-    return g, box, choice
+    return g, box, sums.choice(target, reserved)
 
 
 def _blocks(g: ConvGeometry) -> int:

@@ -34,10 +34,10 @@ from .gemm_warpgroup import MAP_WORDS as MAP_WORDS
 from .gemm_warpgroup import MOST_GROUPS as MOST_GROUPS
 from .gemm_warpgroup import MOST_STRIDE as MOST_STRIDE
 from .gemm_warpgroup import WarpgroupChoice as WarpgroupChoice
+from .gemm_warpgroup import WarpgroupSums as WarpgroupSums
 from .gemm_warpgroup import WarpgroupTile as WarpgroupTile
 from .gemm_warpgroup import emulates_warpgroups as emulates_warpgroups
 from .gemm_warpgroup import has_warpgroups as has_warpgroups
-from .gemm_warpgroup import warpgroup_choice as warpgroup_choice
 
 __all__ = [
     "ALIGNED_BYTES",
@@ -52,6 +52,7 @@ __all__ = [
     "Multiplied",
     "Problem",
     "WarpgroupChoice",
+    "WarpgroupSums",
     "WarpgroupTile",
     "emulates_warpgroups",
     "finishes",
@@ -66,5 +67,4 @@ __all__ = [
     "panel_elements",
     "small_matrix_tile",
     "summed",
-    "warpgroup_choice",
 ]

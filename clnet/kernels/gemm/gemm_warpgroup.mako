@@ -3,8 +3,8 @@
 ## Groups take tiles of out in turn. Of a group, one item copies boxes of a and b into a ring of
 ## `stages` in local memory, zeros beyond the edges; every other 128 items, a team, multiply 64 rows
 ## of the tile as soon as a stage is full, and say when they have left it: nobody waits for all. See
-## lib/warpgroup_tiles.mako. Sums go to memory through local memory, so that rows are stored in
-## runs.
+## lib/warpgroup_tiles.mako. Results go to memory through local memory: of 16 bits as boxes, others
+## so that rows are stored in runs.
 ##
 ## Of two parts of an operand, the larger and what rounding left of it, three products are added,
 ## the smallest first; sums of so few products are then added to sums in float, rounded to nearest.
@@ -18,26 +18,26 @@
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
 ## param    out_dense: bool      runs of 16 bytes of out along n are dense, aligned, and cross no
 ##                               edge
-## param    ragged: bool         but they do at the end of a row
+## param    boxed: bool          rows of out, of 16 bits, begin at whole runs and may end anywhere
+## param    adds: bool           beta is not 0
 ## param    rank: 2|4            axes of the tensor maps: 2 without a batch
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    emulated: bool       plain C copies and multiplies, all items in step
-## param    form: int            word of the tensor maps, see device/warpgroups.py
+## param    form, out_form: int  words of the tensor maps, see device/warpgroups.py
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    along: 'tile'|'k'    its dense axis
 ## param    steps: int           of k in a stage
 ## param    start: str           where the tile begins along its axis that is not k, in C
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
-## param    pairs: bool          two results at a time become 16 bits
 ## param    extent: int          of the tile along the other axis
 ## arg      m: int                         rows of out
 ## arg      n: int                         columns of out
 ## arg      k: int                         length of the sums
-## arg      maps: inout uint[groups][64], may alias  memory for the tensor maps, at multiples of 256
-##                                         bytes
+## arg      maps: inout uint[groups][${64 + 32 * boxed}], may alias  memory for the tensor maps, at
+##                                         multiples of 128 bytes
 ## arg      out: inout sum_ctype, may alias  read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
@@ -61,21 +61,20 @@
 ## launch   global (groups * items,), local (items,); as many groups as wanted
 ## numerics products of 16-bit numbers are exact; each sum runs over k in order in float, which the
 ##          unit rounds towards zero
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="gemm_warpgroup(
-    ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, ragged, rank, raster, bias,
-    activation, emulated, form)">
+    ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, boxed, adds, rank, raster, bias,
+    activation, emulated, form, out_form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
-    pairs = out_dense and sum_ctype != "float"
 %>
-${units.functions(ctype, unit, tile, rank, emulated)}
+${boxes.functions(ctype, unit, tile, rank, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
-% if not pairs:
+% if not boxed:
 ${sums_of.stored(sum_ctype, element, out_dense, bias, activation, tile.run(sum_ctype))}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
@@ -86,11 +85,18 @@ __kernel void gemm_warpgroup(...)
     const int all = tiles_m * tiles_n * batch * slices;
     const int stages_k = (k + ${steps - 1}) / ${steps};
     __global ${element} *const out_from = (__global ${element} *)out + out_offset;
-    __global uint *const a_map = maps + maps_offset + get_group_id(0) * 64;
+    __global uint *const a_map = maps + maps_offset + get_group_id(0) * ${64 + 32 * boxed};
     __global uint *const b_map = a_map + 32;
+% if boxed:
+    __global uint *const out_map = a_map + 64;
+% endif
     if (self == ${0 if emulated else tile.teams * 128}) {
         ${mapped("a", "m", a_along, tile.m, steps, tile, rank, form)}
         ${mapped("b", "n", b_along, tile.n, steps, tile, rank, form)}
+% if boxed:
+        ${map_of_out(tile, rank, out_form)}
+% endif
+        maps_written(a_map, ${2 + boxed});
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -98,7 +104,8 @@ __kernel void gemm_warpgroup(...)
     ${tiles_of.walked(
         ctype, unit, tile, a_along, b_along, emulated, capture(placed, tile, raster),
         capture(both, a_along, b_along, steps, tile, rank, emulated), tile.stage_bytes,
-        capture(stored, sum_ctype, element, tile, bias, activation, pairs, ragged))}
+        capture(
+            stored, sum_ctype, element, tile, bias, activation, boxed, adds, rank, emulated))}
 }
 </%def>
 ##
@@ -160,50 +167,65 @@ __kernel void gemm_warpgroup(...)
 % endfor
 </%def>
 ##
+## Write the tensor map of out.
+<%def name="map_of_out(tile, rank, out_form)">
+    map_write(out_map, ${out_form}u, (ulong)(out + out_offset), n, m, out_m * sizeof(*out), 64,
+        ${tile.m}, sizeof(*out)
+% if rank == 4:
+        , inner, out_inner * sizeof(*out), batch / inner, out_outer * sizeof(*out), 1, 1, 1, 1
+% endif
+        );
+</%def>
+##
 ## Store a tile's rows.
-<%def name="stored(sum_ctype, element, tile, bias, activation, pairs, ragged)">
+<%def name="stored(sum_ctype, element, tile, bias, activation, boxed, adds, rank, emulated)">
     __global ${element} *to = out_from + slice * out_slice
         + item / inner * out_outer + item % inner * out_inner;
-% if pairs:
-    ${tiles_of.stored_pairs(
-        tile, capture(line, element), capture(before, bias, ragged),
-        capture(finish, bias, activation, ragged), ragged)}
+% if boxed:
+    ${tiles_of.stored_boxes(
+        tile, emulated, capture(before, bias), capture(finish, bias, activation, adds),
+        "row0" + ", item % inner, item / inner" * (rank == 4))}
 % else:
-    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
+    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias, adds))}
 % endif
 </%def>
-<%def name="before(bias, ragged)">
+<%def name="before(bias)">
 % if bias == "n":
-        __global const ushort *const added = (__global const ushort *)bias + bias_offset
-            + column * bias_step;
-        if (valid > 0) {
-            b_0 = read_one(added);
-            b_1 = ${"valid < 2 ? 0 : " if ragged else ""}read_one(added + bias_step);
-        }
+            __global const ushort *const added = (__global const ushort *)bias + bias_offset
+                + column * bias_step;
+            if (column < n)
+                b_0 = read_one(added);
+            if (column + 1 < n)
+                b_1 = read_one(added + bias_step);
 % endif
 </%def>
-<%def name="finish(bias, activation, ragged)">
-            u *= alpha;
-            v *= alpha;
-            if (beta != 0 && inside) {
-                u += beta * read_one(there);
-                v += beta * (${"valid < 2 ? 0 : " if ragged else ""}read_one(there + 1));
-            }
-% if bias == "m":
-            if (inside)
-                b_0 = b_1 = read_one((__global const ushort *)bias + bias_offset
-                    + row * bias_step);
+<%def name="finish(bias, activation, adds)">
+                u *= alpha;
+                v *= alpha;
+% if adds:
+                if (row0 + row < m) {
+                    __global const ushort *const there = to + (row0 + row) * out_m + column;
+                    if (column < n)
+                        u += beta * read_one(there);
+                    if (column + 1 < n)
+                        v += beta * read_one(there + 1);
+                }
 % endif
-            u = ${epilogue.activate(activation, "u + b_0", "float")};
-            v = ${epilogue.activate(activation, "v + b_1", "float")};
+% if bias == "m":
+                if (row0 + row < m)
+                    b_0 = b_1 = read_one((__global const ushort *)bias + bias_offset
+                        + (row0 + row) * bias_step);
+% endif
+                u = ${epilogue.activate(activation, "u + b_0", "float")};
+                v = ${epilogue.activate(activation, "v + b_1", "float")};
 </%def>
 <%def name="line(element)">
         const int row = row0 + line, column = column0 + block + across, valid = n - column;
         const int inside = row < m && column < n;
         __global ${element} *const there = to + row * out_m + column * out_n;
 </%def>
-<%def name="tail(element, bias)" filter="trim">
-out_n, alpha, beta
+<%def name="tail(element, bias, adds)" filter="trim">
+out_n, alpha, ${"beta" if adds else "0.0f"}
                 ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
                     element, "row" if bias == "m" else "column") if bias else ""}
 </%def>

@@ -25,8 +25,8 @@ WARPGROUP = Kernel(
 )
 RASTER = 8
 TEAM, LINE_BYTES = 128, 128
-# Of a group's two tensor maps.
-MAP_WORDS = 64
+# Of a tensor map; an operand has one, and a result that is stored as boxes.
+MAP_WORDS = 32
 # An array at multiples of 1024 bytes takes so much more of a group's local memory than it has.
 ALIGNED_BYTES = 1024
 # Strides of a tensor map are counted in 16 bytes, in 32 bits.
@@ -36,11 +36,12 @@ LEAST_WORK, LEAST_AXIS = 2**22, 16
 # Stages that a slice has at least, and slices at most.
 LEAST_STAGES, MOST_SLICES = 16, 32
 # By bytes of an element: operations a second of all units, and what a copy of an operand wins for
-# each; seconds that storing an element costs a group, and a launch; bytes a second, of copies and
-# of slices' sums, which stay in the cache. All are rough figures of an H200.
+# each; seconds that storing an element costs a group, and in a box; of a launch; bytes a second, of
+# copies and of slices' sums, which stay in the cache. All are rough figures of an H200, those of 16
+# bits and boxes of an H100.
 RATES = {2: 870e12, 4: 435e12}
 SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
-STORE_S = 1.45e-10
+STORE_S, BOX_S = 1.45e-10, 4e-11
 COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 6e12
 
 
@@ -52,7 +53,6 @@ class WarpgroupTile(NamedTuple):
         stages: of the ring in local memory, of 128 bytes of k each.
         parts: of each operand.
         speed: multiplications in a unit's time, as a part of the best tile's.
-        held: columns of results of 16 bits that a warp holds for the copy engine, at most.
         whole: whether a comes in one part as it is, and items split it, in registers.
         turned: whether both come dense along m and n, and items turn them: a in registers, b by a
             team of its own, in local memory, twice: one is turned while the other is multiplied.
@@ -63,7 +63,6 @@ class WarpgroupTile(NamedTuple):
     stages: int
     parts: int = 1
     speed: float = 1.0
-    held: int = 128
     whole: bool = False
     turned: bool = False
 
@@ -117,20 +116,15 @@ class WarpgroupTile(NamedTuple):
         return self.stages * self.stage_bytes + 2 * self.turned_bytes
 
     @property
-    def width(self) -> int:
-        """Columns that a warp holds, so that they make a row."""
-        return max(some for some in range(32, self.held + 1, 32) if self.n % some == 0)
-
-    @property
     def held_bytes(self) -> int:
-        """Of a warp: 16 rows of results, with a gap behind each, or of 64 sums."""
-        return 16 * max(self.held * 2 + 16, 64 * 4)
+        """Of what is to be stored: a tile of results of 16 bits, or 64 sums of each row."""
+        return self.m * max(self.n * 2, 64 * 4)
 
     @property
     def local_bytes(self) -> int:
         """Local memory of a group."""
-        held = self.teams * 4 * self.held_bytes
-        return self.ring_bytes + held + self.row_bytes + self.barrier_bytes + ALIGNED_BYTES
+        stored = self.held_bytes + self.row_bytes
+        return self.ring_bytes + stored + self.barrier_bytes + ALIGNED_BYTES
 
     @property
     def row_bytes(self) -> int:
@@ -156,35 +150,35 @@ class WarpgroupTile(NamedTuple):
         return RUN_BYTES // _bytes(ctype)
 
 
-# The speeds are of an H200.
+# The speeds are of an H100.
 TILES = (
-    WarpgroupTile(128, 256, 3, held=256),
-    WarpgroupTile(128, 192, 4, speed=0.97),
-    WarpgroupTile(128, 128, 5, speed=0.85),
-    WarpgroupTile(128, 64, 7, speed=0.62),
+    WarpgroupTile(128, 256, 3),
+    WarpgroupTile(128, 192, 4, speed=0.98),
+    WarpgroupTile(128, 128, 5, speed=0.93),
+    WarpgroupTile(128, 64, 7, speed=0.5),
     WarpgroupTile(64, 128, 7, speed=0.7),
 )
 SPLIT_TILES = (
-    WarpgroupTile(128, 128, 3, 2, held=64),
-    WarpgroupTile(64, 128, 4, 2, speed=0.75, held=64),
+    WarpgroupTile(128, 128, 3, 2),
+    WarpgroupTile(64, 128, 4, 2, speed=0.75),
 )
 # Of convolutions, whose images are split by items, and of filters' gradients, by their parts: the
 # speeds are of an H100.
 WHOLE_TILES = (
-    WarpgroupTile(128, 128, 4, 2, speed=0.84, held=64, whole=True),
-    WarpgroupTile(64, 128, 5, 2, speed=0.6, held=64, whole=True),
-    WarpgroupTile(128, 64, 6, 2, speed=0.65, held=64, whole=True),
+    WarpgroupTile(128, 128, 4, 2, speed=0.84, whole=True),
+    WarpgroupTile(64, 128, 5, 2, speed=0.6, whole=True),
+    WarpgroupTile(128, 64, 6, 2, speed=0.65, whole=True),
 )
 TURNED_TILES = {
     1: (
-        WarpgroupTile(128, 128, 5, speed=0.4, held=64, whole=True, turned=True),
-        WarpgroupTile(64, 128, 6, speed=0.25, held=64, whole=True, turned=True),
-        WarpgroupTile(128, 64, 6, speed=0.3, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 128, 5, speed=0.4, whole=True, turned=True),
+        WarpgroupTile(64, 128, 6, speed=0.25, whole=True, turned=True),
+        WarpgroupTile(128, 64, 6, speed=0.3, whole=True, turned=True),
     ),
     2: (
-        WarpgroupTile(128, 128, 4, 2, speed=0.62, held=64, whole=True, turned=True),
-        WarpgroupTile(64, 128, 5, 2, speed=0.42, held=64, whole=True, turned=True),
-        WarpgroupTile(128, 64, 6, 2, speed=0.48, held=64, whole=True, turned=True),
+        WarpgroupTile(128, 128, 4, 2, speed=0.62, whole=True, turned=True),
+        WarpgroupTile(64, 128, 5, 2, speed=0.42, whole=True, turned=True),
+        WarpgroupTile(128, 64, 6, 2, speed=0.48, whole=True, turned=True),
     ),
 }
 MOST_GROUPS = 65535
@@ -247,55 +241,62 @@ class WarpgroupChoice(NamedTuple):
     seconds: float
 
 
-def warpgroup_choice(
-    target: Target,
-    dtype: DType,
-    reserved: int,
-    *,
-    rows_of: Callable[[WarpgroupTile], int],
-    columns: int,
-    stages: int,
-    results: int,
-    split: bool = False,
-    whole: bool = False,
-    turned: bool = False,
-    most_slices: int = MOST_SLICES,
-) -> WarpgroupChoice:
-    """The tile and slices that take the least time, by a rough estimate.
+class WarpgroupSums(NamedTuple):
+    """What is summed: tiles lie below each other and side by side, and each sum has stages.
 
-    Args:
-        target: what the device is like.
+    Attributes:
         dtype: of the operands.
-        reserved: bytes of scratch memory, beside which slices' sums must fit.
-        rows_of: how many tiles lie below each other.
+        rows_of: how many of some tile lie below each other.
         columns: of the result.
         stages: of a whole sum.
         results: elements of the result.
+        boxed: they are stored as boxes of 16 bits.
         split: operands have two parts.
         whole: the left one is split by items.
         turned: items turn both.
         most_slices: 1 where sums must stay whole.
-
-    Returns:
-        The choice.
     """
-    units, item = target.traits.compute_units, dtype.itemsize
-    room = max(target.workspace_limit - reserved, 0) // (4 * results)
-    found: list[WarpgroupChoice] = []
-    for tile in _tiles(target, split=split, whole=whole, turned=turned):
-        tiles = rows_of(tile) * ceil_div(columns, tile.n)
-        flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if split else 1)
+
+    dtype: DType
+    rows_of: Callable[[WarpgroupTile], int]
+    columns: int
+    stages: int
+    results: int
+    boxed: bool = False
+    split: bool = False
+    whole: bool = False
+    turned: bool = False
+    most_slices: int = MOST_SLICES
+
+    def choice(self, target: Target, reserved: int) -> WarpgroupChoice:
+        """The tile and slices that take the least time, by a rough estimate.
+
+        Args:
+            target: what the device is like.
+            reserved: bytes of scratch memory, beside which slices' sums must fit.
+        """
+        units = target.traits.compute_units
+        room = max(target.workspace_limit - reserved, 0) // (4 * self.results)
+        found: list[WarpgroupChoice] = []
+        for tile in _tiles(target, split=self.split, whole=self.whole, turned=self.turned):
+            tiles = self.rows_of(tile) * ceil_div(self.columns, tile.n)
+            most = min(self.stages // LEAST_STAGES, room, self.most_slices)
+            for wanted in range(1, max(most if tiles < 2 * units else 1, 1) + 1):
+                steps = ceil_div(self.stages, wanted)
+                slices = ceil_div(self.stages, steps)
+                time = ceil_div(tiles * slices, units) * self._seconds(tile, steps, slices, units)
+                if slices > 1:
+                    moved = 2 * 4 * slices + self.dtype.itemsize
+                    time += COPY_S + moved * self.results / SUM_BYTES_S
+                found.append(WarpgroupChoice(tile, slices, steps, time))
+        return min(found, key=lambda choice: choice.seconds)
+
+    def _seconds(self, tile: WarpgroupTile, steps: int, slices: int, units: int) -> float:
+        """Of a group, for so many stages of a tile."""
+        item, boxed = self.dtype.itemsize, self.boxed and slices == 1
+        flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if self.split else 1)
         each = flops * units / (RATES[item] * tile.speed)
-        fixed = tile.m * tile.n * STORE_S
-        most = min(stages // LEAST_STAGES, room, most_slices) if tiles < 2 * units else 1
-        for wanted in range(1, max(most, 1) + 1):
-            steps = ceil_div(stages, wanted)
-            slices = ceil_div(stages, steps)
-            time = ceil_div(tiles * slices, units) * (steps * each + fixed)
-            if slices > 1:
-                time += COPY_S + (2 * 4 * slices + item) * results / SUM_BYTES_S
-            found.append(WarpgroupChoice(tile, slices, steps, time))
-    return min(found, key=lambda choice: choice.seconds)
+        return steps * each + tile.m * tile.n * (BOX_S if boxed else STORE_S)
 
 
 def has_warpgroups(target: Target, dtype: DType, *, split: bool = False) -> bool:
@@ -400,7 +401,8 @@ def _multiply(
     a_along, b_along = (_along(x, turns=unit.turns) or "k" for x in (a, b))
     tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
     groups = min(tiles * choice.slices, target.traits.compute_units)
-    maps = Array.scratch(memory, (groups * MAP_WORDS,), int32)
+    boxed = _boxed(problem.out)
+    maps = Array.scratch(memory, (groups * (2 + boxed) * MAP_WORDS,), int32)
     params = {
         "ctype": ctype,
         "sum_ctype": problem.out.dtype.stored,
@@ -409,16 +411,16 @@ def _multiply(
         "a_along": a_along,
         "b_along": b_along,
         "out_dense": stores_runs(problem.out),
-        "ragged": False,
+        "boxed": boxed,
+        "adds": problem.beta != 0,
         "rank": rank,
         "raster": RASTER,
         "bias": problem.epilogue.axis,
         "activation": problem.epilogue.activation,
         "emulated": emulated,
         "form": map_form(unit, rank),
+        "out_form": map_form(WARPGROUP_UNITS["half"], rank),
     }
-    if problem.out.dtype.itemsize == 2 and not params["out_dense"] and begins_runs(problem.out):
-        params |= {"out_dense": True, "ragged": True}
     steps = (x.strides[2 if along == "k" else 3] for x, along in ((a, a_along), (b, b_along)))
     batches = [step for x in (problem.out, a, b) for step in x.strides[:2]]
     names = "inner out_outer out_inner a_outer a_inner b_outer b_inner"
@@ -439,6 +441,13 @@ def _multiply(
         flops=problem.flops * (3 if tile.parts > 1 else 1),
         bytes=problem.bytes,
     )
+
+
+def _boxed(out: Array) -> bool:
+    """Whether the copy engine can store ``(outer, inner, m, n)``, wherever its rows end."""
+    steps = [step for step, size in zip(out.strides, out.shape, strict=True) if size > 1]
+    forward = all(0 < step * out.dtype.itemsize < MOST_STRIDE for step in steps)
+    return out.dtype.itemsize == 2 and forward and begins_runs(out)
 
 
 def _turned(b: Array) -> Array:
@@ -493,16 +502,16 @@ def _tiles(
 
 def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -> WarpgroupChoice:
     """The tile and slices of a product."""
-    return warpgroup_choice(
-        target,
+    sums = WarpgroupSums(
         problem.a.dtype,
-        memory.nbytes,
-        columns=problem.n,
         rows_of=lambda tile: ceil_div(problem.m, tile.m) * problem.batch,
+        columns=problem.n,
         stages=ceil_div(problem.k, LINE_BYTES // problem.a.dtype.itemsize),
         results=problem.out.size,
+        boxed=_boxed(problem.out),
         split=split,
     )
+    return sums.choice(target, memory.nbytes)
 
 
 def _bytes(ctype: str) -> int:

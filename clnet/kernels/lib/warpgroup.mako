@@ -1,10 +1,9 @@
-## lib warpgroup: products of 128 items at once, and what brings their operands into local memory
+## lib warpgroup: products of 128 items at once, whose operands lie in local memory
 ##
-## A box lies in local memory in lines of 128 bytes, eight of which make 1024; in them, runs of 16
-## bytes are exchanged by the line's number (bits 4 to 6 of an address are xored with bits 7 to 9).
-## Along k a line is a row of the operand; otherwise a line is a step of k, of 64 rows, and further
-## rows follow in boxes of their own. A product finds its operands by a word of 64 bits: where they
-## begin, how far apart boxes of 64 rows lie, and each eight lines. What an item holds of sums:
+## Boxes bring them, see warpgroup_boxes.mako. Along k a line is a row of the operand; otherwise a
+## line is a step of k, of 64 rows, and further rows follow in boxes of their own. A product finds
+## its operands by a word of 64 bits: where they begin, how far apart boxes of 64 rows lie, and each
+## eight lines. What an item holds of sums:
 ##
 ##     acc[4 * j + r]  of its warp's 16 rows lane / 4 + r / 2 * 8,
 ##                     column j * 8 + lane % 4 * 2 + r % 2
@@ -22,12 +21,9 @@
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
 ## warpgroup_emulated.mako.
 ##
-## Of maps with four axes, boxes may have lines along three, that lie `skip` elements apart.
-##
 ## param ctype: 'half'|'bfloat16'|'float'  element type of a and b
 ## param unit: WarpgroupUnit  see device/warpgroups.py
 ## param tile: WarpgroupTile  shapes, see gemm_warpgroup.py
-## param rank: 2|4            axes of the tensor maps
 ## param emulated: bool       see above
 ## param a_along: 'tile'|'k'  axis of a that is dense
 ## param b_along: 'tile'|'k'  the same of b
@@ -35,114 +31,6 @@
 ## param b_from: str          C expression, where b begins
 ## param wait: int            products that may go on
 <%namespace name="held" file="warpgroup_held.mako"/>
-<%namespace name="plain" file="warpgroup_emulated.mako"/>
-##
-## Copies, barriers and products.
-<%def name="functions(ctype, unit, tile, rank, emulated)">
-<%
-    places = ("x", "y", "inner", "outer")[:rank]
-    given = "".join(map(", const int {}".format, places))
-    listed = ", ".join(map("%{}".format, range(2, 2 + rank)))
-    passed = ", ".join(map('"r"({})'.format, places))
-%>
-inline void map_write(
-    __global uint *map, const uint form, const ulong from, const int size_0, const int size_1,
-    const ulong step_1, const uint box_0, const uint box_1, const uint item
-% if rank == 4:
-    , const int size_2, const ulong step_2, const int size_3, const ulong step_3,
-    const uint box_2, const uint box_3, const uint skip_1, const uint skip_2
-% endif
-    )
-{
-    for (int e = 0; e < 32; e++)
-        map[e] = 0;
-    map[0] = (uint)from;
-    map[1] = (uint)(from >> 32);
-    map[2] = form;
-    map[3] = (uint)((size_1 > 1 ? step_1 : 16) >> 4);
-    map[8] = size_0 - 1;
-    map[9] = size_1 - 1;
-% if rank == 4:
-    map[4] = (uint)((size_2 > 1 ? step_2 : 16) >> 4);
-    map[5] = (uint)((size_3 > 1 ? step_3 : 16) >> 4);
-    map[10] = size_2 - 1;
-    map[11] = size_3 - 1;
-% endif
-    map[13] = box_0 - 1 << 24;
-    map[14] = box_1 - 1;
-    map[16] = item * box_0 * box_1;
-    map[18] = 1024;
-% if rank == 4:
-    map[13] |= skip_1 - 1 << 3 | skip_2 - 1 << 6;
-    map[14] = (box_1 - 1) * skip_1 | (box_2 - 1) * skip_2 << 8 | box_3 - 1 << 16;
-    map[16] *= box_2 * box_3;
-% endif
-% if not emulated:
-    asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
-    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
-% endif
-}
-% if emulated:
-${plain.emulation(ctype, unit, tile, rank, given)}
-% else:
-inline void box_copy(const uint to, __global const uint *map${given}, const uint bar)
-{
-    asm volatile("cp.async.bulk.tensor.${rank}d.shared::cluster.global"
-        ".mbarrier::complete_tx::bytes [%0], [%1, {${listed}}], [%${2 + rank}];"
-        :: "r"(to), "l"(map), ${passed}, "r"(bar) : "memory");
-}
-inline void bars_begin(const uint full, const uint count, const uint writers, const uint readers)
-{
-    for (uint e = 0; e < count; e++) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-            :: "r"(full + 8 * e), "r"(writers) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-            :: "r"(full + 8 * count + 8 * e), "r"(readers) : "memory");
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-inline void bar_expect(const uint bar, const uint bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-        :: "r"(bar), "r"(bytes) : "memory");
-}
-inline void bar_arrive(const uint bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(bar) : "memory");
-}
-inline void bar_wait(const uint bar, const uint turn)
-{
-    uint done;
-    do
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
-            "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(bar), "r"(turn) : "memory");
-    while (!done);
-}
-inline void team_wait(void)
-{
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-}
-/* The copy engine stores whole runs of 16 bytes, which it reads after items have gone on. */
-inline void row_store(__global void *to, __local const void *from, const int bytes)
-{
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-        :: "l"(to), "r"((uint)(size_t)from), "r"(bytes) : "memory");
-}
-inline void rows_written(void)
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-inline void rows_ended(void)
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-inline void rows_read(void)
-{
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-% endif
-</%def>
 ##
 ## The word by which a product finds an operand, without where it begins.
 <%def name="word(along, ctype)" filter="trim">

@@ -1,4 +1,4 @@
-## lib warpgroup_emulated: what lib/warpgroup.mako has, by plain C
+## lib warpgroup_emulated: what warpgroup_boxes.mako and warpgroup.mako have, by plain C
 ##
 ## A map is read, a box swizzled, an operand found by its word. A simulator takes as long for a
 ## vector's instruction as for a number's: boxes are copied by runs of 16 bytes, and an item's sums
@@ -15,6 +15,9 @@
 ## param sums: str            an item's sums, from those of the vector's first column on
 ## param upper, lower: str    C expressions, the item's two rows at `step`
 ## param steps: int           of `values`
+## param element: 'ushort'|'float'  of a box
+## param of_run: int          elements of 16 bytes
+## param body: str            what is done with a run, in C
 <%def name="emulation(ctype, unit, tile, rank, given)">
 <%
     element, of_run = ("float", 4) if ctype == "float" else ("ushort", 8)
@@ -25,66 +28,30 @@ inline uint swizzled(const uint place)
 }
 inline void box_copy(const uint to, __global const uint *map${given}, __local uint4 *tiles)
 {
-    __global const uchar *from = (__global const uchar *)((ulong)map[1] << 32 | map[0]);
-    const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
-    const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
-        lines_3 = (map[14] >> 16 & 0xff) + 1;
-    const int runs = ((map[13] >> 24) + 1) / ${of_run}, last_0 = map[8];
-    const uint last_1 = map[9];
 % if ctype == "float":
     const int rounded = map[2] & 1 << 16;
 % endif
-    const long apart_1 = (ulong)map[3] << 4;
-% if rank == 4:
-    const uint last_2 = map[10], last_3 = map[11];
-    const long apart_2 = (ulong)map[4] << 4, apart_3 = (ulong)map[5] << 4;
-% endif
-    for (int e = get_local_id(0); e < runs * lines_1 * lines_2 * lines_3;
-            e += ${tile.items(emulated=True)}) {
-        const int line = e / runs, run = e % runs, at_0 = x + run * ${of_run};
-        ## What begins before an array is far behind it without a sign.
-        const uint at_1 = y + line % lines_1 * skip_1;
-        long place = at_1 * apart_1 + at_0 * (long)sizeof(${element});
-        int there = at_1 <= last_1;
-% if rank == 4:
-        const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
-            at_3 = outer + line / lines_1 / lines_2;
-        place += at_2 * apart_2 + at_3 * apart_3;
-        there = there && at_2 <= last_2 && at_3 <= last_3;
-% endif
-        const int count = there && at_0 >= 0 ? min(last_0 + 1 - at_0, ${of_run}) : 0;
-        __global const ${element} *elements = (__global const ${element} *)(from + place);
-        uint4 value = 0;
-        if (count == ${of_run})
-            value = as_uint4(vload${of_run}(0, elements));
-        else
-            for (int i = 0; i < count; i++)
-                ((${element} *)&value)[i] = elements[i];
-% if ctype == "float":
-        if (rounded)
-            value = (value & 0x7f800000) == 0x7f800000 ? value : (value + 0x1000 & 0xffffe000);
-% endif
-        if (x % ${of_run})
-            value = ${"0x7fc00000" if ctype == "float" else "0x7fff7fff"};
-        *(__local uint4 *)((__local uchar *)tiles + swizzled(to + line * 128 + run * 16)) = value;
-    }
+    ${each_run(element, of_run, tile, rank, capture(run_copied, ctype, element, of_run))}
+}
+inline void box_store(__global uint *map, const uint from${given}, __local const uint4 *tiles)
+{
+    ${each_run("ushort", 8, tile, rank, capture(run_stored))}
 }
 inline void team_wait(void)
 {
     barrier(CLK_LOCAL_MEM_FENCE);
 }
-inline void row_store(__global void *to, __local const void *from, const int bytes)
+inline void teams_wait(const uint items)
 {
-    for (int e = 0; e < bytes / 16; e++)
-        ((__global uint4 *)to)[e] = ((__local const uint4 *)from)[e];
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
-inline void rows_written(void)
-{
-}
-inline void rows_ended(void)
+inline void boxes_written(void)
 {
 }
-inline void rows_read(void)
+inline void boxes_ended(void)
+{
+}
+inline void boxes_read(void)
 {
 }
 % for lanes in (4, 8):
@@ -147,6 +114,62 @@ inline void multiply(
         ${summed("sums", "upper[step]", "lower[step]", unit.steps, 8)}
     }
 }
+</%def>
+##
+## For each run of 16 bytes of a box: where it lies in the array, and how much of it is inside.
+<%def name="each_run(element, of_run, tile, rank, body)">
+    __global uchar *array = (__global uchar *)((ulong)map[1] << 32 | map[0]);
+    const int skip_1 = (map[13] >> 3 & 7) + 1, skip_2 = (map[13] >> 6 & 7) + 1;
+    const int lines_1 = (map[14] & 0xff) / skip_1 + 1, lines_2 = (map[14] >> 8 & 0xff) / skip_2 + 1,
+        lines_3 = (map[14] >> 16 & 0xff) + 1;
+    const int runs = ((map[13] >> 24) + 1) / ${of_run}, last_0 = map[8];
+    const uint last_1 = map[9];
+    const long apart_1 = (ulong)map[3] << 4;
+% if rank == 4:
+    const uint last_2 = map[10], last_3 = map[11];
+    const long apart_2 = (ulong)map[4] << 4, apart_3 = (ulong)map[5] << 4;
+% endif
+    for (int e = get_local_id(0); e < runs * lines_1 * lines_2 * lines_3;
+            e += ${tile.items(emulated=True)}) {
+        const int line = e / runs, run = e % runs, at_0 = x + run * ${of_run};
+        ## What begins before an array is far behind it without a sign.
+        const uint at_1 = y + line % lines_1 * skip_1;
+        long place = at_1 * apart_1 + at_0 * (long)sizeof(${element});
+        int there = at_1 <= last_1;
+% if rank == 4:
+        const uint at_2 = inner + line / lines_1 % lines_2 * skip_2,
+            at_3 = outer + line / lines_1 / lines_2;
+        place += at_2 * apart_2 + at_3 * apart_3;
+        there = there && at_2 <= last_2 && at_3 <= last_3;
+% endif
+        const int count = there && at_0 >= 0 ? min(last_0 + 1 - at_0, ${of_run}) : 0;
+        __global ${element} *elements = (__global ${element} *)(array + place);
+        ${body}
+    }
+</%def>
+<%def name="run_copied(ctype, element, of_run)">
+        uint4 value = 0;
+        if (count == ${of_run})
+            value = as_uint4(vload${of_run}(0, elements));
+        else
+            for (int i = 0; i < count; i++)
+                ((${element} *)&value)[i] = elements[i];
+% if ctype == "float":
+        if (rounded)
+            value = (value & 0x7f800000) == 0x7f800000 ? value : (value + 0x1000 & 0xffffe000);
+% endif
+        if (x % ${of_run})
+            value = ${"0x7fc00000" if ctype == "float" else "0x7fff7fff"};
+        *(__local uint4 *)((__local uchar *)tiles + swizzled(to + line * 128 + run * 16)) = value;
+</%def>
+<%def name="run_stored()">
+        const uint4 value = *(__local const uint4 *)(
+            (__local const uchar *)tiles + swizzled(from + line * 128 + run * 16));
+        if (count == 8)
+            *(__global uint4 *)elements = value;
+        else
+            for (int i = 0; i < count; i++)
+                elements[i] = ((const ushort *)&value)[i];
 </%def>
 ##
 ## Elements in float.

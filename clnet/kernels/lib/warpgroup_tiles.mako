@@ -18,8 +18,8 @@
 ## param more: int            bytes that begin at `further`
 ## param tail: str            further arguments of store_sums
 ## param before: str          reads what two columns, from `column` on, have in common
-## param finish: str          makes results of their sums `u` and `v`
-## param ragged: bool         rows of results end anywhere
+## param finish: str          makes results of their sums `u` and `v`, in the tile's row `row`
+## param copied: str          where a box of the result begins, behind its first column
 <%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="units" file="warpgroup.mako"/>
 ##
@@ -103,7 +103,7 @@
         ${units.ended(tile, emulated)}
         ${stored}
     }
-    rows_read();
+    boxes_read();
 </%def>
 ##
 ## What a team does that turns b for the others. Its buffers are free when all of those have left.
@@ -136,11 +136,11 @@
         }
 </%def>
 ##
-## Local memory of a group, and who an item is: the ring, what each warp holds to store it, `more`
+## Local memory of a group, and who an item is: the ring, what is held to be stored, `more`
 ## bytes for the kernel's own, and barriers. One array has them all, so that none lies in between.
 <%def name="begun(tile, emulated, more=0)">
 <%
-    ring, held = tile.ring_bytes, tile.teams * 4 * tile.held_bytes
+    ring, held = tile.ring_bytes, tile.held_bytes
     bars = ring + held + more
 %>
     __local uint4 tiles[${(bars + tile.barrier_bytes) // 16}] __attribute__((aligned(1024)));
@@ -155,7 +155,7 @@
 % endif
     const int self = get_local_id(0), lane = self % 32, warp = self / 32 % 4, team = self / 128;
     __local float *const own = (__local float *)(
-        tiles + ${ring // 16} + (team * 4 + warp) * ${tile.held_bytes // 16});
+        tiles + ${ring // 16} + (team * 4 + warp) * ${tile.held_bytes // tile.teams // 64});
 % if more:
     __local uint4 *const further = tiles + ${(ring + held) // 16};
 % endif
@@ -196,54 +196,44 @@
 % endfor
 </%def>
 ##
-## Sums of two columns become results of 16 bits, which go through local memory, from where the copy
-## engine takes a row of them at a time while items go on. Rows are dense, and begin at whole runs
-## of 16 bytes; in local memory a gap lies between them, so that they use other banks.
-<%def name="stored_pairs(tile, line, before, finish, ragged=False)">
-<% width, pitch = tile.width, tile.width * 2 + 16 %>
-% for first in range(0, tile.n, width):
-    rows_read();
-    team_wait();
-% for j in range(width // 8):
+## Sums of two columns become results of 16 bits, which go through local memory as boxes of 64
+## columns, from where the copy engine takes them while items go on.
+<%def name="stored_boxes(tile, emulated, before, finish, copied)">
+    if (self == 0)
+        boxes_read();
+    teams_wait(${tile.teams * 128});
     {
-        const int block = ${first}, across = ${j * 8} + lane % 4 * 2;
-        float b_0 = 0, b_1 = 0;
+        __local uchar *const line = (__local uchar *)tiles + ${tile.ring_bytes}
+            + (team * 64 + warp * 16 + lane / 4) * 128 + lane % 4 * 4;
+% for j in range(tile.n // 8):
         {
-            const int line = team * 64 + warp * 16;
-            ${line}
+            const int column = column0 + ${8 * j} + lane % 4 * 2;
+            float b_0 = 0, b_1 = 0;
             ${before}
-        }
 % for half in range(2):
-<% e = (first // 8 + j) * 4 + 2 * half %>
-        {
-            const int line = team * 64 + warp * 16 + lane / 4 + ${8 * half};
-            ${line}
-            float u = acc[${e}], v = acc[${e + 1}];
-            ${finish}
-            ((__local uint *)own)[line % 16 * ${pitch // 4} + ${4 * j} + lane % 4] = nearest(u, v);
+<% e = 4 * j + 2 * half %>
+            {
+                const int row = team * 64 + warp * 16 + lane / 4 + ${8 * half};
+                float u = acc[${e}], v = acc[${e + 1}];
+                ${finish}
+                *(__local uint *)(line + ${j // 8 * tile.m * 128 + half * 1024}
+                    + (${j % 8} ^ lane / 4) * 16) = nearest(u, v);
+            }
+% endfor
         }
 % endfor
     }
-% endfor
-    rows_written();
-    team_wait();
-    if (lane < 16) {
-        const int block = ${first}, across = 0, line = team * 64 + warp * 16 + lane;
-        ${line}
-        if (inside) {
-            __local const uchar *const from = (__local const uchar *)own + lane * ${pitch};
-            const int count = min(valid, ${width});
-% if ragged:
-            /* Runs of 16 bytes, then what is left of the row. */
-            if (count >= 8)
-                row_store(there, from, count / 8 * 16);
-            for (int e = count / 8 * 8; e < count; e++)
-                there[e] = ((__local const ushort *)from)[e];
-% else:
-            row_store(there, from, count * 2);
+    boxes_written();
+    teams_wait(${tile.teams * 128});
+% if not emulated:
+    if (self == 0)
 % endif
-        }
-    }
-    rows_ended();
+    {
+% for block in range(tile.n // 64):
+<% from_, tail = f"start + {tile.ring_bytes + block * tile.m * 128}", ", tiles" * emulated %>
+        if (column0 + ${64 * block} < n)
+            box_store(out_map, ${from_}, column0 + ${64 * block}, ${copied}${tail});
 % endfor
+        boxes_ended();
+    }
 </%def>

@@ -34,17 +34,17 @@
 ## launch   global (groups * items,), local (items,); as many groups as wanted
 ## numerics the running maximum is subtracted; exponentials are rounded to ctype for the product
 ##          alone; a row of no keys gives 0; sums in the order of keys, 16 at once
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="lib" file="/lib/attend_matrix.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="teams" file="/lib/attend_warpgroup.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="attention_warpgroup(ctype, unit, matrix, tile, head, causal, ragged, emulated, form)">
 <%
     blocks = -(-head // 64)
     wide, own, others, stages = 64 * blocks, tile.own, tile.others, tile.stages
     box, q_bytes = 128 * others * blocks, 128 * own * blocks
 %>
-${units.functions(ctype, unit, tile, 4, emulated)}
+${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
@@ -80,6 +80,7 @@ __kernel void attention_warpgroup(...)
         ${teams.mapped("q", "rows", "heads", 0, own, form, head)}
         ${teams.mapped("k", "keys", "heads / sharing", 3, others, form, head)}
         ${teams.mapped("v", "keys", "heads / sharing", 6, others, form, head)}
+        maps_written(q_map, 3);
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

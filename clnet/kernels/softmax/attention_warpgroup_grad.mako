@@ -37,10 +37,10 @@
 ## launch   global (groups * items,), local (items,); as many groups as wanted
 ## numerics exponentials are not rounded; the scores' gradients are rounded to ctype for the product
 ##          alone; sums in the order of keys, 16 at once
+<%namespace name="boxes" file="/lib/warpgroup_boxes.mako"/>
 <%namespace name="lib" file="/lib/attend_matrix.mako"/>
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="teams" file="/lib/attend_warpgroup.mako"/>
-<%namespace name="units" file="/lib/warpgroup.mako"/>
 <%def name="attention_warpgroup_grad_q(ctype, unit, matrix, tile, head, causal, emulated, form)">
 <%
     blocks = -(-head // 64)
@@ -48,7 +48,7 @@
     box, own_bytes = 128 * others * blocks, 128 * tile.own * blocks
     total = 2 * own_bytes + stages * 2 * box
 %>
-${units.functions(ctype, unit, tile, 4, emulated)}
+${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
@@ -85,6 +85,7 @@ __kernel void attention_warpgroup_grad_q(...)
         ${teams.mapped("gy", "rows", "heads", 9, tile.own, form, head)}
         ${teams.mapped("k", "keys", "heads / sharing", 3, others, form, head)}
         ${teams.mapped("v", "keys", "heads / sharing", 6, others, form, head)}
+        maps_written(q_map, 4);
     }
 % if emulated:
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
