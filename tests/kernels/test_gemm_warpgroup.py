@@ -54,6 +54,9 @@ CASES = [
     (clnet.bfloat16, 8, 9, 24, (2, 3), "b", 0, {"bias": -2, "alpha": 2.0}, [BY_128]),
     (clnet.float32, 17, 70, 36, (), "b", 0, {"activation": "relu"}, [BY_128]),
     (clnet.float32, 20, 21, 35, (2,), "", 2, {}, ["gemm_laid", "gemm_laid", BY_128]),
+    (clnet.float32, 17, 36, 40, (), "", 0, {"bias": -1, "beta": 0.5, "alpha": 2.0}, [BY_128]),
+    (clnet.float32, 68, 21, 36, (2,), "ab", 0, {"bias": -2, "activation": "relu"}, [BY_128]),
+    (clnet.float32, 40, 36, 70, (), "a", 0, {"bias": -2}, ["gemm_laid", BY_128]),
 ]
 
 
@@ -93,6 +96,18 @@ def test_slices_of_long_sums(target, monkeypatch):
     settings = {"bias": -1, "alpha": 2.0, "beta": 0.5}
     names = run(target, clnet.float16, 24, 16, 136, (), "a", 0, settings)
     assert names == [BY_128, "gemm_summed"]
+
+
+@pytest.mark.parametrize("turned", ["", "a"])
+def test_slices_of_what_items_hold(turned, target, monkeypatch):
+    """Of an even number of stages; the last slice has fewer. Their sums lie as the result does."""
+    monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)
+    monkeypatch.setattr(gemm_warpgroup, "COPY_BYTES_S", 1.0)
+    for cost in ("COPY_S", "STORE_S"):
+        monkeypatch.setattr(gemm_warpgroup, cost, 0)
+    settings = {"bias": -1, "beta": 0.5, "activation": "relu"}
+    names = run(target, clnet.float32, 20, 24, 136, (), turned, 0, settings)
+    assert names == ["gemm_laid"] * (turned == "a") + [BY_128, "gemm_summed"]
 
 
 def test_large_operands_are_copied_some_rows_at_a_time(target):
@@ -209,10 +224,11 @@ def test_the_tile_is_the_fastest_that_was_timed(m, n, k, tile):
 def test_what_kernels_declare_fits_into_local_memory(split, monkeypatch):
     """All tiles, by the kernels' text; a tile that needs more than there is is not chosen."""
     listed = "SPLIT_TILES" if split else "TILES"
-    tiles = getattr(gemm_warpgroup, listed)
-    of_filters = gemm_warpgroup.TURNED_TILES[1]
-    for tile, turned in zip(tiles, cycle(of_filters), strict=False):
+    tiles, of_filters = getattr(gemm_warpgroup, listed), gemm_warpgroup.TURNED_TILES[1]
+    monkeypatch.setattr(gemm_warpgroup, "COPY_S", 1e-5)
+    for tile, sided, turned in zip(tiles, gemm_warpgroup.SIDED_TILES, cycle(of_filters)):
         monkeypatch.setattr(gemm_warpgroup, listed, (tile,))
+        monkeypatch.setattr(gemm_warpgroup, "SIDED_TILES", (sided,))
         monkeypatch.setitem(gemm_warpgroup.TURNED_TILES, 1, (turned,))
         for launch in multiplied(split=split):
             arrays = re.findall(r"__local \w+ \w+\[.*", launch.kernel.text())
@@ -221,7 +237,7 @@ def test_what_kernels_declare_fits_into_local_memory(split, monkeypatch):
             assert len(nbytes) == len(arrays) == 1
             # The driver's compiler adds what the array may have to move by to be aligned.
             declared = launch.kernel.params["tile"]
-            assert declared in (tile, turned)
+            assert declared in (tile, sided, turned)
             assert nbytes[0] + 1024 <= declared.local_bytes <= 0x38C00
     needed = tiles[-1].local_bytes
     assert names_on(needed, split=split)[-1] == BY_128

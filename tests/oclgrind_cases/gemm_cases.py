@@ -324,9 +324,10 @@ def products_by_128_emulated_items(target: Target) -> None:
     run([gemm_summed.summed(problem, given(sums), by_ptx=False)])
     near(out, np.maximum(2 * sums.sum((0, 1, 2)) + values, 0))
     c, c_values = operand((20, 8), np.float32, turned=False)
-    dense = output((5, 8))
-    run(gemm(units, dense, a, c, tf32=True))
-    near(dense, a_values @ c_values, terms=2**17)
+    before = normal(5, 8)
+    dense = given(before)
+    run(gemm(units, dense, a, c, beta=0.5, tf32=True))
+    near(dense, a_values @ c_values + 0.5 * before, terms=2**17)
     (problem,) = gemm_problem.problems(dense, a, c)
     run([gemm_summed.summed(problem, given(sums[..., :8]), by_ptx=True)])  # none in float's text
     near(dense, sums[..., :8].sum((0, 1, 2)))

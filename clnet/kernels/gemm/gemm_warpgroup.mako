@@ -16,8 +16,8 @@
 ## param    tile: WarpgroupTile  shapes, see gemm_warpgroup.py
 ## param    a_along: 'tile'|'k'  axis of a that is dense; 'tile' is m
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
-## param    out_dense: bool      runs of 16 bytes of out along n are dense, aligned, and cross no
-##                               edge
+## param    out_along: 'm'|'n'   the axis that runs of 16 bytes of out are stored along
+## param    out_dense: bool      these are dense, aligned, and cross no edge
 ## param    boxed: bool          rows of out, of 16 bits, begin at whole runs and may end anywhere
 ## param    adds: bool           beta is not 0
 ## param    rank: 2|4            axes of the tensor maps: 2 without a batch
@@ -33,6 +33,8 @@
 ## param    start: str           where the tile begins along its axis that is not k, in C
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    extent: int          of the tile along the other axis
+## param    valid: str           how many elements of a run there are, in C
+## param    step: str            how far they lie apart, in C
 ## arg      m: int                         rows of out
 ## arg      n: int                         columns of out
 ## arg      k: int                         length of the sums
@@ -66,8 +68,8 @@
 <%namespace name="sums_of" file="/lib/matrix_sums.mako"/>
 <%namespace name="tiles_of" file="/lib/warpgroup_tiles.mako"/>
 <%def name="gemm_warpgroup(
-    ctype, sum_ctype, unit, tile, a_along, b_along, out_dense, boxed, adds, rank, raster, bias,
-    activation, emulated, form, out_form)">
+    ctype, sum_ctype, unit, tile, a_along, b_along, out_along, out_dense, boxed, adds, rank,
+    raster, bias, activation, emulated, form, out_form)">
 <%
     element = "float" if sum_ctype == "float" else "ushort"
     steps = tile.steps(ctype)
@@ -75,7 +77,8 @@
 ${boxes.functions(ctype, unit, tile, rank, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
 % if not boxed:
-${sums_of.stored(sum_ctype, element, out_dense, bias, activation, tile.run(sum_ctype))}
+<% across = bias if out_along == "n" else {"m": "n", "n": "m", None: None}[bias] %>
+${sums_of.stored(sum_ctype, element, out_dense, across, activation, tile.run(sum_ctype))}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void gemm_warpgroup(...)
@@ -105,7 +108,8 @@ __kernel void gemm_warpgroup(...)
         ctype, unit, tile, a_along, b_along, emulated, capture(placed, tile, raster),
         capture(both, a_along, b_along, steps, tile, rank, emulated), tile.stage_bytes,
         capture(
-            stored, sum_ctype, element, tile, bias, activation, boxed, adds, rank, emulated))}
+            stored, sum_ctype, element, tile, bias, activation, out_along, boxed, adds, rank,
+            emulated))}
 }
 </%def>
 ##
@@ -123,8 +127,13 @@ __kernel void gemm_warpgroup(...)
         height = min(${raster}, tiles_m - first);
     const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile.m};
     const int column0 = place % (${raster} * tiles_n) / height * ${tile.n};
-    const int first_stage = slice * slice_steps,
-        last_stage = min(first_stage + slice_steps, stages_k);
+    const int first_stage = slice * slice_steps;
+% if tile.sided:
+    /* An even number of stages, of which the last may lie behind k. */
+    const int last_stage = first_stage + (min(slice_steps, stages_k - first_stage) + 1) / 2 * 2;
+% else:
+    const int last_stage = min(first_stage + slice_steps, stages_k);
+% endif
 </%def>
 ##
 ## Write an operand's tensor map. An axis of one element has any stride, a repeated item none.
@@ -132,7 +141,7 @@ __kernel void gemm_warpgroup(...)
 <%
     length = "2 * part" if tile.parts > 1 else "k"
     sizes, box = (
-        ((length, axis), (steps, extent)) if along == "k" else ((axis, length), (64, steps)))
+        ((length, axis), (steps, extent)) if along == "k" else ((axis, length), (steps, steps)))
     item = f"sizeof(*{name})"
 %>
     map_write(${name}_map, ${form}u, (ulong)(${name} + ${name}_offset),
@@ -160,8 +169,9 @@ __kernel void gemm_warpgroup(...)
 % if along == "k":
     box_copy(to + ${to}, ${where}, ${step}, ${start}${tail});
 % else:
-% for block in range(extent // 64):
-    box_copy(to + ${to + block * 128 * steps}, ${where}, ${start} + ${64 * block}, ${step}${tail});
+% for block in range(extent // steps):
+    box_copy(to + ${to + block * 128 * steps}, ${where}, ${start} + ${steps * block},
+        ${step}${tail});
 % endfor
 % endif
 % endfor
@@ -178,15 +188,21 @@ __kernel void gemm_warpgroup(...)
 </%def>
 ##
 ## Store a tile's rows.
-<%def name="stored(sum_ctype, element, tile, bias, activation, boxed, adds, rank, emulated)">
+<%def name="stored(
+    sum_ctype, element, tile, bias, activation, out_along, boxed, adds, rank, emulated)">
     __global ${element} *to = out_from + slice * out_slice
         + item / inner * out_outer + item % inner * out_inner;
 % if boxed:
     ${tiles_of.stored_boxes(
         tile, emulated, capture(before, bias), capture(finish, bias, activation, adds),
         "row0" + ", item % inner, item / inner" * (rank == 4))}
+% elif out_along == "m":
+    ${tiles_of.stored_along_rows(
+        tile, capture(line, element, "m - row"), capture(tail, element, bias, adds, "out_m"))}
 % else:
-    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias, adds))}
+    ${tiles_of.stored(
+        sum_ctype, tile, capture(line, element, "n - column"),
+        capture(tail, element, bias, adds, "out_n"))}
 % endif
 </%def>
 <%def name="before(bias)">
@@ -219,13 +235,13 @@ __kernel void gemm_warpgroup(...)
                 u = ${epilogue.activate(activation, "u + b_0", "float")};
                 v = ${epilogue.activate(activation, "v + b_1", "float")};
 </%def>
-<%def name="line(element)">
-        const int row = row0 + line, column = column0 + block + across, valid = n - column;
+<%def name="line(element, valid)">
+        const int row = row0 + line, column = column0 + block + across, valid = ${valid};
         const int inside = row < m && column < n;
         __global ${element} *const there = to + row * out_m + column * out_n;
 </%def>
-<%def name="tail(element, bias, adds)" filter="trim">
-out_n, alpha, ${"beta" if adds else "0.0f"}
+<%def name="tail(element, bias, adds, step)" filter="trim">
+${step}, alpha, ${"beta" if adds else "0.0f"}
                 ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
                     element, "row" if bias == "m" else "column") if bias else ""}
 </%def>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...array import Array
@@ -20,7 +20,8 @@ WARPGROUP = Kernel(
     constraints=(
         Constraint("tile.m % 64 == 0 and tile.n % 64 == 0", "teams take 64 rows, and store 64"),
         Constraint("tile.n <= 256 and tile.m <= 256", "boxes and products are not larger"),
-        Constraint("unit.turns or a_along == b_along == 'k'", "TF32 is multiplied along k alone"),
+        Constraint("unit.turns or b_along == 'k'", "TF32 is multiplied along k alone"),
+        Constraint("unit.turns or tile.sided == (a_along != 'k')", "but items may hold a"),
     ),
 )
 RASTER = 8
@@ -56,6 +57,7 @@ class WarpgroupTile(NamedTuple):
         whole: whether a comes in one part as it is, and items split it, in registers.
         turned: whether both come dense along m and n, and items turn them: a in registers, b by a
             team of its own, in local memory, twice: one is turned while the other is multiplied.
+        sided: whether a alone comes dense along m, and items hold it, turned; then it is whole.
     """
 
     m: int
@@ -65,6 +67,7 @@ class WarpgroupTile(NamedTuple):
     speed: float = 1.0
     whole: bool = False
     turned: bool = False
+    sided: bool = False
 
     @property
     def teams(self) -> int:
@@ -181,9 +184,11 @@ TURNED_TILES = {
         WarpgroupTile(128, 64, 6, 2, speed=0.48, whole=True, turned=True),
     ),
 }
+SIDED_TILES = tuple(tile._replace(speed=0.9 * tile.speed, whole=True, sided=True) for tile in TILES)
 MOST_GROUPS = 65535
 SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
 SMALL_WHOLE = SMALL_SPLIT._replace(whole=True)
+SMALL_SIDED = SMALL._replace(whole=True, sided=True)
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
@@ -205,24 +210,69 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
         return None
     if split:
         return _split(target, problem)
-    a, b = problem.a, _turned(problem.b)
-    turns = WARPGROUP_UNITS[dtype.stored].turns
-    others = [x for x in (a, b) if _along(x, turns=turns) is None]
-    nbytes = 2 * sum(x.size * dtype.itemsize for x in others)
+    way = _way(target, problem)
     saved = problem.flops * SAVED_S[dtype.itemsize]
-    costs = len(others) * COPY_S + nbytes / COPY_BYTES_S
-    if others and costs > saved and not emulates_warpgroups(target):
+    if way.nbytes and way.seconds > saved and not emulates_warpgroups(target):
         return None
-    if others and nbytes // 2 > target.workspace_limit:
-        alone = len(others) == 1 and others[0] is a
-        return _in_pieces(target, problem) if alone else None
+    if way.nbytes > target.workspace_limit:
+        return _in_pieces(target, problem) if way.copies == (True, False) else None
     memory, launches = problem.memory(), list[Launch]()
     line = LINE_BYTES // dtype.itemsize
     a, b = (
-        copied(memory, x, launches, whole=line) if _along(x, turns=turns) is None else x
-        for x in (a, b)
+        copied(memory, x, launches, whole=line) if copies else x
+        for x, copies in zip(way.operands, way.copies, strict=True)
     )
-    return [*launches, *_products(target, problem, memory, a, b)]
+    return [*launches, *_products(target, way.problem, memory, a, b, sided=way.sided)]
+
+
+class _Way(NamedTuple):
+    """A way to compute a product.
+
+    Attributes:
+        problem: the product, perhaps with its axes exchanged.
+        copies: whether a, and b, are copied first, so that boxes can bring them.
+        sided: a lies along m as it is, and items hold it: of TF32.
+    """
+
+    problem: Problem
+    copies: tuple[bool, bool]
+    sided: bool = False
+
+    @property
+    def operands(self) -> tuple[Array, Array]:
+        """``(..., m, k)`` and ``(..., n, k)``."""
+        return self.problem.a, _turned(self.problem.b)
+
+    @property
+    def nbytes(self) -> int:
+        """Of copies."""
+        pairs = zip(self.operands, self.copies, strict=True)
+        return sum(x.size * x.dtype.itemsize for x, copies in pairs if copies)
+
+    @property
+    def seconds(self) -> float:
+        """That copies take."""
+        return sum(self.copies) * COPY_S + 2 * self.nbytes / COPY_BYTES_S
+
+
+def _way(target: Target, problem: Problem) -> _Way:
+    """The way that takes the least time, by a rough estimate."""
+    turns = WARPGROUP_UNITS[problem.a.dtype.stored].turns
+    copies = (_along(x, turns=turns) is None for x in (problem.a, _turned(problem.b)))
+    plain = _Way(problem, (next(copies), next(copies)))
+    if turns or not plain.nbytes:
+        return plain
+    ways = [plain]
+    for each in (problem, problem.transposed()):
+        if _lies(each.a, 2):
+            others = (False, _along(_turned(each.b), turns=False) is None)
+            ways.append(_Way(each, others, sided=True))
+
+    def seconds(way: _Way) -> float:
+        memory = problem.memory()
+        return way.seconds + _chosen(target, way.problem, memory, sided=way.sided).seconds
+
+    return min(ways, key=seconds)
 
 
 class WarpgroupChoice(NamedTuple):
@@ -254,6 +304,7 @@ class WarpgroupSums(NamedTuple):
         split: operands have two parts.
         whole: the left one is split by items.
         turned: items turn both.
+        sided: items hold the left one.
         most_slices: 1 where sums must stay whole.
     """
 
@@ -266,6 +317,7 @@ class WarpgroupSums(NamedTuple):
     split: bool = False
     whole: bool = False
     turned: bool = False
+    sided: bool = False
     most_slices: int = MOST_SLICES
 
     def choice(self, target: Target, reserved: int) -> WarpgroupChoice:
@@ -278,11 +330,11 @@ class WarpgroupSums(NamedTuple):
         units = target.traits.compute_units
         room = max(target.workspace_limit - reserved, 0) // (4 * self.results)
         found: list[WarpgroupChoice] = []
-        for tile in _tiles(target, split=self.split, whole=self.whole, turned=self.turned):
+        for tile in self._tiles(target):
             tiles = self.rows_of(tile) * ceil_div(self.columns, tile.n)
             most = min(self.stages // LEAST_STAGES, room, self.most_slices)
             for wanted in range(1, max(most if tiles < 2 * units else 1, 1) + 1):
-                steps = ceil_div(self.stages, wanted)
+                steps = round_up(ceil_div(self.stages, wanted), 1 + self.sided)
                 slices = ceil_div(self.stages, steps)
                 time = ceil_div(tiles * slices, units) * self._seconds(tile, steps, slices, units)
                 if slices > 1:
@@ -290,6 +342,11 @@ class WarpgroupSums(NamedTuple):
                     time += COPY_S + moved * self.results / SUM_BYTES_S
                 found.append(WarpgroupChoice(tile, slices, steps, time))
         return min(found, key=lambda choice: choice.seconds)
+
+    def _tiles(self, target: Target) -> list[WarpgroupTile]:
+        if self.sided:
+            return [SMALL_SIDED] if emulates_warpgroups(target) else _fitting(target, SIDED_TILES)
+        return _tiles(target, split=self.split, whole=self.whole, turned=self.turned)
 
     def _seconds(self, tile: WarpgroupTile, steps: int, slices: int, units: int) -> float:
         """Of a group, for so many stages of a tile."""
@@ -368,21 +425,31 @@ def _steps_of(problem: Problem, start: int, stop: int) -> Problem:
 
 
 def _products(
-    target: Target, problem: Problem, memory: Scratch, a: Array, b: Array, *, split: bool = False
+    target: Target,
+    problem: Problem,
+    memory: Scratch,
+    a: Array,
+    b: Array,
+    *,
+    split: bool = False,
+    sided: bool = False,
 ) -> list[Launch]:
     """The launches that multiply: ``a`` is ``(..., m, k)``, ``b`` ``(..., n, k)``, in parts."""
-    choice = _chosen(target, problem, memory, split=split)
+    choice = _chosen(target, problem, memory, split=split, sided=sided)
     if choice.slices == 1:
         return [_multiply(target, problem, memory, a, b, choice=choice)]
-    sums = Array.scratch(memory, (choice.slices, *problem.out.shape), float32)
-    first = problem._replace(
+    turned = _along_m(problem.out)  # slices lie as the result does
+    whole = problem.transposed() if turned else problem
+    sums = Array.scratch(memory, (choice.slices, *whole.out.shape), float32)
+    first = whole._replace(
         out=sums.view(sums.shape[1:], sums.strides[1:]),
         alpha=1.0,
         beta=0.0,
-        epilogue=problem.epilogue._replace(bias=None, activation=None),
+        epilogue=whole.epilogue._replace(bias=None, activation=None),
     )
+    first = first.transposed() if turned else first
     launch = _multiply(target, first, memory, a, b, choice=choice, out_slice=sums.strides[0])
-    return [launch, summed(problem, sums, by_ptx=not emulates_warpgroups(target))]
+    return [launch, summed(whole, sums, by_ptx=not emulates_warpgroups(target))]
 
 
 def _multiply(
@@ -399,6 +466,9 @@ def _multiply(
     ctype, emulated = a.dtype.stored, emulates_warpgroups(target)
     unit, rank = WARPGROUP_UNITS[ctype], 2 if problem.batch == 1 else 4
     a_along, b_along = (_along(x, turns=unit.turns) or "k" for x in (a, b))
+    if tile.sided:
+        a_along = "tile"
+    along_m = _along_m(problem.out)
     tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
     groups = min(tiles * choice.slices, target.traits.compute_units)
     boxed = _boxed(problem.out)
@@ -410,7 +480,8 @@ def _multiply(
         "tile": tile,
         "a_along": a_along,
         "b_along": b_along,
-        "out_dense": stores_runs(problem.out),
+        "out_along": "m" if along_m else "n",
+        "out_dense": stores_runs(_turned(problem.out) if along_m else problem.out),
         "boxed": boxed,
         "adds": problem.beta != 0,
         "rank": rank,
@@ -450,6 +521,11 @@ def _boxed(out: Array) -> bool:
     return out.dtype.itemsize == 2 and forward and begins_runs(out)
 
 
+def _along_m(out: Array) -> bool:
+    """Whether runs of ``(outer, inner, m, n)`` lie along m: of floats."""
+    return out.dtype == float32 and out.strides[2] == 1 != out.strides[3]
+
+
 def _turned(b: Array) -> Array:
     """``(..., n, k)`` of ``(..., k, n)``."""
     outer, inner, k, n = b.strides
@@ -459,9 +535,14 @@ def _turned(b: Array) -> Array:
 def _along(x: Array, *, turns: bool) -> str | None:
     """The axis of ``(..., rows, k)`` that boxes are dense along; None: a copy must be made."""
     for axis, along in ((3, "k"), (2, "tile"))[: 1 + turns]:
-        if (x.strides[axis] == 1 or x.shape[axis] == 1) and _aligned(x, axis):
+        if _lies(x, axis):
             return along
     return None
+
+
+def _lies(x: Array, axis: int) -> bool:
+    """Whether boxes of ``(..., rows, k)`` can be dense along an axis."""
+    return (x.strides[axis] == 1 or x.shape[axis] == 1) and _aligned(x, axis)
 
 
 def _aligned(x: Array, axis: int) -> bool:
@@ -494,13 +575,17 @@ def _tiles(
             return [SMALL_WHOLE._replace(parts=parts, turned=True)]
         return [SMALL_WHOLE if whole else SMALL_SPLIT if split else SMALL]
     tiles = WHOLE_TILES if whole else SPLIT_TILES if split else TILES
-    if turned:
-        tiles = TURNED_TILES[parts]
-    traits = target.traits
-    return [tile for tile in tiles if tile.local_bytes <= traits.static_local_bytes]
+    return _fitting(target, TURNED_TILES[parts] if turned else tiles)
 
 
-def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -> WarpgroupChoice:
+def _fitting(target: Target, tiles: Sequence[WarpgroupTile]) -> list[WarpgroupTile]:
+    """Those that a group's local memory has room for."""
+    return [tile for tile in tiles if tile.local_bytes <= target.traits.static_local_bytes]
+
+
+def _chosen(
+    target: Target, problem: Problem, memory: Scratch, *, split: bool = False, sided: bool = False
+) -> WarpgroupChoice:
     """The tile and slices of a product."""
     sums = WarpgroupSums(
         problem.a.dtype,
@@ -510,6 +595,7 @@ def _chosen(target: Target, problem: Problem, memory: Scratch, *, split: bool) -
         results=problem.out.size,
         boxed=_boxed(problem.out),
         split=split,
+        sided=sided,
     )
     return sums.choice(target, memory.nbytes)
 

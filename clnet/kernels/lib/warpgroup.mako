@@ -16,7 +16,8 @@
 ## Of a tile whose a is whole, items read its elements, split them and hold them in registers. TF32
 ## is multiplied along k alone: of a tile that is turned, a further team writes b to local memory
 ## once more, along k, into one of two buffers, which have barriers like a stage's; items read a
-## across its lines.
+## across its lines. Of a tile that is sided only a comes so; stages come in pairs, so that what is
+## held of one is another's than what products still read.
 ##
 ## Emulated, all items copy, and multiply, in step; maps, places and words are the same, see
 ## warpgroup_emulated.mako.
@@ -52,6 +53,8 @@
 % endif
 % if tile.turned:
         ${held.a_turned(tile, emulated, steps)}
+% elif tile.sided:
+        ${held.a_beside(emulated, steps)}
 % elif tile.whole:
         ${held.items_split(emulated, steps)}
 % endif

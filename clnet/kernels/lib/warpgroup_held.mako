@@ -67,6 +67,28 @@
         }
 </%def>
 ##
+## The same with steps in their own order, as boxes of b have them that nobody turned.
+<%def name="a_beside(emulated, steps)">
+% if not emulated:
+        uint a_held[${4 * steps}];
+% endif
+        {
+            __local const uchar *const box = (__local const uchar *)tiles + (to - start)
+                + (team * 2 + warp / 2) * 4096 + lane % 4 * 128 + lane / 4 % 4 * 4;
+% for e in range(4 * steps):
+<% odd = e % 4 // 2 * 4 %>
+            {
+                const float value = *(__local const float *)(box + ${e // 4 * 1024 + odd * 128}
+                    + (warp % 2 * 4 + lane / 16 + ${e % 2 * 2} ^ lane % 4 + ${odd}) * 16);
+                ${held_parts(1, emulated, e)}
+            }
+% endfor
+        }
+% if emulated:
+        barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+</%def>
+##
 ## An item's elements of a stage of a, split: a row is a line.
 <%def name="items_split(emulated, steps)">
 % if not emulated:

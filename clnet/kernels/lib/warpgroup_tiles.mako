@@ -26,6 +26,7 @@
 ## What a group does: it takes tiles in turn, one item copies, the others multiply.
 <%def name="walked(
     ctype, unit, tile, a_along, b_along, emulated, placed, fetched, stage_bytes, stored)">
+<% pairs = 2 if tile.sided else 1 %>
 % if not emulated:
     if (self == 0) {
         bars_begin(full, ${tile.stages}, 1, ${4 * (tile.teams + tile.turned)});
@@ -84,7 +85,10 @@
         sums[${e}] = 0;
 % endfor
 % endif
-        for (int t = first_stage; t < last_stage; t++) {
+        for (int next = first_stage; next < last_stage; next += ${pairs}) {
+% for half in range(pairs):
+        {
+            const int t = next + ${half};
             const uint to = start + ${tile.stage_bytes} * slot;
 % if emulated:
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -99,6 +103,8 @@
                 slot = 0;
                 turn ^= 1;
             }
+        }
+% endfor
         }
         ${units.ended(tile, emulated)}
         ${stored}
@@ -191,6 +197,32 @@
         if (inside)
             store_sums(there, ${", ".join(f"x_{e // 4}.s{e % 4}" for e in range(run))},
                 valid, ${tail});
+    }
+    team_wait();
+% endfor
+</%def>
+##
+## Sums go through local memory 32 columns at a time; runs lie along rows, of which a warp has 16.
+<%def name="stored_along_rows(tile, line, tail)">
+% for first in range(0, tile.n, 32):
+% for half in range(2):
+% for j in range(4):
+<% e = (first // 8 + j) * 4 + 2 * half %>
+    {
+        __local float *const at = own + (${8 * j} + lane % 4 * 2) * 20 + lane / 4 + ${8 * half};
+        at[0] = acc[${e}];
+        at[20] = acc[${e + 1}];
+    }
+% endfor
+% endfor
+    team_wait();
+    for (int e = lane; e < 32 * 4; e += 32) {
+        const int block = ${first}, across = e / 4;
+        const int line = team * 64 + warp * 16 + e % 4 * 4;
+        const float4 x = *(__local const float4 *)(own + across * 20 + e % 4 * 4);
+        ${line}
+        if (inside)
+            store_sums(there, x.s0, x.s1, x.s2, x.s3, valid, ${tail});
     }
     team_wait();
 % endfor
