@@ -16,7 +16,7 @@
 ## param    b_along: 'tile'|'k'  axis of weight that is dense; 'tile' is n
 ## param    phases_y, phases_x: int  down and to the right
 ## param    out_dense: bool      channels of out come in whole aligned runs of 16 bytes
-## param    boxed: bool          out's elements are of 16 bits, its pixels begin at whole runs
+## param    boxed: bool          out's pixels begin at whole runs, and there are no slices
 ## param    bias: bool           whether there is a bias
 ## param    activation: None|str see lib/epilogue.mako
 ## param    emulated: bool       plain C copies and multiplies, all items in step
@@ -105,7 +105,7 @@ __kernel void conv_warpgroup(...)
             64, 1, sizeof(*weight), channels, row, 1, 0, ${steps}, 1, 1, 1);
 % endif
 % if boxed:
-        ${maps_of_out(phases_y, phases_x, out_form)}
+        ${maps_of_out(sum_ctype, phases_y, phases_x, out_form)}
 % endif
         maps_written(a_map, ${maps});
     }
@@ -175,13 +175,14 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
 </%def>
 ##
 ## Write a tensor map of the results of each phase.
-<%def name="maps_of_out(phases_y, phases_x, out_form)">
+<%def name="maps_of_out(sum_ctype, phases_y, phases_x, out_form)">
 % for y in range(phases_y):
 % for x in range(phases_x):
         map_write(a_map + ${32 * (2 + y * phases_x + x)}, ${out_form}u,
-            (ulong)(out + out_offset + out_y_${y} + out_x_${x}), n, grid_x_${x},
-            out_x * sizeof(*out), 64, box_x, sizeof(*out), grid_y_${y}, out_y * sizeof(*out),
-            images, out_image * sizeof(*out), box_y, box_n, 1, 1);
+            (ulong)(out + out_offset + out_y_${y} + out_x_${x}), n * ${
+                2 if sum_ctype == "float" else 1}, grid_x_${x}, out_x * sizeof(*out), 64, box_x, 2,
+            grid_y_${y}, out_y * sizeof(*out), images, out_image * sizeof(*out), box_y, box_n,
+            1, 1);
 % endfor
 % endfor
 </%def>
@@ -191,7 +192,8 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
 % if boxed:
     __global uint *const out_map = b_map + 32 + (phase_y * ${phases_x} + phase_x) * 32;
     ${tiles_of.stored_boxes(
-        tile, emulated, capture(before, bias), capture(finish, activation), "x0, y0, image0")}
+        tile, sum_ctype, "n", emulated, capture(before, element, bias),
+        capture(finish, activation), "x0, y0, image0", "")}
 % else:
     __global ${element} *to = out_from + slice * out_slice;
     if (lane < 16) {
@@ -206,10 +208,10 @@ ${"".join(f"phase_{axis} == {p} ? {name}_{axis}_{p} : " for p in range(1, count)
     ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias))}
 % endif
 </%def>
-<%def name="before(bias)">
+<%def name="before(element, bias)">
 % if bias:
-            __global const ushort *const added = (__global const ushort *)bias + bias_offset
-                + column;
+            __global const ${element} *const added = (__global const ${element} *)bias
+                + bias_offset + column;
             if (column < n)
                 b_0 = read_one(added);
             if (column + 1 < n)

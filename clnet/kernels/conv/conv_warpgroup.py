@@ -202,7 +202,7 @@ def grid_choice(
         columns=n,
         stages=ceil_div(grid.taps * chunks, grid.phases),
         results=rows * n,
-        boxed=dtype.itemsize == 2,
+        boxed=True,
         split=parts > 1,
         whole=parts > 1,
         most_slices=MOST_SLICES if grid.dense else 1,
@@ -274,7 +274,7 @@ def _convolve(
     (image, of_y, of_x), (stride_y, stride_x) = grid.out, grid.strides
     run = RUN_BYTES // out.dtype.itemsize
     begins = all(at % run == 0 for at in (out.offset, *grid.out))
-    boxed = begins and out.dtype.itemsize == 2
+    boxed = begins and choice.slices == 1
     tiles = grid.boxes(tile.m) * ceil_div(n, tile.n) * choice.slices
     turned = filters.strides[2] != 1
     of_tap, of_row = filters.strides[1], filters.strides[2 if turned else 0]

@@ -27,7 +27,6 @@ from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
 from .gemm_problem import Problem as Problem
 from .gemm_summed import summed as summed
-from .gemm_warpgroup import ALIGNED_BYTES as ALIGNED_BYTES
 from .gemm_warpgroup import COPY_BYTES_S as COPY_BYTES_S
 from .gemm_warpgroup import COPY_S as COPY_S
 from .gemm_warpgroup import MAP_WORDS as MAP_WORDS
@@ -35,9 +34,10 @@ from .gemm_warpgroup import MOST_GROUPS as MOST_GROUPS
 from .gemm_warpgroup import MOST_STRIDE as MOST_STRIDE
 from .gemm_warpgroup import WarpgroupChoice as WarpgroupChoice
 from .gemm_warpgroup import WarpgroupSums as WarpgroupSums
-from .gemm_warpgroup import WarpgroupTile as WarpgroupTile
 from .gemm_warpgroup import emulates_warpgroups as emulates_warpgroups
 from .gemm_warpgroup import has_warpgroups as has_warpgroups
+from .warpgroup_tile import ALIGNED_BYTES as ALIGNED_BYTES
+from .warpgroup_tile import WarpgroupTile as WarpgroupTile
 
 __all__ = [
     "ALIGNED_BYTES",

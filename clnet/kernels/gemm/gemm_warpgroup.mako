@@ -3,8 +3,7 @@
 ## Groups take tiles of out in turn. Of a group, one item copies boxes of a and b into a ring of
 ## `stages` in local memory, zeros beyond the edges; every other 128 items, a team, multiply 64 rows
 ## of the tile as soon as a stage is full, and say when they have left it: nobody waits for all. See
-## lib/warpgroup_tiles.mako. Results go to memory through local memory: of 16 bits as boxes, others
-## so that rows are stored in runs.
+## lib/warpgroup_tiles.mako. Results go to memory through local memory, as boxes or in runs.
 ##
 ## Of two parts of an operand, the larger and what rounding left of it, three products are added,
 ## the smallest first; sums of so few products are then added to sums in float, rounded to nearest.
@@ -16,9 +15,10 @@
 ## param    tile: WarpgroupTile  shapes, see gemm_warpgroup.py
 ## param    a_along: 'tile'|'k'  axis of a that is dense; 'tile' is m
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
-## param    out_along: 'm'|'n'   the axis that runs of 16 bytes of out are stored along
+## param    out_along: 'm'|'n'   the axis that runs of 16 bytes of out lie along; 'm' if boxed
 ## param    out_dense: bool      these are dense, aligned, and cross no edge
-## param    boxed: bool          rows of out, of 16 bits, begin at whole runs and may end anywhere
+## param    boxed: bool          out's lines of runs begin at whole ones, and may end anywhere;
+##                               there is one slice
 ## param    adds: bool           beta is not 0
 ## param    rank: 2|4            axes of the tensor maps: 2 without a batch
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
@@ -33,8 +33,6 @@
 ## param    start: str           where the tile begins along its axis that is not k, in C
 ## param    element: 'ushort'|'float'  as a pointer to out leads to
 ## param    extent: int          of the tile along the other axis
-## param    valid: str           how many elements of a run there are, in C
-## param    step: str            how far they lie apart, in C
 ## arg      m: int                         rows of out
 ## arg      n: int                         columns of out
 ## arg      k: int                         length of the sums
@@ -77,8 +75,7 @@
 ${boxes.functions(ctype, unit, tile, rank, emulated)}
 ${sums_of.elements(sum_ctype, element, not emulated)}
 % if not boxed:
-<% across = bias if out_along == "n" else {"m": "n", "n": "m", None: None}[bias] %>
-${sums_of.stored(sum_ctype, element, out_dense, across, activation, tile.run(sum_ctype))}
+${sums_of.stored(sum_ctype, element, out_dense, bias, activation, tile.run(sum_ctype))}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void gemm_warpgroup(...)
@@ -97,7 +94,7 @@ __kernel void gemm_warpgroup(...)
         ${mapped("a", "m", a_along, tile.m, steps, tile, rank, form)}
         ${mapped("b", "n", b_along, tile.n, steps, tile, rank, form)}
 % if boxed:
-        ${map_of_out(tile, rank, out_form)}
+        ${map_of_out(tile, sum_ctype, out_along, rank, out_form)}
 % endif
         maps_written(a_map, ${2 + boxed});
     }
@@ -177,10 +174,14 @@ __kernel void gemm_warpgroup(...)
 % endfor
 </%def>
 ##
-## Write the tensor map of out.
-<%def name="map_of_out(tile, rank, out_form)">
-    map_write(out_map, ${out_form}u, (ulong)(out + out_offset), n, m, out_m * sizeof(*out), 64,
-        ${tile.m}, sizeof(*out)
+## Write the tensor map of out, which has no slices.
+<%def name="map_of_out(tile, sum_ctype, out_along, rank, out_form)">
+<%
+    along, across = ("n", "m") if out_along == "n" else ("m", "n")
+    lines = tile.m if out_along == "n" else tile.columns_stored(sum_ctype)
+%>
+    map_write(out_map, ${out_form}u, (ulong)(out + out_offset), ${along} * ${
+        2 if sum_ctype == "float" else 1}, ${across}, out_${across} * sizeof(*out), 64, ${lines}, 2
 % if rank == 4:
         , inner, out_inner * sizeof(*out), batch / inner, out_outer * sizeof(*out), 1, 1, 1, 1
 % endif
@@ -194,54 +195,51 @@ __kernel void gemm_warpgroup(...)
         + item / inner * out_outer + item % inner * out_inner;
 % if boxed:
     ${tiles_of.stored_boxes(
-        tile, emulated, capture(before, bias), capture(finish, bias, activation, adds),
-        "row0" + ", item % inner, item / inner" * (rank == 4))}
-% elif out_along == "m":
-    ${tiles_of.stored_along_rows(
-        tile, capture(line, element, "m - row"), capture(tail, element, bias, adds, "out_m"))}
+        tile, sum_ctype, out_along, emulated, capture(before, element, bias),
+        capture(finish, element, bias, activation, adds), "row0",
+        ", item % inner, item / inner" * (rank == 4))}
 % else:
-    ${tiles_of.stored(
-        sum_ctype, tile, capture(line, element, "n - column"),
-        capture(tail, element, bias, adds, "out_n"))}
+    ${tiles_of.stored(sum_ctype, tile, capture(line, element), capture(tail, element, bias, adds))}
 % endif
 </%def>
-<%def name="before(bias)">
+<%def name="before(element, bias)">
 % if bias == "n":
-            __global const ushort *const added = (__global const ushort *)bias + bias_offset
-                + column * bias_step;
+            __global const ${element} *const added = (__global const ${element} *)bias
+                + bias_offset + column * bias_step;
             if (column < n)
                 b_0 = read_one(added);
             if (column + 1 < n)
                 b_1 = read_one(added + bias_step);
 % endif
 </%def>
-<%def name="finish(bias, activation, adds)">
+<%def name="finish(element, bias, activation, adds)">
                 u *= alpha;
                 v *= alpha;
 % if adds:
                 if (row0 + row < m) {
-                    __global const ushort *const there = to + (row0 + row) * out_m + column;
+                    __global const ${element} *const there = to + (row0 + row) * out_m
+                        + column * out_n;
                     if (column < n)
                         u += beta * read_one(there);
                     if (column + 1 < n)
-                        v += beta * read_one(there + 1);
+                        v += beta * read_one(there + out_n);
                 }
 % endif
 % if bias == "m":
                 if (row0 + row < m)
-                    b_0 = b_1 = read_one((__global const ushort *)bias + bias_offset
+                    b_0 = b_1 = read_one((__global const ${element} *)bias + bias_offset
                         + (row0 + row) * bias_step);
 % endif
                 u = ${epilogue.activate(activation, "u + b_0", "float")};
                 v = ${epilogue.activate(activation, "v + b_1", "float")};
 </%def>
-<%def name="line(element, valid)">
-        const int row = row0 + line, column = column0 + block + across, valid = ${valid};
+<%def name="line(element)">
+        const int row = row0 + line, column = column0 + block + across, valid = n - column;
         const int inside = row < m && column < n;
         __global ${element} *const there = to + row * out_m + column * out_n;
 </%def>
-<%def name="tail(element, bias, adds, step)" filter="trim">
-${step}, alpha, ${"beta" if adds else "0.0f"}
+<%def name="tail(element, bias, adds)" filter="trim">
+out_n, alpha, ${"beta" if adds else "0.0f"}
                 ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
                     element, "row" if bias == "m" else "column") if bias else ""}
 </%def>

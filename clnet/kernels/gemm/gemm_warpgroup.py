@@ -12,7 +12,21 @@ from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_laid import copied
 from .gemm_problem import Problem
-from .gemm_summed import RUN_BYTES, begins_runs, stores_runs, summed
+from .gemm_summed import begins_runs, stores_runs, summed
+from .warpgroup_tile import (
+    LINE_BYTES,
+    RUN_BYTES,
+    SIDED_TILES,
+    SMALL,
+    SMALL_SIDED,
+    SMALL_SPLIT,
+    SMALL_WHOLE,
+    SPLIT_TILES,
+    TILES,
+    TURNED_TILES,
+    WHOLE_TILES,
+    WarpgroupTile,
+)
 
 WARPGROUP = Kernel(
     "gemm_warpgroup",
@@ -25,11 +39,8 @@ WARPGROUP = Kernel(
     ),
 )
 RASTER = 8
-TEAM, LINE_BYTES = 128, 128
 # Of a tensor map; an operand has one, and a result that is stored as boxes.
 MAP_WORDS = 32
-# An array at multiples of 1024 bytes takes so much more of a group's local memory than it has.
-ALIGNED_BYTES = 1024
 # Strides of a tensor map are counted in 16 bytes, in 32 bits.
 MOST_STRIDE = 2**36
 # Below so many multiplications, or along so short an axis, nothing is gained.
@@ -37,158 +48,16 @@ LEAST_WORK, LEAST_AXIS = 2**22, 16
 # Stages that a slice has at least, and slices at most.
 LEAST_STAGES, MOST_SLICES = 16, 32
 # By bytes of an element: operations a second of all units, and what a copy of an operand wins for
-# each; seconds that storing an element costs a group, and in a box; of a launch; bytes a second, of
-# copies and of slices' sums, which stay in the cache. All are rough figures of an H200, those of 16
-# bits and boxes of an H100.
+# each; seconds that storing an element costs a group, in boxes a byte; of a launch; bytes a second,
+# of copies and of slices' sums, which stay in the cache. All are rough figures of an H200, those of
+# 16 bits and boxes of an H100.
 RATES = {2: 870e12, 4: 435e12}
 SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
-STORE_S, BOX_S = 1.45e-10, 4e-11
-COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 6e12
+STORE_S, BOX_S = 1.45e-10, 2e-11
+COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 4e12
 
 
-class WarpgroupTile(NamedTuple):
-    """What a group computes at a time.
-
-    Attributes:
-        m, n: rows and columns.
-        stages: of the ring in local memory, of 128 bytes of k each.
-        parts: of each operand.
-        speed: multiplications in a unit's time, as a part of the best tile's.
-        whole: whether a comes in one part as it is, and items split it, in registers.
-        turned: whether both come dense along m and n, and items turn them: a in registers, b by a
-            team of its own, in local memory, twice: one is turned while the other is multiplied.
-        sided: whether a alone comes dense along m, and items hold it, turned; then it is whole.
-    """
-
-    m: int
-    n: int
-    stages: int
-    parts: int = 1
-    speed: float = 1.0
-    whole: bool = False
-    turned: bool = False
-    sided: bool = False
-
-    @property
-    def teams(self) -> int:
-        """Of 128 items that multiply."""
-        return self.m // 64
-
-    @property
-    def registers(self) -> tuple[int, int] | None:
-        """Of an item that copies and of one that multiplies: a compiler gives all the same."""
-        if self.turned:
-            return (48, 208) if self.teams == 2 else (56, 232)
-        return (40, 232) if self.teams == 2 else None
-
-    @property
-    def promotes(self) -> bool:
-        """Whether sums of one stage are added in float: the unit rounds them towards zero."""
-        return self.parts > 1
-
-    @property
-    def a_parts(self) -> int:
-        """Of a, as they are copied."""
-        return 1 if self.whole else self.parts
-
-    def a_base(self, part: int) -> int:
-        """Where a part of a begins in a stage, in bytes."""
-        return 0 if self.whole else part * (self.m + self.n) * LINE_BYTES
-
-    def b_base(self, part: int) -> int:
-        """Where a part of b begins; of what is turned, in it."""
-        if self.turned:
-            return part * self.turned_bytes // self.parts
-        before = part * self.n if self.whole else part * (self.m + self.n)
-        return (self.m + before) * LINE_BYTES
-
-    @property
-    def stage_bytes(self) -> int:
-        """Of all parts that are copied."""
-        b_parts = 1 if self.turned else self.parts
-        return (self.a_parts * self.m + b_parts * self.n) * LINE_BYTES
-
-    @property
-    def turned_bytes(self) -> int:
-        """Of b of a stage, turned."""
-        return self.parts * self.n * LINE_BYTES if self.turned else 0
-
-    @property
-    def ring_bytes(self) -> int:
-        """Of all stages, and what is turned of two."""
-        return self.stages * self.stage_bytes + 2 * self.turned_bytes
-
-    @property
-    def held_bytes(self) -> int:
-        """Of what is to be stored: a tile of results of 16 bits, or 64 sums of each row."""
-        return self.m * max(self.n * 2, 64 * 4)
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory of a group."""
-        stored = self.held_bytes + self.row_bytes
-        return self.ring_bytes + stored + self.barrier_bytes + ALIGNED_BYTES
-
-    @property
-    def row_bytes(self) -> int:
-        """A word for each row, where a kernel needs them."""
-        return 4 * self.m
-
-    @property
-    def barrier_bytes(self) -> int:
-        """Two barriers for each stage, and for each buffer of what is turned."""
-        return 16 * (self.stages + 2 * self.turned)
-
-    def items(self, *, emulated: bool) -> int:
-        """Of a group: another team copies, and one turns, unless all do."""
-        others = 0 if emulated else 1 + self.turned
-        return TEAM * (self.teams + others)
-
-    def steps(self, ctype: str) -> int:
-        """Of k in a stage."""
-        return LINE_BYTES // _bytes(ctype)
-
-    def run(self, ctype: str) -> int:
-        """Elements that an item stores together."""
-        return RUN_BYTES // _bytes(ctype)
-
-
-# The speeds are of an H100.
-TILES = (
-    WarpgroupTile(128, 256, 3),
-    WarpgroupTile(128, 192, 4, speed=0.98),
-    WarpgroupTile(128, 128, 5, speed=0.93),
-    WarpgroupTile(128, 64, 7, speed=0.5),
-    WarpgroupTile(64, 128, 7, speed=0.7),
-)
-SPLIT_TILES = (
-    WarpgroupTile(128, 128, 3, 2),
-    WarpgroupTile(64, 128, 4, 2, speed=0.75),
-)
-# Of convolutions, whose images are split by items, and of filters' gradients, by their parts: the
-# speeds are of an H100.
-WHOLE_TILES = (
-    WarpgroupTile(128, 128, 4, 2, speed=0.84, whole=True),
-    WarpgroupTile(64, 128, 5, 2, speed=0.6, whole=True),
-    WarpgroupTile(128, 64, 6, 2, speed=0.65, whole=True),
-)
-TURNED_TILES = {
-    1: (
-        WarpgroupTile(128, 128, 5, speed=0.4, whole=True, turned=True),
-        WarpgroupTile(64, 128, 6, speed=0.25, whole=True, turned=True),
-        WarpgroupTile(128, 64, 6, speed=0.3, whole=True, turned=True),
-    ),
-    2: (
-        WarpgroupTile(128, 128, 4, 2, speed=0.62, whole=True, turned=True),
-        WarpgroupTile(64, 128, 5, 2, speed=0.42, whole=True, turned=True),
-        WarpgroupTile(128, 64, 6, 2, speed=0.48, whole=True, turned=True),
-    ),
-}
-SIDED_TILES = tuple(tile._replace(speed=0.9 * tile.speed, whole=True, sided=True) for tile in TILES)
 MOST_GROUPS = 65535
-SMALL, SMALL_SPLIT = WarpgroupTile(128, 64, 2), WarpgroupTile(64, 64, 2, 2)
-SMALL_WHOLE = SMALL_SPLIT._replace(whole=True)
-SMALL_SIDED = SMALL._replace(whole=True, sided=True)
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
@@ -300,7 +169,7 @@ class WarpgroupSums(NamedTuple):
         columns: of the result.
         stages: of a whole sum.
         results: elements of the result.
-        boxed: they are stored as boxes of 16 bits.
+        boxed: the copy engine stores them, unless they come in slices.
         split: operands have two parts.
         whole: the left one is split by items.
         turned: items turn both.
@@ -353,7 +222,7 @@ class WarpgroupSums(NamedTuple):
         item, boxed = self.dtype.itemsize, self.boxed and slices == 1
         flops = 2 * tile.m * tile.n * (LINE_BYTES // item) * (3 if self.split else 1)
         each = flops * units / (RATES[item] * tile.speed)
-        return steps * each + tile.m * tile.n * (BOX_S if boxed else STORE_S)
+        return steps * each + tile.m * tile.n * (item * BOX_S if boxed else STORE_S)
 
 
 def has_warpgroups(target: Target, dtype: DType, *, split: bool = False) -> bool:
@@ -438,18 +307,15 @@ def _products(
     choice = _chosen(target, problem, memory, split=split, sided=sided)
     if choice.slices == 1:
         return [_multiply(target, problem, memory, a, b, choice=choice)]
-    turned = _along_m(problem.out)  # slices lie as the result does
-    whole = problem.transposed() if turned else problem
-    sums = Array.scratch(memory, (choice.slices, *whole.out.shape), float32)
-    first = whole._replace(
+    sums = Array.scratch(memory, (choice.slices, *problem.out.shape), float32)
+    first = problem._replace(
         out=sums.view(sums.shape[1:], sums.strides[1:]),
         alpha=1.0,
         beta=0.0,
-        epilogue=whole.epilogue._replace(bias=None, activation=None),
+        epilogue=problem.epilogue._replace(bias=None, activation=None),
     )
-    first = first.transposed() if turned else first
     launch = _multiply(target, first, memory, a, b, choice=choice, out_slice=sums.strides[0])
-    return [launch, summed(whole, sums, by_ptx=not emulates_warpgroups(target))]
+    return [launch, summed(problem, sums, by_ptx=not emulates_warpgroups(target))]
 
 
 def _multiply(
@@ -468,10 +334,9 @@ def _multiply(
     a_along, b_along = (_along(x, turns=unit.turns) or "k" for x in (a, b))
     if tile.sided:
         a_along = "tile"
-    along_m = _along_m(problem.out)
     tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
     groups = min(tiles * choice.slices, target.traits.compute_units)
-    boxed = _boxed(problem.out)
+    boxed = _boxed(problem.out) and choice.slices == 1
     maps = Array.scratch(memory, (groups * (2 + boxed) * MAP_WORDS,), int32)
     params = {
         "ctype": ctype,
@@ -480,8 +345,8 @@ def _multiply(
         "tile": tile,
         "a_along": a_along,
         "b_along": b_along,
-        "out_along": "m" if along_m else "n",
-        "out_dense": stores_runs(_turned(problem.out) if along_m else problem.out),
+        "out_along": "m" if boxed and _along_m(problem.out) else "n",
+        "out_dense": stores_runs(problem.out),
         "boxed": boxed,
         "adds": problem.beta != 0,
         "rank": rank,
@@ -515,10 +380,10 @@ def _multiply(
 
 
 def _boxed(out: Array) -> bool:
-    """Whether the copy engine can store ``(outer, inner, m, n)``, wherever its rows end."""
+    """Whether the copy engine can store ``(outer, inner, m, n)``, wherever its runs end."""
     steps = [step for step, size in zip(out.strides, out.shape, strict=True) if size > 1]
     forward = all(0 < step * out.dtype.itemsize < MOST_STRIDE for step in steps)
-    return out.dtype.itemsize == 2 and forward and begins_runs(out)
+    return forward and begins_runs(_turned(out) if _along_m(out) else out)
 
 
 def _along_m(out: Array) -> bool:
@@ -596,9 +461,6 @@ def _chosen(
         boxed=_boxed(problem.out),
         split=split,
         sided=sided,
+        most_slices=1 if _along_m(problem.out) else MOST_SLICES,
     )
     return sums.choice(target, memory.nbytes)
-
-
-def _bytes(ctype: str) -> int:
-    return 4 if ctype == "float" else 2

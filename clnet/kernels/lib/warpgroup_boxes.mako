@@ -129,5 +129,9 @@ inline void boxes_read(void)
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
+inline void boxes_read_but_one(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+}
 % endif
 </%def>

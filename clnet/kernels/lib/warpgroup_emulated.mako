@@ -54,6 +54,9 @@ inline void boxes_ended(void)
 inline void boxes_read(void)
 {
 }
+inline void boxes_read_but_one(void)
+{
+}
 % for lanes in (4, 8):
 ${numbers(ctype, lanes)}
 ${columns(ctype, unit, lanes)}

@@ -19,7 +19,8 @@
 ## param tail: str            further arguments of store_sums
 ## param before: str          reads what two columns, from `column` on, have in common
 ## param finish: str          makes results of their sums `u` and `v`, in the tile's row `row`
-## param copied: str          where a box of the result begins, behind its first column
+## param out_along: 'm'|'n'   the axis that runs of the result lie along
+## param row_at, further: str  where a box of the result begins, along rows and the axes of a batch
 <%namespace name="held" file="warpgroup_held.mako"/>
 <%namespace name="units" file="warpgroup.mako"/>
 ##
@@ -202,54 +203,52 @@
 % endfor
 </%def>
 ##
-## Sums go through local memory 32 columns at a time; runs lie along rows, of which a warp has 16.
-<%def name="stored_along_rows(tile, line, tail)">
-% for first in range(0, tile.n, 32):
-% for half in range(2):
-% for j in range(4):
-<% e = (first // 8 + j) * 4 + 2 * half %>
-    {
-        __local float *const at = own + (${8 * j} + lane % 4 * 2) * 20 + lane / 4 + ${8 * half};
-        at[0] = acc[${e}];
-        at[20] = acc[${e + 1}];
-    }
-% endfor
-% endfor
-    team_wait();
-    for (int e = lane; e < 32 * 4; e += 32) {
-        const int block = ${first}, across = e / 4;
-        const int line = team * 64 + warp * 16 + e % 4 * 4;
-        const float4 x = *(__local const float4 *)(own + across * 20 + e % 4 * 4);
-        ${line}
-        if (inside)
-            store_sums(there, x.s0, x.s1, x.s2, x.s3, valid, ${tail});
-    }
-    team_wait();
-% endfor
-</%def>
-##
-## Sums of two columns become results of 16 bits, which go through local memory as boxes of 64
-## columns, from where the copy engine takes them while items go on.
-<%def name="stored_boxes(tile, emulated, before, finish, copied)">
+## Results go through local memory as boxes, from where the copy engine takes them while items go
+## on: those of 16 bits at once, floats some columns at a time, in one of two places. Two columns'
+## sums are made results together; a box's lines are rows, or columns where runs lie along m.
+<%def name="stored_boxes(tile, sum_ctype, out_along, emulated, before, finish, row_at, further)">
+<%
+    floats, columns = sum_ctype == "float", tile.columns_stored(sum_ctype)
+    wide, nbytes = 32 if floats else 64, tile.m * columns * (4 if floats else 2)
+%>
+% for first in range(0, tile.n, columns):
+<% held = tile.ring_bytes + first // columns % 2 * nbytes %>
     if (self == 0)
-        boxes_read();
+        ${"boxes_read_but_one" if floats else "boxes_read"}();
     teams_wait(${tile.teams * 128});
     {
-        __local uchar *const line = (__local uchar *)tiles + ${tile.ring_bytes}
-            + (team * 64 + warp * 16 + lane / 4) * 128 + lane % 4 * 4;
-% for j in range(tile.n // 8):
+% if out_along == "m":
+        __local uchar *const box = (__local uchar *)tiles + ${held}
+            + (team * 2 + warp / 2) * ${columns * 128} + lane % 4 * 256 + lane / 4 % 4 * 4;
+% else:
+        __local uchar *const line = (__local uchar *)tiles + ${held}
+            + (team * 64 + warp * 16 + lane / 4) * 128 + lane % ${2 if floats else 4} * ${
+                8 if floats else 4};
+% endif
+% for j in range(columns // 8):
         {
-            const int column = column0 + ${8 * j} + lane % 4 * 2;
+            const int column = column0 + ${first + 8 * j} + lane % 4 * 2;
             float b_0 = 0, b_1 = 0;
             ${before}
 % for half in range(2):
-<% e = 4 * j + 2 * half %>
+<%
+    e = first // 2 + 4 * j + 2 * half
+    to = j * 8 // wide * tile.m * 128 + half * 1024
+%>
             {
                 const int row = team * 64 + warp * 16 + lane / 4 + ${8 * half};
                 float u = acc[${e}], v = acc[${e + 1}];
                 ${finish}
-                *(__local uint *)(line + ${j // 8 * tile.m * 128 + half * 1024}
-                    + (${j % 8} ^ lane / 4) * 16) = nearest(u, v);
+% if out_along == "m":
+                const int chunk = warp % 2 * 4 + lane / 16 + ${2 * half};
+                *(__local float *)(box + ${1024 * j} + (chunk ^ lane % 4 * 2) * 16) = u;
+                *(__local float *)(box + ${1024 * j + 128} + (chunk ^ lane % 4 * 2 + 1) * 16) = v;
+% elif floats:
+                *(__local float2 *)(line + ${to} + (${j % 4 * 2} + lane % 4 / 2 ^ lane / 4) * 16) =
+                    (float2)(u, v);
+% else:
+                *(__local uint *)(line + ${to} + (${j % 8} ^ lane / 4) * 16) = nearest(u, v);
+% endif
             }
 % endfor
         }
@@ -261,11 +260,22 @@
     if (self == 0)
 % endif
     {
-% for block in range(tile.n // 64):
-<% from_, tail = f"start + {tile.ring_bytes + block * tile.m * 128}", ", tiles" * emulated %>
-        if (column0 + ${64 * block} < n)
-            box_store(out_map, ${from_}, column0 + ${64 * block}, ${copied}${tail});
+% if out_along == "m":
+% for block in range(tile.m // 32):
+        if (column0 + ${first} < n && row0 + ${32 * block} < m)
+            box_store(out_map, start + ${held + block * columns * 128}, (row0 + ${32 * block}) * 2,
+                column0 + ${first}${further}${", tiles" * emulated});
 % endfor
+% else:
+% for block in range(columns // wide):
+<% column = f"column0 + {first + wide * block}" %>
+        if (${column} < n)
+            box_store(out_map, start + ${held + block * tile.m * 128},
+                ${f"({column}) * 2" if floats else column}, ${row_at}${further}${
+                    ", tiles" * emulated});
+% endfor
+% endif
         boxes_ended();
     }
+% endfor
 </%def>
