@@ -146,7 +146,7 @@ def refusing(number: int):
     """Locks of a file system that has none."""
 
     class Locks:
-        LOCK_EX, LOCK_NB, LOCK_UN = 2, 4, 8
+        LOCK_EX, LOCK_NB = 2, 4
 
         @staticmethod
         def flock(file, how) -> None:

@@ -109,9 +109,8 @@ def claimed(path: Path, *, seconds: float) -> Iterator[bool]:
     finally:
         if handle is not None:
             _CLAIMED.discard(place)
-            with suppress(OSError):
+            with suppress(OSError):  # a child that was forked meanwhile keeps a file without a name
                 place.unlink(missing_ok=True)
-                _LOCKS.flock(handle, _LOCKS.LOCK_UN)  # a child that was forked now has it, too
             os.close(handle)
 
 
