@@ -14,7 +14,7 @@ import heapq
 import os
 import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
@@ -108,12 +108,15 @@ class Ahead:
         return answer
 
     @contextmanager
-    def begun(self, requests: Iterable[Request]) -> Iterator[Iterator[tuple[int, Answer]]]:
+    def begun(
+        self, requests: Iterable[Request], wanted: Callable[[int], bool]
+    ) -> Iterator[Iterator[tuple[int, Answer]]]:
         """Have kernels built; few are left to be built when they are launched.
 
         Args:
             requests: what to build; the first are built while the others are asked for, if
                 processes wait already. All have been asked for when the body begins.
+            wanted: whether a request, by its number, is to be built once there is a process for it.
 
         Yields:
             The number of a request, and what was built, as they come; not of those that the driver
@@ -131,7 +134,7 @@ class Ahead:
         waiting, answers = _Waiting(), SimpleQueue[tuple[int, Answer] | None]()
         with ThreadPoolExecutor(max(len(builders), 1)) as pool:
             for builder in builders:
-                pool.submit(self._serve, builder, waiting, answers, keep=early)
+                pool.submit(self._serve, builder, waiting, answers, wanted, keep=early)
             try:
                 for number, request in enumerate(chain(first, requests)):
                     waiting.put(number, request)
@@ -145,6 +148,7 @@ class Ahead:
         builder: Builder,
         waiting: _Waiting,
         answers: SimpleQueue[tuple[int, Answer] | None],
+        wanted: Callable[[int], bool],
         *,
         keep: bool,
     ) -> None:
@@ -152,6 +156,8 @@ class Ahead:
         try:
             while (found := waiting.take()) is not None:
                 number, request = found
+                if not wanted(number):
+                    continue
                 answer = builder.answer(request)
                 if answer.binary:
                     answers.put((number, answer))

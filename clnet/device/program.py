@@ -25,6 +25,7 @@ from .build_progress import progress
 from .build_times import BuildTimes
 from .builders import FIRST, Answer, Request
 from .builtin_functions import WITHOUT_HEADER, declarations
+from .claims import Claims
 from .forked import INHERITANCE
 from .handles import new_handle, tell_types
 from .quiet_build import built
@@ -302,20 +303,25 @@ class ProgramCache:
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self.kernels]
-        keys: dict[KernelSource, str] = {}
-        absent = self._absent(new, keys)
+        order: list[KernelSource] = []
+        keys: list[str] = []
+        absent = self._absent(new, order, keys)
         with ExitStack() as stack:
             answers: Iterable[tuple[int, Answer]] = ()
+            claims = Claims(self._shelf, keys)
+            stack.callback(claims.close)
             if self._ahead is None:
                 deque(absent, 0)
             else:
                 requests = (self._request(source, source.text()) for source in absent)
-                answers = stack.enter_context(self._ahead.begun(requests))
-            done, order = stack.enter_context(progress(len(keys))), list(keys)
+                answers = stack.enter_context(self._ahead.begun(requests, claims.take))
+            done = stack.enter_context(progress(len(keys)))
             for number, answer in answers:  # each is loaded while the next are built
                 with _BUILDING:
-                    self._take(order[number], keys[order[number]], answer)
+                    self._take(order[number], keys[number], answer)
+                claims.release(number)
                 done(1)
+            claims.close()  # before this process waits for others
             self.statistics.seconds += time.perf_counter() - start
             for source in order:
                 if source not in self.kernels:
@@ -329,13 +335,14 @@ class ProgramCache:
         )
 
     def _absent(
-        self, sources: Iterable[KernelSource], keys: dict[KernelSource, str]
+        self, sources: Iterable[KernelSource], order: list[KernelSource], keys: list[str]
     ) -> Iterator[KernelSource]:
-        """Those that are not on disk, as their texts are rendered; their keys are entered."""
+        """Those that are not on disk, as their texts are rendered; they and their keys are kept."""
         for source in sources:
             key = self._key(source, self._text(source))
             if not self._shelf.holds(key):
-                keys[source] = key
+                order.append(source)
+                keys.append(key)
                 yield source
 
     def _take(self, source: KernelSource, key: str, answer: Answer | None) -> None:
@@ -368,10 +375,22 @@ class ProgramCache:
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
-        text, times = self._text(source), self._times_of(source)
+        text = self._text(source)
         key = self._key(source, text)
-        kernel = self._loaded(source, text, key) or self._asked(source, text, key)
-        if kernel is None:
+        kernel = self._loaded(source, text, key) or self._new(source, text, key)
+        self._ready(source)
+        self.statistics.seconds += time.perf_counter() - start
+        return kernel
+
+    def _new(self, source: KernelSource, text: str, key: str) -> CompiledKernel:
+        """A kernel that is not on disk, unless another process puts it there meanwhile."""
+        times, asked = self._times_of(source), time.perf_counter()
+        with self._shelf.claimed(key):  # ranks build the same kernels, each when the others do
+            times.waiting += time.perf_counter() - asked
+            kernel = self._loaded(source, text, key) if self._shelf.holds(key) else None
+            kernel = kernel or self._asked(source, text, key)
+            if kernel is not None:
+                return kernel
             ready = time.perf_counter()
             with times.stage("front"):
                 kernel = self._built(source, text)
@@ -381,9 +400,7 @@ class ProgramCache:
                 keep(self._shelf, key, kernel.program, loses_places=self._loses_places)
             self._watch.call("clGetProgramInfo", ready)
             self.statistics.built += 1
-        self._ready(source)
-        self.statistics.seconds += time.perf_counter() - start
-        return kernel
+            return kernel
 
     def _times_of(self, source: KernelSource) -> BuildTimes:
         return self._times.setdefault(source, BuildTimes(source.name))

@@ -1,9 +1,15 @@
-"""Files that appear whole or not at all; it knows no format."""
+"""Files that appear whole or not at all, and are made by one process at a time; no format of them.
+
+Who writes a file, or makes what it will hold, keeps the lock of another one beside it, which the
+system lets go of with the process, however it ends.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -25,7 +31,12 @@ def _locks() -> Any:
 _LOCKS = _locks()
 _PARTIAL = pattern(r"\.clnet-[0-9a-f]{16}\.partial")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_LOOK = os.O_RDONLY | _SAFE
+_CLAIM = os.O_RDWR | os.O_CREAT | _SAFE
+_SOONEST_S, _LATEST_S = 0.001, 0.01  # between two looks at what another process makes
+_TRIES = 10
+_CLAIMED: set[Path] = set()  # by threads of this process
 
 
 @contextmanager
@@ -65,6 +76,67 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+@contextmanager
+def claimed(path: Path, *, seconds: float) -> Iterator[bool]:
+    """Make a file while no other process does, so that they need not make it, too.
+
+    It need not appear. Nobody waits for another thread of this process, which may want what this
+    one holds; nor where nothing can be locked (Windows, some file systems, folders that cannot be
+    written).
+
+    Args:
+        path: the file; its folder exists.
+        seconds: how long to wait, at most, for another that makes it; then both do.
+
+    Yields:
+        Whether no other was making it. If one was, it may be there by now.
+    """
+    place = path.with_name(f".clnet-{hashlib.sha256(path.name.encode()).hexdigest()[:16]}.partial")
+    until, pause, first, handle = time.monotonic() + seconds, _SOONEST_S, True, None
+    with suppress(OSError):
+        while place not in _CLAIMED and (handle := _locked(place)) is None:
+            first, left = False, until - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LATEST_S)
+    if handle is not None:
+        _CLAIMED.add(place)
+    try:
+        yield first
+    finally:
+        if handle is not None:
+            _CLAIMED.discard(place)
+            with suppress(OSError):  # a child that was forked meanwhile keeps a file without a name
+                place.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _locked(place: Path) -> int | None:
+    """The lock that is a claim; None: another has it.
+
+    Raises:
+        OSError: if there is nothing to lock.
+    """
+    if _LOCKS is None:
+        raise OSError("no locks")
+    for _ in range(_TRIES):
+        handle = os.open(place, _CLAIM, 0o600)
+        try:
+            _LOCKS.flock(handle, _LOCKS.LOCK_EX | _LOCKS.LOCK_NB)
+            if os.fstat(handle).st_nlink:
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except OSError:
+            os.close(handle)
+            place.unlink(missing_ok=True)
+            raise
+        os.close(handle)  # who had it let go of it before it was locked: the next is another file
+    raise OSError("a file system that counts no names of files")
 
 
 @cache

@@ -13,12 +13,14 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from .atomic import replacing
+from .atomic import claimed, replacing
 from .process import process_lock
 
 _MAGIC = b"clnet kept 1 "
@@ -26,6 +28,7 @@ _HEAD = len(_MAGIC) + 16 + 1 + 64 + 1
 _READ = os.O_RDONLY | sum(getattr(os, f"O_{f}", 0) for f in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
+_PATIENCE_S = 60  # with another process that makes what is wanted
 # Where folders lie is decided, and told, by one thread at a time.
 _LOCK = process_lock()
 
@@ -45,6 +48,7 @@ class Shelf:
         self._suffix = suffix
         self._settled = False
         self._folder: Path | None = None
+        self._patience_s = _PATIENCE_S
 
     def read(self, key: str) -> bytes | None:
         """What was kept for a key, or None if there is nothing whole that can be trusted."""
@@ -85,6 +89,33 @@ class Shelf:
                 file.write(data)
         except OSError as error:
             self._cache.tell_unwritable(error)
+
+    @contextmanager
+    def claimed(self, key: str, *, waiting: bool = True) -> Iterator[bool]:
+        """Make what will be kept for a key while no other process does.
+
+        Others that want it wait meanwhile. One that is stopped may be waited for in vain: once in
+        a process, which from then on makes all itself.
+
+        Args:
+            key: by which it will be found.
+            waiting: False: not to wait for another, either.
+
+        Yields:
+            Whether no other was making it; if one was, it may be kept by now.
+        """
+        digest = hashlib.sha256(key.encode()).digest()
+        folder, start = None, time.monotonic()
+        with suppress(OSError):
+            folder = self._place(make=True)
+        if folder is None:
+            yield True
+            return
+        seconds = self._patience_s if waiting else 0
+        with claimed(folder / self._name(digest), seconds=seconds) as first:
+            if waiting and time.monotonic() - start >= seconds:
+                self._patience_s = 0
+            yield first
 
     def _name(self, digest: bytes) -> str:
         return f"{digest.hex()}{self._suffix}"

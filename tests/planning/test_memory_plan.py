@@ -18,6 +18,15 @@ from clnet.values import mode
 pytestmark = pytest.mark.device
 
 
+@pytest.fixture(scope="module", autouse=True)
+def searches_of_what_is_new():
+    """What pytest collected is left out of the search for garbage that a plan begins with."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def block(a: int, b: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
 

@@ -65,15 +65,18 @@ def run(package: Any, point: Point, dtype: str, *, compiled: bool = False) -> di
     orders = point.orders if dtype in ("float32", "float64") else 0
     count = len(hosts) - point.fixed
 
+    keys = list[str]()
+
     def all_of_it(*given: Any) -> tuple[Any, ...]:
-        return tuple(_derivatives(package, point.text, given, count, orders).values())
+        found = _derivatives(package, point.text, given, count, orders)
+        keys[:] = found  # as it is traced: calling it once more for them would build eager kernels
+        return tuple(found.values())
 
     make = _from_numpy(package)
     given = [make(host) for host in (*hosts, cotangent)]
     if not compiled:
         found = _derivatives(package, point.text, given, count, orders)
         return {name: _numpy(package, value) for name, value in found.items()}
-    keys = list(_derivatives(package, point.text, given, count, orders))
     values = package.compile(all_of_it)(*given)
     return {n: _numpy(package, v) for n, v in zip(keys, values, strict=True)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ def least() -> list[float]:
     return [a.least_bytes for a in members.device_sums._adders.values() if a is not None]
 
 
+@lru_cache(16)  # each rank wants every rank's, for sums and means
 def drawn(number: int, n: int, dtype: Any) -> np.ndarray:
     """What a rank has; sums of such numbers round, and those of small integers run over."""
     generator = np.random.default_rng([number, n])
