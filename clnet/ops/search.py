@@ -212,7 +212,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         ``(bins,)``, of the dtype of ``x``; what lies outside is not counted.
 
     Raises:
-        ArgumentError: if there is no bin, ``min > max``, or one is not finite.
+        ArgumentError: if there is no bin, ``min > max``, or one is not finite, which of the
+            elements' own range holds, too.
         DtypeError: if ``x`` is not floating.
     """
     require_floating("histc", x.array)
@@ -223,6 +224,9 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     flat = reshape(x.detach(), (x.numel(),))
     if low == high and x.numel():
         low, high = float(smallest(flat).item()), float(largest(flat).item())
+        if not isfinite(high - low):
+            law = "where neither min nor max is given, all elements are finite"
+            raise ArgumentError("histc", law, smallest=low, largest=high)
     if low == high:
         low, high = low - 1, high + 1
     wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat

@@ -188,6 +188,12 @@ def test_gradient_of_a_product_with_zeros(device, x, expected):
     np.testing.assert_allclose(gradient(ops.prod, x), expected)
 
 
+def test_gradient_of_a_product_with_zeros_beside_what_is_not_finite(device):
+    x = [[0, np.nan, 2], [0, np.inf, 2], [0, 0, np.nan]]
+    expected = [[np.nan, 0, np.nan], [np.inf, 0, np.nan], [np.nan, np.nan, 0]]  # as PyTorch's
+    np.testing.assert_array_equal(gradient(lambda t: ops.prod(t, 1).sum(), x), expected)
+
+
 def test_dtypes_of_results(device):
     integers_ = tensor(np.array([[1, 2], [3, 4]], np.int32))
     assert ops.sum(integers_).dtype.name == "int64"

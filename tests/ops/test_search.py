@@ -198,6 +198,7 @@ I = clnet.tensor([1, 2])  # noqa: E741
         (lambda: ops.bincount(-I), ArgumentError, "elements and minlength are 0 or more"),
         (lambda: ops.histc(X, 0), ArgumentError, "there is a bin or more"),
         (lambda: ops.histc(X, 2, 3, 1), ArgumentError, "min is at most max"),
+        (lambda: ops.histc(X / 0), ArgumentError, "all elements are finite; got smallest="),
         (lambda: ops.histc(I), DtypeError, "operands are floating"),
         (lambda: ops.unique(clnet.ones(2, 0), dim=0), ShapeError, "slices that are compared have"),
         (lambda: ops.unique(X, dim=1), BoundsError, "dim"),
