@@ -21,6 +21,7 @@ from ..values import mode
 from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
+from .arguments import guard
 from .differentiable import Differentiable
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -106,7 +107,7 @@ class Compiled:
 
         Args:
             *args: tensors (their elements may differ from call to call) and plain values (hashable;
-                another value makes another plan).
+                another value makes another plan), and tuples, lists and dicts of them.
             **kwargs: the same.
 
         Returns:
@@ -114,8 +115,8 @@ class Compiled:
             on the tape inside are so outside: backward through them is compiled, too.
 
         Raises:
-            TraceError: if the function reads a value on the host, or a tensor from outside that
-                has a graph.
+            TraceError: if the function reads a value on the host, a tensor from outside that has a
+                graph, or changes a list or dict that it was given.
         """
         now = mode.current()
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
@@ -123,7 +124,9 @@ class Compiled:
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
-        tensors = [_dense(v) for v in values if isinstance(v, Tensor)]
+        given: list[Tensor] = []
+        guards = tuple([guard(n, v, given) for n, v in zip(names, values, strict=True)])
+        tensors = [_dense(t) for t in given]
         device = _device_among(tensors)
         key = (
             device,
@@ -134,10 +137,9 @@ class Compiled:
             now.winograd,
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
-            tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
+            guards,
             self._frozen() if now.grad else None,
         )
-        given = [v for v in values if isinstance(v, Tensor)]
         done = self._replayed(key, tensors, given)
         if done is None:
             with self._tracing:
@@ -389,30 +391,6 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
 def _dense(tensor: Tensor) -> Tensor:
     """A tensor whose array a plan can read: almost always itself, without an op or an object."""
     return tensor if tensor.array.contiguous else contiguous(tensor.detach())
-
-
-def _guard(name: Any, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return (name, value.shape, value.dtype, value.requires_grad)
-    if not _plain(value):
-        raise TraceError(
-            "compile",
-            "arguments are tensors or hashable values without tensors",
-            argument=name,
-            type=type(value).__name__,
-            remedy="Pass its tensors one by one",
-        )
-    return (name, type(value), value)
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, tuple) and any(isinstance(v, Tensor) or not _plain(v) for v in value):
-        return False
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _device_among(tensors: list[Tensor]) -> Device:

@@ -14,6 +14,7 @@ from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
 from ..values.containers import again
+from .arguments import contents, placed, same_contents
 from .differentiable import Backward, record_backward
 from .trace import Trace
 from .tracer import Tracer
@@ -56,14 +57,12 @@ def record(
         The recording; nothing was run, and gradients and versions are what they were.
 
     Raises:
-        TraceError: if the function reads a value on the host, or returns a tensor made of one
-            outside that has a graph.
+        TraceError: if the function reads a value on the host, changes a list or dict that it was
+            given, or returns a tensor made of one outside that has a graph.
     """
     placeholders: list[Tensor] = []
 
-    def placeholder(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
+    def placeholder(value: Tensor) -> Tensor:
         array = Array.abstract(value.shape, value.dtype, value.device)
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
@@ -74,9 +73,13 @@ def record(
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            placed = [placeholder(a) for a in args]
-            named = {k: placeholder(v) for k, v in kwargs.items()}
-            result = function(*placed, **named)
+            called = [placed(a, placeholder) for a in args]
+            named = {k: placed(v, placeholder) for k, v in kwargs.items()}
+            before = contents([called, named])
+            result = function(*called, **named)
+            if not same_contents(before, contents([called, named])):
+                law = "the function changes a list or dict that it was given"
+                raise TraceError("compile", law, remedy="Change a copy of it, or return what is new")
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
