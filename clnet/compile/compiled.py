@@ -58,6 +58,8 @@ class Compiled:
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
     many.
     What the function does on the host beside ops (printing, counting) happens at the trace alone.
+    A tensor that it assigns to an attribute of a module is there after each call; if it takes the
+    place of a tensor of its form, it is written into that one's memory.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -269,9 +271,9 @@ class Compiled:
             return self._trace(args, kwargs, device)
         self.num_traces += 1
         if recorded.backward is None:
-            return plan, lambda arrays, _: recorded.rebuild(map(Tensor, arrays))
+            return plan, lambda arrays, given: recorded.rebuild(map(Tensor, arrays), given)
         on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
-        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given))
+        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given), given)
 
     def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
         """The plan of a trace, rewritten: of each device's part, if there are several."""

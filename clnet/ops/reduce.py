@@ -150,7 +150,7 @@ class Reduce(Function):
             rest = cat((pairs, over), -1) if over.numel() else pairs
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
         if not x.numel():
-            return (x.new_ones(shape) if x.dtype.is_complex else apply(self, x),)
+            return (reshape(x.sum(self.dims) + 1, shape),)  # which leads back to the operand
         return (reshape(rest, shape),)
 
     def _spread(self, result: Tensor, shape: Shape) -> Tensor:
