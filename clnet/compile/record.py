@@ -181,8 +181,8 @@ def _shared(
     for k, result in enumerate(results):
         storage = result.array.storage
         place = places.get(storage)
-        if result.node is not None:
-            continue  # on the tape it is a result as others are
+        if result.node is not None or (result.requires_grad and mode.current().grad):
+            continue  # on the tape it is a result as others are: gradients are summed as in eager
         if place is not None and result is arguments[place]:
             shared[k] = itemgetter(place)
         elif place is not None:

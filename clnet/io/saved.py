@@ -60,8 +60,8 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
             bytes, dtypes, None, in dicts, OrderedDicts, lists, tuples and sets. Tensors that share
-            memory do so when they are loaded, and are stored once if it is all. Modules, if their attributes are of these kinds, or
-            functions of clnet's; hooks are left out.
+            memory do so when they are loaded, and are stored once if it is all. Modules, if their
+            attributes are of these kinds, or functions of clnet's; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.

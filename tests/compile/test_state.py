@@ -103,4 +103,7 @@ def test_results_share_memory_with_what_they_are_views_of():
     turned = clnet.ones(3, 2).T
     assert compiled(turned)[0] is turned
     leaf = clnet.ones(2, 2, requires_grad=True)
-    assert compiled(leaf)[0] is leaf
+    compiled(leaf)[0].sum().backward()
+    assert leaf.grad.tolist() == [[1, 1], [1, 1]]
+    with clnet.no_grad():
+        assert compiled(leaf)[0] is leaf
