@@ -20,7 +20,7 @@ from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
 from .rearrange import diagonal, tril
-from .shape import expand, reshape, to_dtype
+from .shape import expand, reshape
 from .triangular import (
     diag_of,
     identity_like,
@@ -79,7 +79,7 @@ def _factored(name: str, x: Tensor, *, upper: bool) -> tuple[Tensor, Tensor]:
     x = conj(turned(x)) if upper else x
     if x.dtype.is_complex:  # of the real form the factor is the factor's real form
         y, info = _factored(name, interleaved(x), upper=False)
-        return of_interleaved(y), to_dtype((info + 1) // 2, int32)
+        return of_interleaved(y), ((info + 1) // 2).to(int32)
     factor, info = apply(CholeskyFactor(), matrices(name, x))
     y = derived(name, _cholesky_rule, (x,), (reshape(factor, x.shape),))
     return y, reshape(info, x.shape[:-2])
