@@ -78,8 +78,9 @@ def _factored(name: str, x: Tensor, *, upper: bool) -> tuple[Tensor, Tensor]:
     require_square(name, x, complex_too=True)
     x = conj(turned(x)) if upper else x
     if x.dtype.is_complex:  # of the real form the factor is the factor's real form
-        y, info = _factored(name, interleaved(x), upper=False)
-        return of_interleaved(y), ((info + 1) // 2).to(int32)
+        y, rows = _factored(name, interleaved(x), upper=False)
+        info: Any = (rows + 1) // 2
+        return of_interleaved(y), info.to(int32)
     factor, info = apply(CholeskyFactor(), matrices(name, x))
     y = derived(name, _cholesky_rule, (x,), (reshape(factor, x.shape),))
     return y, reshape(info, x.shape[:-2])
