@@ -264,7 +264,10 @@ class Module(ModuleState):
         """Whether a traced function assigns a tensor: it is there when a replay has made it."""
         if mode.current().tracer is None or type(value) is not Tensor:
             return False
-        return not (name in self._parameters or name in self._modules or hasattr(type(self), name))
+        of_class = getattr(type(self), name, None)  # a property has its way
+        return not (
+            name in self._parameters or name in self._modules or hasattr(of_class, "__set__")
+        )
 
     def _clnet_computed(self, name: str) -> Any:
         """What computes the tensor of this name (``nn.utils.parametrize``), or None."""

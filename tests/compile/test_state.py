@@ -50,9 +50,7 @@ def test_state_that_is_assigned_is_that_of_eager():
 
 def test_state_of_another_form_is_assigned_anew():
     class Lazy(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.state = None
+        state = None
 
         def forward(self, x):
             if self.state is None or self.state.shape != x.shape:
