@@ -54,7 +54,7 @@ NOTES = {
     "linalg.eigh": "vectors' signs are arbitrary",
     "linalg.svd": "vectors' signs are arbitrary",
     "linalg.lstsq": "one method for all",
-    "matrix_exp": "norms up to 65536",
+    "matrix_exp": "up to 65536",
     "Tensor.unfold": "a copy",
 }
 """By the name of the op."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import clnet
 import clnet.nn.functional as F
@@ -408,3 +409,58 @@ def test_the_pseudo_inverse_of_complex_matrices(shape):
     square[-1] = square[:, -1] = 0  # of a lower rank
     y = clnet.linalg.pinv(clnet.tensor(square), hermitian=True)
     np.testing.assert_allclose(y.numpy(), np.linalg.pinv(square, hermitian=True), atol=1e-8)
+
+
+_GIVEN = numbers(2, 3, 3, seed=5).astype(np.complex128)
+_POSITIVE = _GIVEN @ _GIVEN.conj().swapaxes(-1, -2) + np.eye(3)
+_OF_MATRICES = {
+    "inv": (linalg.inv, np.linalg.inv, _GIVEN),
+    "solve": (lambda z: linalg.solve(z, z @ z), lambda z: z, _GIVEN),
+    "det": (linalg.det, np.linalg.det, _GIVEN),
+    "slogdet": (lambda z: linalg.slogdet(z).sign, lambda z: np.linalg.slogdet(z)[0], _GIVEN),
+    "logdet": (clnet.logdet, lambda z: np.log(np.linalg.det(z)), _GIVEN),
+    "power": (
+        lambda z: linalg.matrix_power(z, -2),
+        lambda z: np.linalg.matrix_power(z, -2),
+        _GIVEN,
+    ),
+    "exp": (linalg.matrix_exp, scipy.linalg.expm, _GIVEN),
+    "svdvals": (linalg.svdvals, lambda z: np.linalg.svd(z, compute_uv=False), _GIVEN[:, :2]),
+    "rank": (linalg.matrix_rank, np.linalg.matrix_rank, _GIVEN[:, :2]),
+    "nuclear": (lambda z: linalg.matrix_norm(z, "nuc"), lambda z: _nuclear(z), _GIVEN),
+    "eigvalsh": (linalg.eigvalsh, np.linalg.eigvalsh, _POSITIVE),
+    "upper": (lambda z: linalg.eigvalsh(clnet.triu(z), "U"), np.linalg.eigvalsh, _POSITIVE),
+    "cholesky": (linalg.cholesky, np.linalg.cholesky, _POSITIVE),
+    "cholesky_ex": (
+        lambda z: linalg.cholesky_ex(z, upper=True).L.mH,
+        np.linalg.cholesky,
+        _POSITIVE,
+    ),
+}
+
+
+def _nuclear(z):
+    return np.linalg.svd(z, compute_uv=False).sum(-1)
+
+
+@pytest.mark.parametrize("name", _OF_MATRICES)
+def test_matrices_of_complex_numbers(name):
+    ours, numpys, host = _OF_MATRICES[name]
+    x = clnet.tensor(host, requires_grad=True)
+    y = ours(x)
+    np.testing.assert_allclose(y.detach().numpy(), numpys(host), atol=1e-10)
+    if y.requires_grad and name != "upper":
+        way = numbers(2, 3, 3, seed=6).astype(np.complex128)[:, : host.shape[1]]
+        if host is _POSITIVE:  # which moves by what is Hermitian
+            way = way + way.conj().swapaxes(-1, -2)
+        weights = numbers(*y.shape, seed=7).astype(np.complex128)
+        (y * clnet.tensor(weights)).real.sum().backward()
+        step = 1e-6
+        ahead, behind = ((numpys(host + s * way) * weights).real.sum() for s in (step, -step))
+        found = (x.grad.numpy().conj() * way).real.sum()
+        assert found == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-7)
+
+
+def test_what_complex_matrices_have_not_is_told():
+    with pytest.raises(DtypeError, match="There is no such op for complex numbers"):
+        linalg.eigvals(clnet.tensor(_GIVEN))

@@ -21,6 +21,7 @@ from ..values import mode
 from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
+from .arguments import guard
 from .differentiable import Differentiable
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -57,6 +58,8 @@ class Compiled:
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
     many.
     What the function does on the host beside ops (printing, counting) happens at the trace alone.
+    A tensor that it assigns to an attribute of a module is there after each call; if it takes the
+    place of a tensor of its form, it is written into that one's memory.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -106,7 +109,7 @@ class Compiled:
 
         Args:
             *args: tensors (their elements may differ from call to call) and plain values (hashable;
-                another value makes another plan).
+                another value makes another plan), and tuples, lists and dicts of them.
             **kwargs: the same.
 
         Returns:
@@ -114,8 +117,8 @@ class Compiled:
             on the tape inside are so outside: backward through them is compiled, too.
 
         Raises:
-            TraceError: if the function reads a value on the host, or a tensor from outside that
-                has a graph.
+            TraceError: if the function reads a value on the host, a tensor from outside that has a
+                graph, or changes a list or dict that it was given.
         """
         now = mode.current()
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
@@ -123,7 +126,9 @@ class Compiled:
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
-        tensors = [_dense(v) for v in values if isinstance(v, Tensor)]
+        given: list[Tensor] = []
+        guards = tuple([guard(n, v, given) for n, v in zip(names, values, strict=True)])
+        tensors = [_dense(t) for t in given]
         device = _device_among(tensors)
         key = (
             device,
@@ -134,10 +139,9 @@ class Compiled:
             now.winograd,
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
-            tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
+            guards,
             self._frozen() if now.grad else None,
         )
-        given = [v for v in values if isinstance(v, Tensor)]
         done = self._replayed(key, tensors, given)
         if done is None:
             with self._tracing:
@@ -267,9 +271,9 @@ class Compiled:
             return self._trace(args, kwargs, device)
         self.num_traces += 1
         if recorded.backward is None:
-            return plan, lambda arrays, _: recorded.rebuild(map(Tensor, arrays))
+            return plan, lambda arrays, given: recorded.rebuild(map(Tensor, arrays), given)
         on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
-        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given))
+        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given), given)
 
     def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
         """The plan of a trace, rewritten: of each device's part, if there are several."""
@@ -389,30 +393,6 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
 def _dense(tensor: Tensor) -> Tensor:
     """A tensor whose array a plan can read: almost always itself, without an op or an object."""
     return tensor if tensor.array.contiguous else contiguous(tensor.detach())
-
-
-def _guard(name: Any, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return (name, value.shape, value.dtype, value.requires_grad)
-    if not _plain(value):
-        raise TraceError(
-            "compile",
-            "arguments are tensors or hashable values without tensors",
-            argument=name,
-            type=type(value).__name__,
-            remedy="Pass its tensors one by one",
-        )
-    return (name, type(value), value)
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, tuple) and any(isinstance(v, Tensor) or not _plain(v) for v in value):
-        return False
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _device_among(tensors: list[Tensor]) -> Device:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from ..array import Array
@@ -14,6 +16,8 @@ from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
 from ..values.containers import again
+from ..values.dtypes import DType
+from .arguments import contents, placed, same_contents
 from .differentiable import Backward, record_backward
 from .trace import Trace
 from .tracer import Tracer
@@ -29,20 +33,43 @@ class Recorded:
         template: the structure of what the function returned, with ``Tensor`` in the place of
             tensors.
         backward: of results that stay on the tape; what it saves are the trace's last results.
+        shared: of results that are an argument or something outside, or lie in its memory, what
+            gives them for the tensors of a call.
+        assigned: modules and names of attributes that get the last results.
     """
 
     trace: Trace
     tracer: Tracer
     template: Any
     backward: Backward | None = None
+    shared: Mapping[int, Callable[[Sequence[Tensor]], Tensor | None]] = field(
+        default_factory=dict[int, Any]
+    )
+    assigned: tuple[tuple[Any, str], ...] = ()
 
-    def rebuild(self, tensors: Iterable[Tensor]) -> Any:
-        """What the function returns, for tensors in the place of the trace's results."""
-        return _unflatten(self.template, iter(tensors))
+    def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
+        """What the function returns.
+
+        Args:
+            tensors: they stand in the place of the trace's results.
+            given: those of the call, whose memory some results share, as they do in eager.
+        """
+        found = list(tensors)
+        for place, share in self.shared.items():
+            own = share(given)
+            found[place] = found[place] if own is None else own
+        for (owner, name), value in zip(reversed(self.assigned), reversed(found), strict=False):
+            setattr(owner, name, value)
+        return _unflatten(self.template, iter(found))
 
 
 def record(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: Device
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    device: Device,
+    *,
+    keeps_state: bool = True,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -51,19 +78,19 @@ def record(
         args: its arguments; of tensors only shape, dtype and ``requires_grad`` matter.
         kwargs: further ones, by name.
         device: where it makes what it makes without naming a device.
+        keeps_state: whether tensors that it assigns to attributes of modules are theirs after
+            each replay; else the attributes stay as they are.
 
     Returns:
         The recording; nothing was run, and gradients and versions are what they were.
 
     Raises:
-        TraceError: if the function reads a value on the host, or returns a tensor made of one
-            outside that has a graph.
+        TraceError: if the function reads a value on the host, changes a list or dict that it was
+            given, or returns a tensor made of one outside that has a graph.
     """
     placeholders: list[Tensor] = []
 
-    def placeholder(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
+    def placeholder(value: Tensor) -> Tensor:
         array = Array.abstract(value.shape, value.dtype, value.device)
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
@@ -74,13 +101,20 @@ def record(
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            placed = [placeholder(a) for a in args]
-            named = {k: placeholder(v) for k, v in kwargs.items()}
-            result = function(*placed, **named)
+            called = [placed(a, placeholder) for a in args]
+            named = {k: placed(v, placeholder) for k, v in kwargs.items()}
+            before = contents([called, named])
+            result = function(*called, **named)
+            if not same_contents(before, contents([called, named])):
+                law = "the function changes a list or dict that it was given"
+                raise TraceError("compile", law, remedy="Change a copy, or return what is new")
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
             template = _flatten(result, found)
+            state = _state(tracer, found) if keeps_state else ()
+            found += [value for _, _, value in state]
+            shared = _shared(found, placeholders)
             results = [_on_tape(t, placeholders) for t in found]
             backward = record_backward(tracer, results, placeholders, start)
         if any(id(p) in tracer.grads_after for p in placeholders):
@@ -90,6 +124,7 @@ def record(
                 remedy="Ask for it with clnet.autograd.grad and return it",
             )
     finally:
+        tracer.restore()
         tracer.undo()
     grads = [grad for _, grad in tracer.grads_after.values() if grad is not None]
     trace = Trace(
@@ -99,7 +134,75 @@ def record(
         tuple(grad.array.storage for grad in grads),
         device,
     )
-    return Recorded(trace, tracer, template, backward)
+    assigned = tuple((owner, name) for owner, name, _ in state)
+    return Recorded(trace, tracer, template, backward, shared, assigned)
+
+
+def _state(tracer: Tracer, results: list[Tensor]) -> tuple[tuple[Any, str, Tensor], ...]:
+    """Record what becomes of tensors that the function assigned to attributes of modules.
+
+    One that takes the place of a tensor of its form is copied there, so that the next replay reads
+    it where this one did. Others are further results, assigned after each replay, with which the
+    module has changed: the next call is traced anew, and finds a tensor there.
+
+    Args:
+        tracer: the recording.
+        results: what the function returned; what would change with the copies is replaced.
+
+    Returns:
+        Modules, names and values of those that are to be assigned.
+    """
+    copied: list[tuple[Tensor, Tensor]] = []
+    others: list[tuple[Any, str, Tensor]] = []
+    for (_, name), (owner, table, before) in tracer.rebound.items():
+        value: Tensor = table[name].detach()
+        form = (value.shape, value.dtype, value.device)
+        if type(before) is Tensor and (before.shape, before.dtype, before.device) == form:
+            copied.append((before.detach(), value))
+        else:
+            others.append((owner, name, value))
+    targets = {before.array.storage for before, _ in copied}
+    for k, result in enumerate(results):
+        if result.array.storage in targets:
+            results[k] = result.clone()
+    values = [value.clone() if value.array.storage in targets else value for _, value in copied]
+    with mode.using(grad=False):
+        for (before, _), value in zip(copied, values, strict=True):
+            before.copy_(value)
+    return tuple(others)
+
+
+def _shared(
+    results: Sequence[Tensor], arguments: Sequence[Tensor]
+) -> dict[int, Callable[[Sequence[Tensor]], Tensor | None]]:
+    """Which results lie in memory of the caller's, and what gives them; see :class:`Recorded`."""
+    places = {p.array.storage: i for i, p in enumerate(arguments)}
+    shared: dict[int, Callable[[Sequence[Tensor]], Tensor | None]] = {}
+    for k, result in enumerate(results):
+        storage = result.array.storage
+        place = places.get(storage)
+        if result.node is not None or (result.requires_grad and mode.current().grad):
+            continue  # on the tape it is a result as others are: gradients are summed as in eager
+        if place is not None and result is arguments[place]:
+            shared[k] = itemgetter(place)
+        elif place is not None:
+            shared[k] = partial(_view_of, result.array, place, arguments[place].dtype)
+        elif storage.buffer is not None:
+            shared[k] = partial(_as_it_is, result)
+    return shared
+
+
+def _view_of(view: Array, place: int, dtype: DType, given: Sequence[Tensor]) -> Tensor | None:
+    """A view of a dense argument; None if that is not dense, and was copied."""
+    array = given[place].array
+    if not array.contiguous or view.dtype is not dtype:
+        return None
+    return Tensor(array.view(view.shape, view.strides, array.offset + view.offset))
+
+
+def _as_it_is(result: Tensor, given: Sequence[Tensor]) -> Tensor:
+    del given
+    return result if result.requires_grad else Tensor(result.array)
 
 
 def _on_tape(result: Tensor, arguments: Sequence[Tensor]) -> Tensor:

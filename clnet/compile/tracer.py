@@ -59,6 +59,9 @@ class Step:
         return tuple(dict.fromkeys((*self.mutated, *self.made)))
 
 
+_NOTHING = object()
+
+
 @dataclass(frozen=True)
 class Action:
     """Something done on the host between launches, at every replay."""
@@ -78,6 +81,8 @@ class Tracer:
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
+        rebound: attributes of modules to which tensors of the trace were assigned: the module, the
+            dict that holds it, and what it held before.
     """
 
     def __init__(self) -> None:
@@ -86,6 +91,7 @@ class Tracer:
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
         self.ends: list[Callable[[], None]] = []
+        self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
         self._versions: dict[Storage, int] = {}
         self._raised: list[Storage] = []
 
@@ -135,6 +141,20 @@ class Tracer:
     def grad_written(self, leaf: Any, value: Any) -> None:
         """A leaf's gradient is written: every replay leaves it so."""
         self.grads_after[id(leaf)] = (leaf, value)
+
+    def rebind(self, owner: Any, table: dict[str, Any], name: str, value: Any) -> None:
+        """An attribute becomes a tensor of the trace, which only the function may see."""
+        self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, _NOTHING)))
+        table[name] = value
+
+    def restore(self) -> None:
+        """Give attributes back what they held; without effect the second time."""
+        for (_, name), (_, table, before) in self.rebound.items():
+            if before is _NOTHING:
+                table.pop(name, None)
+            else:
+                table[name] = before
+        self.rebound.clear()
 
     def undo(self) -> None:
         """Give storages without memory their versions back: nothing has run yet."""

@@ -196,7 +196,8 @@ def abstract_error() -> DeviceError:
     return DeviceError(
         "abstract tensor",
         "it has no elements",
-        remedy="Compute with it inside clnet.abstract(), or load a state into its module first",
+        remedy="Compute with it inside clnet.abstract(), load a state into its module first, or "
+        "return it from the compiled function that made it",
     )
 
 

@@ -38,11 +38,12 @@ from ..values.foreign import host_array, is_foreign
 from . import gguf, mxnet_file
 from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
+from .sharing import groups_of, laid
 from .state import load_state, packed
 from .torch_file import read_stream, read_zip
 
 File: TypeAlias = "str | os.PathLike[str] | BinaryIO"
-_TREE = "clnet.saved"
+_TREE, _SHARED = "clnet.saved", "clnet.shared"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
@@ -59,8 +60,8 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
             bytes, dtypes, None, in dicts, OrderedDicts, lists, tuples and sets. Tensors that share
-            all their memory are stored once. Modules, if their attributes are of these kinds, or
-            functions of clnet's; hooks are left out.
+            memory do so when they are loaded, and are stored once if it is all. Modules, if their
+            attributes are of these kinds, or functions of clnet's; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -88,7 +89,10 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     except _UnstorableError as error:
         remedy = "Save tensors and plain containers, such as a state_dict()"
         raise CheckpointError(name, str(error), remedy=remedy) from None
-    content = packed(name, writer.arrays, {_TREE: tree})
+    metadata = {_TREE: tree}
+    if groups := groups_of(writer.owned):
+        metadata[_SHARED] = json.dumps(groups)
+    content = packed(name, writer.arrays, metadata)
     if not isinstance(f, str | os.PathLike):
         f.write(content)
         return
@@ -172,9 +176,9 @@ def _read(path: Path, device: Device, *, modules: bool) -> Any:
     if _TREE not in metadata:
         return OrderedDict((k, Tensor(Array.from_numpy(a, device))) for k, a in arrays.items())
     try:
-        return _Reader(arrays, device, str(path), modules=modules).value(
-            json.loads(metadata[_TREE])
-        )
+        shared = laid(json.loads(metadata.get(_SHARED, "[]")), arrays, device)
+        reader = _Reader(arrays, device, str(path), modules=modules, shared=shared)
+        return reader.value(json.loads(metadata[_TREE]))
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         if isinstance(error, CheckpointError):
             raise
@@ -197,6 +201,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
+        self.owned: dict[str, Array] = {}  # those of clnet's tensors, as they lie
         self._names: dict[tuple[Any, ...], str] = {}
         self._kept: list[Any] = []  # so that no other object gets the id of one that was stored
         self._modules: dict[int, int] = {}
@@ -241,6 +246,7 @@ class _Writer:
 
     def _tensor(self, key: tuple[Any, ...], value: Tensor, where: str) -> Any:
         name = self._named(key, value.array.storage, where, lambda: value.array.numpy())
+        self.owned[name] = value.array
         form = 2 if isinstance(value, Parameter) else 0
         return {_TENSOR: [name, form + int(value.requires_grad)]}
 
@@ -318,11 +324,19 @@ class _Reader:
         device: where tensors go.
         file: the file's name, for errors.
         modules: whether modules are made.
+        shared: arrays that lie in memory with others, by name.
     """
 
     def __init__(
-        self, arrays: Mapping[str, np.ndarray], device: Device, file: str, *, modules: bool
+        self,
+        arrays: Mapping[str, np.ndarray],
+        device: Device,
+        file: str,
+        *,
+        modules: bool,
+        shared: Mapping[str, Array],
     ) -> None:
+        self._shared = shared
         self._arrays = arrays
         self._device = device
         self._file = file
@@ -384,9 +398,9 @@ class _Reader:
     def _tensor(self, name: str, form: int) -> Tensor:
         if (name, form) not in self._made:
             first = next((t for (n, _), t in self._made.items() if n == name), None)
-            array = (
-                Array.from_numpy(self._arrays[name], self._device) if first is None else first.array
-            )
+            array = self._shared.get(name) if first is None else first.array
+            if array is None:
+                array = Array.from_numpy(self._arrays[name], self._device)
             wanted = bool(form & 1)
             plain = Tensor(array)
             made = Parameter(plain, wanted) if form & 2 else plain.requires_grad_(wanted)

@@ -228,6 +228,9 @@ class Module(ModuleState):
         elif isinstance(value, Tensor) and "is_buffer" in vars(value):
             self._clnet_forget(name, but=self._buffers)
             self.register_buffer(name, value, vars(value)["persistent"])
+        elif self._clnet_is_traced_state(name, value):
+            table = self._buffers if name in self._buffers else vars(self)
+            mode.current().tracer.rebind(self, table, name, value)
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
             self._clnet_register(self._buffers, name, value)
         elif name in self._parameters and value is None:
@@ -256,6 +259,15 @@ class Module(ModuleState):
         if computed is not None:
             return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _clnet_is_traced_state(self, name: str, value: Any) -> bool:
+        """Whether a traced function assigns a tensor: it is there when a replay has made it."""
+        if mode.current().tracer is None or type(value) is not Tensor:
+            return False
+        of_class = getattr(type(self), name, None)  # a property has its way
+        return not (
+            name in self._parameters or name in self._modules or hasattr(of_class, "__set__")
+        )
 
     def _clnet_computed(self, name: str) -> Any:
         """What computes the tensor of this name (``nn.utils.parametrize``), or None."""

@@ -175,7 +175,7 @@ class _Call:
         named = {k: given[k] for k in self._kwargs}
         try:
             with no_grad():
-                return record(self._function, args, named, device)
+                return record(self._function, args, named, device, keeps_state=False)
         except TraceError:
             raise
         except Exception as error:

@@ -14,6 +14,8 @@ from ..kernels.reduce import Bad
 from ..values.dtypes import int32
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
+from .complex_parts import conj, real
+from .doubled import interleaved, of_interleaved
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
@@ -73,8 +75,12 @@ def _cholesky_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
 
 def _factored(name: str, x: Tensor, *, upper: bool) -> tuple[Tensor, Tensor]:
     """Cholesky's lower factor on the tape, of the triangle that counts, and infos."""
-    require_square(name, x)
-    x = turned(x) if upper else x
+    require_square(name, x, complex_too=True)
+    x = conj(turned(x)) if upper else x
+    if x.dtype.is_complex:  # of the real form the factor is the factor's real form
+        y, rows = _factored(name, interleaved(x), upper=False)
+        info: Any = (rows + 1) // 2
+        return of_interleaved(y), info.to(int32)
     factor, info = apply(CholeskyFactor(), matrices(name, x))
     y = derived(name, _cholesky_rule, (x,), (reshape(factor, x.shape),))
     return y, reshape(info, x.shape[:-2])
@@ -85,7 +91,8 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002 
     """The lower triangular ``L`` with ``L @ L.T = x`` for symmetric, positive definite matrices.
 
     Args:
-        x: ``(..., n, n)``, floating; the lower triangle counts.
+        x: ``(..., n, n)``, floating; or complex and Hermitian, with ``L.mH`` for ``L.T``; the
+            lower triangle counts.
         upper: give ``L.T``; the upper triangle counts.
 
     Returns:
@@ -96,8 +103,8 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002 
         LinAlgError: at the next synchronisation, if it is not positive definite.
     """
     y, _ = _factored("cholesky", x, upper=upper)
-    require_elements(diagonal(y.detach(), 0, -2, -1), _INDEFINITE, Bad.NOT_ABOVE, 0)
-    return turned(y) if upper else y
+    require_elements(real(diagonal(y.detach(), 0, -2, -1)), _INDEFINITE, Bad.NOT_ABOVE, 0)
+    return conj(turned(y)) if upper else y
 
 
 @op(name="linalg.cholesky_ex", face=Face.LINALG)
@@ -118,7 +125,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     y, info = _factored("cholesky_ex", x, upper=upper)
     if check_errors:
         require_elements(info, _INDEFINITE, Bad.OUTSIDE)
-    return FactorAndInfo(turned(y) if upper else y, info)
+    return FactorAndInfo(conj(turned(y)) if upper else y, info)
 
 
 @cache

@@ -17,7 +17,8 @@ from .arithmetic import clamp
 from .index import select_within
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
-from .shape import expand, unsqueeze
+from .machinery.pointwise import result_type
+from .shape import expand, to_dtype, unsqueeze
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along an axis.
 
     Args:
-        x1: any shape, floating.
+        x1: any shape; floating, if ``x2`` is not.
         x2: broadcasts with it.
         dim: the axis of the broadcast shape.
         eps: the least length.
@@ -54,7 +55,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     a, b = (
         x / clamp(norm(x, 2, dim, keepdim=True), min=eps)
-        for x in (expand(x1, shape), expand(x2, shape))
+        for x in (expand(to_dtype(x, result_type(x1, x2)), shape) for x in (x1, x2))
     )
     return (a * b).sum(dim)
 

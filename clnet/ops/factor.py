@@ -176,7 +176,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """A square matrix times itself, ``n`` factors; of the inverse for ``n`` below 0.
 
     Args:
-        x: ``(..., m, m)``, floating.
+        x: ``(..., m, m)``, floating or complex.
         n: how many.
 
     Returns:
@@ -217,15 +217,18 @@ def slogdet(x: Tensor) -> SignAndLogarithm:
     """Sign and logarithm of the determinant's magnitude of ``(..., n, n)``."""
     _require_square("slogdet", x)
     _, pivots, swaps = _eliminated(x, narrow(x, -1, 0, 0))
-    return SignAndLogarithm(
-        prod(sign(pivots), -1).detach() * swaps, total(log(magnitude(pivots)), -1)
-    )
+    size = magnitude(pivots)
+    # That of complex numbers is an angle, which has a gradient.
+    signs = pivots / where(eq(size, 0), 1, size) if x.dtype.is_complex else sign(pivots).detach()
+    return SignAndLogarithm(prod(signs, -1) * swaps, total(log(size), -1))
 
 
 @op()
 def logdet(x: Tensor) -> Tensor:
-    """The logarithm of the determinant of ``(..., n, n)``; NaN where that is below 0."""
+    """The logarithm of the determinant of ``(..., n, n)``; NaN where a real one is below 0."""
     found = slogdet(x)
+    if x.dtype.is_complex:
+        return log(found.sign) + found.logabsdet
     return where(found.sign < 0, float("nan"), found.logabsdet)
 
 
@@ -239,7 +242,7 @@ def inverse(x: Tensor) -> Tensor:
     """
     _require_square("inverse", x)
     y, pivots, _ = _eliminated(x, _identity(x))
-    require_elements(pivots, _SINGULAR["inverse"], Bad.EQUAL, 0)
+    require_elements(magnitude(pivots), _SINGULAR["inverse"], Bad.EQUAL, 0)
     return y
 
 
@@ -254,7 +257,7 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     """``y`` with ``x @ y = b``, by elimination with row pivots; ``y @ x = b`` with ``left=False``.
 
     Args:
-        x: ``(..., n, n)``, floating.
+        x: ``(..., n, n)``, floating or complex.
         b: ``(..., n, k)``, or ``(n,)``; for ``left=False`` ``(..., k, n)``.
         left: on which side ``x`` stands.
 
@@ -272,7 +275,7 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     if columns.shape[:-1] != x.shape[:-1]:
         raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
     y, pivots, _ = _eliminated(x, columns)
-    require_elements(pivots, _SINGULAR["solve"], Bad.EQUAL, 0)
+    require_elements(magnitude(pivots), _SINGULAR["solve"], Bad.EQUAL, 0)
     return reshape(y, b.shape)
 
 
@@ -379,7 +382,8 @@ def _identity(x: Tensor) -> Tensor:
 
 
 def _require_matrix(name: str, x: Tensor) -> None:
-    require_floating(name, x.array)
+    if not x.dtype.is_complex:
+        require_floating(name, x.array)
     if x.ndim < 2:
         raise ShapeError(name, "x is a matrix or a batch of them", x=x.shape)
 

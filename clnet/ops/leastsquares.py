@@ -11,7 +11,7 @@ from ..values.dtypes import int64
 from ..values.plain import shown
 from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
-from .complex_parts import complex_of, imag, real
+from .doubled import in_blocks, of_blocks
 from .factor import solve
 from .machinery.derived import derived
 from .machinery.function import Face, op
@@ -20,7 +20,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, expand, narrow, reshape, unsqueeze
+from .shape import cat, expand, reshape, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm
@@ -86,7 +86,7 @@ def matrix_rank(
     """How many singular values exceed ``max(atol, rtol * the largest)``.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         tol: an absolute tolerance, PyTorch's old name of ``atol``.
         hermitian: take the matrices for symmetric.
         atol: a number or a tensor of the shape of the batch.
@@ -99,7 +99,7 @@ def matrix_rank(
         ArgumentError: if ``tol`` is given and one of the others, too.
         ShapeError: if there is no matrix.
     """
-    (require_square if hermitian else require_matrix)("matrix_rank", x)
+    (require_square if hermitian else require_matrix)("matrix_rank", x, complex_too=True)
     _require_one("matrix_rank", tol, atol, rtol)
     values = _sizes_of_values(x.detach(), hermitian=hermitian)
     found = _tolerance(values, x.shape[-2:], atol, rtol)
@@ -167,11 +167,7 @@ def _complex_pinv(x: Tensor, rcond: Any, atol: Any, rtol: Any, *, hermitian: boo
     """By the real matrix of twice the sizes, whose singular values are those of ``x``, twice."""
     if rcond is None and rtol is None and atol is None:
         rtol = max(x.shape[-2:]) * x.dtype.eps
-    (re, im), n = (real(x), imag(x)), x.shape[-1]
-    whole = cat([cat([re, -im], -1), cat([im, re], -1)], -2)
-    y = pinv(whole, rcond, hermitian, atol=atol, rtol=rtol)
-    first = narrow(y, -1, 0, x.shape[-2])
-    return complex_of(narrow(first, -2, 0, n), narrow(first, -2, n, n))
+    return of_blocks(pinv(in_blocks(x), rcond, hermitian, atol=atol, rtol=rtol))
 
 
 @op(_BOTH)
@@ -185,7 +181,7 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
     """The condition of matrices: the norm of ``x`` times that of its inverse.
 
     Args:
-        x: ``(..., m, n)``, floating; square unless ``p`` is None, 2 or -2.
+        x: ``(..., m, n)``, floating; square unless ``p`` is None, 2 or -2, where it may be complex.
         p: which norm: None or 2 (the largest singular value by the smallest), -2 (the inverse of
             that), ``"fro"``, ``"nuc"``, ``inf``, ``-inf``, 1, -1.
 
@@ -196,7 +192,7 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
         ShapeError: if a matrix is not square.
         ArgumentError: if ``p`` is another.
     """
-    require_matrix("cond", x)
+    require_matrix("cond", x, complex_too=p is None or p in (2, -2))
     if p is None or p in (2, -2):
         values = svdvals(x)
         first, last = (values[..., 0], values[..., -1]) if values.shape[-1] else (None, None)
@@ -259,7 +255,7 @@ def matrix_exp(x: Tensor) -> Tensor:
     """``1 + x + x @ x / 2 + ...`` of square matrices.
 
     Args:
-        x: ``(..., n, n)``, floating.
+        x: ``(..., n, n)``, floating or complex.
 
     Returns:
         The shape of ``x``: Taylor's polynomial of a matrix scaled to a norm of at most 1, squared
@@ -268,6 +264,8 @@ def matrix_exp(x: Tensor) -> Tensor:
     Raises:
         ShapeError: if ``x`` is not square.
     """
+    if x.dtype.is_complex:
+        return of_blocks(matrix_exp(in_blocks(x)))
     require_square("matrix_exp", x)
     if x.numel() == 0:
         return x * 1

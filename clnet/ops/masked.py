@@ -188,6 +188,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     dtype = value.dtype if tensor else of_scalar(value)
     if isinstance(value, float) and x.dtype.kind is Kind.INTEGER and is_held(value, x.dtype):
         value, dtype = int(value), x.dtype  # as PyTorch takes it
+    elif not tensor and x.dtype is bool_:
+        value, dtype = bool(value), x.dtype
     if dtype.kind > x.dtype.kind:
         raise DtypeError("masked_fill", "x holds the value", x=x.dtype, value=dtype)
     return evaluate("masked_fill", _filled, [mask, value, x], promoted=[x])

@@ -148,7 +148,9 @@ def logaddexp(x, other):
 
 
 def _xlogy_gradient(g, y, x, other):
-    nothing = e.logical_and(e.eq(x, 0), other <= 0)
+    # Of no gradient nothing comes, also where the logarithm is infinite, as in PyTorch.
+    lost = e.logical_and(e.eq(g, 0), e.logical_or(other <= 0, e.isinf(other)))
+    nothing = e.logical_or(e.logical_and(e.eq(x, 0), other <= 0), lost)
     return g * e.where(nothing, 0, e.log(other)), g * (x / other)
 
 

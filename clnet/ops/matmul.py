@@ -264,16 +264,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Args:
         x: ``(..., in_features)``, floating.
-        weight: ``(out_features, in_features)``, same dtype.
+        weight: ``(out_features, in_features)``, same dtype; or ``(in_features,)``, without bias.
         bias: ``(out_features,)`` or None.
 
     Returns:
-        ``(..., out_features)``.
+        ``(..., out_features)``; of a weight with one axis ``(...)``.
 
     Raises:
         ShapeError: if the sizes do not fit.
         DtypeError: if the dtypes differ.
     """
+    if weight.ndim == 1 and bias is None and x.ndim and x.shape[-1] == weight.shape[0]:
+        y = linear(x, reshape(weight, (1, -1)))
+        return reshape(y, x.shape[:-1])
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise ShapeError(
             "linear", "x ends in the weight's in_features", x=x.shape, weight=weight.shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from math import nan
 from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from .arithmetic import abs as magnitude
 from .arithmetic import (
     clamp,
     eq,
+    gt,
     isnan,
     log,
     logical_and,
@@ -148,7 +150,7 @@ class Reduce(Function):
             rest = cat((pairs, over), -1) if over.numel() else pairs
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
         if not x.numel():
-            return (x.new_ones(shape) if x.dtype.is_complex else apply(self, x),)
+            return (reshape(x.sum(self.dims) + 1, shape),)  # which leads back to the operand
         return (reshape(rest, shape),)
 
     def _spread(self, result: Tensor, shape: Shape) -> Tensor:
@@ -156,13 +158,17 @@ class Reduce(Function):
         return reshape(result, reduced_shape(shape, self.dims, keepdim=True))
 
     def _others(self, x: Tensor, y: Tensor) -> Tensor:
-        """For each element the product of all others, also where one of them is 0."""
-        zero = eq(x, 0)
+        """For each element the product of all others, also where one of them is 0.
+
+        Beside a 0 the others' product is 0, but NaN if one of them is infinite or NaN.
+        """
+        zero, strange = eq(x, 0), ne(x * 0, 0)
         zeros = zero.sum(self.dims, keepdim=True)
         filled = where(zero, 1.0, x)
         rest = prod_over(filled, self.dims)
-        alone = where(zero, where(eq(zeros, 1), rest, 0.0), 0.0)
-        return where(eq(zeros, 0), y / filled, alone)
+        lost = gt(strange.sum(self.dims, keepdim=True) - to_dtype(strange, int64), 0)
+        beside = where(gt(zeros - to_dtype(zero, int64), 0), where(lost, nan, 0.0), rest)
+        return where(eq(zeros, 0), y / filled, beside)
 
 
 class ArgReduce(Function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import fabs, isfinite, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -10,6 +10,7 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
 from ..values.shapes import normalize_dim
+from .arithmetic import abs as magnitude
 from .arithmetic import (
     clamp,
     eq,
@@ -27,7 +28,7 @@ from .check import of_index, of_value, require_elements
 from .create import positions
 from .index import gather_within, index_select, require_index, select_within
 from .machinery.function import Face, op, require_floating
-from .machinery.pointwise import Operand, Result, evaluate
+from .machinery.pointwise import Operand, Result, evaluate, result_type
 from .masked import positions_of
 from .rearrange import movedim
 from .reduce import all as every
@@ -212,7 +213,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         ``(bins,)``, of the dtype of ``x``; what lies outside is not counted.
 
     Raises:
-        ArgumentError: if there is no bin, ``min > max``, or one is not finite.
+        ArgumentError: if there is no bin, ``min > max``, or one is not finite, which of the
+            elements' own range holds, too.
         DtypeError: if ``x`` is not floating.
     """
     require_floating("histc", x.array)
@@ -223,6 +225,9 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     flat = reshape(x.detach(), (x.numel(),))
     if low == high and x.numel():
         low, high = float(smallest(flat).item()), float(largest(flat).item())
+        if not isfinite(high - low):
+            law = "where neither min nor max is given, all elements are finite"
+            raise ArgumentError("histc", law, smallest=low, largest=high)
     if low == high:
         low, high = low - 1, high + 1
     wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat
@@ -361,6 +366,17 @@ def _close_or_nan(x: Any, other: Any, rtol: Any, atol: Any) -> Any:
     return e.logical_or(_close(x, other, rtol, atol), e.logical_and(e.isnan(x), e.isnan(other)))
 
 
+def _whole_close(x: Tensor, other: Operand, rtol: float, atol: float) -> Tensor:
+    """Of whole numbers the difference is exact, and what is allowed a float."""
+    if hasattr(other, "array"):
+        number: Any = to_dtype(other, int64)
+        size: Any = to_dtype(magnitude(number), float32)
+    else:
+        number, size = int(other), fabs(other)
+    gap = to_dtype(magnitude(to_dtype(x, int64) - number), float32)
+    return logical_or(eq(x, other), le(gap, size * rtol + atol))
+
+
 @op()
 def isclose(
     x: Tensor,
@@ -386,6 +402,8 @@ def isclose(
     """
     if not (rtol >= 0 and atol >= 0):
         raise ArgumentError("isclose", "rtol and atol are 0 or more", rtol=rtol, atol=atol)
+    if result_type(x, other).kind in (Kind.BOOL, Kind.INTEGER):
+        return _whole_close(x, other, rtol, atol)
     body = _close_or_nan if equal_nan else _close
     return evaluate(
         "isclose", body, [x, other], [rtol, atol], result=Result.boolean, promoted=[x, other]

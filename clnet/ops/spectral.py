@@ -12,6 +12,8 @@ from ..errors import ArgumentError
 from ..kernels.factor import orthogonal_rows, symmetric_eigen
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, where
+from .complex_parts import conj
+from .doubled import in_blocks, once
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
@@ -156,12 +158,28 @@ def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]
 
 @op(name="linalg.eigvalsh", face=Face.LINALG)
 def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
-    """The eigenvalues of symmetric matrices, ascending; arguments as :func:`linalg.eigh`'s."""
-    require_square("eigvalsh", x)
+    """The eigenvalues of symmetric matrices, ascending; arguments as :func:`linalg.eigh`'s.
+
+    Those of complex, Hermitian ones, too.
+    """
+    require_square("eigvalsh", x, complex_too=True)
+    if x.dtype.is_complex:
+        return once(eigvalsh(in_blocks(_hermitian(x, UPLO))))
     if x.requires_grad:
         return eigh(x, UPLO).eigenvalues
     (values,) = _several(SymmetricEigen(False), *_symmetric("eigvalsh", x, UPLO, size := []))
     return reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
+
+
+def _hermitian(x: Tensor, half: str) -> Tensor:
+    """Hermitian matrices of one triangle, with the gradient of both, as PyTorch's."""
+    if half.upper() not in ("L", "U"):
+        raise ArgumentError("eigvalsh", "UPLO is 'L' or 'U'", UPLO=half)
+    plain = x.detach()
+    kept = tril(plain) if half.upper() == "L" else triu(plain)
+    strict = tril(plain, -1) if half.upper() == "L" else triu(plain, 1)
+    both = (x + conj(turned(x))) * 0.5
+    return (kept + conj(turned(strict))) + (both - both.detach())
 
 
 def _several(function: Function, *inputs: Any) -> tuple[Any, ...]:
@@ -269,9 +287,14 @@ def linalg_svd(x: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
 @op(name="linalg.svdvals", face=Face.LINALG)
 def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values of matrices, descending; arguments as :func:`linalg.svd`'s."""
+    """The singular values of matrices, descending; arguments as :func:`linalg.svd`'s.
+
+    Those of complex ones, too.
+    """
     del driver
-    require_matrix("svdvals", x)
+    require_matrix("svdvals", x, complex_too=True)
+    if x.dtype.is_complex:
+        return once(svdvals(in_blocks(x)))
     if x.requires_grad:
         return _decomposed("svdvals", x, full=False).S
     flat = matrices("svdvals", x)

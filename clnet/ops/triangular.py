@@ -151,16 +151,17 @@ def matrices(name: str, x: Tensor) -> Tensor:
     return contiguous(reshape(x.detach(), (prod(x.shape[:-2]), *x.shape[-2:])))
 
 
-def require_matrix(name: str, x: Tensor) -> None:
-    """Check that there is a floating matrix, or a batch of them."""
-    require_floating(name, x.array)
+def require_matrix(name: str, x: Tensor, *, complex_too: bool = False) -> None:
+    """Check that there is a floating matrix, or a batch of them; or of complex numbers."""
+    if not (complex_too and x.dtype.is_complex):
+        require_floating(name, x.array)
     if x.ndim < 2:
         raise ShapeError(name, "x is a matrix or a batch of them", x=x.shape)
 
 
-def require_square(name: str, x: Tensor) -> None:
-    """Check that there are floating square matrices."""
-    require_matrix(name, x)
+def require_square(name: str, x: Tensor, *, complex_too: bool = False) -> None:
+    """Check that there are floating square matrices; or of complex numbers."""
+    require_matrix(name, x, complex_too=complex_too)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(name, "matrices are square", x=x.shape)
 

@@ -183,7 +183,8 @@ def matrix_norm(
     dims = normalize_dims("matrix_norm", dim, x.ndim)
     if ord == "fro":
         return _length("matrix_norm", x, 2, dims, keepdim)
-    require_floating("matrix_norm", x.array)
+    if not x.dtype.is_complex:
+        require_floating("matrix_norm", x.array)
     row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
     if ord in ("nuc", 2, -2):
         values = svdvals(movedim(x, (row, column), (-2, -1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import io
+import json
 import os
 import pickle
 import struct
@@ -85,6 +86,45 @@ def test_a_tensor_that_comes_twice_is_stored_once(tmp_path):
     assert found["a"] is found["b"]
     assert found["c"]["weight"].array is found["a"].array
     assert not found["c"]["weight"].requires_grad
+
+
+def test_views_share_memory_when_they_are_loaded():
+    base = clnet.arange(12.0).reshape(3, 4)
+    apart = clnet.arange(4.0)
+    given = {
+        "views": [base[1:], base.T, base[:, 1], base[0].expand(2, 4), base],
+        "apart": (apart[:2], apart[2:]),
+        "leaf": nn.Parameter(base[2]),
+        "empty": base[:0],
+    }
+    found = returned(given)
+    assert told(found) == told(given)
+    for values in (given, found):
+        with clnet.no_grad():
+            values["leaf"].fill_(-1)
+            values["views"][-1][0] = 7
+    assert told(found) == told(given)
+    assert found["apart"][0].array.storage is not found["apart"][1].array.storage
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        [["a", 0, [1]], ["b", 0, [10**12]]],
+        [["a", -1, [1]], ["b", 0, [1]]],
+        [["a", 0, [1]], ["b", 3, [-1]]],
+        [["a", 0, [1, 1]]],
+        [["c", 0, [1]]],
+        [["a", 0]],
+        3,
+    ],
+)
+def test_places_that_mean_harm_are_refused(group, tmp_path):
+    arrays = {"a": np.ones(3, np.float32), "b": np.ones(3, np.float32)}
+    tree = {"clnet.saved": "0", "clnet.shared": json.dumps([group])}
+    save_state(tmp_path / "file", arrays, metadata=tree)
+    with pytest.raises(CheckpointError, match="tree is damaged"):
+        clnet.load(tmp_path / "file")
 
 
 def test_a_file_of_others_gives_tensors(tmp_path):

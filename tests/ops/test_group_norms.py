@@ -260,3 +260,8 @@ def test_dropouts_keep_the_dtype(dtype):
     for y in (F.dropout1d(x, 0.5), F.alpha_dropout(x, 0.5, True), F.rrelu(-x, training=True)):
         assert y.dtype is kind
         assert len(np.unique(y.float().numpy())) > 1
+
+
+def test_similarity_of_floats_and_whole_numbers():
+    found = F.cosine_similarity(clnet.ones(1, 2), clnet.tensor([[3, 4]]))
+    assert found.item() == pytest.approx(0.7 * 2**0.5)

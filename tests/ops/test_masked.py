@@ -145,3 +145,9 @@ def test_whole_numbers_are_filled_with_what_is_whole_of_a_float():
     x, mask = clnet.tensor([1, 2, 3]), clnet.tensor([True, False, True])
     assert x.masked_fill(mask, -100.0).tolist() == [-100, 2, -100]
     assert x.masked_fill_(mask, 2.5).tolist() == [2, 2, 2]
+
+
+def test_truth_is_filled_with_that_of_a_number():
+    x, mask = clnet.tensor([True, False]), clnet.tensor([False, True])
+    assert x.masked_fill(mask, 0.5).tolist() == [True, True]
+    assert x.masked_fill_(~mask, 0).tolist() == [False, False]

@@ -196,3 +196,9 @@ def test_whole_numbers_are_not_divided_by_addcdiv():
     whole = clnet.tensor([1, 2])
     with pytest.raises(DtypeError, match=r"^addcdiv: whole numbers are not divided; .*float\(\)$"):
         clnet.ones(2).addcdiv(whole, whole)
+
+
+def test_no_gradient_comes_of_none_where_the_logarithm_is_infinite():
+    x = clnet.tensor([1.0, 0.5, 2.0], requires_grad=True)
+    other = clnet.tensor([0.0, -1.0, np.inf])
+    assert clnet.autograd.grad(ops.xlogy(x, other), x, clnet.zeros(3))[0].tolist() == [0, 0, 0]

@@ -88,6 +88,15 @@ CASES = [
     ),
     OpCase(
         ops.linear,
+        lambda x, weight: x @ weight,
+        [normal(2, 3, 9), normal(9)],
+        k=9,
+        layouts=(),
+        shapes=(),
+        label="weight of one axis",
+    ),
+    OpCase(
+        ops.linear,
         affine,
         [normal(9), normal(5, 9), normal(5)],
         k=9,

@@ -188,6 +188,19 @@ def test_gradient_of_a_product_with_zeros(device, x, expected):
     np.testing.assert_allclose(gradient(ops.prod, x), expected)
 
 
+def test_second_derivative_of_a_product_of_nothing(device):
+    x = clnet.zeros(2, 0, requires_grad=True)
+    y = ops.prod(x, 1)
+    (g,) = clnet.autograd.grad(y.sum(), x, create_graph=True)
+    assert (y.tolist(), g.shape) == ([1, 1], (2, 0))
+
+
+def test_gradient_of_a_product_with_zeros_beside_what_is_not_finite(device):
+    x = [[0, np.nan, 2], [0, np.inf, 2], [0, 0, np.nan]]
+    expected = [[np.nan, 0, np.nan], [np.inf, 0, np.nan], [np.nan, np.nan, 0]]  # as PyTorch's
+    np.testing.assert_array_equal(gradient(lambda t: ops.prod(t, 1).sum(), x), expected)
+
+
 def test_dtypes_of_results(device):
     integers_ = tensor(np.array([[1, 2], [3, 4]], np.int32))
     assert ops.sum(integers_).dtype.name == "int64"

@@ -71,6 +71,12 @@ def test_dtypes_of_results(device):
     assert ops.cumprod(tensor([1.5, 2.5]), 0, dtype=clnet.int32).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 40), (5000, 1)], ids=str)
+def test_a_running_sum_is_never_minus_zero(device, shape):
+    found = ops.cumsum(clnet.full(shape, -0.0), 0).numpy()
+    assert not np.signbit(found).any()
+
+
 def test_a_tensor_without_axes(device):
     assert ops.cumsum(tensor(3.0), 0).tolist() == 3.0
     assert ops.cumprod(tensor(3.0), -1).shape == ()

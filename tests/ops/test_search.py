@@ -132,6 +132,11 @@ def test_python_booleans():
     assert ops.allclose(x, x, equal_nan=True) is True
     assert ops.allclose(x, x) is False
     assert ops.isclose(clnet.tensor([float("inf")]), float("inf")).tolist() == [True]
+    whole, near = clnet.tensor([3, -100000, 100000]), clnet.tensor([4, -100001, 100002])
+    assert ops.isclose(whole, near).tolist() == [False, True, False]
+    assert ops.isclose(whole, 4, atol=1).tolist() == [True, False, False]
+    assert ops.isclose(whole > 0, near > 10).tolist() == [False, True, True]
+    assert ops.allclose(whole, whole)
 
 
 def test_sorters_and_sides():
@@ -198,6 +203,7 @@ I = clnet.tensor([1, 2])  # noqa: E741
         (lambda: ops.bincount(-I), ArgumentError, "elements and minlength are 0 or more"),
         (lambda: ops.histc(X, 0), ArgumentError, "there is a bin or more"),
         (lambda: ops.histc(X, 2, 3, 1), ArgumentError, "min is at most max"),
+        (lambda: ops.histc(X / 0), ArgumentError, "all elements are finite; got smallest="),
         (lambda: ops.histc(I), DtypeError, "operands are floating"),
         (lambda: ops.unique(clnet.ones(2, 0), dim=0), ShapeError, "slices that are compared have"),
         (lambda: ops.unique(X, dim=1), BoundsError, "dim"),

@@ -32,9 +32,13 @@
 ## arg      out: inout ctype
 ## arg      before: in ctype[outer, parts - 1, inner]  scan of the parts' totals
 ## launch   items: one item a part. group: one group a part. carry: one item an element
-## numerics within a part from its first element on (group: a tree of fixed shape); no atomics
+## numerics within a part from its first element on (group: a tree of fixed shape), a sum from 0 on,
+##          so that it is never -0; no atomics
 <%def name="join(kind, a, b)">
 (${a} ${"+" if kind == "sum" else "*"} ${b})
+</%def>
+<%def name="begin(kind, a)">
+${"0 + " if kind == "sum" else ""}${a}
 </%def>
 <%def name="start(job)">
     const int neighbour = ${job} % inner, part = ${job} / inner % parts;
@@ -50,7 +54,7 @@ __kernel void scan_items(...) {
     if (job >= jobs)
         return;
     ${start("job")}
-    ${ctype} value = x[0];
+    ${ctype} value = ${begin(kind, "x[0]").strip()};
     out[0] = value;
     for (int i = 1; i < end - first; ++i) {
         value = ${join(kind, "value", "x[i * x_step]").strip()};

@@ -44,6 +44,9 @@
 <%def name="join(kind, a, b)">
 (${a} ${"+" if kind == "sum" else "*"} ${b})
 </%def>
+<%def name="begin(kind, a)">
+${"0 + " if kind == "sum" else ""}${a}
+</%def>
 <%def name="scan_lines(kind, ctype, lines, lanes, reverse)">
 % if lanes:
 ${vectors.types(ctype, lanes)}
@@ -69,7 +72,7 @@ __kernel void scan_lines(...) {
         + first_${r} * x_step + line_${r} % inner;
     __global ${ctype} *out_${r} = out + out_offset + line_${r} / inner * out_outer
         + first_${r} * out_step + line_${r} % inner;
-    ${ctype} value_${r} = x_${r}[0];
+    ${ctype} value_${r} = ${begin(kind, f"x_{r}[0]").strip()};
     common = common < count_${r} ? common : count_${r};
 % endfor
 % if lanes:
@@ -125,7 +128,7 @@ __kernel void scan_neighbours(...) {
     x += x_offset + get_global_id(2) * x_outer + first * x_step;
     out += out_offset + get_global_id(2) * out_outer + first * out_step;
     for (int j = begin; j < end; ++j)
-        out[j] = x[j];
+        out[j] = ${begin(kind, "x[j]").strip()};
     for (int i = 1; i < count; ++i) {
         int j = begin;
         x += x_step;

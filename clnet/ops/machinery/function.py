@@ -282,12 +282,10 @@ def require_floating(op_name: str, *arrays: Spec) -> None:
     """
     for array in arrays:
         if not array.dtype.is_floating_point:
-            raise DtypeError(
-                op_name,
-                "operands are floating",
-                dtype=array.dtype,
-                remedy="Convert it with .float()",
-            )
+            remedy = "Convert it with .float()"
+            if array.dtype.is_complex:
+                remedy = "There is no such op for complex numbers; it may be for their parts"
+            raise DtypeError(op_name, "operands are floating", dtype=array.dtype, remedy=remedy)
 
 
 def require_same_dtype(op_name: str, **arrays: Spec) -> None:

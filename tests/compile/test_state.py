@@ -1,0 +1,107 @@
+"""Tensors that a compiled function assigns to attributes of modules, or gives back as they came."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+
+pytestmark = pytest.mark.device
+
+
+class Running(nn.Module):
+    """Keeps a mean in a buffer, two states that take turns, and what it saw last."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", clnet.zeros(()))
+        self.first, self.second, self.last = clnet.zeros(2), clnet.ones(2), None
+        self.weight = nn.Parameter(clnet.tensor([2.0, -1.0]))
+
+    def forward(self, x):
+        before = self.mean
+        self.mean = self.mean * 0.5 + x.mean()
+        self.first, self.second = self.second, self.first + x
+        self.last = x * self.weight
+        return self.last - self.mean, before, self.first * 1
+
+
+def states(run, model):
+    found = []
+    for k in range(4):
+        results = run(clnet.tensor([1.0, k]))
+        kept = (model.mean, model.first, model.second, model.last)
+        found += [t.detach().numpy() for t in (*results, *kept)]
+        if k == 2:
+            model.second = clnet.tensor([7.0, 8.0])
+    return found
+
+
+def test_state_that_is_assigned_is_that_of_eager():
+    eager, model = Running(), Running()
+    compiled = clnet.compile(model)
+    expected = states(eager, eager)
+    for found, wanted in zip(states(compiled, model), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert list(model.state_dict()) == list(eager.state_dict())
+
+
+def test_state_of_another_form_is_assigned_anew():
+    class Lazy(nn.Module):
+        state = None
+
+        def forward(self, x):
+            if self.state is None or self.state.shape != x.shape:
+                self.state = clnet.zeros_like(x)
+            self.state = self.state * 0.5 + x
+            return self.state * 2
+
+    eager, model = Lazy(), Lazy()
+    compiled = clnet.compile(model)
+    for size in (2, 2, 2, 3, 3, 2):
+        assert compiled(clnet.ones(size)).tolist() == eager(clnet.ones(size)).tolist()
+        assert model.state.tolist() == eager.state.tolist()
+    traces = compiled.num_traces
+    compiled(clnet.ones(2))
+    compiled(clnet.ones(2))
+    assert compiled.num_traces <= traces + 1
+
+
+def test_state_is_as_it_was_when_the_function_fails():
+    class Fails(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.state = clnet.ones(2)
+
+        def forward(self, x):
+            self.state, self.other = self.state + x, x
+            raise KeyError("on purpose")
+
+    model = Fails()
+    with pytest.raises(KeyError):
+        clnet.compile(model)(clnet.ones(2))
+    assert model.state.tolist() == [1, 1]
+    assert not hasattr(model, "other")
+
+
+def test_results_share_memory_with_what_they_are_views_of():
+    kept = clnet.tensor([1.0, 2.0])
+    compiled = clnet.compile(lambda x: (x, x[0], x.T, kept, kept[1:], x * 2))
+    for _ in range(2):
+        x = clnet.ones(2, 2)
+        same, row, turned, outside, part, other = compiled(x)
+        assert same is x
+        x[0, 1] = 5
+        assert (row.tolist(), turned.tolist()) == ([1, 5], [[1, 1], [5, 1]])
+        part.mul_(0)
+        assert (outside.tolist(), kept.tolist(), other.tolist()) == ([1, 0], [1, 0], [[2, 2]] * 2)
+        kept[1] = 2
+    turned = clnet.ones(3, 2).T
+    assert compiled(turned)[0] is turned
+    leaf = clnet.ones(2, 2, requires_grad=True)
+    compiled(leaf)[0].sum().backward()
+    assert leaf.grad.tolist() == [[1, 1], [1, 1]]
+    with clnet.no_grad():
+        assert compiled(leaf)[0] is leaf
