@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -29,7 +30,9 @@ _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(
+    path: Path, *, durable: bool = True, mode: int = 0o666, follow: bool = True
+) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of ``path`` when the body ends without an exception.
 
     The bytes are on the disk before the name changes hands, so a crash leaves the old file or the
@@ -41,6 +44,8 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
         durable: False for what can be made anew and whose readers check it: it takes 0.1 instead
             of 8 ms, but if the machine itself stops, a part may be left.
         mode: the file's permissions, as far as the process's umask leaves them.
+        follow: whether a link stays one and what it leads to is replaced, and devices and pipes
+            (``/dev/stdout``) are written to as they are; else a file takes their place.
 
     Yields:
         A binary file to write to.
@@ -48,6 +53,11 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
     Raises:
         OSError: if the folder or the file cannot be written.
     """
+    if follow and _is_special(path):
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve() if follow and path.is_symlink() else path
     sweep(path.parent)
     partial, file = _partial(path, mode)
     try:
@@ -65,6 +75,15 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether no new file can take its place: a device, a pipe, or a folder, which is refused."""
+    try:
+        kind = path.stat().st_mode
+    except OSError:  # there is none yet
+        return False
+    return not stat.S_ISREG(kind)
 
 
 @cache
@@ -100,7 +119,11 @@ def _partial(path: Path, mode: int) -> tuple[Path, BinaryIO]:
     """
     while True:
         partial = path.with_name(f".clnet-{secrets.token_hex(8)}.partial")
-        file = os.fdopen(os.open(partial, _NEW, mode), "wb")
+        try:
+            file = os.fdopen(os.open(partial, _NEW, mode), "wb")
+        except OSError as error:
+            error.filename = os.fspath(path)  # the name that the caller knows
+            raise
         if _LOCKS is None:
             return partial, file
         with suppress(OSError):  # a file system without locks; nothing is swept there either
