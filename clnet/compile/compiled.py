@@ -121,23 +121,19 @@ class Compiled:
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
         if now.tracer is not None or now.anomaly is not None:
             return self._function(*args, **kwargs)
-        names = (*range(len(args)), *kwargs)
-        values = (*args, *kwargs.values())
-        tensors = [_dense(v) for v in values if isinstance(v, Tensor)]
-        device = _device_among(tensors)
+        given, tensors, guards = _looked_at(args, kwargs)
+        device = tensors[0].device if tensors else current_device()
         key = (
             device,
-            tuple([t.device for t in tensors]),
             now.grad,
             now.float32_precision,
             default_float(),
             now.winograd,
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
-            tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
+            guards,
             self._frozen() if now.grad else None,
         )
-        given = [v for v in values if isinstance(v, Tensor)]
         done = self._replayed(key, tensors, given)
         if done is None:
             with self._tracing:
@@ -386,23 +382,35 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
     return results
 
 
-def _dense(tensor: Tensor) -> Tensor:
-    """A tensor whose array a plan can read: almost always itself, without an op or an object."""
-    return tensor if tensor.array.contiguous else contiguous(tensor.detach())
+def _looked_at(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Tensor], list[Tensor], tuple[Any, ...]]:
+    """Arguments in one go: between calls the device leaves nothing of all this in the caches.
 
-
-def _guard(name: Any, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return (name, value.shape, value.dtype, value.requires_grad)
-    if not _plain(value):
-        raise TraceError(
-            "compile",
-            "arguments are tensors or hashable values without tensors",
-            argument=name,
-            type=type(value).__name__,
-            remedy="Pass its tensors one by one",
-        )
-    return (name, type(value), value)
+    Returns:
+        The tensors among them; the same with arrays that a plan can read, which almost always are
+        they themselves; and what of each argument, by its place or name, a plan depends on.
+    """
+    given: list[Tensor] = []
+    tensors: list[Tensor] = []
+    guards: list[Any] = [len(args), *kwargs] if kwargs else []
+    for place, value in enumerate((*args, *kwargs.values()) if kwargs else args):
+        if isinstance(value, Tensor):
+            array = value.array
+            given.append(value)
+            tensors.append(value if array.contiguous else contiguous(value.detach()))
+            guards.append((array.storage.device, array.shape, array.dtype, value.requires_grad))
+        elif _plain(value):
+            guards.append((type(value), value))
+        else:
+            raise TraceError(
+                "compile",
+                "arguments are tensors or hashable values without tensors",
+                argument=(*range(len(args)), *kwargs)[place],
+                type=type(value).__name__,
+                remedy="Pass its tensors one by one",
+            )
+    return given, tensors, tuple(guards)
 
 
 def _plain(value: Any) -> bool:
@@ -413,8 +421,3 @@ def _plain(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _device_among(tensors: list[Tensor]) -> Device:
-    """Where the function makes what it makes: with its tensors, of several devices the first."""
-    return tensors[0].device if tensors else current_device()
