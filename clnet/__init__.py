@@ -9,6 +9,7 @@ from math import pi as pi
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
+from . import early as _early  # noqa: F401 # pyright: ignore[reportUnusedImport] - first of all
 from .values.collector import paused_collector
 
 with paused_collector():

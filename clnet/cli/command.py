@@ -10,9 +10,10 @@ from importlib import metadata
 
 from ..errors import ClnetError
 from . import bench, cache, devices, doctor, plan, profile, report, run, train, tune
+from .ending import Termination, output, untaken
 
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
-_INTERRUPTED = 130  # as a shell reports Ctrl-C
+_INTERRUPTED, _TERMINATED = 130, 143  # as a shell reports Ctrl-C and SIGTERM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,26 +23,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: its arguments; None: those of the process.
 
     Returns:
-        The exit code: 0, 1 after an error, 130 after Ctrl-C (argparse itself leaves with 2).
+        The exit code: 0, 1 after an error, 130 after Ctrl-C, 143 after SIGTERM, 141 if nobody reads
+        what is printed (argparse itself leaves with 2).
     """
-    arguments = _parser().parse_args(argv)
-    try:
-        return arguments.run(arguments)
-    except ClnetError as error:
-        if arguments.debug:
-            raise
-        print(f"clnet: {in_options(str(error), vars(arguments))}", file=sys.stderr)
-        return 1
-    except MemoryError as error:  # of NumPy, which says how much was asked for
-        if arguments.debug:
-            raise
-        print(f"clnet: the host's memory does not suffice: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        if arguments.debug:
-            raise
-        print("clnet: interrupted", file=sys.stderr)
-        return _INTERRUPTED
+    arguments = argparse.Namespace(debug=False)
+    with Termination() as termination:
+        try:
+            with output():
+                _parser().parse_args(argv, arguments)
+                return arguments.run(arguments)
+        except (ClnetError, MemoryError, OSError, KeyboardInterrupt) as error:
+            code = untaken() if isinstance(error, OSError) else None
+            if code is not None:
+                return code
+            if arguments.debug:
+                raise
+            text, code = _told(error, arguments, terminated=termination.came)
+            print(f"clnet: {text}", file=sys.stderr)
+            return code
+
+
+def _told(
+    error: BaseException, arguments: argparse.Namespace, *, terminated: bool
+) -> tuple[str, int]:
+    """An error in a line, and the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        return ("terminated", _TERMINATED) if terminated else ("interrupted", _INTERRUPTED)
+    if isinstance(error, MemoryError):  # NumPy says how much was asked for
+        return f"the host's memory does not suffice: {error}", 1
+    if isinstance(error, ClnetError):
+        return in_options(str(error), vars(arguments)), 1
+    return str(error), 1
 
 
 def in_options(text: str, options: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import onnx, optim
 from ..device import DeviceTraits, traits_for
-from ..errors import ArgumentError, shortened
+from ..errors import ArgumentError, OutOfDeviceMemory, shortened
 from ..nn import Module
 from ..planning.memory_plan import Make, plan
 from ..planning.step_cost import Task
@@ -81,6 +81,17 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures; 3 if the compiled step does not fit."""
+    try:
+        return _foretold(arguments)
+    except OutOfDeviceMemory as error:  # not even the parameters, or the input
+        need = error.values.get("need", "")
+        problem = f"{error.law}, one of {need} is needed"
+        line = {"network": arguments.network, "fits": False, "problem": problem}
+        print(json.dumps(line) if arguments.json else f"does not fit: {problem}")
+        return 3
+
+
+def _foretold(arguments: argparse.Namespace) -> int:
     if arguments.batch_size < 1:
         raise ArgumentError("plan", "--batch-size is 1 or more", batch_size=arguments.batch_size)
     usual = "sgd" if arguments.network in NETWORKS else None

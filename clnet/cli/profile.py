@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..device import device, opened_devices
 from ..errors import ArgumentError
 from ..profiling import Profile, measured_limits, profile
 from ..values import mode
+from ..values.atomic import replacing
 from .script import run_script
 
 Main = Callable[[Sequence[str]], int]
@@ -68,12 +70,20 @@ def run(arguments: argparse.Namespace, commands: Sequence[str], main: Main) -> i
         raise ArgumentError(
             "profile", "there is no such file, nor such a command of clnet", program=repr(program)
         )
+    for file in filter(None, (arguments.html, arguments.trace, arguments.json)):
+        if Path(file).is_dir() or not Path(file).absolute().parent.is_dir():
+            law = "a report is written to a file in a folder that is there"
+            raise ArgumentError("profile", law, file=file)
     with ExitStack() as stack:
         observer = stack.enter_context(profile(whole_program=True))
         if arguments.device is not None:
             stack.enter_context(mode.using(device=device(arguments.device)))
         if script.is_file():
-            code = run_script(script, arguments.arguments)
+            try:
+                code = run_script(script, arguments.arguments)
+            except Exception:  # its own, whichever it is: its author wants to see where
+                traceback.print_exc()
+                return 1
         else:
             code = main([program, *arguments.arguments])
     _report(observer, arguments)
@@ -92,4 +102,5 @@ def _report(observer: Profile, arguments: argparse.Namespace) -> None:
     if arguments.trace:
         observer.save_trace(arguments.trace)
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(observer.fields(), indent=1), encoding="utf-8")
+        with replacing(Path(arguments.json)) as file:
+            file.write(json.dumps(observer.fields(), indent=1).encode())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
+from ..ops import contiguous
 from ..tensor import Tensor
 from ..values.containers import again
 
@@ -21,30 +22,33 @@ _DICTS = (dict, OrderedDict)
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
 
 
-def guard(name: Any, value: Any, tensors: list[Tensor]) -> Any:
-    """What calls share that one plan serves, of one argument.
+def looked_at(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Tensor], list[Tensor], tuple[Any, ...]]:
+    """Arguments in one go: between calls the device leaves nothing of all this in the caches.
 
-    Args:
-        name: its name, or place.
-        value: the argument.
-        tensors: gets the tensors that are in it, in the order of :func:`placed`.
+    Returns:
+        The tensors in them, in the order of :func:`placed`; the same with arrays that a plan can
+        read, which almost always are they themselves; and what calls share that one plan serves.
 
     Raises:
-        TraceError: if it can not be compared.
+        TraceError: if an argument can not be compared.
     """
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return (name, value.shape, value.dtype, value.requires_grad)
-    try:
-        return (name, _told(value, tensors))
-    except TypeError:
-        raise TraceError(
-            "compile",
-            "arguments are tensors, hashable values, and tuples, lists and dicts of these",
-            argument=name,
-            type=type(value).__name__,
-            remedy="Pass its tensors one by one",
-        ) from None
+    given: list[Tensor] = []
+    guards: list[Any] = [len(args), *kwargs] if kwargs else []
+    for place, value in enumerate((*args, *kwargs.values()) if kwargs else args):
+        try:
+            guards.append(_told(value, given))
+        except TypeError:
+            raise TraceError(
+                "compile",
+                "arguments are tensors, hashable values, and tuples, lists and dicts of these",
+                argument=(*range(len(args)), *kwargs)[place],
+                type=type(value).__name__,
+                remedy="Pass its tensors one by one",
+            ) from None
+    tensors = [x if x.array.contiguous else contiguous(x.detach()) for x in given]
+    return given, tensors, tuple(guards)
 
 
 def placed(value: Any, place: Callable[[Tensor], Tensor]) -> Any:
@@ -78,10 +82,11 @@ def same_contents(before: list[Any], after: list[Any]) -> bool:
 
 
 def _told(value: Any, tensors: list[Tensor]) -> Any:
-    kind: Any = type(value)
     if isinstance(value, Tensor):
         tensors.append(value)
-        return (value.shape, value.dtype, value.requires_grad)
+        array = value.array
+        return (array.storage.device, array.shape, array.dtype, value.requires_grad)
+    kind: Any = type(value)
     if isinstance(value, _NUMBERS):
         return (kind, repr(value))  # which tells -0.0 from 0.0, and one NaN is as another
     if isinstance(value, tuple | list):

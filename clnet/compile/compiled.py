@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..array import Array
 from ..device import Device, current_device
 from ..errors import ArgumentError, DtypeError, TraceError
-from ..ops import contiguous
 from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
-from .arguments import guard
+from .arguments import looked_at
 from .differentiable import Differentiable
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -124,15 +123,10 @@ class Compiled:
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
         if now.tracer is not None or now.anomaly is not None:
             return self._function(*args, **kwargs)
-        names = (*range(len(args)), *kwargs)
-        values = (*args, *kwargs.values())
-        given: list[Tensor] = []
-        guards = tuple([guard(n, v, given) for n, v in zip(names, values, strict=True)])
-        tensors = [_dense(t) for t in given]
-        device = _device_among(tensors)
+        given, tensors, guards = looked_at(args, kwargs)
+        device = tensors[0].device if tensors else current_device()
         key = (
             device,
-            tuple([t.device for t in tensors]),
             now.grad,
             now.float32_precision,
             default_float(),
@@ -388,13 +382,3 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
             for position, array in plan.changed_arguments:
                 given[position].copy_(Tensor(array))
     return results
-
-
-def _dense(tensor: Tensor) -> Tensor:
-    """A tensor whose array a plan can read: almost always itself, without an op or an object."""
-    return tensor if tensor.array.contiguous else contiguous(tensor.detach())
-
-
-def _device_among(tensors: list[Tensor]) -> Device:
-    """Where the function makes what it makes: with its tensors, of several devices the first."""
-    return tensors[0].device if tensors else current_device()

@@ -19,6 +19,8 @@ from .replay import Gate, Replay
 from .trace import Trace
 from .tracer import Action, Tracer
 
+_NO_TURN = nullcontext()
+
 
 class Plan:
     """The launches of one trace, bound to buffers the plan holds.
@@ -130,7 +132,9 @@ class Plan:
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
-        return not self.outdated() and self.gradients_unchanged()
+        if self._guards.outdated():
+            return False
+        return not self._grads_before or self.gradients_unchanged()
 
     def gradients_unchanged(self) -> bool:
         """Whether the gradients that the trace depends on are those that were there."""
@@ -142,7 +146,7 @@ class Plan:
 
     def turn(self) -> AbstractContextManager[object]:
         """What :meth:`run` happens in, entered before the lock: others may wait for it."""
-        return turn_of(self.runners)
+        return turn_of(self.runners) if self.runners else _NO_TURN
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
         """Replay on new arguments, under :attr:`lock`: plans share arenas.
@@ -153,10 +157,13 @@ class Plan:
         Returns:
             The results, in memory of their own.
         """
+        made = self._begin(arguments)
         try:
-            next(self.stages(arguments))()
-        except StopIteration as end:
-            return end.value
+            self._poison()
+            self._replay.run()
+        finally:
+            self._written()
+        return self._results_of(made)
 
     def stages(self, arguments: Sequence[Array]) -> Generator[Gate, None, list[Array]]:
         """What :meth:`run` does, for a plan that meets others: it stands at every gate.
@@ -164,6 +171,16 @@ class Plan:
         Yields:
             The gates.
         """
+        made = self._begin(arguments)
+        try:
+            self._poison()
+            yield from self._replay.stages()
+        finally:
+            self._written()
+        return self._results_of(made)
+
+    def _begin(self, arguments: Sequence[Array]) -> dict[Storage, Storage]:
+        """Bring arguments to where launches look for them; gives the memory made for results."""
         mark = WRITES.mark
         if mark is not self._seen_at:
             versions = [s.version for s in self._sources]
@@ -176,13 +193,14 @@ class Plan:
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
             argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
-        made = {storage: self._made_anew(storage) for storage in self._trace.returned}
-        try:
-            self._poison()
-            yield from self._replay.stages()
-        finally:  # an exception half-way leaves some of them changed
-            for storage in self._mutated:
-                storage.written()
+        return {storage: self._made_anew(storage) for storage in self._trace.returned}
+
+    def _written(self) -> None:
+        """Tell what was changed; an exception half-way leaves some of it changed."""
+        for storage in self._mutated:
+            storage.written()
+
+    def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
         for leaf, grad in self._grads_after:
             leaf.grad = grad
         return [
@@ -215,7 +233,7 @@ class Plan:
 def turn_of(runners: Collection[Any]) -> AbstractContextManager[object]:
     """All of them reserved, in one order, so that no two who want several wait for each other."""
     if not runners:
-        return nullcontext()
+        return _NO_TURN
     stack = ExitStack()
     try:
         for runner in sorted(runners, key=id):

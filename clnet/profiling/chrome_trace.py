@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..device import Command
+from ..values.atomic import replacing
 from ..values.exchanges import Exchange
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def of_ranks(told: Sequence[tuple[float, Sequence[dict[str, Any]]]]) -> Iterator
 def write(told: Iterable[dict[str, Any]], path: Path) -> None:
     """Write events as one JSON file."""
     document = {"displayTimeUnit": "ms", "traceEvents": list(told)}
-    path.write_text(json.dumps(document), encoding="utf-8")
+    with replacing(path) as file:
+        file.write(json.dumps(document).encode())
 
 
 def _of_exchange(exchange: Exchange, begin: float) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..values.atomic import replacing
 from . import table
 
 if TYPE_CHECKING:
@@ -53,4 +54,5 @@ def write(profile: Profile, path: Path, title: str) -> None:
     """Write the page."""
     # "</script" would end the element that holds the figures, "<!--" hide its end.
     data = json.dumps(figures(profile, title)).replace("<", "\\u003c")
-    path.write_text(_PAGE.read_text(encoding="utf-8").replace(_PLACE, data), encoding="utf-8")
+    with replacing(path) as file:
+        file.write(_PAGE.read_text(encoding="utf-8").replace(_PLACE, data).encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,7 +41,9 @@ _CLAIMED: set[Path] = set()  # by threads of this process
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(
+    path: Path, *, durable: bool = True, mode: int = 0o666, follow: bool = True
+) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of ``path`` when the body ends without an exception.
 
     The bytes are on the disk before the name changes hands, so a crash leaves the old file or the
@@ -52,6 +55,8 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
         durable: False for what can be made anew and whose readers check it: it takes 0.1 instead
             of 8 ms, but if the machine itself stops, a part may be left.
         mode: the file's permissions, as far as the process's umask leaves them.
+        follow: whether a link stays one and what it leads to is replaced, and devices and pipes
+            (``/dev/stdout``) are written to as they are; else a file takes their place.
 
     Yields:
         A binary file to write to.
@@ -59,6 +64,11 @@ def replacing(path: Path, *, durable: bool = True, mode: int = 0o666) -> Iterato
     Raises:
         OSError: if the folder or the file cannot be written.
     """
+    if follow and _is_special(path):
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve() if follow and path.is_symlink() else path
     sweep(path.parent)
     partial, file = _partial(path, mode)
     try:
@@ -139,6 +149,15 @@ def _locked(place: Path) -> int | None:
     raise OSError("a file system that counts no names of files")
 
 
+def _is_special(path: Path) -> bool:
+    """Whether no new file can take its place: a device, a pipe, or a folder, which is refused."""
+    try:
+        kind = path.stat().st_mode
+    except OSError:  # there is none yet
+        return False
+    return not stat.S_ISREG(kind)
+
+
 @cache
 def sweep(folder: Path) -> None:
     """Delete what killed processes left half written in a folder, once in a process.
@@ -172,7 +191,11 @@ def _partial(path: Path, mode: int) -> tuple[Path, BinaryIO]:
     """
     while True:
         partial = path.with_name(f".clnet-{secrets.token_hex(8)}.partial")
-        file = os.fdopen(os.open(partial, _NEW, mode), "wb")
+        try:
+            file = os.fdopen(os.open(partial, _NEW, mode), "wb")
+        except OSError as error:
+            error.filename = os.fspath(path)  # the name that the caller knows
+            raise
         if _LOCKS is None:
             return partial, file
         with suppress(OSError):  # a file system without locks; nothing is swept there either

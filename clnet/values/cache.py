@@ -84,7 +84,9 @@ class Shelf:
             if folder is None:
                 return
             # A umask of 0 would let others write it, and nobody would trust it.
-            with replacing(folder / self._name(digest), durable=False, mode=0o600) as file:
+            with replacing(
+                folder / self._name(digest), durable=False, mode=0o600, follow=False
+            ) as file:
                 file.write(_head(digest, data))
                 file.write(data)
         except OSError as error:

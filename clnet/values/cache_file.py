@@ -116,7 +116,7 @@ def unpack(path: Path, root: Path, wanted: Collection[str]) -> Packed:
             names = [name for name, _ in _members(archive, path) if _folder(name) in wanted]
         new = [name for name in names if verified(root / name) is None]
         with zipfile.ZipFile(path) as archive:
-            size = sum(_write(archive, name, root) for name in new)
+            size = sum(_write(root / name, archive.read(name)) for name in new)
     return Packed(len(new), len(names) - len(new), size)
 
 
@@ -165,11 +165,12 @@ def _folder(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def _write(archive: zipfile.ZipFile, name: str, root: Path) -> int:
+def _write(path: Path, data: bytes) -> int:
     """Write one member into the cache; gives its bytes."""
-    data = archive.read(name)
-    folder = root / _folder(name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with replacing(root / name, durable=False, mode=0o600) as file:
-        file.write(data)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path, durable=False, mode=0o600, follow=False) as file:
+            file.write(data)
+    except OSError as error:
+        raise DataError(str(path), "the cache cannot be written", error=error.strerror) from error
     return len(data)

@@ -151,18 +151,36 @@ def _scales(
     return factors, wanted
 
 
+@handler("Upsample")
+def upsample_old(x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
+    """As :func:`upsample`, by an attribute."""
+    return upsample(x, np.array(scales), mode=mode)
+
+
+@handler("Upsample", since=9)
+def upsample(x: Tensor, scales: Host, *, mode: str = "nearest") -> Tensor:
+    """What became ``Resize``; elements that are repeated, as most do, are one launch."""
+    times = [int(s) for s in scales]
+    if mode == "nearest" and 3 <= x.ndim <= 5 and times[:2] == [1, 1] and (scales == times).all():
+        sizes = [n * s for n, s in zip(x.shape, times, strict=True)]
+        return functional.interpolate(x, size=sizes[2:], mode="nearest")
+    return resize_old(x, scales, mode=mode)
+
+
 @handler("Resize", since=10)
 def resize_old(x: Tensor, scales: Host, *, mode: str = "nearest") -> Tensor:
-    """Another size, counted from the corner, and rounded down."""
-    return resize(
-        x,
-        None,
-        scales,
-        None,
-        mode=mode,
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
+    """Another size, counted from the corner; nearest is above in what shrinks, below in others."""
+    for part, nearest in ((np.minimum(scales, 1), "ceil"), (np.maximum(scales, 1), "floor")):
+        x = resize(
+            x,
+            None,
+            part,
+            None,
+            mode=mode,
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode=nearest,
+        )
+    return x
 
 
 @handler("Resize", since=11)

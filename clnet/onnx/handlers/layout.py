@@ -338,21 +338,6 @@ def tensor_scatter(
     return ops.scatter(cache, axis, index, update)
 
 
-@handler("Upsample")
-def upsample_old(x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
-    """Larger, by repeated elements."""
-    return upsample(x, np.array(scales), mode=mode)
-
-
-@handler("Upsample", since=9)
-def upsample(x: Tensor, scales: Host, *, mode: str = "nearest") -> Tensor:
-    """Larger: elements repeated, or between their neighbours."""
-    sizes = [int(np.floor(n * s)) for n, s in zip(x.shape, scales, strict=True)]
-    return functional.interpolate(
-        x, size=sizes[2:], mode="nearest" if mode == "nearest" else "bilinear"
-    )
-
-
 def filled(shape: Sequence[int], value: float, like: Tensor) -> Tensor:
     """A tensor of one value, of another's type and device."""
     return full(list(shape), value, dtype=like.dtype, device=like.device)
