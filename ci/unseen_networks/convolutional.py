@@ -329,7 +329,30 @@ def siamese(torch: Any) -> Case:
     return Case(model, inputs, loss, lambda m, a, p, n: F.cosine_similarity(m(a), m(p)), adam)
 
 
+def eegnet(torch: Any) -> Case:
+    """Filters over time, then over all electrodes of each, then separable ones."""
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, (1, 64), padding="same", bias=False),
+        nn.BatchNorm2d(8),
+        nn.Conv2d(8, 16, (22, 1), groups=8, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ELU(),
+        nn.AvgPool2d((1, 4)),
+        nn.Conv2d(16, 16, (1, 16), padding=(0, 8), groups=16, bias=False),
+        nn.Conv2d(16, 16, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ELU(),
+        nn.AvgPool2d((1, 8)),
+        nn.Flatten(),
+        nn.Linear(16 * 8, 4),
+    )
+    inputs = [normal(8, 1, 22, 256), whole(4, 8)]
+    return Case(model, inputs, _labels(torch), lambda m, x, y: m(x), sgd)
+
+
 CONVOLUTIONAL = (
+    eegnet,
     video,
     deeplab,
     unet_transposed,

@@ -68,6 +68,29 @@ CASES = [
         label="stride-dilation-groups",
     ),
     OpCase(
+        lambda x, w, b: conv2d(x, w, b, (2, 3), (1, 0), (2, 1), 2),
+        lambda x, w, b: reference(
+            x, w, b, stride=(2, 3), before=(1, 0), dilation=(2, 1), groups=2
+        ),
+        [normal(2, 4, 9, 21), normal(6, 2, 3, 21), normal(6)],
+        k=126,
+        grad2=True,
+        shapes=[[(1, 4, 5, 17), (2, 2, 3, 17), (2,)]],
+        dtypes=["float64", *NARROW],
+        name="conv2d",
+        label="as-wide-as-the-image",
+    ),
+    OpCase(
+        lambda x, w: conv2d(x, w, None, 1, (0, 1), groups=3),
+        lambda x, w: reference(x, w, before=(0, 1), groups=3),
+        [normal(2, 3, 5, 7), normal(6, 1, 5, 2)],
+        k=10,
+        grad2=True,
+        dtypes=["float64", *NARROW],
+        name="conv2d",
+        label="as-high-as-the-image",
+    ),
+    OpCase(
         lambda x, w: conv2d(x, w, padding="same"),
         lambda x, w: reference(x, w, before=(1, 0), after=(2, 1)),
         [normal(2, 2, 5, 6), normal(3, 2, 4, 2)],
