@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
-from ...values.shapes import Shape, Strides, collapse
+from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
+from .add_rows import add_rows, adds_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 
 _CPU_LEAST_ROW = 8
+_CPU_SHARE = 4096  # elements that an item copies
+_CPU_ITEMS = 4  # for each unit
 _GPU_LEAST_LINES = 4096
 _SHORT_LINE = 32
 
@@ -59,7 +62,10 @@ def gather_rows(
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
     if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
-        kernel, sizes = _ROWS, {"global_size": (n, outer)}
+        share = max(_CPU_SHARE // inner, 1)
+        share = min(share, ceil_div(n * outer, _CPU_ITEMS * target.traits.compute_units))
+        args = joined(args, {"share": share})
+        kernel, sizes = _ROWS, {"global_size": (ceil_div(n, share), outer)}
     moved = 2 * y.nbytes + index.nbytes
     return [kernel.launch(params, args, **sizes, flops=0, bytes=moved).reporting(check)]
 
@@ -80,6 +86,8 @@ def gather_rows_gradient(
     """
     if gx.size == 0:
         return []
+    if adds_rows(target, gx):
+        return [add_rows(target, gx, gy, index, wrap=wrap, skip=skip, check=check)]
     memory = Scratch(gx.device)
     runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip, check=check)
     return [*runs.launches, *segment_sum(target, memory, gx, gy, runs)]
