@@ -7,6 +7,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
+from clnet.kernels import streaming
 from clnet.kernels.index.gather import (
     fold_indices,
     gather_along,
@@ -71,6 +72,25 @@ def test_an_integer_out_of_range_reads_as_0():
     x, index = np.full((1, 3, 1), 9), np.array([3, 1])
     run(gather_rows(device().target, y, on_device(x), on_device(index)))
     np.testing.assert_array_equal(y.numpy().ravel(), [0, 9])
+
+
+@ROWS
+def test_sums_without_a_sort_have_the_bits_of_those_behind_one(outer, rows, n, inner, monkeypatch):
+    if device().traits.dedicated_local_memory:
+        pytest.skip("a sort is what GPUs take")
+    index = on_device(RNG.integers(-1, rows + 1, n))
+    gy = RNG.normal(size=(outer, n, inner)).astype(np.float32)
+    gy[0, 0, 0], gy[-1, -1, -1] = np.inf, np.nan
+    found = []
+    for limit in (2**60, 2**60, 0):
+        monkeypatch.setattr(streaming, "STREAM_BYTES", limit)
+        gx = poisoned((outer, rows, inner))
+        launches = gather_rows_gradient(device().target, gx, on_device(gy), index, skip=rows // 2)
+        assert (launches[0].kernel.name == "add_rows") == (limit > 0)
+        run(launches)
+        found.append(gx.numpy())
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 @both_shapes

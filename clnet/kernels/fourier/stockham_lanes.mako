@@ -3,7 +3,7 @@
 ## layout   lines lie turned in local memory, so that an element of all of them is one vector, and a
 ##          factor serves all; passes go between two copies (Stockham), as in stockham.mako
 ## param  ctype: str                 float or double
-## param  lanes: int                 lines at once: 4, 8 or 16
+## param  lanes: int                 lines at once: 2, 4, 8 or 16
 ## param  n: int                     elements of a line, the product of radices
 ## param  radices: tuple[int]        that of each pass: 2, 3, 4, 5 or 7
 ## param  sign: int                  of the exponent: -1 forward, 1 back

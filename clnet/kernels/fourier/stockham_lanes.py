@@ -14,7 +14,7 @@ from ..kernel import Constraint, Kernel, Named
 _LANES = Kernel(
     "stockham_lanes",
     "fourier/stockham_lanes.mako",
-    (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),),
+    (Constraint("lanes in (2, 4, 8, 16)", "vectors OpenCL has"),),
 )
 _ITEMS_PER_UNIT = 2  # each makes a table of factors
 
@@ -32,9 +32,9 @@ def lanes_of(target: Target, lines: int, n: int, itemsize: int) -> int | None:
     if in_groups(traits):
         return None
     lanes = traits.simd_width * 4 // itemsize
-    while lanes >= 4 and n * itemsize * (4 * lanes + 2) > traits.static_local_bytes:
+    while lanes >= 2 and n * itemsize * (4 * lanes + 2) > traits.static_local_bytes:
         lanes //= 2
-    return lanes if 4 <= lanes <= 16 and 2 * lines > lanes else None
+    return lanes if 2 <= lanes <= 16 and 2 * lines > lanes else None
 
 
 def transform_lanes(target: Target, y: Array, x: Array, params: Named) -> Launch:

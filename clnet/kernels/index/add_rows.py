@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Check, Launch, Target
+from .. import streaming
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name
-from ..streaming import STREAM_BYTES
 
 _ADD = Kernel("add_rows", "index/add_rows.mako")
 _ITEMS_PER_UNIT = 2
@@ -20,7 +20,7 @@ _MOST_ITEMS = 64
 
 def adds_rows(target: Target, y: Array) -> bool:
     """Whether rows of ``y`` are added up so. Large ones are better stored once, past the caches."""
-    return not in_groups(target.traits) and y.nbytes < STREAM_BYTES
+    return not in_groups(target.traits) and y.nbytes < streaming.STREAM_BYTES
 
 
 def add_rows(
