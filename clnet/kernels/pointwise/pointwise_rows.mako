@@ -55,16 +55,18 @@ ${elementary.define(functions, "float", lanes)}
 inline float${lanes} some(__global const float *x, const int step, const int lanes)
 {
     float${lanes} v = 0;
-    float *lane = (float *)&v;
-    for (int i = 0; i < lanes; i++) lane[i] = x[(long)i * step];
+% for lane in range(lanes):
+    if (lanes > ${lane}) v.s${"%x" % lane} = x[(long)step * ${lane}];
+% endfor
     return v;
 }
 % endif
 % if ragged:
 inline void keep(__global float *y, const float${lanes} v, const int lanes)
 {
-    const float *lane = (const float *)&v;
-    for (int i = 0; i < lanes; i++) y[i] = lane[i];
+% for lane in range(lanes):
+    if (lanes > ${lane}) y[${lane}] = v.s${"%x" % lane};
+% endfor
 }
 % endif
 __kernel void pointwise_rows(...)
