@@ -56,6 +56,7 @@ class Side:
     def _step(self, *inputs: Any) -> Any:
         if self.case.train is not None:
             return self.case.train(self.case.model, self.optimizer, *inputs)
+        assert self.case.loss is not None
         self.optimizer.zero_grad()
         loss = self.case.loss(self.case.model, *inputs)
         loss.backward()
@@ -63,6 +64,7 @@ class Side:
         return loss.detach()
 
     def _ask(self, *inputs: Any) -> Any:
+        assert self.case.answer is not None
         with self.library.no_grad():
             return self.case.answer(self.case.model, *inputs)
 
@@ -140,10 +142,12 @@ def compare(name: str, options: argparse.Namespace) -> str:
     weights = {k: v.numpy().copy() for k, v in case.model.state_dict().items()}
     theirs = Side(torch, case, lambda f: f)
     wanted, gradients, _ = theirs.losses()
-    sides = {"compiled": clnet.compile} if not options.eager else {}
+    sides: dict[str, Callable[[Any], Any]] = {}
+    if not options.eager:
+        sides["compiled"] = clnet.compile
     if options.check or options.eager:
         sides["eager"] = lambda f: f
-    notes, answers, first, ours = [], None, 0.0, None
+    notes, first, peak, ours = [], 0.0, 0.0, None
     for kind, wrap in sides.items():
         clnet.reset_peak_memory_stats()
         ours = Side(clnet, made(name, clnet, weights), wrap)
@@ -194,7 +198,9 @@ def _profiled(which: str, ours: Side) -> None:
     print(seen.table(share=0.95))
     by = sorted(seen.commands, key=lambda c: -c.seconds)[:14]
     for c in by:
-        print(f"   {1e6 * c.seconds:8.1f} us  {c.name:28} {c.bytes:>10} B {c.flops:>12} flop {c.op}")
+        print(
+            f"   {1e6 * c.seconds:8.1f} us  {c.name:28} {c.bytes:>10} B {c.flops:>12} flop {c.op}"
+        )
 
 
 def main() -> int:
@@ -210,15 +216,21 @@ def main() -> int:
     torch.set_grad_enabled(True)
     failed = 0
     for name in options.networks or NETWORKS:
-        try:
-            print(compare(name, options), flush=True)
-        except Exception as error:  # noqa: BLE001 - a row of the table
-            failed += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            print(f"{name:20} {type(error).__name__}: {str(error)[:300]} ({place.name})")
-            if options.profile:
-                traceback.print_exc()
+        failed += not said(name, options)
     return failed
+
+
+def said(name: str, options: argparse.Namespace) -> bool:
+    """Print a network's row, or what it failed with; whether it was compared."""
+    try:
+        print(compare(name, options), flush=True)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"{name:20} {type(error).__name__}: {str(error)[:300]} ({place.name})")
+        if options.profile:
+            traceback.print_exc()
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ class Case:
     Attributes:
         model: the module.
         inputs: arrays, which become tensors of the library.
-        loss: of the model and those tensors.
+        loss: of the model and those tensors; None: ``train`` knows.
         answer: what inference computes of them; None: the network cannot be asked.
         optimizer: of the parameters.
         train: a whole step of the model, an optimiser and the tensors, where a loss will not do.
@@ -24,7 +24,7 @@ class Case:
 
     model: Any
     inputs: list[np.ndarray]
-    loss: Callable[..., Any]
+    loss: Callable[..., Any] | None
     answer: Callable[..., Any] | None
     optimizer: Callable[[Any, Any], Any]
     train: Callable[..., Any] | None = None

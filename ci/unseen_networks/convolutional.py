@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ def _unet(torch: Any, *, transposed: bool) -> Case:
         def __init__(self, sizes: tuple[int, ...] = (16, 32, 64, 128)) -> None:
             super().__init__()
             self.first = _double(nn, 3, sizes[0])
-            pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+            pairs = list(itertools.pairwise(sizes))
             self.down = nn.ModuleList([_double(nn, a, b) for a, b in pairs])
             self.up = nn.ModuleList()
             self.join = nn.ModuleList()

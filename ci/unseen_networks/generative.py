@@ -57,9 +57,7 @@ def gan(torch: Any) -> Case:
 
     inputs = [normal(16, 3, 16, 16), normal(16, 32, 1, 1, seed=2)]
     model = GAN()
-    return Case(
-        model, inputs, None, lambda m, x, z: m.g(z), lambda lib, _: Both(lib, model), train
-    )
+    return Case(model, inputs, None, lambda m, x, z: m.g(z), lambda lib, _: Both(lib, model), train)
 
 
 def vqvae(torch: Any) -> Case:

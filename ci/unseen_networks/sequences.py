@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def tcn(torch: Any) -> Case:
         def __init__(self) -> None:
             super().__init__()
             sizes = (1, 25, 25, 25, 25, 25, 25)
-            pairs = enumerate(zip(sizes[:-1], sizes[1:], strict=True))
+            pairs = enumerate(itertools.pairwise(sizes))
             self.body = nn.Sequential(*(Block(a, b, 2**i) for i, (a, b) in pairs))
             self.head = nn.Linear(25, 10)
 

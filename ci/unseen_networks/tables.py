@@ -16,12 +16,8 @@ def dlrm(torch: Any) -> Case:
     class DLRM(nn.Module):
         def __init__(self, tables: int = 8, rows: int = 2000, d: int = 32) -> None:
             super().__init__()
-            self.bags = nn.ModuleList(
-                [nn.EmbeddingBag(rows, d, mode="sum") for _ in range(tables)]
-            )
-            self.bottom = nn.Sequential(
-                nn.Linear(13, 128), nn.ReLU(), nn.Linear(128, d), nn.ReLU()
-            )
+            self.bags = nn.ModuleList([nn.EmbeddingBag(rows, d, mode="sum") for _ in range(tables)])
+            self.bottom = nn.Sequential(nn.Linear(13, 128), nn.ReLU(), nn.Linear(128, d), nn.ReLU())
             n = tables + 1
             self.top = nn.Sequential(
                 nn.Linear(d + n * (n - 1) // 2, 128), nn.ReLU(), nn.Linear(128, 1)

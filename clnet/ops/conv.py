@@ -369,7 +369,8 @@ def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
         return None
     for axis in (2, 3):
         spatial, other = axis - 2, 5 - axis
-        fills = x.shape[axis] == weight.shape[axis] > least and weight.shape[other] != x.shape[other]
+        whole = x.shape[other] == weight.shape[other]
+        fills = x.shape[axis] == weight.shape[axis] > least and not whole
         least = traits.simd_width  # rows are copied: of few pixels that takes longer than it saves
         pads = settings.before[spatial] or settings.after[spatial]
         if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x.shape:

@@ -25,9 +25,7 @@ def thresholds(monkeypatch):
     """Sets from how many elements on vectors are taken, from how many bytes on they stream, up to
     how many elements one kernel takes all layouts, and whether rows may be vectors."""
 
-    def use(
-        *, dense: int = 2**60, stream: int = 2**60, small: int = 0, rows: bool = False
-    ) -> None:
+    def use(*, dense: int = 2**60, stream: int = 2**60, small: int = 0, rows: bool = False) -> None:
         monkeypatch.setattr(module, "rows_fit", rows_fit if rows else lambda *_: False)
         monkeypatch.setattr(pointwise_small, "SMALL_ELEMENTS", small)
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)

@@ -17,9 +17,7 @@ def transformed(device, x, shape, dtype, n, sign):
     found = []
     for _ in range(2):
         y = Array.from_numpy(np.full(shape, np.nan, dtype), device)
-        (launch,) = transform_lines(
-            device.target, y, Array.from_numpy(x, device), n=n, sign=sign
-        )
+        (launch,) = transform_lines(device.target, y, Array.from_numpy(x, device), n=n, sign=sign)
         assert launch.kernel.name == "stockham_lanes"
         device.queue.launch(launch)
         found.append(y.numpy())

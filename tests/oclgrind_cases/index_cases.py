@@ -15,6 +15,7 @@ from clnet.kernels.grid import lanes_of
 from clnet.kernels.index import add_rows, gather, segment
 from clnet.kernels.index import order as order_module
 from clnet.kernels.index.gather import (
+    extremes_along,
     fold_indices,
     gather_along,
     gather_along_gradient,
@@ -176,6 +177,19 @@ def rows_without_a_sort(target: Target) -> None:
             np.add.at(sums, (slice(None), index), gy.astype(np.float64))
             sums[:, 2] = 0
             near(gx, sums, terms=50)
+
+
+@case("cpu")
+def extremes(target: Target) -> None:
+    index = RNG.integers(0, 5, (3, 20))
+    for largest, better in ((True, np.maximum), (False, np.minimum)):
+        for dtype in REALS:
+            x, y = normal(3, 20, dtype=dtype), output((3, 5), dtype)
+            expected = np.full((3, 5), -np.inf if largest else np.inf)
+            for i in range(3):
+                better.at(expected[i], index[i], x[i])
+            run(extremes_along(target, y, given(x), given(index), dim=1, largest=largest))
+            near(y, expected)
 
 
 @case()

@@ -69,9 +69,7 @@ CASES = [
     ),
     OpCase(
         lambda x, w, b: conv2d(x, w, b, (2, 3), (1, 0), (2, 1), 2),
-        lambda x, w, b: reference(
-            x, w, b, stride=(2, 3), before=(1, 0), dilation=(2, 1), groups=2
-        ),
+        lambda x, w, b: reference(x, w, b, stride=(2, 3), before=(1, 0), dilation=(2, 1), groups=2),
         [normal(2, 4, 9, 21), normal(6, 2, 3, 21), normal(6)],
         k=126,
         grad2=True,

@@ -5,11 +5,13 @@ Of one line at a time a CPU computes scalars, and a cosine and a sine for each p
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups
-from ..kernel import Constraint, Kernel, Named
+from ..kernel import Constraint, Kernel
 
 _LANES = Kernel(
     "stockham_lanes",
@@ -37,9 +39,9 @@ def lanes_of(target: Target, lines: int, n: int, itemsize: int) -> int | None:
     return lanes if 2 <= lanes <= 16 and 2 * lines > lanes else None
 
 
-def transform_lanes(target: Target, y: Array, x: Array, params: Named) -> Launch:
+def transform_lanes(target: Target, y: Array, x: Array, params: dict[str, Any]) -> Launch:
     """One launch that transforms all lines; arrays and parameters are the kernel's."""
-    n, lanes, lines = int(params["n"]), int(params["lanes"]), y.shape[0]
+    n, lanes, lines = params["n"], params["lanes"], y.shape[0]
     share = round_up(ceil_div(lines, _ITEMS_PER_UNIT * target.traits.compute_units), lanes)
     values = {"size": n, "lines": lines, "share": share, "y": y, "x": x}
     return _LANES.launch(

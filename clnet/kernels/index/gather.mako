@@ -6,7 +6,8 @@
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
-## param  add: bool                  elements are added to what is there, else they replace it
+## param  how: put|add|most|least    elements replace what is there, are added to it, or the larger
+##                                   or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## def    gather_rows
@@ -73,7 +74,7 @@
 ## % for d in range(ndim):
 ## arg    index_stride_{d}: int  steps in index and x from line to line
 ## % endfor
-## arg    y: inout ctype         y[..., index[..., i, ...], ...] += x[..., i, ...], or =
+## arg    y: inout ctype         y[..., index[..., i, ...], ...] = x[..., i, ...], or +=
 ## arg    x: in ctype
 ## arg    index: in index_type
 ## % if check:
@@ -193,7 +194,7 @@ __kernel void gather_along(...)
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, add, check, flat)">
+<%def name="scatter_lines(ctype, index_type, ndim, how, check, flat)">
 ${faults.define(check)}
 __kernel void scatter_lines(...)
 {
@@ -209,8 +210,16 @@ __kernel void scatter_lines(...)
             ${index_type} at = index[own];
             ${checked(index_type, False)}
             ${faults.index(check, False, "at_index + own", "true")}
+% if how in ("most", "least"):
+            if (inside) {
+                const ${ctype} before = y[(${flat})at * y_step], found = x[own];
+                if (found ${">" if how == "most" else "<"} before || found != found)
+                    y[(${flat})at * y_step] = found;
+            }
+% else:
             if (inside)
-                y[(${flat})at * y_step] ${"+=" if add else "="} x[own];
+                y[(${flat})at * y_step] ${"+=" if how == "add" else "="} x[own];
+% endif
         }
     }
 }
