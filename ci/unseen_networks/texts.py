@@ -95,8 +95,8 @@ def translator_masked(torch: Any) -> Case:
     return Case(Translator(), [x, y], loss, ask, adam)
 
 
-def llama_gqa(torch: Any) -> Case:
-    """Rotary places, grouped queries, RMS norm, SwiGLU; attention written out with a mask."""
+def _grouped_block(torch: Any) -> tuple[Any, Any]:
+    """A norm, and a block of grouped queries with rotary places."""
     nn, F = torch.nn, torch.nn.functional
 
     class RMS(nn.Module):
@@ -137,6 +137,14 @@ def llama_gqa(torch: Any) -> Case:
             x = x + self.o(y.transpose(1, 2).contiguous().view(b, t, -1))
             y = self.n2(x)
             return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+    return RMS, Block
+
+
+def llama_gqa(torch: Any) -> Case:
+    """Rotary places, grouped queries, RMS norm, SwiGLU; attention written out with a mask."""
+    nn, F = torch.nn, torch.nn.functional
+    RMS, Block = _grouped_block(torch)
 
     class Llama(nn.Module):
         def __init__(self, words: int = 512, d: int = 128) -> None:

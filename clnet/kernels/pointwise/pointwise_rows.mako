@@ -108,7 +108,8 @@ __kernel void pointwise_rows(...)
             const float${lanes} v_${j} = *(__global const vector *)(from_${j} + i);
         % endif
     % elif step == "any":
-            const float${lanes} v_${j} = some(from_${j} + (long)i * x_${j}_inner, x_${j}_inner, left);
+            const float${lanes} v_${j} =
+                some(from_${j} + (long)i * x_${j}_inner, x_${j}_inner, left);
     % endif
 % endfor
 % for statement in statements:
