@@ -13,14 +13,15 @@ from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name
 
 _ADD = Kernel("add_rows", "index/add_rows.mako")
-_ITEMS_PER_UNIT = 2
+_ITEMS_PER_UNIT = 1
 _BLOCK = 8  # rows, as in the template
 _MOST_ITEMS = 64
 
 
-def adds_rows(target: Target, y: Array) -> bool:
-    """Whether rows of ``y`` are added up so. Large ones are better stored once, past the caches."""
-    return not in_groups(target.traits) and y.nbytes < streaming.STREAM_BYTES
+def adds_rows(target: Target, y: Array, x: Array) -> bool:
+    """Whether rows are added up so. What is beyond the caches is better read and stored once."""
+    moved = y.nbytes + 2 * x.nbytes
+    return not in_groups(target.traits) and moved < streaming.STREAM_BYTES
 
 
 def add_rows(

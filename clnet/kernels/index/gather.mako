@@ -127,8 +127,8 @@
 ## arg    site: int              its number
 ## % endif
 ##
-## launch   gather_rows: (n / share, outer), groups of one; scatter_lines: an item per line; the others: one
-##          item per element
+## launch   gather_rows: (n / share, outer), groups of one; scatter_lines: an item per line; the
+##          others: one item per element
 ## numerics exact; no index, whatever its value, reads outside x
 <%namespace name="strided" file="/lib/strided.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>

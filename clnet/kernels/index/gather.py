@@ -89,7 +89,7 @@ def gather_rows_gradient(
     """
     if gx.size == 0:
         return []
-    if adds_rows(target, gx):
+    if adds_rows(target, gx, gy):
         return [add_rows(target, gx, gy, index, wrap=wrap, skip=skip, check=check)]
     memory = Scratch(gx.device)
     runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip, check=check)
