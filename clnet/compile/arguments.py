@@ -36,17 +36,18 @@ def looked_at(
     """
     given: list[Tensor] = []
     guards: list[Any] = [len(args), *kwargs] if kwargs else []
-    for place, value in enumerate((*args, *kwargs.values()) if kwargs else args):
-        try:
+    try:
+        for value in (*args, *kwargs.values()) if kwargs else args:
             guards.append(_told(value, given))
-        except TypeError:
-            raise TraceError(
-                "compile",
-                "arguments are tensors, hashable values, and tuples, lists and dicts of these",
-                argument=(*range(len(args)), *kwargs)[place],
-                type=type(value).__name__,
-                remedy="Pass its tensors one by one",
-            ) from None
+    except TypeError:
+        place = len(guards) - (1 + len(kwargs) if kwargs else 0)
+        raise TraceError(
+            "compile",
+            "arguments are tensors, hashable values, and tuples, lists and dicts of these",
+            argument=(*range(len(args)), *kwargs)[place],
+            type=type((*args, *kwargs.values())[place]).__name__,
+            remedy="Pass its tensors one by one",
+        ) from None
     tensors = [x if x.array.contiguous else contiguous(x.detach()) for x in given]
     return given, tensors, tuple(guards)
 

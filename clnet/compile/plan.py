@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from ..array import Array
-from ..device import HostScalar, Launch, Scratch, Storage, size_class
+from ..device import HostScalar, Launch, Scratch, Storage, are_short, size_class
 from ..errors import ArgumentError
 from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
@@ -68,10 +68,12 @@ class Plan:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
         changed = {s for _, step in trace.ops for s in step.mutated}
-        # What changes nothing is asked again and again, often alone on the machine; a training step
-        # is longer, and loaders want a core beside it.
+        # What changes nothing is asked again and again, often alone on the machine; loaders want a
+        # core beside a training step, so that is chained where launches cost more than they do.
         program = _program(self.entries, scratch)
-        self._replay = Replay(device, program, chained=not changed)
+        units = device.traits.compute_units
+        short = are_short([each for each in program if isinstance(each, Launch)], units)
+        self._replay = Replay(device, program, chained=short or not changed)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))

@@ -123,6 +123,7 @@ def record(
                 "backward collects the gradient of an argument, which stays inside",
                 remedy="Ask for it with clnet.autograd.grad and return it",
             )
+        tracer.forget_leaves({p.array.storage for p in placeholders})
     finally:
         tracer.restore()
         tracer.undo()

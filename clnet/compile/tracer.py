@@ -156,6 +156,24 @@ class Tracer:
                 table[name] = before
         self.rebound.clear()
 
+    def forget_leaves(self, given: set[Storage]) -> None:
+        """Leave out gradients of leaves that the function made itself, at every call anew.
+
+        Nobody outside sees ``x.clone().requires_grad_()``: a plan that waited for its gradient to
+        be as it was, None, would never be valid again, and would compute and keep it for nobody.
+
+        Args:
+            given: storages that stand for the function's arguments.
+        """
+        made = set(given)
+        for step in self.steps:
+            if isinstance(step, Step):
+                seen = {x.storage for x in step.inputs}  # views, and what is written in place
+                made.update(y.storage for y in step.outputs if y.storage not in seen)
+        for table in (self.grads_before, self.grads_after):
+            for key in [k for k, (leaf, _) in table.items() if leaf.array.storage in made]:
+                del table[key]
+
     def undo(self) -> None:
         """Give storages without memory their versions back: nothing has run yet."""
         for storage in self._raised:

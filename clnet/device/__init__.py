@@ -8,7 +8,7 @@ from .absent import AbsentDevice
 from .beside import Beside, Pin
 from .bound import BoundLaunches
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
-from .chain import Chaining
+from .chain import Chaining, are_short
 from .device import (
     Device,
     DeviceName,
@@ -85,6 +85,7 @@ __all__ = [
     "Tunings",
     "WarpgroupUnit",
     "Watch",
+    "are_short",
     "cuda_device",
     "current_device",
     "device",

@@ -56,6 +56,7 @@ _END = -1  # in place of a kernel behind the last launch
 # short beside what lies between them.
 _FLOPS, _BYTES = 60e9, 10e9
 _LONG_S = 2e-3
+_SHORT_S = 5e-5  # two or three times what lies between two
 _CHAIN_S = 6e-3  # a chain that a unit leaves at its beginning takes so much longer
 
 _TEXT = """\
@@ -249,7 +250,7 @@ class Chains:
         for launch in launches:
             part = self._part(launch)
             mine = [_root(a) for a in self._args_of(launch) if isinstance(a, Storage)]
-            takes = self._seconds(launch)
+            takes = _seconds(launch, self._units)
             full = len({*storages, *mine}) > _MOST_BUFFERS or seconds + takes > _CHAIN_S
             if held and (part is None or full):
                 yield self._made(held)
@@ -263,13 +264,9 @@ class Chains:
         if held:
             yield self._made(held)
 
-    def _seconds(self, launch: Launch) -> float:
-        units = min(self._units, prod(_groups(launch)))
-        return max(launch.flops / (max(units, 1) * _FLOPS), launch.bytes / _BYTES)
-
     def _part(self, launch: Launch) -> Part | None:
         """The kernel of a launch, if it may be in a chain."""
-        if not launch.kernel.foretold or self._seconds(launch) > _LONG_S:
+        if not launch.kernel.foretold or _seconds(launch, self._units) > _LONG_S:
             return None
         if any(type(a) is HostScalar for a in launch.args):
             return None
@@ -306,6 +303,23 @@ class Chains:
         table += [0, _END, before, 1, 1, 1, 0, counters]
         self.pointers = max(self.pointers, len(places))
         return Chain(launches, tuple(places), np.array(table, np.int64), 4 * _APART * counters)
+
+
+def are_short(launches: Sequence[Launch], units: int) -> bool:
+    """Whether launches take so little each that what lies between them is a large part of all.
+
+    Args:
+        launches: of a plan.
+        units: of its device.
+    """
+    takes = [_seconds(launch, units) for launch in launches]
+    return len(takes) >= _FEWEST and sum(takes) <= len(takes) * _SHORT_S
+
+
+def _seconds(launch: Launch, units: int) -> float:
+    """What a launch is foretold to take."""
+    used = min(units, prod(_groups(launch)))
+    return max(launch.flops / (max(used, 1) * _FLOPS), launch.bytes / _BYTES)
 
 
 def _groups(launch: Launch) -> list[int]:

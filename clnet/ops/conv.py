@@ -38,7 +38,7 @@ from .machinery.function import (
     require_same_dtype,
 )
 from .matmul import rounds_to_tf32, splits
-from .shape import contiguous, reshape, squeeze, unsqueeze
+from .shape import contiguous, permute, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -348,9 +348,59 @@ def conv2d(
     settings = _settings("conv2d", weight, stride, padding, dilation, groups)
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     _check_sizes(settings, batch, weight, bias)
-    operands = (batch, weight) if bias is None else (batch, weight, bias)
-    y = apply(Conv2d(settings), *(contiguous(t) for t in operands))
+    if (axis := _spanned(settings, batch, weight)) is not None:
+        y = _spanning(axis, settings, batch, weight, bias)
+    else:
+        operands = (batch, weight) if bias is None else (batch, weight, bias)
+        y = apply(Conv2d(settings), *(contiguous(t) for t in operands))
     return y if x.ndim == 4 else squeeze(y, 0)
+
+
+def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
+    """The axis of images that filters fill and that should be one of channels; None: there is none.
+
+    A CPU's kernels take neighbouring pixels, or channels, as lanes: filters as wide as embeddings
+    (sentences' classifiers) leave one pixel of a row and one channel, and as high as electrodes
+    (of an EEG) few. Filters that fill both axes are a product already.
+    """
+    traits, least = x.device.traits, 1
+    depthwise = weight.shape[0] == settings.groups > 1  # has kernels of its own
+    if settings.algorithm is not None or traits.dedicated_local_memory or depthwise:
+        return None
+    for axis in (2, 3):
+        spatial, other = axis - 2, 5 - axis
+        whole = x.shape[other] == weight.shape[other]
+        fills = x.shape[axis] == weight.shape[axis] > least and not whole
+        least = traits.simd_width  # rows are copied: of few pixels that takes longer than it saves
+        pads = settings.before[spatial] or settings.after[spatial]
+        if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x.shape:
+            return axis
+    return None
+
+
+def _spanning(
+    axis: int, settings: ConvSettings, x: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
+    """The convolution of rows whose channels are those of images and an axis that filters fill."""
+
+    def rows(images: Tensor) -> Tensor:
+        n, c, h, w = images.shape
+        if axis == 3:
+            images, h, w = permute(images, 0, 1, 3, 2), w, h
+        return contiguous(reshape(images, n, c * h, 1, w))
+
+    along = 3 - axis  # of images' pixels, the axis that rows go along
+    moved = replace(
+        settings,
+        stride=(1, settings.stride[along]),
+        before=(0, settings.before[along]),
+        after=(0, settings.after[along]),
+        dilation=(1, settings.dilation[along]),
+    )
+    parts = () if bias is None else (contiguous(bias),)
+    y = apply(Conv2d(moved), rows(x), rows(weight), *parts)
+    n, c, _, length = y.shape
+    return reshape(y, n, c, length, 1) if axis == 3 else y
 
 
 @op(Face.FUNCTIONAL)

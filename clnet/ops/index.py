@@ -163,6 +163,27 @@ class GatherBackward(Function):
         return apply(Gather(self.dim), grads[0], saved.inputs[1]), None
 
 
+class ExtremesAlong(Function):
+    """The most, or least, of the elements whose index says so, of :func:`.scatter_reduce`.
+
+    It knows no gradient: its inputs are off the tape.
+    """
+
+    sixteen_bit = False
+
+    dim: int
+    shape: Shape
+    largest: bool
+
+    def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
+        return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Lines of one item each."""
+        how = {"dim": self.dim, "largest": self.largest}
+        return kernels.extremes_along(target, outputs[0], *inputs, **how)
+
+
 def added_up(function: GatherRowsBackward | GatherBackward, x: Tensor, index: Tensor) -> Tensor:
     """The sums of ``x`` that a function makes; those of 16-bit floats in float32."""
     wide = x if x.dtype.is_complex else to_dtype(x, from_name(x.dtype.compute))

@@ -121,6 +121,20 @@ def max_pool3d(
     sizes: list[int] = []
     for n, *setting in zip(x.shape[-3:], kernel, steps, pads, gaps, strict=True):
         sizes.append(_pooled(name, x.shape, n, *setting, ceil_mode=ceil_mode))
+    if not return_indices and not x.device.traits.dedicated_local_memory and x.numel():
+        # On CPUs planes first, then depths: two passes in vectors. The first of equal elements, and
+        # the last NaN, are found as in one: by depth, then within the plane.
+        *lead, depth, h, w = x.shape
+        settings = zip(kernel, steps, pads, gaps, strict=True)
+        (along, *across) = (tuple(each_axis) for each_axis in settings)
+        y = max_pool2d(
+            reshape(x, (prod(lead), depth, h, w)), *zip(*across, strict=True), ceil_mode=ceil_mode
+        )
+        if kernel[0] > 1 or steps[0] > 1 or pads[0]:
+            k, step, pad, gap = along
+            rows = reshape(y, (prod(lead), 1, depth, -1))
+            y = max_pool2d(rows, (k, 1), (step, 1), (pad, 0), (gap, 1), ceil_mode=ceil_mode)
+        return reshape(y, (*lead, *sizes))
     window = Window3(kernel, steps, pads, gaps)  # pyright: ignore[reportArgumentType]
     result = picked(x, WindowMax(name, tuple(sizes), window))
     return result if return_indices else result[0]

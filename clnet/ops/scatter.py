@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..device import Check
 from ..errors import ArgumentError, BoundsError, ShapeError
+from ..kernels.index import takes_extremes
 from ..values.dtypes import bool_, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
@@ -16,6 +17,7 @@ from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .check import of_index, require_classes
 from .create import positions
 from .index import (
+    ExtremesAlong,
     GatherBackward,
     GatherRowsBackward,
     ReplaceRows,
@@ -386,7 +388,12 @@ def _extremes(
     """The extremes; elements that are equal to one share its gradient."""
     better = maximum if largest else minimum
     own, others = x.detach(), src.detach()
-    found = _segments(better, own, dim, index, others)
+    if takes_extremes(x.device.target) and x.ndim:
+        axis = normalize_dim("scatter_reduce", dim, x.ndim)
+        function = ExtremesAlong(axis, x.shape, largest)
+        found = apply(function, contiguous(others), contiguous(index))
+    else:
+        found = _segments(better, own, dim, index, others)
     found = where(named, better(found, own) if with_x else found, own)
     if not x.requires_grad and not src.requires_grad:
         return found

@@ -11,7 +11,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.device import Chaining, HostScalar, Launch, Storage
+from clnet.device import Chaining, HostScalar, Launch, Storage, are_short
 from clnet.device.chain import renamed
 from clnet.errors import ClnetError
 from tests.device.test_program import Source
@@ -323,8 +323,9 @@ def test_chains_are_built_beside_what_runs(at_once, monkeypatch):
     assert sum(len(bound.enqueues) for bound in replay._ready) < plan.plans[-1].num_launches
 
 
-def test_trainings_have_no_chains(at_once):
-    """They are long, and loaders compute beside them."""
+def test_trainings_of_long_launches_have_no_chains(at_once, monkeypatch):
+    """There is little to gain, and loaders compute beside them."""
+    monkeypatch.setattr(import_module("clnet.device.chain"), "_SHORT_S", 0.0)
     net = network().train()
     optimizer = clnet.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
@@ -370,3 +371,46 @@ def test_checks_of_data_are_told_of_a_chain(at_once):
     with pytest.raises(ClnetError, match="5"):
         rows(bad).numpy()
     np.testing.assert_array_equal(rows(good).numpy(), expected)
+
+
+def trained(kept, wrap=lambda f: f):
+    """Losses of steps of a small network with Adam, its parameters, and the compiled step."""
+    clnet.manual_seed(5)
+    net = nn.Sequential(nn.Linear(12, 40), nn.Tanh(), nn.LayerNorm(40), nn.Linear(40, 3))
+    optimizer = clnet.optim.Adam(net.parameters(), lr=0.01)
+    x, y = clnet.randn(70, 12), clnet.randn(70, 3)
+
+    @wrap
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    losses = [float(step(x, y)) for _ in range(kept)]
+    return losses, [p.detach().numpy() for p in net.parameters()], step
+
+
+def test_a_training_step_of_short_launches_becomes_chains_with_the_same_bits(at_once):
+    chained = trained(8, clnet.compile)
+    plan = chained[2].plans[-1]
+    made = [bound for bound in plan._replay._ready if hasattr(bound, "enqueues")]
+    assert sum(len(bound.enqueues) for bound in made) < plan.num_launches
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("clnet.compile.replay"), "_CHAINED_AT", 2**60)
+        apart = trained(8, clnet.compile)
+    assert chained[0] == apart[0]
+    for one, other in zip(chained[1], apart[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_launches_are_short_beside_what_lies_between_them():
+    source = Source(ADD, "add", alone=False)
+
+    def launch(nbytes):
+        return Launch(source, (64,), (64,), (), flops=0, bytes=nbytes)
+
+    assert are_short([launch(10_000)] * 20, units=2)
+    assert not are_short([launch(10_000)] * 2, units=2)  # too few for a chain
+    assert not are_short([launch(10_000)] * 9 + [launch(100_000_000)], units=2)

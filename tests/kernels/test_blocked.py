@@ -152,7 +152,7 @@ def test_pointwise_with_values_of_channels_has_the_bits_of_the_plain_kernel(lane
         scalars=(0.5,),
         compute=float32,
     )
-    assert [launch.kernel.name for launch in plain + blocked] == ["pointwise", "pointwise_vectors"]
+    assert plain[0].kernel.name != "pointwise_vectors" == blocked[0].kernel.name
     run(plain + blocked)
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(to_plain(other.numpy()), one.numpy())

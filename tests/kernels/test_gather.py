@@ -7,7 +7,9 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
+from clnet.kernels import streaming
 from clnet.kernels.index.gather import (
+    extremes_along,
     fold_indices,
     gather_along,
     gather_along_gradient,
@@ -71,6 +73,51 @@ def test_an_integer_out_of_range_reads_as_0():
     x, index = np.full((1, 3, 1), 9), np.array([3, 1])
     run(gather_rows(device().target, y, on_device(x), on_device(index)))
     np.testing.assert_array_equal(y.numpy().ravel(), [0, 9])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pytest.mark.parametrize("largest", [True, False])
+def test_extremes_along_an_axis(dtype, largest):
+    """Places that no index points to, or that get a NaN; an index out of range takes no part."""
+    shape, at = (6, 7, 9), (6, 33, 5)
+    x = (9 * RNG.random(at)).astype(dtype)
+    index = RNG.integers(0, 6, at)
+    index[2, 4, 1] = 7
+    if np.dtype(dtype).kind == "f":
+        x[0, 3, 2], x[1, 5, 0] = np.nan, -np.inf
+        first = -np.inf if largest else np.inf
+    else:
+        bounds = np.iinfo(dtype)
+        first = bounds.min if largest else bounds.max
+    expected = np.full(shape, first, dtype)
+    better = np.maximum if largest else np.minimum
+    for a, b, c in np.ndindex(at):
+        if index[a, b, c] < 7:
+            place = (a, index[a, b, c], c)
+            expected[place] = better(expected[place], x[a, b, c])
+    y = poisoned(shape, dtype)
+    where_, given = on_device(index), offset(x)
+    run(extremes_along(device().target, y, given, where_, dim=1, largest=largest))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@ROWS
+def test_sums_without_a_sort_have_the_bits_of_those_behind_one(outer, rows, n, inner, monkeypatch):
+    if device().traits.dedicated_local_memory:
+        pytest.skip("a sort is what GPUs take")
+    index = on_device(RNG.integers(-1, rows + 1, n))
+    gy = RNG.normal(size=(outer, n, inner)).astype(np.float32)
+    gy[0, 0, 0], gy[-1, -1, -1] = np.inf, np.nan
+    found = []
+    for limit in (2**60, 2**60, 0):
+        monkeypatch.setattr(streaming, "STREAM_BYTES", limit)
+        gx = poisoned((outer, rows, inner))
+        launches = gather_rows_gradient(device().target, gx, on_device(gy), index, skip=rows // 2)
+        assert (launches[0].kernel.name == "add_rows") == (limit > 0)
+        run(launches)
+        found.append(gx.numpy())
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 @both_shapes

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.expr import Expr, Input, Scalar
+from clnet.expr import Expr, Input, Scalar, exp, tanh
 from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.kernels.pointwise.pointwise_rows import rows_fit
 from clnet.values.dtypes import float32
 
 module = import_module("clnet.kernels.pointwise.pointwise")
@@ -21,10 +22,11 @@ EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)
 
 @pytest.fixture
 def thresholds(monkeypatch):
-    """Sets from how many elements on vectors are taken, from how many bytes on they stream, and up
-    to how many elements one kernel takes all layouts."""
+    """Sets from how many elements on vectors are taken, from how many bytes on they stream, up to
+    how many elements one kernel takes all layouts, and whether rows may be vectors."""
 
-    def use(*, dense: int = 2**60, stream: int = 2**60, small: int = 0) -> None:
+    def use(*, dense: int = 2**60, stream: int = 2**60, small: int = 0, rows: bool = False) -> None:
+        monkeypatch.setattr(module, "rows_fit", rows_fit if rows else lambda *_: False)
         monkeypatch.setattr(pointwise_small, "SMALL_ELEMENTS", small)
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)
         monkeypatch.setattr(pointwise_vectors, "LEAST_RUN", 2)
@@ -63,6 +65,71 @@ def test_vectors_and_streams_give_the_same_bits(device, thresholds, n):
         assert ("stream(" in launch.kernel.text()) == (stream == 0)
         for left, right in zip(plain, vectors, strict=True):
             np.testing.assert_array_equal(left, right)
+
+
+ROWS = {
+    "one row": ((1001,), (1,), (1,)),
+    "no end": ((24, 32), (32, 1), (0, 1)),
+    "channels": ((3, 7, 61), (427, 61, 1), (0, 1, 0)),
+    "gates": ((16, 50), (200, 1), (50, 1)),
+    "every other": ((9, 67), (134, 2), (67, 1)),
+    "columns": ((40, 33), (1, 40), (33, 1)),
+    "backwards": ((40, 33), (33, -1), (0, -3)),
+    "four axes": ((3, 2, 5, 19), (190, 19, 38, 1), (95, 0, 19, 1)),
+    "a vector and one": ((70, 17), (17, 1), (1, 0)),
+}
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, 3e38, -88.0)
+
+
+@pytest.mark.parametrize(("shape", "first", "second"), ROWS.values(), ids=ROWS)
+def test_rows_of_any_length_give_the_same_bits(device, thresholds, shape, first, second):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors along rows are for CPU-shaped devices")
+    rng = np.random.default_rng(1)
+    views, operands = [], []
+    for steps in (first, second):
+        low = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if s < 0)
+        high = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if s > 0)
+        host = rng.standard_normal(high - low + 1).astype(np.float32)
+        host[-len(SPECIAL) :] = SPECIAL[-len(host) :]
+        host[: len(SPECIAL)] = SPECIAL[: len(host)]
+        operands.append(Array.from_numpy(host, device).view(shape, steps, -low))
+        strides = [4 * s for s in steps]
+        views.append(np.lib.stride_tricks.as_strided(host[-low:], shape, strides))
+    exprs = (X * A + Y, exp(X) * tanh(Y))
+    found = {}
+    for kind in (False, True, True):
+        thresholds(rows=kind)
+        y = [Array.from_numpy(np.full(shape, 7, np.float32), device) for _ in exprs]
+        (launch,) = pointwise(device.target, y, operands, exprs, scalars=(0.5,), compute=float32)
+        assert launch.kernel.name == ("pointwise_rows" if kind else "pointwise")
+        device.queue.launch(launch)
+        again = found.setdefault(kind, [each.numpy() for each in y])
+        for one, other in zip(again, y, strict=True):
+            np.testing.assert_array_equal(one, other.numpy())
+    for plain, rows in zip(found[False], found[True], strict=True):
+        np.testing.assert_array_equal(plain.view(np.int32), rows.view(np.int32))
+    with np.errstate(all="ignore"):
+        x, c = (view.astype(np.float64) for view in views)
+        wanted = (x * 0.5 + c, np.exp(x) * np.tanh(c))
+    for rows, exact in zip(found[True], wanted, strict=True):
+        with np.errstate(all="ignore"):
+            held = exact.astype(np.float32)
+        np.testing.assert_allclose(rows, held, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_are_read_before_they_are_written_over(device, thresholds):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors along rows are for CPU-shaped devices")
+    thresholds(rows=True)
+    host = np.arange(40 * 70, dtype=np.float32).reshape(40, 70)
+    x = Array.from_numpy(host, device)
+    inside = x.view((40, 35), (70, 1), 3)
+    (launch,) = pointwise(device.target, [inside], [inside], (X * 2,), compute=float32)
+    assert launch.kernel.name == "pointwise_rows"
+    device.queue.launch(launch)
+    host[:, 3:38] *= 2
+    np.testing.assert_array_equal(x.numpy(), host)  # and nothing beside
 
 
 def test_results_that_begin_inside_a_line_are_stored_as_usual(device, thresholds):

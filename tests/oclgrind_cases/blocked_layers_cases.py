@@ -14,6 +14,7 @@ from clnet.kernels import streaming as streaming_module
 from clnet.kernels.conv_blocked.reorder import reorder
 from clnet.kernels.norm import blocked_norm as norm_module
 from clnet.kernels.norm.blocked_norm import blocked_moments, blocked_sums
+from clnet.kernels.pointwise import pointwise_rows as rows_module
 from clnet.kernels.pointwise import pointwise_vectors as vectors_module
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pool import blocked_means as means_module
@@ -27,7 +28,7 @@ from .harness import case, constants, given, near, normal, output, run
 
 reorder_module = import_module("clnet.kernels.conv_blocked.reorder")
 
-MODULES = (norm_module, means_module, pool_module, vectors_module, reorder_module)
+MODULES = (norm_module, means_module, pool_module, rows_module, vectors_module, reorder_module)
 
 PADDED = Window(3, 3, 2, 2, 1, 1)
 
@@ -161,3 +162,18 @@ def dense_vectors_past_the_caches(target: Target) -> None:
             x, y = normal(n), output((n,))
             run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=float32))
             near(y, x.astype(np.float64) ** 2 + 1)
+
+
+@case("cpu")
+def rows_of_any_length(target: Target) -> None:
+    lanes = target.traits.simd_width
+    exprs = (Input(0) * Input(1) + Input(2) * Scalar(0), exp(Input(0)))
+    for n in (2 * lanes, 2 * lanes + 3):
+        # Sizes beyond what one kernel of all layouts takes; dense, a value a row, every other.
+        x, c, s = normal(44, n), normal(44, 1), normal(44, 2 * n)
+        steps = given(s, before=1)
+        y, z = output(x.shape), output(x.shape)
+        inputs = [given(x), given(c), steps.view((44, n), (2 * n, 2), steps.offset)]
+        run(pointwise(target, [y, z], inputs, exprs, scalars=(0.5,), compute=float32))
+        near(y, x * c + s[:, ::2] * 0.5)
+        near(z, np.exp(x), terms=64)

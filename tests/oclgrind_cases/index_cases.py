@@ -12,9 +12,10 @@ import pytest
 from clnet.device import Check, Scratch, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
-from clnet.kernels.index import gather, segment
+from clnet.kernels.index import add_rows, gather, segment
 from clnet.kernels.index import order as order_module
 from clnet.kernels.index.gather import (
+    extremes_along,
     fold_indices,
     gather_along,
     gather_along_gradient,
@@ -52,6 +53,7 @@ repeat_module = import_module("clnet.kernels.moving.repeat")
 sort_module = import_module("clnet.kernels.index.sort")
 
 MODULES = (
+    add_rows,
     check_module,
     copy_module,
     copy_pairs,
@@ -153,12 +155,41 @@ def constants_and_ranges(target: Target) -> None:
 def sums_of_rows_past_the_caches(target: Target) -> None:
     lanes = target.traits.simd_width
     index = RNG.integers(0, 7, 9).astype(np.int32)
-    gy, gx = normal(2, 9, 2 * lanes, dtype=np.float32), output((2, 7, 2 * lanes), np.float32)
-    with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=4 * lanes):
-        run(gather_rows_gradient(target, gx, given(gy), given(index), wrap=False))
-    sums = np.zeros(gx.shape)
-    np.add.at(sums, (slice(None), index), gy.astype(np.float64))
-    near(gx, sums, terms=16)
+    for inner, dtype in product((2 * lanes, 2 * lanes + 3, 3), REALS):
+        gy, gx = normal(2, 9, inner, dtype=dtype), output((2, 7, inner), dtype)
+        with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=4 * lanes):
+            run(gather_rows_gradient(target, gx, given(gy), given(index), wrap=False))
+        sums = np.zeros(gx.shape)
+        np.add.at(sums, (slice(None), index), gy.astype(np.float64))
+        near(gx, sums, terms=16)
+
+
+@case("cpu")
+def rows_without_a_sort(target: Target) -> None:
+    for count, inner in ((35, 21), (64, 3), (3, 8)):
+        for dtype, kind, wrap in ((np.float32, np.int64, True), (np.int32, np.int32, False)):
+            index = RNG.integers(-count if wrap else 0, count, 50).astype(kind)
+            gy = (4 * normal(2, 50, inner)).astype(dtype)
+            gx = output((2, count, inner), dtype)
+            index_ = given(index, before=1)
+            run(gather_rows_gradient(target, gx, given(gy, before=3), index_, wrap=wrap, skip=2))
+            sums = np.zeros(gx.shape)
+            np.add.at(sums, (slice(None), index), gy.astype(np.float64))
+            sums[:, 2] = 0
+            near(gx, sums, terms=50)
+
+
+@case("cpu")
+def extremes(target: Target) -> None:
+    index = RNG.integers(0, 5, (3, 20))
+    for largest, better in ((True, np.maximum), (False, np.minimum)):
+        for dtype in REALS:
+            x, y = normal(3, 20, dtype=dtype), output((3, 5), dtype)
+            expected = np.full((3, 5), -np.inf if largest else np.inf)
+            for i in range(3):
+                better.at(expected[i], index[i], x[i])
+            run(extremes_along(target, y, given(x), given(index), dim=1, largest=largest))
+            near(y, expected)
 
 
 @case()

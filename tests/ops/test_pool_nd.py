@@ -140,3 +140,31 @@ def test_errors_say_what_is_wrong():
         ShapeError, match=r"^max_unpool1d: output_size is within a stride of \(12,\)"
     ):
         F.max_unpool1d(rows, rows.long(), 2, output_size=(15,))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1},
+        {"kernel_size": (2, 3, 2), "stride": (2, 1, 3), "dilation": (2, 1, 2), "ceil_mode": True},
+        {"kernel_size": 1, "stride": (2, 1, 2)},
+    ],
+    ids=str,
+)
+def test_maxima_of_volumes_in_two_passes_are_those_of_one(how):
+    """The first of equal elements gets the gradient, whatever their depth; and the last NaN."""
+    rng = np.random.default_rng(3)
+    host = rng.integers(0, 3, (2, 3, 7, 9, 11)).astype(np.float32)
+    host.ravel()[::97] = np.nan
+    found = []
+    for indices in (False, True):
+        x = clnet.tensor(host, requires_grad=True)
+        y = F.max_pool3d(x, **how, return_indices=indices)
+        y = y[0] if indices else y
+        weights = rng.integers(1, 9, y.shape) if not found else found[0][2]
+        (y.nan_to_num(5.0) * clnet.tensor(weights.astype(np.float32))).sum().backward()
+        assert x.grad is not None
+        found.append((y.detach().numpy(), x.grad.numpy(), weights))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])

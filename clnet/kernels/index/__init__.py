@@ -4,6 +4,7 @@ Gradients add up what went to one place in a fixed order: indices are sorted fir
 then ``segment`` sums each run.
 """
 
+from .gather import extremes_along as extremes_along
 from .gather import fold_indices as fold_indices
 from .gather import gather_along as gather_along
 from .gather import gather_along_gradient as gather_along_gradient
@@ -11,5 +12,6 @@ from .gather import gather_rows as gather_rows
 from .gather import gather_rows_gradient as gather_rows_gradient
 from .gather import put_along as put_along
 from .gather import put_rows as put_rows
+from .gather import takes_extremes as takes_extremes
 from .order import sort_lines as sort_lines
 from .sort import sort as sort

@@ -6,10 +6,26 @@
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
-## param  add: bool                  elements are added to what is there, else they replace it
+## param  how: put|add|most|least  elements replace what is there, are added to it, or the larger
+##                                   or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
-## def    gather_rows, gather_row_elements
+## def    gather_rows
+## arg    outer: int             batches; all share the index
+## arg    n: int                 indices
+## arg    share: int             of these, how many an item takes
+## arg    inner: int             elements of a row
+## arg    limit: int             rows of x
+## arg    x_outer: {flat}        step in x from batch to batch
+## arg    x_row: {flat}          step in x from row to row
+## arg    y: out ctype[outer][n][inner]
+## arg    x: in ctype
+## arg    index: in index_type[n]
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
+## def    gather_row_elements
 ## arg    outer: int             batches; all share the index
 ## arg    n: int                 indices
 ## arg    inner: int             elements of a row
@@ -58,7 +74,7 @@
 ## % for d in range(ndim):
 ## arg    index_stride_{d}: int  steps in index and x from line to line
 ## % endfor
-## arg    y: inout ctype         y[..., index[..., i, ...], ...] += x[..., i, ...], or =
+## arg    y: inout ctype         y[..., index[..., i, ...], ...] = x[..., i, ...], or +=
 ## arg    x: in ctype
 ## arg    index: in index_type
 ## % if check:
@@ -111,8 +127,8 @@
 ## arg    site: int              its number
 ## % endif
 ##
-## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
-##          item per element
+## launch   gather_rows: (n / share, outer), groups of one; scatter_lines: an item per line; the
+##          others: one item per element
 ## numerics exact; no index, whatever its value, reads outside x
 <%namespace name="strided" file="/lib/strided.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>
@@ -127,19 +143,24 @@
 ${faults.define(check)}
 __kernel void gather_rows(...)
 {
-    const int i = get_global_id(0);
+    const int first = get_global_id(0) * share, last = first + share < n ? first + share : n;
     const int batch = get_global_id(1);
-    ${index_type} at = index[index_offset + i];
-    ${checked(index_type, wrap)}
-    ${faults.index(check, wrap, "i", "batch == 0")}
-    y += y_offset + ((${flat})batch * n + i) * inner;
-    if (inside) {
-        x += x_offset + batch * x_outer + (${flat})at * x_row;
-        for (int column = 0; column < inner; ++column)
-            y[column] = x[column];
-    } else {
-        for (int column = 0; column < inner; ++column)
-            y[column] = ${missing};
+    index += index_offset;
+    y += y_offset + (${flat})batch * n * inner;
+    x += x_offset + batch * x_outer;
+    for (int i = first; i < last; ++i) {
+        ${index_type} at = index[i];
+        ${checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "batch == 0")}
+        __global ${ctype} *to = y + (${flat})i * inner;
+        if (inside) {
+            __global const ${ctype} *from = x + (${flat})at * x_row;
+            for (int column = 0; column < inner; ++column)
+                to[column] = from[column];
+        } else {
+            for (int column = 0; column < inner; ++column)
+                to[column] = ${missing};
+        }
     }
 }
 </%def>
@@ -173,7 +194,7 @@ __kernel void gather_along(...)
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, add, check, flat)">
+<%def name="scatter_lines(ctype, index_type, ndim, how, check, flat)">
 ${faults.define(check)}
 __kernel void scatter_lines(...)
 {
@@ -189,8 +210,16 @@ __kernel void scatter_lines(...)
             ${index_type} at = index[own];
             ${checked(index_type, False)}
             ${faults.index(check, False, "at_index + own", "true")}
+% if how in ("most", "least"):
+            if (inside) {
+                const ${ctype} before = y[(${flat})at * y_step], found = x[own];
+                if (found ${">" if how == "most" else "<"} before || found != found)
+                    y[(${flat})at * y_step] = found;
+            }
+% else:
             if (inside)
-                y[(${flat})at * y_step] ${"+=" if add else "="} x[own];
+                y[(${flat})at * y_step] ${"+=" if how == "add" else "="} x[own];
+% endif
         }
     }
 }

@@ -10,18 +10,24 @@ functions give their launches: none for no elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+
+import numpy as np
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
-from ...values.shapes import Shape, Strides, collapse
+from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
+from .add_rows import add_rows, adds_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 
 _CPU_LEAST_ROW = 8
+_CPU_SHARE = 4096  # elements that an item copies
+_CPU_ITEMS = 4  # for each unit
 _GPU_LEAST_LINES = 4096
 _SHORT_LINE = 32
 
@@ -59,7 +65,10 @@ def gather_rows(
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
     if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
-        kernel, sizes = _ROWS, {"global_size": (n, outer)}
+        share = max(_CPU_SHARE // inner, 1)
+        share = min(share, ceil_div(n * outer, _CPU_ITEMS * target.traits.compute_units))
+        args = joined(args, {"share": share})
+        kernel, sizes = _ROWS, {"global_size": (ceil_div(n, share), outer)}
     moved = 2 * y.nbytes + index.nbytes
     return [kernel.launch(params, args, **sizes, flops=0, bytes=moved).reporting(check)]
 
@@ -80,6 +89,8 @@ def gather_rows_gradient(
     """
     if gx.size == 0:
         return []
+    if adds_rows(target, gx, gy):
+        return [add_rows(target, gx, gy, index, wrap=wrap, skip=skip, check=check)]
     memory = Scratch(gx.device)
     runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip, check=check)
     return [*runs.launches, *segment_sum(target, memory, gx, gy, runs)]
@@ -156,6 +167,31 @@ def gather_along_gradient(
     if gx.size == 0 or index.size == 0:
         return fill(target, gx, 0)
     return _scatter(target, gx, gy, index, dim=dim, add=True, check=check)
+
+
+def takes_extremes(target: Target) -> bool:
+    """Whether :func:`extremes_along` is a good way; a GPU's items have longer ways along lines."""
+    return not in_groups(target.traits)
+
+
+def extremes_along(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, largest: bool
+) -> list[Launch]:
+    """Each element of ``y``: the most, or least, of those of ``x`` whose index says so.
+
+    ``y`` is written whole, the least of all numbers (or the most) where no index points; what is
+    out of range takes no part. ``x`` has the shape of ``index``.
+    """
+    if y.dtype.is_floating_point:
+        first = -inf if largest else inf
+    else:
+        bounds = np.iinfo(y.dtype.numpy)
+        first = int(bounds.min if largest else bounds.max)
+    launches = fill(target, y, first)
+    if y.size and index.size:
+        how = "most" if largest else "least"
+        launches.append(_scatter_lines(target, y, x, index, dim=dim, how=how, check=None))
+    return launches
 
 
 def put_along(
@@ -243,7 +279,7 @@ def _scatter(
         zeros = fill(target, y, 0) if add else []
         return [
             *zeros,
-            _scatter_lines(target, y, x, index, dim=dim, add=add, check=check),
+            _scatter_lines(target, y, x, index, dim=dim, how="add" if add else "put", check=check),
         ]
     memory, n = Scratch(y.device), index.size
     runs = _sorted_along(target, memory, y, index, dim=dim, check=check)
@@ -260,7 +296,7 @@ def _scatter_lines(
     index: Array,
     *,
     dim: int,
-    add: bool,
+    how: str,
     check: Check | None,
 ) -> Launch:
     def others(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -272,9 +308,9 @@ def _scatter_lines(
     length = index.shape[dim]
     lines = index.size // length
     params = joined(
-        by_name("ctype", y.dtype.ctype if add else y.dtype.moved_as),
+        by_name("ctype", y.dtype.moved_as if how == "put" else y.dtype.ctype),
         by_name("index_type ndim", index.dtype.ctype, len(shape)),
-        by_name("add check flat", add, check is not None, _flat(y, index.size)),
+        by_name("how check flat", how, check is not None, _flat(y, index.size)),
     )
     args = joined(
         by_name("lines n limit", lines, length, y.shape[dim]),

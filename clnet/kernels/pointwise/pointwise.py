@@ -15,6 +15,7 @@ from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 from ..streaming import aligned
+from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
 from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
@@ -128,6 +129,10 @@ def _recipe(
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
     runs, along = in_vectors(traits, sizes, steps)
+    if is_short(traits, sizes, num_outputs) and rows_fit(
+        traits, compute, dtypes, sizes, steps, num_outputs
+    ):
+        return _in_rows(exprs, traits, sizes, steps, scalars=num_scalars, cost=cost)
     if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
             exprs, runs, along, outputs=num_outputs, scalars=num_scalars, aligned=whole_vectors
@@ -154,9 +159,25 @@ def _recipe(
         # No group is told: a call for each of so few elements takes less than a launch, and a CPU's
         # compiler a third of the time (a session of tests has thousands of these kernels).
         return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
+    if rows_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        return _in_rows(exprs, traits, sizes, steps, scalars=num_scalars, cost=cost)
     return _in_one_layout(
         exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
     )
+
+
+def _in_rows(
+    exprs: tuple[Expr, ...],
+    traits: DeviceTraits,
+    sizes: Shape,
+    steps: Sequence[Strides],
+    *,
+    scalars: int,
+    cost: tuple[int, int],
+) -> _Recipe:
+    """Vectors along rows of any length."""
+    kernel, places, last, items = rows_recipe(exprs, traits, sizes, steps, scalars=scalars)
+    return _Recipe(kernel, places, sizes[:-1], last, items, (1, 1), *cost)
 
 
 def _in_one_layout(

@@ -1,0 +1,28 @@
+"""Networks that nobody tuned for, as users of PyTorch write them; ``ci/unseen.py`` runs them.
+
+Each is a function of the library (``torch`` or ``clnet``) that gives a :class:`Case`.
+"""
+
+from .case import Case
+from .convolutional import CONVOLUTIONAL
+from .generative import GENERATIVE
+from .learning import LEARNING
+from .scientific import SCIENTIFIC
+from .sequences import SEQUENCES
+from .tables import TABLES
+from .texts import TEXTS
+
+NETWORKS = {
+    made.__name__: made
+    for made in (
+        *CONVOLUTIONAL,
+        *SEQUENCES,
+        *TEXTS,
+        *GENERATIVE,
+        *TABLES,
+        *SCIENTIFIC,
+        *LEARNING,
+    )
+}
+
+__all__ = ["NETWORKS", "Case"]

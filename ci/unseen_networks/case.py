@@ -1,0 +1,55 @@
+"""What a network of ``ci/unseen.py`` is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Case:
+    """A network, what it is trained on, and its loss.
+
+    Attributes:
+        model: the module.
+        inputs: arrays, which become tensors of the library.
+        loss: of the model and those tensors; None: ``train`` knows.
+        answer: what inference computes of them; None: the network cannot be asked.
+        optimizer: of the parameters.
+        train: a whole step of the model, an optimiser and the tensors, where a loss will not do.
+    """
+
+    model: Any
+    inputs: list[np.ndarray]
+    loss: Callable[..., Any] | None
+    answer: Callable[..., Any] | None
+    optimizer: Callable[[Any, Any], Any]
+    train: Callable[..., Any] | None = None
+
+
+def adam(library: Any, parameters: Any) -> Any:
+    """The optimiser that most programs take."""
+    return library.optim.Adam(parameters, lr=1e-3)
+
+
+def sgd(library: Any, parameters: Any) -> Any:
+    """With momentum, for losses that Adam's first steps would throw about."""
+    return library.optim.SGD(parameters, lr=0.01, momentum=0.9)
+
+
+def drawn(seed: int = 0) -> np.random.Generator:
+    """A generator of a case's inputs."""
+    return np.random.default_rng(seed)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Standard normal float32 numbers."""
+    return drawn(seed).standard_normal(shape, np.float32)
+
+
+def whole(below: int, *shape: int, seed: int = 1) -> np.ndarray:
+    """Whole numbers from 0."""
+    return drawn(seed).integers(0, below, shape)

@@ -1,0 +1,57 @@
+## kernel add_rows: y[o, r] = sum of x[o, i] over the i with index[i] == r, without a sort
+##
+## layout   blocks of eight rows of y go to items in turns; an item looks at every index, and adds
+##          what points to its own rows, so that nobody else writes there
+## param  ctype: str                 type of the elements
+## param  index_type: str            int or long
+## param  vector: int                elements of a vector
+## param  wrap: bool                 indices in [-limit, 0) count from the end
+## param  check: bool                an index out of range is reported
+## arg    n: int                     indices
+## arg    inner: int                 elements of a row
+## arg    limit: int                 rows of y
+## arg    skip: int                  a row treated as out of range, -1 for none
+## arg    y: out ctype[outer][limit][inner]
+## arg    x: in ctype[outer][n][inner]
+## arg    index: in index_type[n]
+## % if check:
+## arg    fault: inout int           where to report
+## arg    site: int                  its number
+## % endif
+##
+## launch   (a power of 2, outer), groups of one
+## numerics sums in the order of the positions: the bits of segment_sum_rows
+<%namespace name="gather" file="gather.mako"/>
+<%namespace name="faults" file="/lib/fault.mako"/>
+<%namespace name="vectors" file="/lib/vector.mako"/>
+<%def name="add_rows(ctype, index_type, vector, wrap, check)">
+${vectors.types(ctype, vector)}
+${faults.define(check)}
+__kernel void add_rows(...)
+{
+    const int item = get_global_id(0), items = get_global_size(0);
+    const int batch = get_global_id(1);
+    y += y_offset + (long)batch * limit * inner;
+    x += x_offset + (long)batch * n * inner;
+    index += index_offset;
+    for (int row = item * 8; row < limit; row += items * 8) {
+        const int end = row + 8 < limit ? row + 8 : limit;
+        for (int j = row * inner; j < end * inner; ++j)
+            y[j] = 0;
+    }
+    for (int i = 0; i < n; ++i) {
+        ${index_type} at = index[i];
+        ${gather.checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "item == 0 && batch == 0")}
+        if (!inside || at == skip || ((int)at >> 3 & items - 1) != item)
+            continue;
+        __global ${ctype} *to = y + (int)at * inner;
+        __global const ${ctype} *from = x + (long)i * inner;
+        int column = 0;
+        for (; column + ${vector} <= inner; column += ${vector})
+            *(__global vector *)(to + column) += *(__global const vector *)(from + column);
+        for (; column < inner; ++column)
+            to[column] += from[column];
+    }
+}
+</%def>

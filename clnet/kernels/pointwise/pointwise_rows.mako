@@ -1,0 +1,130 @@
+## kernel pointwise_rows: y_j[i] = expression_j(x_0[i], x_1[i], ...), rows of any length in vectors
+##
+## math     any expressions of expr/, as in pointwise.mako
+## layout   along the inner axis outputs are dense; an input is dense, stays, or moves by steps; the
+##          end of a row that fills no vector is computed as one, of which some lanes are stored
+## param    statements: tuple[str]    C declarations of temporaries
+## param    results: tuple[str]       C text of each output's value
+## param    functions: tuple[str]     elementary functions that they call
+## param    lanes: int                elements of a vector: 4, 8 or 16
+## param    inputs: tuple[str]        the inner step of each input: "unit", "none" or "any"
+## param    scalars: int              number of run-time scalars
+## param    outer: int                number of outer axes
+## param    ragged: bool              the row, and so an item's share, may end within a vector
+## param    operand: str              name of an output or an input
+## % for j in range(len(results)):
+## arg      y_{j}: out float, may alias
+## % for a in range(outer):
+## arg      y_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for j, step in enumerate(inputs):
+## arg      x_{j}: in float, may alias
+## % if step == "any":
+## arg      x_{j}_inner: int     its inner step
+## % endif
+## % for a in range(outer):
+## arg      x_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for a in range(outer):
+## arg      size_{a}: int        elements along outer axis a
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: float         scalar j
+## % endfor
+## arg      n: int               elements along the inner axis
+## arg      share: int           of these, how many an item takes; whole vectors
+## arg      count: int           rows: product of size_a
+## arg      rows: int            of these, how many an item takes
+## launch   global (n / share, count / rows), groups of one
+## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
+<%namespace name="elementary" file="/lib/elementary.mako"/>
+<%def name="start(operand, outer)">
+${operand} + ${operand}_offset
+% for a in range(outer):
+            + (long)o${a} * ${operand}_step_${a}
+% endfor
+</%def>
+<%def name="pointwise_rows(
+    statements, results, functions, lanes, inputs, scalars, outer, ragged)">
+#pragma OPENCL FP_CONTRACT OFF
+typedef float${lanes} __attribute__((aligned(4))) vector;
+${elementary.define(functions, "float", lanes)}
+% if ragged or "any" in inputs:
+inline float${lanes} some(__global const float *x, const int step, const int lanes)
+{
+    float${lanes} v = 0;
+% for lane in range(lanes):
+    if (lanes > ${lane}) v.s${"%x" % lane} = x[(long)step * ${lane}];
+% endfor
+    return v;
+}
+% endif
+% if ragged:
+inline void keep(__global float *y, const float${lanes} v, const int lanes)
+{
+% for lane in range(lanes):
+    if (lanes > ${lane}) y[${lane}] = v.s${"%x" % lane};
+% endfor
+}
+% endif
+__kernel void pointwise_rows(...)
+{
+    const int from = get_global_id(0) * share, end = min(n, from + share);
+    const int first = get_global_id(1) * rows, last = min(count, first + rows);
+    for (int row = first; row < last; row++) {
+% if outer:
+        int o = row;
+    % for a in range(outer - 1, 0, -1):
+        const int o${a} = o % size_${a};
+        o /= size_${a};
+    % endfor
+        const int o0 = o;
+% endif
+% for j in range(len(results)):
+        __global float *to_${j} = ${start("y_%d" % j, outer)};
+% endfor
+% for j, step in enumerate(inputs):
+        __global const float *from_${j} = ${start("x_%d" % j, outer)};
+    % if step == "none":
+        const float${lanes} v_${j} = from_${j}[0];
+    % endif
+% endfor
+        for (int i = from; i < end; i += ${lanes}) {
+% if ragged:
+            const int left = end - i < ${lanes} ? end - i : ${lanes};
+% else:
+    % if "any" in inputs:
+            const int left = ${lanes};
+    % endif
+% endif
+% for j, step in enumerate(inputs):
+    % if step == "unit":
+        % if ragged:
+            const float${lanes} v_${j} = left == ${lanes} ?
+                *(__global const vector *)(from_${j} + i) : some(from_${j} + i, 1, left);
+        % else:
+            const float${lanes} v_${j} = *(__global const vector *)(from_${j} + i);
+        % endif
+    % elif step == "any":
+            const float${lanes} v_${j} =
+                some(from_${j} + (long)i * x_${j}_inner, x_${j}_inner, left);
+    % endif
+% endfor
+% for statement in statements:
+            ${statement}
+% endfor
+% for j, result in enumerate(results):
+            const float${lanes} found_${j} = ${result};
+% endfor
+% for j in range(len(results)):
+    % if ragged:
+            if (left < ${lanes}) keep(to_${j} + i, found_${j}, left); else
+    % endif
+            *(__global vector *)(to_${j} + i) = found_${j};
+% endfor
+        }
+    }
+}
+</%def>
