@@ -38,7 +38,7 @@ def looked_at(
     guards: list[Any] = [len(args), *kwargs] if kwargs else []
     try:
         for value in (*args, *kwargs.values()) if kwargs else args:
-            guards.append(_told(value, given))
+            guards.append(_told(value, given))  # noqa: PERF401 - how many tells which is refused
     except TypeError:
         place = len(guards) - (1 + len(kwargs) if kwargs else 0)
         raise TraceError(
