@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from math import nan
+from math import nan as _nan
 from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,7 +167,7 @@ class Reduce(Function):
         filled = where(zero, 1.0, x)
         rest = prod_over(filled, self.dims)
         lost = gt(strange.sum(self.dims, keepdim=True) - to_dtype(strange, int64), 0)
-        beside = where(gt(zeros - to_dtype(zero, int64), 0), where(lost, nan, 0.0), rest)
+        beside = where(gt(zeros - to_dtype(zero, int64), 0), where(lost, _nan, 0.0), rest)
         return where(eq(zeros, 0), y / filled, beside)
 
 
