@@ -43,7 +43,7 @@ inline void team_wait(void)
 }
 inline void teams_wait(const uint items)
 {
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  /* what was added had been read */
 }
 inline void boxes_written(void)
 {
