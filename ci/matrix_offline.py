@@ -177,24 +177,27 @@ def kernels(card: Card) -> Iterator[tuple[str, str, str]]:
 
 def _by_warpgroups(target: Target) -> Iterator[tuple[str, str, str]]:
     """The same of kernels in which 128 items multiply, in every tile: the driver's text."""
-    listed = ("TILES", "SPLIT_TILES", "WHOLE_TILES")
+    listed = ("TILES", "SIDED_TILES", "SPLIT_TILES", "WHOLE_TILES")
     tiles = [(tile, name) for name in listed for tile in getattr(gemm_warpgroup, name)]
     tiles += [(t, "TURNED_TILES") for some in gemm_warpgroup.TURNED_TILES.values() for t in some]
     for (tile, name), ctype in product(tiles, DTYPES):
         split = tile.parts > 1
-        if (split or tile.turned) and ctype != "float":
+        if (split or tile.whole) and ctype != "float":
             continue
         only = {tile.parts: (tile,)} if tile.turned else (tile,)
         with patch.object(gemm_warpgroup, name, only), clnet.abstract():
-            launches = [] if tile.whole else _products(target, DTYPES[ctype], split=split)
-            if tile.whole or not split:
+            launches = []
+            if tile.sided or not tile.whole:
+                launches += _products(target, DTYPES[ctype], split=split)
+            if not tile.sided and (tile.whole or not split):
                 launches += _convolutions(target, DTYPES[ctype], split=split)
         texts: set[str] = set()
         for launch in launches:
             kernel: Any = launch.kernel
             text, name = kernel.text().replace(MARK, ""), kernel.name
             if "warpgroup" in name and text not in texts and kernel.params["tile"] == tile:
-                what = f"{name.partition('_')[0]}{' in two parts' * split}{' turned' * tile.turned}"
+                ways = (" in two parts" * split, " turned" * tile.turned, " held" * tile.sided)
+                what = name.partition("_")[0] + "".join(ways)
                 yield f"{ctype}, {what} {tile.m}x{tile.n} in {tile.stages}", name, text
             texts.add(text)
     yield from _attentions(target)
@@ -222,12 +225,13 @@ def _attentions(target: Target) -> Iterator[tuple[str, str, str]]:
 
 
 def _products(target: Target, dtype: Any, *, split: bool) -> list[Launch]:
-    """Of operands that are dense along k, and with a bias along their other axis."""
+    """Of operands that are dense along k, with a bias along their other axis, and one of each."""
     square, bias = clnet.empty(4096, 4096, dtype=dtype), clnet.empty(4096, dtype=dtype).array
     x, turned = square.array, square.T.array
     return [
         *gemm(target, x, x, turned, tf32=not split, split=split),
         *gemm(target, x, turned, x, epilogue=Epilogue(bias), tf32=not split, split=split),
+        *gemm(target, x, x, x, tf32=not split, split=split),
     ]
 
 

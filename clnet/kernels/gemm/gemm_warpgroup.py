@@ -12,10 +12,9 @@ from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_laid import copied
 from .gemm_problem import Problem
-from .gemm_summed import begins_runs, stores_runs, summed
+from .gemm_summed import RUN_BYTES, begins_runs, stores_runs, summed
 from .warpgroup_tile import (
     LINE_BYTES,
-    RUN_BYTES,
     SIDED_TILES,
     SMALL,
     SMALL_SIDED,
@@ -38,7 +37,7 @@ WARPGROUP = Kernel(
         Constraint("unit.turns or tile.sided == (a_along != 'k')", "but items may hold a"),
     ),
 )
-RASTER = 8
+RASTER, MOST_GROUPS = 8, 65535
 # Of a tensor map; an operand has one, and a result that is stored as boxes.
 MAP_WORDS = 32
 # Strides of a tensor map are counted in 16 bytes, in 32 bits.
@@ -55,9 +54,6 @@ RATES = {2: 870e12, 4: 435e12}
 SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
 STORE_S, BOX_S = 1.45e-10, 2e-11
 COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 4e12
-
-
-MOST_GROUPS = 65535
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-RUN_BYTES = 16
+from .gemm_summed import RUN_BYTES
+
 TEAM, LINE_BYTES = 128, 128
 # An array at multiples of 1024 bytes takes so much more of a group's local memory than it has.
 ALIGNED_BYTES = 1024
