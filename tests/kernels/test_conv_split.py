@@ -171,6 +171,7 @@ def test_slices_of_long_sums(target, monkeypatch):
     """Results of few tiles, whose stages are divided, and lines of pixels likewise."""
     monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)
     monkeypatch.setattr(gemm_warpgroup, "COPY_S", 0)
+    monkeypatch.setattr(gemm_warpgroup, "STORE_S", 0)
     traits = dataclasses.replace(target.traits, compute_units=24)
     g = ConvGeometry(4, 16, 8, 8, 16, 3, 3, 8, 8, 1, 1, 1, 1)
     runs = check(g, "xy", Target(traits, target.workspace_limit))
