@@ -146,6 +146,7 @@ def test_groups_in_a_loop_write_what_groups_write(tmp_path, in_lanes):
         bench = Bench(tmp_path, header=True, copies=copies)
         storage = Storage(device, 4 * 48)
         storage.materialize()
+        device.synchronize()  # its queue poisons what the bench's writes
         bench.queue.upload(storage, np.full(48, -1, np.int32))
         source = Source(text, "places", alone=False)
         bench.queue.launch(Launch(source, (8, 6), (4, 2), (storage, 0, 7), flops=0, bytes=0))
