@@ -1,4 +1,4 @@
-"""Small cases of one family of kernels: ``python tests/oclgrind_kernels.py FAMILY narrow|wide``."""
+"""Small cases of kernels: ``python tests/oclgrind_kernels.py FAMILY [FAMILY...] narrow|wide``."""
 
 from __future__ import annotations
 
@@ -11,4 +11,6 @@ if __name__ == "__main__":
     # Python's.
     sys.path[0] = str(Path(__file__).parents[1])
     harness = import_module("tests.oclgrind_cases.harness")
-    harness.execute(import_module(f"tests.oclgrind_cases.{sys.argv[1]}"), sys.argv[2])
+    *families, shapes = sys.argv[1:]
+    modules = [import_module(f"tests.oclgrind_cases.{family}") for family in families]
+    harness.execute(*modules, shapes=shapes)
