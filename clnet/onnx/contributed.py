@@ -1,7 +1,8 @@
-"""Quantised ops of onnxruntime's own domain, spelled as nodes of ONNX.
+"""Ops of onnxruntime's own domain, spelled as nodes of ONNX.
 
 ``QLinearAdd`` and the like are an op between ``DequantizeLinear`` and ``QuantizeLinear``, and so
-they are read: what finds layers of integers (:mod:`.lowering`) needs to know no more ops.
+they are read: what finds layers of integers (:mod:`.lowering`) needs to know no more ops. Those
+that ONNX has no nodes for have handlers: :mod:`.handlers.fused`, ``heads`` and ``packed``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .registry import find
 __all__ = ["spelled"]
 
 _DOMAIN = "com.microsoft"
+_FLOAT = 1  # TensorProto.DataType
 _OF_ONE_AXIS = 13  # the opset whose softmax is of an axis; before, it was of all from there on
 _AXES_GIVEN = 18  # the opset whose means read axes from an input
 
@@ -132,6 +134,45 @@ def _gemm(nodes: _Nodes) -> None:
         nodes.made[-1].output[0] = nodes.node.output[0]
 
 
+def _same(nodes: _Nodes) -> None:
+    """The op of ONNX's own that has the same name."""
+    _renamed(nodes.node.op_type)(nodes)
+
+
+def _renamed(op: str) -> Callable[[_Nodes], None]:
+    """An op of ONNX's own with the same inputs and attributes."""
+
+    def spell(nodes: _Nodes) -> None:
+        settings = [a for name, a in nodes.settings.items() if name != "channels_last"]
+        nodes.add(op, list(nodes.node.input), settings)
+        nodes.made[-1].output[:] = nodes.node.output
+
+    return spell
+
+
+def _product(nodes: _Nodes, numbers: Sequence[str], units: Sequence[str], bias: int) -> None:
+    """Sums of products of integers, in units of both scales, with a bias."""
+    sums = nodes.add("Cast", [nodes.add("MatMulInteger", numbers)], to=_FLOAT)
+    y = nodes.add("Mul", [sums, nodes.add("Mul", units)])
+    if nodes.input(bias):
+        nodes.add("Add", [y, nodes.input(bias)])
+    nodes.made[-1].output[0] = nodes.node.output[0]
+
+
+def _dynamic_product(nodes: _Nodes) -> None:
+    """Floats, by numbers of 8 bits of their own range, and a quantised matrix."""
+    x = nodes.add("DynamicQuantizeLinear", [nodes.input(0)])
+    scale, zero = f"{x}/scale", f"{x}/zero"
+    nodes.made[-1].output.extend([scale, zero])
+    _product(nodes, [x, nodes.input(1), zero, nodes.input(3)], [scale, nodes.input(2)], 4)
+
+
+def _product_of_floats(nodes: _Nodes) -> None:
+    """Quantised matrices whose product is of floats."""
+    numbers = [nodes.input(i) for i in (0, 1, 4, 5)]
+    _product(nodes, numbers, [nodes.input(2), nodes.input(3)], 6)
+
+
 _SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
     **{f"QLinear{op}": _of_two(op) for op in ("Add", "Mul")},
     **{
@@ -143,6 +184,13 @@ _SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
     "QLinearConcat": _concat,
     "QLinearWhere": _where,
     "QGemm": _gemm,
+    "DynamicQuantizeMatMul": _dynamic_product,
+    "MatMulIntegerToFloat": _product_of_floats,
+    "ExpandDims": _renamed("Unsqueeze"),
+    **dict.fromkeys(
+        "QuantizeLinear DequantizeLinear QLinearConv GatherND GridSample Pad Range Trilu".split(),
+        _same,
+    ),
 }
 
 
