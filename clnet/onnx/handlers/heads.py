@@ -223,7 +223,7 @@ def _unpacked(
     start = 0
     made: list[Tensor] = []
     for part in parts:
-        if part.ndim == 4 and part is not query and part in (key, value):
+        if part is not query and part.ndim == 4 and (part is key or part is value):
             made.append(part)
             continue
         flat = part.flatten(2)
@@ -443,14 +443,14 @@ def _within(q: Tensor, places: Tensor, count: int, *, causal: bool, window: int)
         places: of them among the keys, ``(n, t)``.
         count: of the keys.
         causal: whether keys behind a query are not seen.
-        window: how many keys before a query are seen; less than 0: all.
+        window: how many keys up to a query's own are seen; 0 or less: all.
     """
     if not causal:
         return None
     keys = places.new_tensor(np.arange(count)).to(int64)
     ahead = keys - places.unsqueeze(-1)
     seen = ops.le(ahead, 0)
-    if window >= 0:
-        seen = ops.logical_and(seen, ops.ge(ahead, -window))
+    if window > 0:
+        seen = ops.logical_and(seen, ops.gt(ahead, -window))
     zero = ops.zeros_like(seen).to(q.dtype)
     return ops.where(seen.to(bool_), zero, ops.full_like(zero, -np.inf)).unsqueeze(1)

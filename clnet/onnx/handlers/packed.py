@@ -10,9 +10,8 @@ from ... import ops
 from ...errors import ArgumentError
 from ...tensor import Tensor
 from ...values.dtypes import float32, int32, int64
-from ..elements import Carried
 from ..registry import handler
-from .cast import plain
+from .cast import element_of, plain
 from .fused import DOMAIN, embed_layer_norm
 from .gather import gather
 
@@ -140,27 +139,37 @@ def gather_quantised(
     quantize_axis: int = 1,
     device: Any = None,
 ) -> Tensor:
-    """Rows of a table of numbers of a few bits, with a scale for each block."""
-    bytes_ = not isinstance(table, Carried)
+    """Slices of a table of numbers of a few bits, with a scale for each block.
+
+    Inputs:
+        table: bytes in which such numbers lie along the last axis, or numbers of 4 bits.
+        indices: along ``gather_axis``.
+        scales: as the table, with one for each block along ``quantize_axis``.
+        zeros: as the scales, packed as the table.
+    """
+    in_bytes = element_of(table).name == "uint8"
     whole = plain(table, device)
-    whole = _digits(whole, bits) if bytes_ else whole
-    axis = quantize_axis % whole.ndim
-    rows = gather(whole, indices, axis=gather_axis).to(scales.dtype)
-    factor = gather(scales, indices, axis=gather_axis)
-    # The gathered axis became as many as the indices have.
-    behind = axis + indices.ndim - 1 if axis > gather_axis % whole.ndim else axis
-    point: Any = float(1 << (bits - 1)) if bytes_ else 0.0
+    whole = _digits(whole, bits) if in_bytes else whole
+    point: Any = float(1 << (bits - 1)) if in_bytes else 0.0
+    parts = [scales]
     if zeros is not None:
         held = plain(zeros, device)
-        held = ops.narrow(_digits(held, bits), -1, 0, scales.shape[-1]) if bytes_ else held
-        held = gather(held.to(scales.dtype), indices, axis=gather_axis)
-        point = _each(held, rows, behind, block_size)
-    return (rows - point) * _each(factor, rows, behind, block_size)
+        held = ops.narrow(_digits(held, bits), -1, 0, scales.shape[-1]) if in_bytes else held
+        parts.append(held.to(scales.dtype))
+    axis, along = quantize_axis % whole.ndim, gather_axis % whole.ndim
+    if axis == along:
+        parts = [_each(p, whole.shape[axis], axis, block_size) for p in parts]
+    rows, *parts = (gather(t, indices, axis=along) for t in (whole, *parts))
+    if axis != along:
+        # The gathered axis became as many as the indices have.
+        behind = axis + indices.ndim - 1 if axis > along else axis
+        parts = [_each(p, rows.shape[behind], behind, block_size) for p in parts]
+    return (rows.to(scales.dtype) - (parts[1] if len(parts) > 1 else point)) * parts[0]
 
 
-def _each(value: Tensor, rows: Tensor, axis: int, size: int) -> Tensor:
+def _each(value: Tensor, count: int, axis: int, size: int) -> Tensor:
     """What blocks have, of each of their elements."""
-    return ops.narrow(ops.repeat_interleave(value, size, axis), axis, 0, rows.shape[axis])
+    return ops.narrow(ops.repeat_interleave(value, size, axis), axis, 0, count)
 
 
 def _floats(x: Any, scale: Tensor, zero: Any, device: Any) -> Tensor:
