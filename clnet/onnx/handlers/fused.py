@@ -332,8 +332,8 @@ def cdist(a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> Tensor:
     if metric not in {"euclidean", "sqeuclidean"}:
         raise ArgumentError("onnx", "a metric is euclidean or sqeuclidean", metric=metric)
     apart = a.unsqueeze(1) - b.unsqueeze(0)
-    squares = ops.sum(apart * apart, [-1])
-    return squares if metric == "sqeuclidean" else ops.sqrt(squares)
+    squares: Tensor = ops.sum(apart * apart, [-1])
+    return squares.sqrt() if metric == "euclidean" else squares
 
 
 @handler("Inverse", domain=DOMAIN)
