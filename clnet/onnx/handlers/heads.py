@@ -394,12 +394,7 @@ def group_query_attention(
         sliding_window_cache=sliding_window_cache,
         v_quant_type=v_quant_type,
     )
-    if key is None or value is None:
-        size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
-        widths = [num_heads * size, kv_num_heads * size, kv_num_heads * size]
-        query, key, value = ops.split(query, widths, -1)
-    q = split_heads(query, num_heads)
-    k, v = (split_heads(t, kv_num_heads) for t in (key, value))
+    q, k, v = _shared_heads(query, key, value, num_heads, kv_num_heads)
     steps, count = q.shape[2], int(np.asarray(total).reshape(-1)[0])
     lengths = lengths.reshape(-1).to(int64)
     # The first call of a prompt starts at 0, however long its rows are.
@@ -407,14 +402,7 @@ def group_query_attention(
     places = before.unsqueeze(-1) + before.new_tensor(np.arange(steps)).to(int64)
     if do_rotary and cosine is not None and sine is not None:
         at = places if positions is None else positions
-        q, k = (
-            rotary_embedding(
-                *(t, cosine, sine, ops.clamp(at, 0, cosine.shape[0] - 1)),
-                interleaved=rotary_interleaved,
-                rotary_embedding_dim=2 * cosine.shape[-1],
-            )
-            for t in (q, k)
-        )
+        q, k = (_at_places(t, cosine, sine, at, rotary_interleaved) for t in (q, k))
     if past_key is not None and past_value is not None and past_key.shape[2]:
         longest = max(count, past_key.shape[2])
         k, v = (_written(held, t, before, longest) for held, t in ((past_key, k), (past_value, v)))
@@ -424,15 +412,53 @@ def group_query_attention(
     )
     if smooth_softmax == 1 and sink is None:
         sink = q.new_zeros((num_heads,))
-    factor = scale or q.shape[-1] ** -0.5
-    added = _sum([seen, bias])
-    if sink is None and not softcap and not qk_output:
-        y = functional.scaled_dot_product_attention(q, keys, values, added, scale=factor)
-        return packed(y), k, v
-    scores = ops.matmul(q * factor, ops.transpose(keys, -1, -2))
-    scores = ops.tanh(scores / softcap) * softcap if softcap else scores
-    y, shown = _weighed(scores if added is None else scores + added, values, sink, qk_output)
+    settings: dict[str, Any] = {
+        "scale": scale or q.shape[-1] ** -0.5,
+        "softcap": softcap,
+        "qk_output": qk_output,
+    }
+    y, shown = _grouped(q, keys, values, _sum([seen, bias]), sink, **settings)
     return packed(y), k, v, shown
+
+
+def _at_places(x: Tensor, cosine: Tensor, sine: Tensor, at: Tensor, interleaved: int) -> Tensor:
+    """Heads whose elements are turned by the angles of places, of which some may lie outside."""
+    return rotary_embedding(
+        *(x, cosine, sine, ops.clamp(at, 0, cosine.shape[0] - 1)),
+        interleaved=interleaved,
+        rotary_embedding_dim=2 * cosine.shape[-1],
+    )
+
+
+def _shared_heads(
+    query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int
+) -> list[Tensor]:
+    """Queries of some heads, and keys and values of fewer, which may lie beside the queries."""
+    parts = [query, key, value]
+    if key is None or value is None:
+        size = query.shape[-1] // (heads + 2 * shared)
+        parts = list(ops.split(query, [heads * size, shared * size, shared * size], -1))
+    counts = (heads, shared, shared)
+    return [split_heads(t, n) for t, n in zip(parts, counts, strict=True) if t is not None]
+
+
+def _grouped(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    added: Tensor | None,
+    sink: Tensor | None,
+    *,
+    scale: float,
+    softcap: float,
+    qk_output: int,
+) -> tuple[Tensor, Tensor | None]:
+    """Values by scores, to which something is added behind the bound; and what is asked for."""
+    if sink is None and not softcap and not qk_output:
+        return functional.scaled_dot_product_attention(q, k, v, added, scale=scale), None
+    scores = ops.matmul(q * scale, ops.transpose(k, -1, -2))
+    scores = ops.tanh(scores / softcap) * softcap if softcap else scores
+    return _weighed(scores if added is None else scores + added, v, sink, qk_output)
 
 
 def _within(q: Tensor, places: Tensor, count: int, *, causal: bool, window: int) -> Tensor | None:
