@@ -412,12 +412,8 @@ def group_query_attention(
     )
     if smooth_softmax == 1 and sink is None:
         sink = q.new_zeros((num_heads,))
-    settings: dict[str, Any] = {
-        "scale": scale or q.shape[-1] ** -0.5,
-        "softcap": softcap,
-        "qk_output": qk_output,
-    }
-    y, shown = _grouped(q, keys, values, _sum([seen, bias]), sink, **settings)
+    factor = scale or q.shape[-1] ** -0.5
+    y, shown = _grouped(q, keys, values, _sum([seen, bias]), sink, factor, softcap, qk_output)
     return packed(y), k, v, shown
 
 
@@ -448,7 +444,6 @@ def _grouped(
     v: Tensor,
     added: Tensor | None,
     sink: Tensor | None,
-    *,
     scale: float,
     softcap: float,
     qk_output: int,
