@@ -1,7 +1,8 @@
-"""Quantised ops of onnxruntime's own domain, spelled as nodes of ONNX.
+"""Ops of onnxruntime's own domain, spelled as nodes of ONNX.
 
 ``QLinearAdd`` and the like are an op between ``DequantizeLinear`` and ``QuantizeLinear``, and so
-they are read: what finds layers of integers (:mod:`.lowering`) needs to know no more ops.
+they are read: what finds layers of integers (:mod:`.lowering`) needs to know no more ops. Those
+that ONNX has no nodes for have handlers: :mod:`.handlers.fused`, ``heads`` and ``packed``.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import protos
-from .registry import find
+from .registry import OURS, find
 
 __all__ = ["spelled"]
 
 _DOMAIN = "com.microsoft"
+_LAST = "channels_last"
+_FLOAT = 1  # TensorProto.DataType
 _OF_ONE_AXIS = 13  # the opset whose softmax is of an axis; before, it was of all from there on
 _AXES_GIVEN = 18  # the opset whose means read axes from an input
 
@@ -34,6 +37,11 @@ class _Nodes:
         self.made: list[Any] = []
         self._count = 0
 
+    @property
+    def others(self) -> list[Any]:
+        """The attributes, but for the one that says where channels are."""
+        return [a for name, a in self.settings.items() if name != _LAST]
+
     def input(self, place: int) -> str:
         """The name of an input; ``""`` if it is left out."""
         return self.node.input[place] if place < len(self.node.input) else ""
@@ -50,6 +58,10 @@ class _Nodes:
         self.made.append(made)
         return result
 
+    def moved(self, name: str, axis: int, to: int) -> str:
+        """A tensor whose axis stands elsewhere, whatever its rank is."""
+        return self.add("MoveAxis", [name], domain=OURS, axis=axis, to=to)
+
     def floats(self, first: int, **settings: Any) -> str:
         """What a number, its scale and its zero point, from an input on, stand for."""
         numbers = [self.input(first + i) for i in range(3)]
@@ -65,8 +77,7 @@ def _of_one(op: str) -> Callable[[_Nodes], None]:
     """``op(x)``, with the node's attributes."""
 
     def spell(nodes: _Nodes) -> None:
-        settings = [a for name, a in nodes.settings.items() if name != "channels_last"]
-        nodes.numbers(nodes.add(op, [nodes.floats(0)], settings), 3)
+        nodes.numbers(nodes.add(op, [nodes.floats(0)], nodes.others), 3)
 
     return spell
 
@@ -132,6 +143,58 @@ def _gemm(nodes: _Nodes) -> None:
         nodes.made[-1].output[0] = nodes.node.output[0]
 
 
+def _same(nodes: _Nodes) -> None:
+    """The op of ONNX's own that has the same name."""
+    _renamed(nodes.node.op_type)(nodes)
+
+
+def _renamed(op: str) -> Callable[[_Nodes], None]:
+    """An op of ONNX's own with the same inputs and attributes."""
+
+    def spell(nodes: _Nodes) -> None:
+        nodes.add(op, list(nodes.node.input), nodes.others)
+        nodes.made[-1].output[:] = nodes.node.output
+
+    return spell
+
+
+def _channels_first(nodes: _Nodes, spell: Callable[[_Nodes], None]) -> None:
+    """What a node of tensors with channels last does, between nodes that move them."""
+    inner = _Nodes(protos.library().NodeProto(), nodes.opset)
+    inner.node.CopyFrom(nodes.node)
+    result = nodes.node.output[0]
+    inner.node.input[0] = nodes.moved(nodes.node.input[0], -1, 1)
+    inner.node.output[0] = f"{result}/first"
+    inner.settings = nodes.settings
+    spell(inner)
+    nodes.made += inner.made
+    nodes.moved(inner.node.output[0], 1, -1)
+    nodes.made[-1].output[0] = result
+
+
+def _product(nodes: _Nodes, numbers: Sequence[str], units: Sequence[str], bias: int) -> None:
+    """Sums of products of integers, in units of both scales, with a bias."""
+    sums = nodes.add("Cast", [nodes.add("MatMulInteger", numbers)], to=_FLOAT)
+    y = nodes.add("Mul", [sums, nodes.add("Mul", units)])
+    if nodes.input(bias):
+        nodes.add("Add", [y, nodes.input(bias)])
+    nodes.made[-1].output[0] = nodes.node.output[0]
+
+
+def _dynamic_product(nodes: _Nodes) -> None:
+    """Floats, by numbers of 8 bits of their own range, and a quantised matrix."""
+    x = nodes.add("DynamicQuantizeLinear", [nodes.input(0)])
+    scale, zero = f"{x}/scale", f"{x}/zero"
+    nodes.made[-1].output.extend([scale, zero])
+    _product(nodes, [x, nodes.input(1), zero, nodes.input(3)], [scale, nodes.input(2)], 4)
+
+
+def _product_of_floats(nodes: _Nodes) -> None:
+    """Quantised matrices whose product is of floats."""
+    numbers = [nodes.input(i) for i in (0, 1, 4, 5)]
+    _product(nodes, numbers, [nodes.input(2), nodes.input(3)], 6)
+
+
 _SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
     **{f"QLinear{op}": _of_two(op) for op in ("Add", "Mul")},
     **{
@@ -143,6 +206,14 @@ _SPELLINGS: dict[str, Callable[[_Nodes], None]] = {
     "QLinearConcat": _concat,
     "QLinearWhere": _where,
     "QGemm": _gemm,
+    "DynamicQuantizeMatMul": _dynamic_product,
+    "MatMulIntegerToFloat": _product_of_floats,
+    "NhwcMaxPool": _renamed("MaxPool"),
+    "ExpandDims": _renamed("Unsqueeze"),
+    **dict.fromkeys(
+        "QuantizeLinear DequantizeLinear QLinearConv GatherND GridSample Pad Range Trilu".split(),
+        _same,
+    ),
 }
 
 
@@ -151,8 +222,8 @@ def spelled(
 ) -> Iterator[Any]:
     """Nodes, those of onnxruntime's quantiser as others that do the same.
 
-    One that has a handler (:func:`clnet.onnx.handler`) or is a function of the model's, or has
-    channels last, stays as it is.
+    One that has a handler (:func:`clnet.onnx.handler`) or is a function of the model's stays as it
+    is.
 
     Args:
         nodes: of a graph.
@@ -161,11 +232,13 @@ def spelled(
     """
     for node in nodes:
         spell = _SPELLINGS.get(node.op_type) if node.domain == _DOMAIN else None
-        last = any(a.name == "channels_last" and a.i for a in node.attribute)
         own = (node.domain, node.op_type, node.overload) in functions
-        if spell is None or last or own or find(_DOMAIN, node.op_type, 1) is not None:
+        if spell is None or own or find(_DOMAIN, node.op_type, 1) is not None:
             yield node
             continue
         made = _Nodes(node, opset)
-        spell(made)
+        if node.op_type.startswith("Nhwc") or any(a.name == _LAST and a.i for a in node.attribute):
+            _channels_first(made, spell)
+        else:
+            spell(made)
         yield from made.made

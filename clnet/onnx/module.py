@@ -29,7 +29,8 @@ class ImportedModule(Module):
         program: the graph, ready to run.
         weights: its floating initialisers.
         input_names: of what a caller gives.
-        optional: inputs that have an initialiser as default.
+        optional: inputs that have an initialiser as default, which a caller may replace by name.
+        defaults: those of them that are no parameters.
         input_specs: what the file says of the inputs.
 
     Attributes:
@@ -45,6 +46,7 @@ class ImportedModule(Module):
         input_names: tuple[str, ...],
         optional: frozenset[str] = frozenset(),
         input_specs: tuple[Any, ...] = (),
+        defaults: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.input_names = input_names
@@ -52,6 +54,7 @@ class ImportedModule(Module):
         self.input_specs = input_specs
         self._program = program
         self._optional = optional
+        self._defaults = dict(defaults or {})
         self._names: dict[str, str] = {}
         for name, array in weights.items():
             attribute = _attribute(name, self._names)
@@ -79,8 +82,8 @@ class ImportedModule(Module):
     def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         given = dict(zip(self.input_names, args, strict=False))
         twice = sorted({*given} & {*named})
-        unknown = sorted({*named} - {*self.input_names})
-        missing = [n for n in self.input_names if n not in {*given, *named, *self._optional}]
+        unknown = sorted({*named} - {*self.input_names} - self._optional)
+        missing = [n for n in self.input_names if n not in {*given, *named}]
         if len(args) > len(self.input_names) or twice or unknown or missing:
             raise ArgumentError(
                 "onnx",
@@ -100,7 +103,13 @@ class ImportedModule(Module):
         weights = {name: getattr(self, a) for a, name in self._names.items()}
         tensors = [v for v in (*inputs.values(), *weights.values()) if isinstance(v, Tensor)]
         device = tensors[0].device if tensors else None
-        given = {**weights, **{name: _input(value, device) for name, value in inputs.items()}}
+        dtypes = {spec.name: spec.dtype for spec in self.input_specs}
+        arrays = {n: _checked(n, v, dtypes.get(n)) for n, v in inputs.items()}
+        given = {
+            **self._defaults,
+            **weights,
+            **{name: _input(value, device) for name, value in arrays.items()},
+        }
         made = self._program.run([], given, device)
         return dict(zip(self.output_names, made, strict=True))
 
@@ -123,6 +132,34 @@ def _attribute(name: str, taken: dict[str, str]) -> str:
     while plain in taken:
         plain += "_"
     return plain
+
+
+def _checked(name: str, value: Any, dtype: Any) -> Any:
+    """What a caller gives for an input, as an array if it is none.
+
+    Args:
+        name: of the input.
+        value: what is given.
+        dtype: that the model names; None of what is no tensor.
+
+    Raises:
+        ArgumentError: if it is no array, or one of texts where numbers are asked for, or the other
+            way round.
+    """
+    if dtype is None or isinstance(value, Carried):
+        return value
+    if not isinstance(value, Tensor):
+        try:
+            value = None if value is None else np.asarray(value)
+        except ValueError:  # of rows that differ in length
+            value = None
+    wanted = "texts" if dtype.kind == "O" else "numbers"
+    got = None if value is None else value.dtype
+    of_texts = isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
+    if value is None or of_texts != (dtype.kind == "O"):
+        law = f"input {name!r} is a tensor or an array of {wanted}"
+        raise ArgumentError("onnx", law, dtype=got, wanted=dtype)
+    return value
 
 
 def _input(value: Any, device: Any) -> Any:

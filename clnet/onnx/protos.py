@@ -108,7 +108,7 @@ def with_external(tensor: Any, folder: Path | None) -> Any:
     path = _inside(folder, location, tensor.name)
     try:
         offset, size = int(where.get("offset", 0)), path.stat().st_size
-        length = int(where.get("length", size - offset))
+        length = int(where.get("length", 0)) or _bytes(tensor)
     except ValueError as error:
         raise OnnxError("onnx.load", "offset and length are numbers", tensor=tensor.name) from error
     if offset < 0 or length < 0 or offset + length > size:
@@ -129,6 +129,14 @@ def with_external(tensor: Any, folder: Path | None) -> Any:
     full.data_location = 0
     full.raw_data = data
     return full
+
+
+def _bytes(tensor: Any) -> int:
+    """How many bytes a tensor's data has."""
+    name = by_number(tensor.data_type).name
+    width = by_number(tensor.data_type).numpy.itemsize * 8
+    small = {"int4": 4, "uint4": 4, "float4e2m1": 4, "int2": 2, "uint2": 2}
+    return -(-math.prod(tensor.dims) * small.get(name, width) // 8)
 
 
 def _inside(folder: Path, location: str, name: str) -> Path:

@@ -84,9 +84,9 @@ def load(path: Any) -> ImportedModule:
         )
     recognise(program)
     lower_integers(program)
-    program.constants.update(defaults)
     specs = input_specs(graph.input, asked)
-    return ImportedModule(program, weights, asked, frozenset(arrays), specs)
+    optional = frozenset(names) & {*arrays}
+    return ImportedModule(program, weights, asked, optional, specs, defaults)
 
 
 _TRAINABLE = {"float16", "float32", "float64", "bfloat16"}

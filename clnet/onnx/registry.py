@@ -18,11 +18,12 @@ import numpy as np
 
 from ..errors import ArgumentError
 
-__all__ = ["CONTEXT", "Handler", "Host", "described", "find", "handler", "on_host", "twin"]
+__all__ = ["CONTEXT", "OURS", "Handler", "Host", "described", "find", "handler", "on_host", "twin"]
 
 Host: TypeAlias = np.ndarray
 F = TypeVar("F", bound=Callable[..., Any])
 
+OURS = "clnet"  # the domain of what nodes of others are spelled with
 CONTEXT = frozenset({"opset", "outputs", "device"})
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import OnnxError
 from clnet.onnx import load
 
 onnx = pytest.importorskip(
@@ -258,8 +257,143 @@ def test_dense_layers_run_on_integers():
     assert [s.label.split()[0] for s in module._program.steps] == ["integer"]
 
 
-def test_what_has_channels_last_is_missing():
-    inputs, _ = CASES["QLinearGlobalAveragePool"]
-    proto = proto_of("QLinearGlobalAveragePool", inputs, {"channels_last": 1})
-    with pytest.raises(OnnxError, match="QLinearGlobalAveragePool"):
-        load(proto)
+@pytest.mark.parametrize("op", ["QLinearGlobalAveragePool", "QLinearConv", "NhwcMaxPool"])
+def test_channels_that_come_last(op):
+    """As onnxruntime lays out quantised images: the same numbers as with channels first."""
+    last = np.ascontiguousarray(np.moveaxis(A, 1, -1))
+    inputs, settings = quantised("a", A, 0.05, 130), {"channels_last": 1}
+    more = target(0.02, 90)
+    if op == "QLinearConv":
+        w = numbers(4, 6, 1, 1, dtype=np.int8)
+        held = [("w", w, True), ("ws", np.array(0.01, F), True), ("wz", np.int8(0), True)]
+        sums = np.einsum("ochw,bcij->boij", w.astype(int), A.astype(int) - 130)
+        wanted = whole(sums * (0.05 * 0.01), 0.02, np.uint8(90))
+        more = [*held, *more]
+    elif op == "NhwcMaxPool":
+        inputs, more, settings = inputs[:1], [], {"kernel_shape": [5, 4]}
+        wanted = A.max((2, 3), keepdims=True)
+    else:
+        wanted = whole(real(A, 0.05, 130).mean((2, 3), keepdims=True), 0.02, np.uint8(90))
+    proto = proto_of(op, [("a", last, False), *inputs[1:], *more], settings)
+    require_near(load(proto).numpy(last)[0], np.moveaxis(wanted, 1, -1))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+def test_numbers_of_both_domains_are_quantised_alike(dtype):
+    """onnxruntime's quantiser writes its own domain for 16 bits, and where it is asked to."""
+    x = (RNG.normal(size=(3, 4)) * 60).astype(F)
+    scale, zero = np.array([0.02, 0.3, 0.1, 1.5], F), np.array([3, 60, 0, 100], dtype)
+    held = [("s", scale, True), ("z", zero, True)]
+    found = load(proto_of("QuantizeLinear", [("x", x, False), *held], {"axis": 1})).numpy(x)[0]
+    wanted = whole(x / scale.astype(float), 1, np.zeros((), np.int64)) + zero.astype(int)
+    info = np.iinfo(dtype)
+    np.testing.assert_array_equal(found, np.clip(wanted, info.min, info.max).astype(dtype))
+    proto = proto_of("DequantizeLinear", [("q", found, False), *held], {"axis": 1}, floats=True)
+    again = load(proto).numpy(found)[0]
+    np.testing.assert_allclose(again, real(found, 1, 0) * scale - zero * scale, rtol=1e-5)
+
+
+FLOATS = RNG.normal(size=(2, 3, 12)).astype(F)
+
+
+def require_floats(op, x, held, wanted, tolerance=1e-4, **settings):
+    """The result of one node, also onnxruntime's."""
+    given = [("x", x, False), *((n or "", v, bool(n)) for n, v in held)]
+    proto = proto_of(op, given, settings, floats=True)
+    found = load(proto).numpy(x)[0]
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max())
+    if find_spec("onnxruntime") is not None:
+        session = import_module("onnxruntime").InferenceSession(
+            proto.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        peer = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(found, peer, rtol=tolerance, atol=tolerance * np.abs(peer).max())
+
+
+def test_products_of_numbers_give_floats():
+    bias, scales = RNG.normal(size=7).astype(F), HELD[1][1]
+    weight = WEIGHT.T.astype(float) * scales
+    a = numbers(5, 12)
+    held = [("w", WEIGHT.T.copy()), ("as", np.array(0.03, F)), ("ws", scales)]
+    held += [("az", np.uint8(99)), (None, None), ("b", bias)]
+    require_floats("MatMulIntegerToFloat", a, held, real(a, 0.03, 99) @ weight + bias)
+    low, high = min(FLOATS.min(), 0), max(FLOATS.max(), 0)
+    step = (high - low) / F(255)
+    zero = np.rint(-low / step)
+    seen = (np.clip(np.rint(FLOATS / step) + zero, 0, 255) - zero) * step
+    held = [("w", WEIGHT.T.copy()), ("ws", scales), (None, None), ("b", bias)]
+    require_floats("DynamicQuantizeMatMul", FLOATS, held, seen @ weight + bias)
+
+
+def in_bits(x, bits):
+    """Numbers along the last axis packed into bytes, the lowest first."""
+    each = 8 // bits
+    parts = x.reshape(*x.shape[:-1], -1, each).astype(np.uint8)
+    return sum(parts[..., i] << np.uint8(bits * i) for i in range(each)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_weights_of_a_few_bits(bits, zeros):
+    """In blocks of 16 of which the last is not whole."""
+    whole_ = RNG.integers(0, 2**bits, (5, 3, 16))
+    scale = (RNG.random((5, 3)) * 0.1).astype(F)
+    zero = RNG.integers(0, 2**bits, (5, 4)) if zeros else np.full((5, 4), 2 ** (bits - 1))
+    weight = ((whole_ - zero[:, :3, None]) * scale[..., None]).reshape(5, 48)[:, :40]
+    x = RNG.normal(size=(2, 40)).astype(F)
+    held = [("w", in_bits(whole_, bits)), ("s", scale)]
+    if zeros:
+        packed = in_bits(zero, bits)
+        held.append(("z", packed[:, : -(-3 * bits // 8)].copy()))
+    settings = {"K": 40, "N": 5, "bits": bits, "block_size": 16}
+    require_floats("MatMulNBits", x, held, x @ weight.T, **settings)
+
+
+def test_weights_that_are_shares_of_their_block():
+    codes = RNG.integers(0, 16, (4, 32))
+    table = load(proto_of("MatMulBnb4", [
+        ("x", np.eye(32, dtype=F), False),
+        ("w", (codes[:, ::2] << 4 | codes[:, 1::2]).astype(np.uint8).reshape(-1), True),
+        ("a", np.array([1, 2, 3, 4], F), True),
+    ], {"K": 32, "N": 4, "block_size": 32, "quant_type": 1}, floats=True))  # fmt: skip
+    found = table.numpy(np.eye(32, dtype=F))[0].T / np.array([[1], [2], [3], [4]])
+    kinds = [np.unique(found[codes == i].round(6)) for i in range(16)]
+    assert all(len(k) == 1 for k in kinds)  # one value of each code, in order, from -1 to 1
+    values = np.concatenate(kinds)
+    assert (values[0], values[7], values[15]) == (-1, 0, 1)
+    assert (np.diff(values) > 0).all()
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0), (1, 1)])
+def test_slices_of_a_table_of_4_bits(axes):
+    gathered, along = axes
+    whole_ = RNG.integers(-8, 8, (32, 32))
+    shape = [32, 32]
+    shape[along] = 2
+    scale = RNG.normal(size=shape).astype(F)
+    floats = whole_ * np.repeat(scale, 16, along)
+    places = np.array([[1, 3], [30, 5]])
+    int4 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.INT4)
+    inputs = [("t", whole_.astype(int4), True), ("i", places, False), ("s", scale, True)]
+    settings = {"gather_axis": gathered, "quantize_axis": along, "block_size": 16}
+    proto = proto_of("GatherBlockQuantized", inputs, settings, floats=True, opset=21)
+    wanted = np.take(floats, places, gathered)
+    np.testing.assert_allclose(load(proto).numpy(places)[0], wanted, rtol=1e-6)
+
+
+def test_an_lstm_of_8_bits_is_near_one_of_floats():
+    x = RNG.normal(size=(3, 2, 5)).astype(F)
+    w, r = numbers(1, 5, 16, dtype=np.int8), numbers(1, 4, 16, dtype=np.int8)
+    scale, zero = np.array([0.004], F), np.array([0], np.int8)
+    turned = [(m.astype(F) * scale).transpose(0, 2, 1) for m in (w, r)]
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)
+    floats = proto_of("LSTM", [("x", x, False)], {}, floats=True)
+    floats.graph.node[0].CopyFrom(node)
+    floats.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.ascontiguousarray(m), n)
+        for m, n in zip(turned, "wr", strict=True)
+    )
+    wanted = load(floats).numpy(x)[0]
+    held = [("w", w), ("r", r), *[(None, None)] * 5]
+    held += [("ws", scale), ("wz", zero), ("rs", scale), ("rz", zero)]
+    require_floats("DynamicQuantizeLSTM", x, held, wanted, tolerance=0.02, hidden_size=4)

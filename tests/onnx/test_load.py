@@ -398,3 +398,55 @@ def test_the_axis_of_sums_is_a_number_or_one_of_a_row(axis):
     """As onnxruntime has it; PyTorch writes the row."""
     model = made([node("CumSum", "x axis", "y")], [("x", [2, 3])], ["y"], {"axis": np.array(axis)})
     assert load(model)(np.ones((2, 3), np.float32)).tolist() == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize("x", [np.array(["a"]), np.array([b"a"]), None, [[1.0], [2.0, 3.0]]])
+def test_what_is_no_array_of_numbers_is_refused(perceptron, x):
+    with pytest.raises(ArgumentError, match="input 'x' is a tensor or an array of numbers"):
+        load(perceptron[0]).numpy(x=x)
+
+
+@pytest.mark.parametrize("shape", [(3,), ()])
+def test_an_initialiser_among_the_inputs_is_replaced_by_name(shape):
+    model = made(
+        [node("Add", "x w", "y")],
+        [("x", [3]), ("w", shape)],
+        ["y"],
+        {"w": np.ones(shape, np.float32)},
+    )
+    module, x = load(model), np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(module.numpy(x)[0], x + 1)
+    np.testing.assert_array_equal(module.numpy(x, w=np.full(shape, 5, np.float32))[0], x + 5)
+    np.testing.assert_array_equal(module.numpy(x)[0], x + 1)
+
+
+def test_scans_of_opset_8_have_lengths():
+    """What lies behind a row's length is not read; results are 0 there."""
+    body = helper.make_graph(
+        [node("Add", "s x", "sum"), node("Identity", "sum", "row")],
+        "body",
+        [helper.make_tensor_value_info(n, FLOAT, [2]) for n in "sx"],
+        [helper.make_tensor_value_info(n, FLOAT, [2]) for n in ("sum", "row")],
+    )
+    scan = node("Scan", "n s x", "t y", body=body, num_scan_inputs=1)
+    model = made([scan], [("s", [2, 2]), ("x", [2, 3, 2])], ["t", "y"], {"n": np.array([3, 1])}, 8)
+    s, x = np.zeros((2, 2), np.float32), RNG.normal(size=(2, 3, 2)).astype(np.float32)
+    sums = x.cumsum(1)
+    sums[1, 1:] = 0
+    last, found = load(model).numpy(s, x)
+    np.testing.assert_allclose(found, sums, rtol=1e-6)
+    np.testing.assert_allclose(last, [sums[0, 2], sums[1, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [{}, {"length": "0"}])
+def test_external_data_without_a_length_is_as_long_as_its_tensor(perceptron, tmp_path, length):
+    model, weights = perceptron
+    (tmp_path / "data").write_bytes(b"1234" + weights["fc.bias"].tobytes() + b"and more")
+    bias = model.graph.initializer[1]
+    bias.ClearField("raw_data")
+    bias.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": "data", "offset": "4", **length}.items():
+        bias.external_data.add(key=key, value=value)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    found = load(tmp_path / "m.onnx").fc_bias.detach().numpy()
+    np.testing.assert_array_equal(found, weights["fc.bias"])

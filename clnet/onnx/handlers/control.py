@@ -87,18 +87,30 @@ def scan_old(
     num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> tuple[Any, ...]:
-    """A graph run along the second axis, for each element of the first."""
-    batches = values[0].shape[0]
-    rows = [
-        scan(
-            *(ops.select(v, 0, b) for v in values),
+    """A graph run along the second axis, for each element of the first.
+
+    Elements have lengths of their own on demand; behind them nothing is read, and results are 0.
+    """
+    states = len(values) - num_scan_inputs
+    longest = values[states].shape[1]
+    counts = [longest] * values[0].shape[0] if lengths is None else [int(n) for n in lengths]
+    rows: list[tuple[Any, ...]] = []
+    for b, count in enumerate(counts):
+        given = [ops.select(v, 0, b) for v in values]
+        made = scan(
+            *(v if i < states else ops.narrow(v, 0, 0, count) for i, v in enumerate(given)),
             body=body,
             num_scan_inputs=num_scan_inputs,
             scan_input_directions=directions,
         )
-        for b in range(batches)
-    ]
+        rows.append((*made[:states], *(_lengthened(v, longest) for v in made[states:])))
     return tuple(stacked(column, 0) for column in zip(*rows, strict=True))
+
+
+def _lengthened(x: Any, count: int) -> Any:
+    """With zeros behind the first axis."""
+    missing = count - x.shape[0]
+    return ops.cat([x, ops.new_zeros(x, (missing, *x.shape[1:]))], 0) if missing else x
 
 
 @handler("Scan", since=9)

@@ -14,7 +14,7 @@ from ...nn import functional
 from ...tensor import Tensor, full
 from ...values.dtypes import bool_, int64, uint8
 from ..elements import Carried, by_number
-from ..registry import Host, handler
+from ..registry import OURS, Host, handler
 from .shapes import cuts_of
 
 
@@ -43,6 +43,12 @@ def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     axis = axis + x.ndim if axis < 0 else axis
     rows = int(np.prod(x.shape[:axis]))
     return ops.reshape(x, (rows, int(np.prod(x.shape[axis:]))))
+
+
+@handler("MoveAxis", domain=OURS)
+def move_axis(x: Tensor, *, axis: int, to: int) -> Tensor:
+    """With an axis at another place."""
+    return ops.movedim(x, axis, to)
 
 
 @handler("Transpose")

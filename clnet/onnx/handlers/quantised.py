@@ -122,6 +122,12 @@ def dynamic_range(x: Tensor) -> tuple[Tensor, Tensor]:
     return scale, ops.round(ops.clamp(-low / scale, 0, 255))
 
 
+def in_8_bits(x: Tensor) -> Tensor:
+    """What is left of floats as whole numbers of 8 bits of their own range."""
+    scale, point = dynamic_range(x)
+    return (ops.clamp(ops.round(x / scale) + point, 0, 255) - point) * scale
+
+
 def _lowered(x: Tensor, zero: Tensor | None, axis: int | None, wide: Any) -> Tensor:
     """Integers without their zero point, as floating numbers that hold them exactly."""
     y = x.to(wide)

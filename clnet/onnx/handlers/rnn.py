@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ... import ops
 from ...errors import ArgumentError
 from ...nn import functional
 from ...tensor import Tensor
+from ...values.dtypes import float32
 from ..registry import handler
+from .quantised import in_8_bits
 
 Activation = Callable[[Tensor], Tensor]
 Cell = Callable[[Tensor, list[Tensor]], list[Tensor]]
@@ -251,31 +254,103 @@ def lstm(
     output_sequence: int = 1,
 ) -> Any:
     """Long short-term memory: gates i, o, f and the new part c, in this order; with peepholes."""
-    size = r.shape[-1]
     chosen = _activations(
         activations, ["Sigmoid", "Tanh", "Tanh"], w.shape[0], activation_alpha, activation_beta
     )
+    cells = LstmCells(w, r, b, p, chosen, clip, coupled=bool(input_forget))
+    states = [_state(x, h, r, layout), _state(x, c, r, layout)]
+    return _layer(x, states, cells.of, lengths, direction, layout)
 
-    def make(i: int) -> tuple[Callable[[Tensor], Tensor], Cell]:
-        f, g, out = chosen[3 * i : 3 * i + 3]
+
+@dataclass(frozen=True)
+class LstmCells:
+    """The cells of an LSTM's directions.
+
+    Attributes:
+        w: ``(directions, 4 hidden, size)``.
+        r: ``(directions, 4 hidden, hidden)``.
+        b: ``(directions, 8 hidden)``, or None.
+        p: of peepholes, ``(directions, 3 hidden)``, or None.
+        chosen: three activations of each direction.
+        clip: what bounds the activations' operands.
+        coupled: whether what is not let in is forgotten.
+        seen: what a product sees of inputs and states.
+    """
+
+    w: Tensor
+    r: Tensor
+    b: Tensor | None
+    p: Tensor | None
+    chosen: list[Activation]
+    clip: float | None
+    coupled: bool = False
+    seen: Activation = lambda x: x
+
+    def of(self, i: int) -> tuple[Callable[[Tensor], Tensor], Cell]:
+        """The product over inputs and the cell of a direction."""
+        size, b, p = self.r.shape[-1], self.b, self.p
+        f, g, out = self.chosen[3 * i : 3 * i + 3]
         bias = None if b is None else b[i][: 4 * size] + b[i][4 * size :]
-        back = ops.transpose(r[i], 0, 1)
+        back = ops.transpose(self.r[i], 0, 1)
         peep = None if p is None else [p[i][n * size : (n + 1) * size] for n in range(3)]
 
         def cell(row: Tensor, state: list[Tensor]) -> list[Tensor]:
             old, memory = state
-            sums = row + ops.matmul(old, back)
+            sums = row + ops.matmul(self.seen(old), back)
             gate_i, gate_o, gate_f, fresh = (ops.narrow(sums, 1, n * size, size) for n in range(4))
             if peep is not None:
                 gate_i, gate_f = gate_i + peep[0] * memory, gate_f + peep[2] * memory
-            gate_i = f(_limited(gate_i, clip))
-            gate_f = 1 - gate_i if input_forget else f(_limited(gate_f, clip))
-            memory = gate_f * memory + gate_i * g(_limited(fresh, clip))
+            gate_i = f(_limited(gate_i, self.clip))
+            gate_f = 1 - gate_i if self.coupled else f(_limited(gate_f, self.clip))
+            memory = gate_f * memory + gate_i * g(_limited(fresh, self.clip))
             if peep is not None:
                 gate_o = gate_o + peep[1] * memory
-            return [f(_limited(gate_o, clip)) * out(memory), memory]
+            return [f(_limited(gate_o, self.clip)) * out(memory), memory]
 
-        return _inputs(w[i], bias), cell
+        whole = _inputs(self.w[i], bias)
+        return lambda x: whole(self.seen(x)), cell
 
-    states = [_state(x, h, r, layout), _state(x, c, r, layout)]
-    return _layer(x, states, make, lengths, direction, layout)
+
+@handler("DynamicQuantizeLSTM", domain="com.microsoft")
+def dynamic_lstm(
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    lengths: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    p: Tensor | None,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    r_scale: Tensor,
+    r_zero: Tensor,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+) -> Any:
+    """An LSTM whose weights have 8 bits, as inputs and states have before each product.
+
+    Inputs:
+        x: ``(t, n, size)``.
+        w: ``(directions, size, 4 hidden)``, with a scale of each direction or column.
+        r: ``(directions, hidden, 4 hidden)``, the same.
+    """
+    chosen = _activations(
+        activations, ["Sigmoid", "Tanh", "Tanh"], w.shape[0], activation_alpha, activation_beta
+    )
+    floats = (_columns(w, w_scale, w_zero), _columns(r, r_scale, r_zero))
+    cells = LstmCells(*floats, b, p, chosen, clip, coupled=bool(input_forget), seen=in_8_bits)
+    states = [_state(x, h, floats[1], 0), _state(x, c, floats[1], 0)]
+    return _layer(x, states, cells.of, lengths, direction, 0)
+
+
+def _columns(w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """What weights of 8 bits stand for, the columns as rows."""
+    scale, zero = (t.to(float32).reshape((w.shape[0], 1, -1)) for t in (scale, zero))
+    return ops.transpose((w.to(float32) - zero) * scale, 1, 2)
