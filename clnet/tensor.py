@@ -11,6 +11,7 @@ import numpy as np
 
 from . import ops
 from .array import Array
+from .autodiff.data import give_data, take_data
 from .autodiff.given import listed_inputs, require_gradient
 from .autodiff.overwrite import overwrite, refresh
 from .autodiff.tape import Node, root_gradient, walk_back
@@ -416,12 +417,12 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same elements, off the tape; what is assigned overwrites them."""
-        return self.detach()
+        """The same elements, which the tape does not watch; or other ones, in their memory."""
+        return take_data(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.detach().copy_(value.detach())
+        give_data(self, value)
 
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
