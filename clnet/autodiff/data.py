@@ -30,8 +30,9 @@ def give_data(x: Any, value: Any) -> None:
 
     Who else looks at what ``x`` was keeps that: ``backup = x.data; x.data = other; x.data =
     backup``. A compiled function that found ``x`` in its old memory is traced anew; so that this
-    is rare, the elements are copied there instead where nobody can tell, but by writing into
-    ``value`` later. Inside a compiled function they are always copied.
+    is rare, the elements are copied there instead where ``value`` has memory of its own and nobody
+    looks at the old: only who writes into ``value`` later can tell. Inside a compiled function they
+    are always copied.
 
     Args:
         x: a tensor; that it requires a gradient stays as it is.
@@ -58,7 +59,7 @@ def give_data(x: Any, value: Any) -> None:
             law = "inside a function that clnet.compile traces x.data becomes what has its form"
             raise TraceError("data", law, x=x.shape, value=value.shape, dtype=value.dtype)
         x.data.copy_(value)
-    elif same and old.storage.moves is not None and not old.storage.aliases:
+    elif same and old.storage.moves is not None and _is_apart(old, new):
         x.data.copy_(value)
     else:
         _count_moves(old, 1)
@@ -74,6 +75,11 @@ def _place(x: Array) -> tuple[Any, ...]:
 
 def _form(x: Array) -> tuple[Any, ...]:
     return x.shape, x.dtype, x.device
+
+
+def _is_apart(old: Array, new: Array) -> bool:
+    """Whether nothing else is known to look at the one, and the other is no part of more."""
+    return not old.storage.aliases and new.nbytes == new.storage.nbytes
 
 
 def _count_moves(x: Array, by: int) -> None:
