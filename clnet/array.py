@@ -302,7 +302,6 @@ class Uncounted(Array):
         return super().view(shape, strides, offset).uncounted()
 
 
-
 class Visit:
     """Elements of a dense array on the host, from the place in the queue where it was begun.
 

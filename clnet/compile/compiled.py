@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -9,7 +10,7 @@ from functools import wraps
 from itertools import count
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..array import Array
 from ..device import Device, current_device
@@ -66,8 +67,10 @@ class Compiled:
 
     Attributes:
         num_traces: how many plans were made so far.
+        lenient: whether what cannot be traced runs uncompiled, with a warning.
     """
 
+    lenient: ClassVar[bool] = False
     num_traces: int
     __wrapped__: Callable[..., Any]
     _function: Callable[..., Any]
@@ -75,6 +78,7 @@ class Compiled:
     _recompute: bool | None
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
+    _eager: set[Any]
     _tracing: Any
     __name__: str
 
@@ -96,6 +100,7 @@ class Compiled:
             "_recompute": recompute,
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
+            "_eager": set(),  # of calls that run uncompiled
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
@@ -136,13 +141,27 @@ class Compiled:
             guards,
             self._frozen() if now.grad else None,
         )
+        if key in self._eager:
+            return self._function(*args, **kwargs)
         done = self._replayed(key, tensors, given)
         if done is None:
             with self._tracing:
                 done = self._replayed(key, tensors, given)  # another thread's new plan
                 if done is None:
-                    done = self._traced(key, device, (args, kwargs), tensors, given)
-        return done.result
+                    try:
+                        done = self._traced(key, device, (args, kwargs), tensors, given)
+                    except TraceError as error:
+                        if not self.lenient:
+                            raise
+                        self._give_up(key, error)
+        return self._function(*args, **kwargs) if done is None else done.result
+
+    def _give_up(self, key: Any, error: TraceError) -> None:
+        """Leave calls of a signature uncompiled, and say so once."""
+        if not self._eager:
+            text = f"compile: {self.__name__} runs uncompiled, since it cannot be traced: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        self._eager.add(key)
 
     # What a module or method is beside a function.
 
