@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from threading import RLock
 from types import MethodType
@@ -104,6 +105,7 @@ class Compiled:
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
+            "__module__": getattr(function, "__module__", None),
             "__doc__": function.__doc__,
         }
         self.__dict__.update(fields)
@@ -202,8 +204,14 @@ class Compiled:
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         return type(self)(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._function,)
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = getattr(self._function, "__qualname__", "")
+        named: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            named = getattr(named, part, None)
+        if named is self:  # decorated: what others find by that name is this
+            return name
+        return partial(type(self), recompute=self._recompute), (self._function, self._passes)
 
     def _frozen(self) -> tuple[bool, ...]:
         """Which parameters of the module require no gradient: another plan if others do."""
