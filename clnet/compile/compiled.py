@@ -130,7 +130,13 @@ class Compiled:
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
         if now.tracer is not None or now.anomaly is not None:
             return self._function(*args, **kwargs)
-        given, tensors, guards = looked_at(args, kwargs)
+        try:
+            given, tensors, guards = looked_at(args, kwargs)
+        except TraceError as error:
+            if not self.lenient:
+                raise
+            self._give_up((), error)
+            return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
         key = (
             device,
