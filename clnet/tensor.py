@@ -19,7 +19,7 @@ from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError
-from .ops.create import Full, MakeInto, held
+from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
@@ -542,8 +542,7 @@ def tensor(
         host = host_of(data, host, kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
-    array = Array.from_numpy(host, target)
-    return Tensor(array).requires_grad_(requires_grad)
+    return of_host(Tensor, host, target).requires_grad_(requires_grad)
 
 
 @checked
