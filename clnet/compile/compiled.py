@@ -24,6 +24,7 @@ from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from .arguments import looked_at
 from .differentiable import Differentiable
+from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
@@ -151,18 +152,19 @@ class Compiled:
         )
         if key in self._eager:
             return self._function(*args, **kwargs)
-        done = self._replayed(key, tensors, given)
-        if done is None:
-            with self._tracing:
-                done = self._replayed(key, tensors, given)  # another thread's new plan
-                if done is None:
-                    try:
+        try:
+            done = self._replayed(key, tensors, given)
+            if done is None:
+                with self._tracing:
+                    done = self._replayed(key, tensors, given)  # another thread's new plan
+                    if done is None:
                         done = self._traced(key, device, (args, kwargs), tensors, given)
-                    except TraceError as error:
-                        if not self.lenient:
-                            raise
-                        self._give_up(key, error)
-        return self._function(*args, **kwargs) if done is None else done.result
+        except TraceError as error:
+            if not self.lenient:
+                raise
+            self._give_up(key, error)
+            return self._function(*args, **kwargs)
+        return done.result
 
     def _give_up(self, key: Any, error: TraceError) -> None:
         """Leave calls of a signature uncompiled, and say so once."""
@@ -289,7 +291,10 @@ class Compiled:
     ) -> tuple[AnyPlan, _Finish]:
         try:
             with paused_collector():
+                outer = Outer(self._function, args)
+                before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
                 recorded = record(self._function, args, kwargs, device)
+                recorded.tracer.watched[id(outer)] = (outer, outer.leave_changed(before))
                 for value in args:
                     if hasattr(value, "named_parameters"):  # of a method that is decorated
                         recorded.tracer.watch(value)
