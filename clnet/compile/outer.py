@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -96,7 +97,8 @@ def _named(function: FunctionType) -> Iterator[Callable[[], Any]]:
     names, codes = dict[str, None](), [function.__code__]
     while codes:
         code = codes.pop()
-        names.update(dict.fromkeys(code.co_names))
+        loads = (i for i in get_instructions(code) if i.opname == "LOAD_GLOBAL")
+        names.update((i.argval, None) for i in loads)  # co_names has attributes', too
         codes += [c for c in code.co_consts if isinstance(c, CodeType)]
     space = function.__globals__
     yield from (partial(space.get, name, _MISSING) for name in names if name in space)

@@ -69,6 +69,15 @@ def test_attributes_of_who_is_called():
         assert trainer.count == 2  # traced twice
 
 
+def test_attributes_of_a_name_that_a_global_has_are_not_it(monkeypatch):
+    """``optimizer.step()`` inside, ``for step in range(n)`` outside."""
+    f = clnet.compile(lambda x: x.add(scaled(x)))
+    for k in range(3):
+        monkeypatch.setattr(f"{__name__}.add", k, raising=False)
+        f(clnet.ones(1))
+    assert f.num_traces == 1
+
+
 def test_what_the_function_changes_itself_is_no_reason_to_trace():
     calls, count = [], 0
 
