@@ -293,7 +293,15 @@ class Compiled:
             with paused_collector():
                 outer = Outer(self._function, args)
                 before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
-                recorded = record(self._function, args, kwargs, device)
+                held = outer.held()
+                try:
+                    recorded = record(self._function, args, kwargs, device)
+                finally:
+                    left = outer.take_back(held)
+                if left:
+                    law = "the function leaves a tensor in a variable outside; later calls do not"
+                    hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
+                    raise TraceError("compile", law, function=self.__name__, remedy=hint)
                 recorded.tracer.watched[id(outer)] = (outer, outer.leave_changed(before))
                 for value in args:
                     if hasattr(value, "named_parameters"):  # of a method that is decorated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -47,7 +47,7 @@ class Outer:
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
-        self._places: list[Callable[[], Any]] = []
+        self._places: list[partial[Any]] = []
         pending, known = list(_functions(function, self._places)), set[CodeType]()
         while pending and len(known) < _MOST_FUNCTIONS:
             each = pending.pop()
@@ -69,6 +69,30 @@ class Outer:
         """What is there now, which :class:`.Guards` compares."""
         return [_told(place()) for place in self._places]
 
+    def held(self) -> list[Any]:
+        """What is there now, lists and dicts as copies, for :meth:`take_back`."""
+        return [_copied(place()) for place in self._places]
+
+    def take_back(self, before: list[Any]) -> bool:
+        """Whether the function left tensors of the trace outside; what was there is again.
+
+        Later calls would not bring others there.
+        """
+        left = False
+        for place, old in zip(self._places, before, strict=True):
+            value = place()
+            if not _is_traced(value):
+                continue
+            left = True
+            if isinstance(value, list):
+                value[:] = old if isinstance(old, list) else []
+            elif isinstance(value, dict):
+                value.clear()
+                value.update(old if isinstance(old, dict) else {})
+            if type(value) is not type(old) or isinstance(value, Tensor):
+                _write(place, old)
+        return left
+
     def leave_changed(self, before: list[Any]) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that."""
         pairs = zip(self._places, before, self._clnet_version, strict=True)
@@ -77,13 +101,13 @@ class Outer:
         return [old for _, old in kept]
 
 
-def _functions(function: Any, places: list[Callable[[], Any]]) -> Iterator[FunctionType]:
+def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
     """The Python functions that are called; objects they are bound to are places themselves."""
     function = getattr(function, "__wrapped__", function)
     if isinstance(function, partial):
         function = function.func
     if isinstance(function, MethodType):
-        places.append(partial(getattr, function, "__self__"))
+        places.append(partial(_attribute, function, "__self__"))
         function = function.__func__
     elif not isinstance(function, FunctionType):  # a module, or an object that is called
         kind: Any = type(function)
@@ -92,7 +116,7 @@ def _functions(function: Any, places: list[Callable[[], Any]]) -> Iterator[Funct
         yield function
 
 
-def _named(function: FunctionType) -> Iterator[Callable[[], Any]]:
+def _named(function: FunctionType) -> Iterator[partial[Any]]:
     """What gives each value that a function's code names and does not hold."""
     names, codes = dict[str, None](), [function.__code__]
     while codes:
@@ -101,8 +125,12 @@ def _named(function: FunctionType) -> Iterator[Callable[[], Any]]:
         names.update((i.argval, None) for i in loads)  # co_names has attributes', too
         codes += [c for c in code.co_consts if isinstance(c, CodeType)]
     space = function.__globals__
-    yield from (partial(space.get, name, _MISSING) for name in names if name in space)
+    yield from (partial(_global, name, space) for name in names if name in space)
     yield from (partial(_content, cell) for cell in function.__closure__ or ())
+
+
+def _global(name: str, space: dict[str, Any]) -> Any:
+    return space.get(name, _MISSING)
 
 
 def _content(cell: CellType) -> Any:
@@ -110,6 +138,34 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # not assigned yet
         return _MISSING
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if type(value) in (list, dict) else value
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether it is a tensor without memory yet, or a list, tuple or dict with one."""
+    if isinstance(value, Tensor):
+        array = getattr(value, "array", None) if type(value) is Tensor else None
+        return array is not None and array.storage.buffer is None
+    parts: Any = value.values() if type(value) is dict else value
+    return (
+        type(value) in (list, tuple, dict)
+        and any(type(v) is Tensor for v in parts)
+        and any(_is_traced(v) for v in parts if type(v) is Tensor)
+    )
+
+
+def _write(place: partial[Any], value: Any) -> None:
+    """Put a value back where a place reads it."""
+    owner, *name = place.args
+    if place.func is _content:
+        owner.cell_contents = value
+    elif place.func is _attribute:
+        setattr(owner, name[0], value)
+    else:
+        name[0][owner] = value
 
 
 def _told(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clnet
+from clnet.errors import TraceError
 
 pytestmark = pytest.mark.device
 
@@ -102,3 +103,20 @@ def test_a_function_that_names_itself_is_traced_once():
     itself(clnet.ones(1))
     itself(clnet.ones(1))
     assert itself.num_traces == 1
+
+
+def test_a_tensor_left_outside_is_refused():
+    mean, found, kept = None, [1], clnet.ones(1)
+
+    def assigning(x):
+        nonlocal mean
+        mean = x.mean()
+        return x
+
+    for f in (assigning, lambda x: found.append(x * 2)):
+        with pytest.raises(TraceError, match="leaves a tensor in a variable outside.*Return it"):
+            clnet.compile(f)(clnet.ones(2))
+    assert (mean, found) == (None, [1])
+    written = clnet.compile(lambda x: kept.copy_(x.mean(0, keepdim=True)))
+    written(clnet.full((2,), 3.0))
+    assert kept.item() == 3
