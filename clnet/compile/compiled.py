@@ -302,7 +302,8 @@ class Compiled:
                     law = "the function leaves a tensor in a variable outside; later calls do not"
                     hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
                     raise TraceError("compile", law, function=self.__name__, remedy=hint)
-                recorded.tracer.watched[id(outer)] = (outer, outer.leave_changed(before))
+                watched: Any = recorded.tracer.watched
+                watched[id(outer)] = (outer, outer.leave_changed(before))
                 for value in args:
                     if hasattr(value, "named_parameters"):  # of a method that is decorated
                         recorded.tracer.watch(value)

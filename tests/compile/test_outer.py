@@ -114,7 +114,7 @@ def test_a_tensor_left_outside_is_refused():
         return x
 
     for f in (assigning, lambda x: found.append(x * 2)):
-        with pytest.raises(TraceError, match="leaves a tensor in a variable outside.*Return it"):
+        with pytest.raises(TraceError, match=r"leaves a tensor in a variable outside.*Return it"):
             clnet.compile(f)(clnet.ones(2))
     assert (mean, found) == (None, [1])
     written = clnet.compile(lambda x: kept.copy_(x.mean(0, keepdim=True)))
