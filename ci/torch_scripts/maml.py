@@ -1,4 +1,4 @@
-"""Meta-learning: sines learned in two inner steps, gradients of gradients, functional calls."""
+"""Meta-learning of sines: gradients of gradients, functional calls."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""A Wasserstein GAN: gradient penalty, weights clamped and averaged through `.data`."""
+"""A Wasserstein GAN: gradient penalty, weights averaged by `.data`."""
 
 import argparse
 import os
