@@ -119,9 +119,9 @@ def results(case: OpCase, tensors: list[clnet.Tensor]) -> list[Any]:
 
 def functions(case: OpCase, dtype: DType) -> list[Function]:
     """What a case applies; where it reads values on the host, up to there."""
-    tracer = Tracer()
+    tracer, tensors = Tracer(), inputs(case, dtype)
     with mode.using(tracer=tracer), suppress(TraceError):
-        results(case, inputs(case, dtype))
+        results(case, tensors)
     return [step.function for step in tracer.steps if isinstance(step, Step)]
 
 

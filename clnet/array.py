@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Array:
         dtype: the element type.
     """
 
-    __slots__ = ("dtype", "offset", "shape", "storage", "strides")
+    __slots__ = ("__weakref__", "dtype", "offset", "shape", "storage", "strides")
 
     def __init__(
         self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
@@ -113,6 +114,16 @@ class Array:
         """The real (0) or imaginary (1) parts of a complex array, as a view of their dtype."""
         strides = tuple(2 * s for s in self.strides)
         return Array(self.storage, self.shape, strides, 2 * self.offset + which, self.dtype.real)
+
+    def register(self) -> None:
+        """Let the storage know that somebody looks at it through this array."""
+        if self.storage.aliases is None:
+            self.storage.aliases = WeakSet()
+        self.storage.aliases.add(self)
+
+    def uncounted(self) -> Array:
+        """The same elements, written so that no tape takes note; see :class:`Uncounted`."""
+        return Uncounted(self.storage, self.shape, self.strides, self.offset, self.dtype)
 
     @property
     def parts(self) -> tuple[Array, ...]:
@@ -270,6 +281,25 @@ class Array:
         if not copy:
             return view
         return host.reshape(self.shape) if self.contiguous else view.copy()
+
+
+class Uncounted(Array):
+    """An array of ``tensor.data``: what is written through it or a view of it, no tape notes.
+
+    Its storage knows which of these there are: who gives a tensor other memory asks.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
+    ) -> None:
+        super().__init__(storage, shape, strides, offset, dtype)
+        self.register()
+
+    def view(self, shape: Shape, strides: Strides, offset: int | None = None) -> Array:
+        """Another look at the same storage, through which nothing is counted either."""
+        return super().view(shape, strides, offset).uncounted()
 
 
 class Visit:

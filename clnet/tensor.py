@@ -11,6 +11,7 @@ import numpy as np
 
 from . import ops
 from .array import Array
+from .autodiff.data import give_data, take_data
 from .autodiff.given import listed_inputs, require_gradient
 from .autodiff.overwrite import overwrite, refresh
 from .autodiff.tape import Node, root_gradient, walk_back
@@ -18,7 +19,7 @@ from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError
-from .ops.create import Full, MakeInto, held
+from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
@@ -416,12 +417,12 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same elements, off the tape; what is assigned overwrites them."""
-        return self.detach()
+        """The same elements, which the tape does not watch; or other ones, in their memory."""
+        return take_data(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.detach().copy_(value.detach())
+        give_data(self, value)
 
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
@@ -541,8 +542,7 @@ def tensor(
         host = host_of(data, host, kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
-    array = Array.from_numpy(host, target)
-    return Tensor(array).requires_grad_(requires_grad)
+    return of_host(Tensor, host, target).requires_grad_(requires_grad)
 
 
 @checked

@@ -111,6 +111,20 @@ def test_zero_and_its_gradients():
     close(clnet.sqrt(x), np.zeros(3, np.complex64))
 
 
+def test_division_by_zero():
+    x = [1 + 1j, 0j, complex(np.inf, 1), 2 - 3j, complex(np.nan, 1)]
+    z, zero = clnet.tensor(x, requires_grad=True), clnet.tensor([0j, 0j, 0j, complex(-0.0, 0), 0j])
+    parts = clnet.view_as_real((z / zero).detach()).tolist()
+    inf, nan = np.inf, np.nan  # PyTorch's, each part by 0
+    np.testing.assert_array_equal(
+        parts, [[inf, inf], [nan, nan], [inf, inf], [inf, -inf], [nan, inf]]
+    )
+    (z / (zero + 2)).real[:2].sum().backward()
+    assert z.grad.real.tolist()[:2] == [0.5, 0.5]
+    odd = clnet.tensor([complex(np.nan, 0)])
+    assert np.isnan(clnet.view_as_real(1 / odd).numpy()).all()
+
+
 def test_large_numbers_are_divided():
     big = np.array([1e30 + 1e30j, 3e-30j], np.complex64)
     close(clnet.tensor(big) / clnet.tensor(big), np.ones(2, np.complex64))

@@ -26,7 +26,7 @@ from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
-_own_version = attrgetter("version")
+_own_version = attrgetter("seen_version")
 
 
 Finish = Callable[[Any, Any, set[int]], None]
@@ -76,7 +76,7 @@ class Node(NodeFace):
         self.needs = needs
         self.tensor_type = tensor_type
         now = mode.current()
-        version = _own_version if now.tracer is None else now.tracer.version
+        version = _own_version if now.tracer is None else now.tracer.seen_version
         self.module_path = now.module_path
         self.line = "" if now.anomaly is None else users_line()
         self.sequence = next(_SEQUENCE)
@@ -162,9 +162,12 @@ def _without_source(tensor: Any) -> Any:
 
 
 def version_of(storage: Any) -> int:
-    """The version of a storage, as the function sees it that is traced, if one is."""
+    """The version of a storage, as the function sees it that is traced, if one is.
+
+    What was written through ``x.data`` is not counted.
+    """
     tracer = mode.current().tracer
-    return storage.version if tracer is None else tracer.version(storage)
+    return storage.seen_version if tracer is None else tracer.seen_version(storage)
 
 
 def next_sequence() -> int:

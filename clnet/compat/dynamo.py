@@ -1,6 +1,7 @@
 """``torch._dynamo`` and ``torch.compiler``: marks for PyTorch's compiler, which is not here.
 
-``torch.compile`` is clnet's, but that the names of a compiled module are PyTorch's.
+``torch.compile`` is clnet's, but that the names of a compiled module are PyTorch's, and that what
+cannot be traced runs uncompiled, as between PyTorch's breaks of a graph, unless ``fullgraph``.
 """
 
 from __future__ import annotations
@@ -72,7 +73,13 @@ utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__["is_compile_supported"] = is_compile_supported
 
 
-class OptimizedModule(Compiled):
+class Lenient(Compiled):
+    """A compiled function that runs uncompiled, with a warning, where it cannot be traced."""
+
+    lenient = True
+
+
+class OptimizedModule(Lenient):
     """A compiled module that holds the module as ``_orig_mod``: checkpoints have that in names.
 
     Walks and states are those of a module with nothing but that one below; all else is asked of
@@ -111,9 +118,14 @@ def compile(model: Any = None, **given: Any) -> Any:  # noqa: A001 - PyTorch's n
     if model is None:
         return lambda function: compile(function, **given)
     made = compiled(model, **given)
-    if not isinstance(model, Module) or type(made) is not Compiled:
+    if type(made) is not Compiled:
         return made
-    return OptimizedModule(model, made._passes, recompute=made._recompute)  # pyright: ignore[reportPrivateUsage]
+    whole = given.get("fullgraph", False)
+    kind = OptimizedModule if isinstance(model, Module) else Compiled if whole else Lenient
+    made = kind(model, made._passes, recompute=made._recompute)  # pyright: ignore[reportPrivateUsage]
+    if whole:
+        vars(made)["lenient"] = False
+    return made
 
 
 class Unsupported(RuntimeError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..array import Array
 from ..device import Device, current_device
@@ -22,6 +24,7 @@ from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from .arguments import looked_at
 from .differentiable import Differentiable
+from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
@@ -66,8 +69,10 @@ class Compiled:
 
     Attributes:
         num_traces: how many plans were made so far.
+        lenient: whether what cannot be traced runs uncompiled, with a warning.
     """
 
+    lenient: ClassVar[bool] = False
     num_traces: int
     __wrapped__: Callable[..., Any]
     _function: Callable[..., Any]
@@ -75,6 +80,7 @@ class Compiled:
     _recompute: bool | None
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
+    _eager: set[Any]
     _tracing: Any
     __name__: str
 
@@ -96,9 +102,11 @@ class Compiled:
             "_recompute": recompute,
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
+            "_eager": set(),  # of calls that run uncompiled
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
+            "__module__": getattr(function, "__module__", None),
             "__doc__": function.__doc__,
         }
         self.__dict__.update(fields)
@@ -123,7 +131,13 @@ class Compiled:
         # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
         if now.tracer is not None or now.anomaly is not None:
             return self._function(*args, **kwargs)
-        given, tensors, guards = looked_at(args, kwargs)
+        try:
+            given, tensors, guards = looked_at(args, kwargs)
+        except TraceError as error:
+            if not self.lenient:
+                raise
+            self._give_up((), error)
+            return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
         key = (
             device,
@@ -136,13 +150,28 @@ class Compiled:
             guards,
             self._frozen() if now.grad else None,
         )
-        done = self._replayed(key, tensors, given)
-        if done is None:
-            with self._tracing:
-                done = self._replayed(key, tensors, given)  # another thread's new plan
-                if done is None:
-                    done = self._traced(key, device, (args, kwargs), tensors, given)
+        if key in self._eager:
+            return self._function(*args, **kwargs)
+        try:
+            done = self._replayed(key, tensors, given)
+            if done is None:
+                with self._tracing:
+                    done = self._replayed(key, tensors, given)  # another thread's new plan
+                    if done is None:
+                        done = self._traced(key, device, (args, kwargs), tensors, given)
+        except TraceError as error:
+            if not self.lenient:
+                raise
+            self._give_up(key, error)
+            return self._function(*args, **kwargs)
         return done.result
+
+    def _give_up(self, key: Any, error: TraceError) -> None:
+        """Leave calls of a signature uncompiled, and say so once."""
+        if not self._eager:
+            text = f"compile: {self.__name__} runs uncompiled, since it cannot be traced: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        self._eager.add(key)
 
     # What a module or method is beside a function.
 
@@ -183,8 +212,14 @@ class Compiled:
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         return type(self)(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._function,)
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = getattr(self._function, "__qualname__", "")
+        named: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            named = getattr(named, part, None)
+        if named is self:  # decorated: what others find by that name is this
+            return name
+        return partial(type(self), recompute=self._recompute), (self._function, self._passes)
 
     def _frozen(self) -> tuple[bool, ...]:
         """Which parameters of the module require no gradient: another plan if others do."""
@@ -256,7 +291,19 @@ class Compiled:
     ) -> tuple[AnyPlan, _Finish]:
         try:
             with paused_collector():
-                recorded = record(self._function, args, kwargs, device)
+                outer = Outer(self._function, args)
+                before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
+                held = outer.held()
+                try:
+                    recorded = record(self._function, args, kwargs, device)
+                finally:
+                    left = outer.take_back(held)
+                if left:
+                    law = "the function leaves a tensor in a variable outside; later calls do not"
+                    hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
+                    raise TraceError("compile", law, function=self.__name__, remedy=hint)
+                watched: Any = recorded.tracer.watched
+                watched[id(outer)] = (outer, outer.leave_changed(before))
                 for value in args:
                     if hasattr(value, "named_parameters"):  # of a method that is decorated
                         recorded.tracer.watch(value)

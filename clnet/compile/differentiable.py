@@ -48,6 +48,24 @@ class Backward:
     wanted: tuple[int, ...]
 
 
+def _is_whole(node: Any) -> bool:
+    """Whether no backward inside the function has freed a part of a graph.
+
+    A state of a network that trains while it is read is such a result: who goes on from it
+    detaches it.
+    """
+    pending, known = [node], {id(node)}
+    while pending:
+        node = pending.pop()
+        if node.released:
+            return False
+        below = [e.node for e in node.edges if e is not None and e.node is not None]
+        new = [n for n in below if id(n) not in known]
+        known.update(map(id, new))
+        pending += new
+    return True
+
+
 def record_backward(
     tracer: Tracer, results: Sequence[Tensor], arguments: Sequence[Tensor], start: int
 ) -> Backward | None:
@@ -66,7 +84,7 @@ def record_backward(
         TraceError: if a result was made of a tensor outside that has a graph of its own, or a value
             to be saved has gaps.
     """
-    roots = tuple(k for k, t in enumerate(results) if t.node is not None and not t.node.released)
+    roots = tuple(k for k, t in enumerate(results) if t.node is not None and _is_whole(t.node))
     if not roots:
         return None
     chosen = [results[k] for k in roots]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..values.changes import MODULES
+from ..device import Storage
+from ..values.changes import MODULES, PLACES
 
 
 class Guards:
@@ -33,6 +34,27 @@ class Guards:
                 return True
             self._mark = mark
         return _differ(self._others)
+
+
+class Places:
+    """Memory outside that a trace reads or writes: are the tensors still there that it found?
+
+    Args:
+        outside: storages, and how many tensors had moved away when the function was traced.
+    """
+
+    def __init__(self, outside: Mapping[Storage, int]) -> None:
+        self._outside = dict(outside)
+        self._mark: object = None
+
+    def left(self) -> bool:
+        """Whether one was given other memory, by ``x.data = y``, and has not come back."""
+        mark = PLACES.mark
+        if mark is not self._mark:
+            if any(storage.moves != moves for storage, moves in self._outside.items()):
+                return True
+            self._mark = mark
+        return False
 
 
 def _differ(guards: list[tuple[Any, Any]]) -> bool:

@@ -13,7 +13,7 @@ from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
-from .guards import Guards
+from .guards import Guards, Places
 from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Gate, Replay
 from .trace import Trace
@@ -46,6 +46,7 @@ class Plan:
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
         self._guards = Guards(tracer.watched.values())
+        self._places = Places(tracer.outside)
         self._grads_before = list(tracer.grads_before.values())
         target = device.target
         self.entries = lower(trace, target)
@@ -133,8 +134,8 @@ class Plan:
         return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
 
     def valid(self) -> bool:
-        """Whether modules, optimisers and gradients are as they were when it was traced."""
-        if self._guards.outdated():
+        """Whether modules, optimisers, gradients and parameters' memory are as they were traced."""
+        if self._guards.outdated() or self._places.left():
             return False
         return not self._grads_before or self.gradients_unchanged()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -15,10 +15,10 @@ from ..errors import TraceError
 from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
-from ..values.containers import again
 from ..values.dtypes import DType
 from .arguments import contents, placed, same_contents
 from .differentiable import Backward, record_backward
+from .results import put_together, taken_apart
 from .trace import Trace
 from .tracer import Tracer
 
@@ -60,7 +60,7 @@ class Recorded:
             found[place] = found[place] if own is None else own
         for (owner, name), value in zip(reversed(self.assigned), reversed(found), strict=False):
             setattr(owner, name, value)
-        return _unflatten(self.template, iter(found))
+        return put_together(self.template, iter(found))
 
 
 def record(
@@ -111,7 +111,7 @@ def record(
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
-            template = _flatten(result, found)
+            template = taken_apart(result, found)
             state = _state(tracer, found) if keeps_state else ()
             found += [value for _, _, value in state]
             shared = _shared(found, placeholders)
@@ -211,25 +211,3 @@ def _on_tape(result: Tensor, arguments: Sequence[Tensor]) -> Tensor:
     leaf = result.requires_grad and result.node is None
     outside = result.array.storage.buffer is not None
     return alias(result) if leaf and (outside or any(result is a for a in arguments)) else result
-
-
-def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """The structure of a result, with the tensors' positions in place of tensors."""
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return Tensor
-    if isinstance(value, tuple | list):
-        return again(value, (_flatten(v, tensors) for v in value))
-    if isinstance(value, dict):
-        return {k: _flatten(v, tensors) for k, v in value.items()}
-    return value
-
-
-def _unflatten(template: Any, tensors: Iterator[Tensor]) -> Any:
-    if template is Tensor:
-        return next(tensors)
-    if isinstance(template, tuple | list):
-        return again(template, (_unflatten(v, tensors) for v in template))
-    if isinstance(template, dict):
-        return {k: _unflatten(v, tensors) for k, v in template.items()}
-    return template

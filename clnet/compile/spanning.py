@@ -19,7 +19,7 @@ from ..array import Array
 from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
-from .guards import Guards
+from .guards import Guards, Places
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -225,6 +225,7 @@ class SpanningPlan:
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
         self._guards = Guards(tracer.watched.values())
+        self._places = Places(tracer.outside)
         self._grads_before = list(tracer.grads_before.values())
 
     @property
@@ -274,7 +275,7 @@ class SpanningPlan:
 
     def valid(self) -> bool:
         """As of a :class:`.Plan`."""
-        return not self.outdated() and self.gradients_unchanged()
+        return not (self.outdated() or self._places.left()) and self.gradients_unchanged()
 
     def gradients_unchanged(self) -> bool:
         """As of a :class:`.Plan`."""

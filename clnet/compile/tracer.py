@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..array import Array
+from ..array import Array, Uncounted
 from ..device import Storage, users_line
 from ..ops.machinery.function import Function
 from ..values import mode
@@ -83,6 +83,8 @@ class Tracer:
         ends: called when the function has returned, to record what it left to be done.
         rebound: attributes of modules to which tensors of the trace were assigned: the module, the
             dict that holds it, and what it held before.
+        outside: memory from outside that ops read or write, and its count of moves; see
+            :class:`.Storage`.
     """
 
     def __init__(self) -> None:
@@ -92,7 +94,9 @@ class Tracer:
         self.grads_after: dict[int, tuple[Any, Any]] = {}
         self.ends: list[Callable[[], None]] = []
         self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
+        self.outside: dict[Storage, int] = {}
         self._versions: dict[Storage, int] = {}
+        self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
 
     def record(
@@ -102,8 +106,13 @@ class Tracer:
         now = mode.current()
         line = "" if function.check is None else users_line()
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))
+        for x in inputs:
+            if x.storage.buffer is not None and x.storage not in self.outside:
+                x.storage.moves = self.outside[x.storage] = x.storage.moves or 0
         for position in function.mutates:
             storage = inputs[position].storage
+            if type(inputs[position]) is Uncounted:
+                self._unseen[storage] = self._unseen.get(storage, 0) + 1
             if storage.buffer is None:
                 storage.version += 1
                 self._raised.append(storage)
@@ -115,6 +124,10 @@ class Tracer:
         if storage.buffer is None:  # made by the function
             return storage.version
         return self._versions.setdefault(storage, storage.version)
+
+    def seen_version(self, storage: Storage) -> int:
+        """A storage's version as the tape compares it in the function."""
+        return self.version(storage) - storage.unseen - self._unseen.get(storage, 0)
 
     def record_action(self, action: Callable[[], None]) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""

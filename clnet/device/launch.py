@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from ..errors import DeviceError
 from ..values.changes import WRITES
@@ -28,7 +29,12 @@ class Storage:
         nbytes: its size.
         buffer: the ``pyopencl.Buffer``, or None while it is abstract.
         version: counts in-place writes, so that backward can tell a changed value.
+        unseen: in-place writes among these that no tape takes note of, those through ``x.data``.
         recorded: the version that the last write on the tape made.
+        moves: how many tensors that a plan looks for here were given other memory since, less those
+            that were given this; None: no plan does.
+        aliases: arrays that look at it as ``x.data`` or as ``y`` of ``x.data = y``; None: there
+            never were any.
         arena: the storage it is a region of, or None.
         begin: the byte of the buffer where the region begins.
     """
@@ -36,12 +42,15 @@ class Storage:
     __slots__ = (
         "__weakref__",
         "_pool",
+        "aliases",
         "arena",
         "begin",
         "buffer",
         "device",
+        "moves",
         "nbytes",
         "recorded",
+        "unseen",
         "version",
     )
 
@@ -49,14 +58,22 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.buffer: Any = None
-        self.version = self.recorded = 0
+        self.version = self.recorded = self.unseen = 0
+        self.moves: int | None = None
+        self.aliases: WeakSet[Any] | None = None
         self._pool: BufferPool | None = None
         self.arena: Storage | None = None
         self.begin = 0
 
-    def written(self) -> None:
-        """Count an in-place write."""
+    @property
+    def seen_version(self) -> int:
+        """The version as the tape compares it."""
+        return self.version - self.unseen
+
+    def written(self, *, seen: bool = True) -> None:
+        """Count an in-place write, of which the tape takes note or does not."""
         self.version += 1
+        self.unseen += not seen
         WRITES.tell()
 
     def materialize(self) -> None:

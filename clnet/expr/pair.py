@@ -123,7 +123,11 @@ def _div(a: Any, b: Any) -> Pair:
     ratio = small / large
     whole = large + small * ratio
     turned = (second - first * ratio) / whole
-    return Pair((first + second * ratio) / whole, f.where(wide, turned, -turned))
+    re, im = (first + second * ratio) / whole, f.where(wide, turned, -turned)
+    # By 0 each part is divided, as PyTorch's; elsewhere by 1 there, for the gradient's sake.
+    zero = f.eq(abs(b.re) + abs(b.im), 0)
+    by = f.where(zero, abs(large), 1)
+    return Pair(f.where(zero, a.re / by, re), f.where(zero, a.im / by, im))
 
 
 def _safe(x: Pair) -> tuple[Expr, Pair]:

@@ -15,7 +15,7 @@ import numpy as np
 from .. import ops
 from ..array import Array
 from ..autodiff.move import move
-from ..autodiff.tape import Node
+from ..autodiff.tape import Node, version_of
 from ..creation import empty
 from ..device import DeviceName, cuda_device, current_device, devices
 from ..device import device as open_device
@@ -134,7 +134,10 @@ _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "nbytes": (lambda x: x.numel() * x.dtype.itemsize, "Bytes of its elements."),
     "itemsize": (lambda x: x.dtype.itemsize, "Bytes of an element."),
     "is_meta": (lambda x: x.device.type == "meta", "Whether it has a shape, but no elements."),
-    "_version": (lambda x: x.array.storage.version, "How often its memory was written in place."),
+    "_version": (
+        lambda x: version_of(x.array.storage),
+        "How often its memory was written in place.",
+    ),
     "grad_fn": (_grad_fn, "What made it on the tape; None for a leaf."),
     "names": (lambda x: (None,) * x.ndim, "Axes have no names."),
     "name": (lambda x: None, "Tensors have no names."),

@@ -26,6 +26,7 @@ import numpy as np
 
 from .. import ops
 from ..array import Array
+from ..compile import Compiled
 from ..device import Device, current_device
 from ..device import device as open_device
 from ..errors import ArgumentError, CheckpointError, MissingFileError, shortened
@@ -47,7 +48,7 @@ _TREE, _SHARED = "clnet.saved", "clnet.shared"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
-_MODULE, _AGAIN, _OP = "$module", "$again", "$op"
+_MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
 
 
 class _UnstorableError(Exception):
@@ -276,6 +277,9 @@ class _Writer:
             return {_TUPLE: inside(value)}
         if isinstance(value, set | frozenset):
             return {_SET: inside(sorted(value, key=repr))}
+        if isinstance(value, Compiled) and isinstance(value.__wrapped__, Module):
+            kind = f"{type(value).__module__}:{type(value).__qualname__}"
+            return {_COMPILED: [kind, self.stored(value.__wrapped__, where, depth)]}
         if isinstance(value, Module):
             return self._module(value, where, depth)
         name = getattr(value, "__name__", "")
@@ -355,6 +359,7 @@ class _Reader:
             _BYTES: bytes.fromhex,
             _DTYPE: from_name,
             _MODULE: lambda given: self._module(*given),
+            _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
             _AGAIN: lambda number: self._modules[number],
             _OP: _op_named,
         }
@@ -373,18 +378,7 @@ class _Reader:
     def _module(
         self, kind: str, plain: Any, parameters: Any, buffers: Any, transient: Any, modules: Any
     ) -> Module:
-        if not self._making:
-            hint = "Pass weights_only=False if modules are to be made, or save a state_dict()"
-            law = "the file holds a module, and weights_only is not False"
-            raise CheckpointError(self._file, law, module=kind, remedy=hint)
-        place, _, name = kind.partition(":")
-        found: Any = sys.modules.get(place)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if not (isinstance(found, type) and issubclass(found, Module)):
-            hint = "Define or import it before the file is loaded, under that name"
-            raise CheckpointError(self._file, "the class is loaded", module=kind, remedy=hint)
-        made = object.__new__(found)
+        made: Module = object.__new__(self._kind(kind, Module))
         Module.__init__(made)
         self._modules.append(made)
         for table, items in (("_parameters", parameters), ("_buffers", buffers)):
@@ -394,6 +388,21 @@ class _Reader:
             made.add_module(key, value)
         vars(made).update(self.value(plain))
         return made
+
+    def _kind(self, kind: str, base: type) -> Any:
+        """The class of that name, a subclass of ``base``."""
+        if not self._making:
+            hint = "Pass weights_only=False if modules are to be made, or save a state_dict()"
+            law = "the file holds a module, and weights_only is not False"
+            raise CheckpointError(self._file, law, module=kind, remedy=hint)
+        place, _, name = kind.partition(":")
+        found: Any = sys.modules.get(place)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not (isinstance(found, type) and issubclass(found, base)):
+            hint = "Define or import it before the file is loaded, under that name"
+            raise CheckpointError(self._file, "the class is loaded", module=kind, remedy=hint)
+        return found
 
     def _tensor(self, name: str, form: int) -> Tensor:
         if (name, form) not in self._made:

@@ -23,8 +23,8 @@ from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.foreign import host_of, is_held
 from ..values.shapes import Shape
 from ..values.words import MemoryFormat
-from .machinery.function import Arrays, Face, Function, op
-from .shape import expand, in_its_order, reshape, sizes_of
+from .machinery.function import Arrays, Face, Function, apply, op
+from .shape import Copy, expand, in_its_order, reshape, sizes_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -50,6 +50,22 @@ class Full(Function):
         return launch_pointwise(
             target, outputs[0].parts, (), exprs, scalars=values, compute=compute
         )
+
+
+class Empty(Function):
+    """A dense array of which nothing is written: whatever its memory holds."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    device: Device
+
+    def infer(self) -> tuple[Array, ...]:
+        _check_sizes("empty", self.shape)
+        return (Array.abstract(self.shape, self.dtype, self.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """None."""
+        return []
 
 
 def held(name: str, value: Any, dtype: DType) -> Any:
@@ -147,17 +163,25 @@ def made(kind: type[Tensor], function: Function) -> Tensor:
     return kind.__apply_function__(function, ())[0]
 
 
+def of_host(kind: type[Tensor], host: np.ndarray, device: Device) -> Tensor:
+    """A copy of a host array; inside a compiled function of every call anew, if it is changed."""
+    found = kind(Array.from_numpy(host, device))
+    return found if mode.current().tracer is None else apply(Copy(), found)
+
+
 def positions(kind: type[Tensor], n: int, device: Device, *, start: int = 0) -> Tensor:
     """``start, start + 1, ...`` in int64."""
     return made(kind, Arange(n, start, 1, int64, device))
 
 
 def uninitialized(kind: type[Tensor], shape: Shape, dtype: DType, device: Device) -> Tensor:
-    """A dense tensor with elements of any value.
+    """A dense tensor with elements of any value; inside a compiled function of every call anew.
 
     Raises:
         ShapeError: if a size is negative.
     """
+    if mode.current().tracer is not None:
+        return made(kind, Empty(shape, dtype, device))
     _check_sizes("empty", shape)
     array = Array.abstract(shape, dtype, device)
     if not mode.current().abstract:
@@ -304,7 +328,7 @@ def new_tensor(
         law = "data are numbers that the dtype holds, in sequences of equal lengths"
         raise ArgumentError("new_tensor", law, dtype=kind, data=shown(data), error=error) from None
     where = x.device if device is None else open_device(device)
-    return type(x.detach())(Array.from_numpy(host, where)).requires_grad_(requires_grad)
+    return of_host(type(x.detach()), host, where).requires_grad_(requires_grad)
 
 
 @op(Face.METHOD)

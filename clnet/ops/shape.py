@@ -270,7 +270,7 @@ class Copy(Function):
 def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Shape) -> Array:
     """The view of an array that a slice takes."""
     offset = x.offset + sum(map(mul, starts, x.strides))
-    return Array(x.storage, shape, tuple(map(mul, steps, x.strides)), offset, x.dtype)
+    return x.view(shape, tuple(map(mul, steps, x.strides)), offset)
 
 
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:

@@ -291,7 +291,8 @@ class Optimizer:
         if self.written:
             groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
             return (self._num_changes, numbers(groups), numbers(self.state))
-        return (self._num_changes, *(self._rule(group) for group in self.param_groups))
+        rules = (self._rule(group) for group in self.param_groups)
+        return (self._num_changes, len(self.state), *rules)  # of which a program may clear all
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.
@@ -471,6 +472,8 @@ class Optimizer:
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
         own, names = self.state[p], self.names_of(p, group)
         missing = [name for name in names if name not in own]
+        if missing and not own:  # a program cleared it: as PyTorch, from the first step on
+            self._num_steps[id(p)] = 0
         before_all = missing and self._num_steps[id(p)] == 0  # as where a scheduler cycles momentum
         if id(p) in self._shapeless or before_all:  # when it was added; of a lazy layer
             self._shapeless.discard(id(p))

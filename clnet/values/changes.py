@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MODULES", "WRITES", "Changes"]
+__all__ = ["MODULES", "PLACES", "WRITES", "Changes"]
 
 
 class Changes:
@@ -31,3 +31,6 @@ WRITES = Changes()
 
 MODULES = Changes()
 """Of modules' versions."""
+
+PLACES = Changes()
+"""Of tensors that a plan looks for in one memory and that were given another."""

@@ -389,17 +389,6 @@ def test_groups_are_checked():
         clnet.optim.SGD([{"params": first, "lr": -1}, {"params": second}])
 
 
-def test_setting_that_needs_state_is_refused_later():
-    first, _ = parameters()
-    optimizer = clnet.optim.SGD([first], lr=0.1)
-    first.grad = clnet.ones(5, 3)
-    optimizer.step()  # before it, the state would be made
-    optimizer.param_groups[0]["momentum"] = 0.9
-    with pytest.raises(ArgumentError, match="momentum_buffer"):
-        optimizer.step()
-    np.testing.assert_array_equal(first.detach().numpy(), starts()[0] - np.float32(0.1))
-
-
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...array import Array
+from ...array import Array, Uncounted
 from ...device import Device, Launch, Target
 from ...errors import DeviceError
 from ...expr import Input
@@ -75,7 +75,7 @@ def _differs(
 
 def _written(function: Function, inputs: tuple[Array, ...]) -> None:
     for position in function.mutates:
-        inputs[position].storage.written()
+        inputs[position].storage.written(seen=type(inputs[position]) is not Uncounted)
 
 
 def _between_conversions(
