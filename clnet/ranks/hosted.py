@@ -99,12 +99,16 @@ def writable(*tensors: Tensor, read: bool = True) -> Iterator[Sequence[np.ndarra
 
 
 @contextmanager
-def arriving(x: Tensor) -> Iterator[Callable[[], np.ndarray]]:
+def arriving(x: Tensor, *, stands: bool) -> Iterator[Callable[[], np.ndarray]]:
     """Its elements are asked for, to be overwritten; what is called waits for them.
 
     They come while ranks agree on what they do. Faults that kernels found in data are told later.
+
+    Args:
+        x: dense.
+        stands: whether the caller waits, and enqueues nothing meanwhile.
     """
-    visit = x.array.visit(read=True, write=True)
+    visit = x.array.visit(read=True, write=True, stands=stands)
     try:
         yield visit.wait
     finally:

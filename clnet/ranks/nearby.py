@@ -34,8 +34,10 @@ __all__ = ["NEAR_BYTES", "Meetings", "Nearby", "forget_files", "look_at_room", "
 
 # What is smaller goes by MPI: it is as fast there.
 NEAR_BYTES = 256 * 2**10
-# Of all ranks here together: it stays in the caches, and meetings, two a piece or one, are few.
+# Of all ranks here together: it stays in the caches, and meetings, two a piece, are few.
 _PIECE_BYTES = 2 * 2**20
+# Of each of two, with one meeting a piece: half of it would wait more where others work.
+_PAIR_BYTES = 2**20
 _LINE_BYTES = 64
 # A rank's threads, each with a lane of its own, what each has to sum at least, and how it waits.
 _MOST_LANES = 8
@@ -117,8 +119,8 @@ class Nearby:
         most = 1 if one else self.here.allreduce(_cores(ranks), op=mpi.MIN)
         lanes = max(1, min(most, _MOST_LANES))
         kind = _Pair if comm.size == 2 else _Lane
-        shares = 1 if kind is _Pair else ranks
-        slot = max(_PIECE_BYTES // shares // _LINE_BYTES, 1) * _LINE_BYTES
+        piece = _PAIR_BYTES if kind is _Pair else _PIECE_BYTES // ranks
+        slot = max(piece // _LINE_BYTES, 1) * _LINE_BYTES
         each = ranks * slot + _LINE_BYTES
         memory = shared_memory(self.here, lanes * each) if ranks > 1 else None
         counts = np.empty(comm.size, np.int64)
@@ -206,7 +208,7 @@ class _Lane:
         self._meetings = Meetings(here, [m[here.size * slot :] for m in memory])
 
     def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
-        """Overwrite elements with the sum over all ranks.
+        """Overwrite elements with the sum over all ranks; NumPy says nothing of infinities in it.
 
         Args:
             elements: of this rank.
@@ -214,8 +216,9 @@ class _Lane:
             until: waits until something is so.
         """
         step = self._slot // elements.itemsize * len(self._ranks)
-        for start in range(0, elements.size, step):
-            self._sum_piece(elements[start : start + step], finish, until)
+        with np.errstate(all="ignore"):
+            for start in range(0, elements.size, step):
+                self._sum_piece(elements[start : start + step], finish, until)
 
     def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: Wait) -> None:
         """What a slot held has been read when it is written: two meetings see to that."""
@@ -259,16 +262,19 @@ class _Pair:
     def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
         """As there; ``finish`` is given pieces of all."""
         step = self._slot // elements.itemsize
-        for start in range(0, elements.size, step):
-            piece = elements[start : start + step]
-            terms = [slots[self._turn][: piece.nbytes].view(piece.dtype) for slots in self._slots]
-            terms[self._mine][:] = piece
-            # Who comes to a meeting has read what the other gave at the one before.
-            self._meetings.meet(until)
-            terms[self._mine] = piece
-            np.add(*terms, out=piece)
-            finish(piece)
-            self._turn = 1 - self._turn
+        with np.errstate(all="ignore"):
+            for start in range(0, elements.size, step):
+                self._sum_piece(elements[start : start + step], finish, until)
+
+    def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: Wait) -> None:
+        terms = [slots[self._turn][: piece.nbytes].view(piece.dtype) for slots in self._slots]
+        terms[self._mine][:] = piece
+        # Who comes to a meeting has read what the other gave at the one before.
+        self._meetings.meet(until)
+        terms[self._mine] = piece
+        np.add(*terms, out=piece)
+        finish(piece)
+        self._turn = 1 - self._turn
 
 
 class Meetings:

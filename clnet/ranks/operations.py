@@ -158,7 +158,7 @@ def all_reduce(
     def join(host: np.ndarray) -> None:
         join_hosts(members, host, joins.value)
 
-    return _exchange(members, lambda: reduced(x, agree, join), async_op)
+    return _exchange(members, lambda: reduced(x, agree, join, stands=not async_op), async_op)
 
 
 def reduce(
@@ -197,7 +197,11 @@ def reduce(
 
     def job() -> None:
         mine = x if here else _copied(x)
-        reduced(mine, agree, lambda host: in_pieces(members, host, joins.value, join))
+
+        def joined(host: np.ndarray) -> None:
+            in_pieces(members, host, joins.value, join)
+
+        reduced(mine, agree, joined, stands=not async_op)
 
     return _exchange(members, job, async_op)
 

@@ -46,20 +46,23 @@ def plain(host: np.ndarray) -> np.ndarray:
     return host.view(np.uint8) if host.dtype == np.bool_ else host
 
 
-def reduced(x: Tensor, agree: Callable[[], object], join: Callable[[np.ndarray], None]) -> None:
+def reduced(
+    x: Tensor, agree: Callable[[], object], join: Callable[[np.ndarray], None], *, stands: bool
+) -> None:
     """Overwrite a tensor with what ``join`` makes of its elements in a row.
 
     Args:
         x: dense.
         agree: with the other ranks, before.
         join: exchanges them in place; those of 16-bit floats as float32.
+        stands: whether the caller waits, and enqueues nothing meanwhile.
     """
     if not x.numel():
         agree()
         return
     narrow = is_narrow(x)
     wide = to_dtype(x.detach(), float32) if narrow else x
-    with arriving(wide) as elements:
+    with arriving(wide, stands=stands) as elements:
         agree()
         join(elements())
     if narrow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 
 import numpy as np
@@ -86,6 +87,13 @@ def joined(rank: int, size: int) -> None:
     dist.all_reduce(mean, dist.ReduceOp.AVG)
     assert (mean == total / size).all()
     dist.all_reduce(clnet.zeros(0, 3))
+    with warnings.catch_warnings():  # NumPy's of an overflow, say: GradScaler looks for those
+        warnings.simplefilter("error")
+        large = clnet.full((100_003,), 3e38 if rank else float("inf"))
+        large[1:] = -3e38 if rank else 3e38
+        large[2:] = 3e38
+        dist.all_reduce(large)
+        assert large[:3].isfinite().tolist() == [False, size < 4, False]
     # In floats that round: the same bits on every rank, and once more.
     clnet.manual_seed(rank)
     for count in (1000, 100_003):
