@@ -67,7 +67,7 @@ class InPlace:
 
 
 def _bytes_at(place: int, nbytes: int) -> np.ndarray:
-    return np.frombuffer((ctypes.c_char * nbytes).from_address(place), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(place))
 
 
 def _is_shared(device: Any) -> bool:

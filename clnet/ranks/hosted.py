@@ -50,12 +50,13 @@ def checked_tensor(
     return x
 
 
-def apart(x: Tensor, y: Tensor) -> Tensor:
-    """What a tensor holds, for who reads it while another is written: a copy if they share memory.
+def apart(x: Tensor, *others: Tensor) -> Tensor:
+    """What a tensor holds, for who reads it while others are written: a copy if it shares memory.
 
     PyTorch's programs collect into a tensor of which their own part is a view.
     """
-    return x.detach().clone() if x.array.storage is y.array.storage else x
+    shared = any(x.array.storage is y.array.storage for y in others)
+    return x.detach().clone() if shared else x
 
 
 def checked_tensors(

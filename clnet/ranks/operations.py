@@ -23,13 +23,13 @@ from ..values import mode
 from ..values.dtypes import Kind, float32
 from .device_sum import may_add
 from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
-from .membership import group_of, mpi_name, root_of
+from .membership import group_of, root_of
+from .moves import collect, exchange, spread, sum_parts, sum_to
 from .pieces import (
     everywhere,
     in_pieces,
     is_narrow,
     join_hosts,
-    plain,
     reduced,
     reduced_where_it_lies,
     visited,
@@ -195,19 +195,22 @@ def reduce(
             name, dtype=x.dtype.name, op=op.name, root=root, shape=x.shape, size=x.numel()
         )
 
-    def job() -> None:
-        mine = x if here else _copied(x)
-
-        def joined(host: np.ndarray) -> None:
+    def joined(host: np.ndarray) -> None:
+        if joins not in (ReduceOp.SUM, ReduceOp.AVG) or not sum_to(members, host, root):
             in_pieces(members, host, joins.value, join)
+        elif here and joins is ReduceOp.AVG:
+            host /= members.size()
 
-        reduced(mine, agree, joined, stands=not async_op)
+    def job() -> None:
+        if here:
+            reduced(x, agree, joined, stands=not async_op)
+            return
+        agree()
+        if x.numel():
+            with read_only(to_dtype(x.detach(), float32) if is_narrow(x) else x) as (host,):
+                joined(host)
 
     return _exchange(members, job, async_op)
-
-
-def _copied(x: Tensor) -> Tensor:
-    return x.detach().clone()
 
 
 def broadcast(
@@ -232,7 +235,7 @@ def broadcast(
     here = members.rank() == root
 
     def meet(hosts: Sequence[np.ndarray]) -> None:
-        members.comm.Bcast(hosts[0].view(np.uint8), root)
+        spread(members, hosts[0], root)
 
     def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
@@ -275,20 +278,14 @@ def all_gather(
     if members is None:
         return None
     targets = checked_tensors(name, tensor_list, "tensor_list", count=members.size(), like=x)
+    given = apart(x, *targets)
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        with read_only(x) as (mine,):
-            everyone = np.empty((members.size(), mine.size), mine.dtype)
-            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
-        _spread(everyone, targets)
+        with read_only(given) as (mine,), writable(*targets, read=False) as rows:
+            collect(members, mine, rows)
 
     return _exchange(members, job, async_op)
-
-
-def _spread(rows: np.ndarray, targets: Sequence[Tensor]) -> None:
-    for row, target in zip(rows, targets, strict=True):
-        target.array.write(row.reshape(target.shape))
 
 
 def all_gather_into_tensor(
@@ -317,7 +314,7 @@ def all_gather_into_tensor(
         mine, everyone = hosts
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
         if mine.size:
-            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
+            collect(members, mine, np.split(everyone, members.size()))
 
     if is_traced():
         return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
@@ -362,15 +359,12 @@ def gather(
         return None
     root = root_of(name, members, dst, group_dst, first=True)
     targets = _listed(name, members, gather_list, "gather_list", root=root, like=x)
+    given = apart(x, *targets or ())
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        with read_only(x) as (mine,):
-            rows = np.empty((members.size(), mine.size), mine.dtype)
-            into = rows.view(np.uint8) if targets is not None else None
-            members.comm.Gather(mine.view(np.uint8), into, root)
-        if targets is not None:
-            _spread(rows, targets)
+        with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
+            collect(members, mine, rows if targets is not None else None, root)
 
     return _exchange(members, job, async_op)
 
@@ -480,11 +474,8 @@ def _scattered(
     wide = to_dtype(y.detach(), float32) if narrow else y
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        everyone = plain(hosts[0] if len(hosts) == 1 else np.concatenate(hosts))
-        kind = mpi_name("SUM" if joins is ReduceOp.AVG else joins.value)
-        members.comm.Reduce_scatter_block(everyone, plain(mine), kind)
-        if joins is ReduceOp.AVG:
-            mine /= members.size()
+        parts = np.split(hosts[0], members.size()) if len(hosts) == 1 else hosts
+        sum_parts(members, parts, mine, joins.value)
     if narrow:
         y.detach().copy_(wide)
 
@@ -512,13 +503,13 @@ def all_to_all(
     count = members.size()
     sources = checked_tensors(name, input_tensor_list, "input_tensor_list", count=count, like=x)
     targets = checked_tensors(name, output_tensor_list, "output_tensor_list", count=count, like=x)
+    given = [apart(source, *targets) for source in sources]
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, size=x.numel())
-        rows = _stacked(sources)
-        found = np.empty_like(rows)
-        members.comm.Alltoall(rows, found)
-        _spread(found.view(x.dtype.numpy), targets)
+        if x.numel():
+            with read_only(*given) as parts, writable(*targets, read=False) as rows:
+                exchange(members, parts, rows)
 
     return _exchange(members, job, async_op)
 
@@ -564,7 +555,7 @@ def all_to_all_single(
         if not x.numel():
             return
         with read_only(x) as (mine,), writable(y, read=False) as (found,):
-            members.comm.Alltoall(mine.view(np.uint8), found.view(np.uint8))
+            exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
 
     return _exchange(members, job, async_op)
 

@@ -14,6 +14,7 @@ from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
 from .hosted import arriving
 from .membership import mpi_name
+from .moves import plain
 from .nearby import NEAR_BYTES
 from .world import Group
 
@@ -23,7 +24,6 @@ __all__ = [
     "in_pieces",
     "is_narrow",
     "join_hosts",
-    "plain",
     "reduced",
     "reduced_where_it_lies",
     "visited",
@@ -39,11 +39,6 @@ Join = Callable[[np.ndarray, Any], bool]
 def is_narrow(x: Tensor | Array) -> bool:
     """Whether MPI has no arithmetic for it: it is joined as float32."""
     return x.dtype.kind is Kind.FLOATING and x.dtype.itemsize < float32.itemsize
-
-
-def plain(host: np.ndarray) -> np.ndarray:
-    """As what MPI knows: bools are bytes."""
-    return host.view(np.uint8) if host.dtype == np.bool_ else host
 
 
 def reduced(

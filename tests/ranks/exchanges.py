@@ -190,7 +190,43 @@ def spread(rank: int, size: int) -> None:
     dist.all_to_all_single(single, clnet.cat(parts))
     assert single.tolist() == clnet.cat(answers).tolist()
     in_its_own_memory(rank, size)
+    large_ones(rank, size)
     dist.barrier()
+
+
+def large_ones(rank: int, size: int) -> None:
+    """Through shared memory, in several turns that nothing divides; mixed with sums."""
+    n, total = 300_007, size * (size + 1) // 2
+    like = np.arange(n) % 97
+    for dtype in (clnet.int32, clnet.float16, clnet.bool, clnet.complex64):
+        wanted = [clnet.tensor(like + r).to(dtype).numpy() for r in range(size)]
+        mine = clnet.tensor(wanted[rank])
+        listed = [clnet.zeros(n, dtype=dtype) for _ in range(size)]
+        dist.all_gather(listed, mine)
+        assert all((y.numpy() == w).all() for y, w in zip(listed, wanted, strict=True))
+        found = [clnet.zeros(n, dtype=dtype) for _ in range(size)] if rank == 1 else None
+        dist.gather(mine, found, dst=1)
+        assert all((y.numpy() == w).all() for y, w in zip(found or (), wanted, strict=False))
+        y = mine.clone()
+        dist.broadcast(y, src=size - 1)
+        assert (y.numpy() == wanted[-1]).all()
+        turned = [clnet.zeros(n, dtype=dtype) for _ in range(size)]
+        dist.all_to_all(turned, listed)
+        assert all((y.numpy() == wanted[rank]).all() for y in turned)
+    for op, scale in ((dist.ReduceOp.SUM, 1), (dist.ReduceOp.AVG, size), (dist.ReduceOp.MAX, 0)):
+        x = clnet.tensor(like * (rank + 1)).float()
+        wanted = like * total / scale if scale else like * size
+        part = clnet.zeros(n)
+        dist.reduce_scatter(part, [x + k for k in range(size)], op)
+        extra = rank if not scale or scale == size else rank * size
+        assert np.abs(part.numpy() - wanted - extra).max() < 1e-3
+        dist.all_reduce(x.clone())
+        dist.reduce(x, 1, op)
+        assert np.abs(x.numpy() - (wanted if rank == 1 else like * (rank + 1))).max() < 1e-3
+    listed = [clnet.full((n,), -1.0) for _ in range(size)]
+    listed[0].fill_(float(rank))
+    dist.all_gather(listed, listed[0])  # one of them is what each gives
+    assert [y[-1].item() for y in listed] == list(range(size))
 
 
 def many(rank: int, size: int) -> None:
