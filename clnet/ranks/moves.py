@@ -10,12 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DistributedError
 from .membership import mpi_name
 from .nearby import NEAR_BYTES
 from .turns import Turns
 from .world import Group
 
-__all__ = ["collect", "exchange", "plain", "spread", "sum_parts", "sum_to"]
+__all__ = [
+    "check_sizes",
+    "collect",
+    "exchange",
+    "exchange_any",
+    "plain",
+    "spread",
+    "sum_parts",
+    "sum_to",
+]
 
 
 def _turns(group: Group, nbytes: int) -> Turns | None:
@@ -109,3 +119,40 @@ def exchange(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarra
     group.comm.Alltoall(sent, found)
     for row, part in zip(into, np.split(found, group.size()), strict=True):
         row[:] = part
+
+
+def of_one_size(name: str, group: Group, given: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether all parts of all ranks have one size; refused alike by all if they do not fit.
+
+    Args:
+        name: of the exchange.
+        group: who takes part; all have agreed on it.
+        given: elements that this rank sends to each.
+        expected: elements that it expects of each.
+
+    Raises:
+        DistributedError: if one expects another number of elements than is sent to it.
+    """
+    told = group.comm.allgather((list(given), list(expected)))
+    for sender, (sent, _) in enumerate(told):
+        for receiver, (_, wanted) in enumerate(told):
+            if sent[receiver] != wanted[sender]:
+                raise DistributedError(
+                    name,
+                    "a rank expects as many elements as are sent to it",
+                    sender=group.ranks[sender],
+                    receiver=group.ranks[receiver],
+                    sent=sent[receiver],
+                    expected=wanted[sender],
+                )
+    return len({n for sent, _ in told for n in sent}) == 1
+
+
+def exchange_any(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+    """As :func:`exchange`, of parts of any sizes, by MPI: it counts bytes in 32 bits."""
+    sent = np.concatenate([part.view(np.uint8) for part in parts])
+    found = np.empty(sum(row.nbytes for row in rows), np.uint8)
+    counts = [part.nbytes for part in parts], [row.nbytes for row in rows]
+    group.comm.Alltoallv([sent, counts[0]], [found, counts[1]])
+    for row, part in zip(rows, np.split(found, np.cumsum(counts[1])[:-1]), strict=True):
+        row.view(np.uint8)[:] = part

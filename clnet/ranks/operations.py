@@ -22,9 +22,9 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import Kind, float32
 from .device_sum import may_add
-from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
+from .hosted import apart, checked_tensor, checked_tensors, read_only, split_rows, writable
 from .membership import group_of, root_of
-from .moves import collect, exchange, spread, sum_parts, sum_to
+from .moves import collect, exchange, exchange_any, of_one_size, spread, sum_parts, sum_to
 from .pieces import (
     everywhere,
     in_pieces,
@@ -489,8 +489,9 @@ def all_to_all(
     """Each rank sends the tensor in another's place of a list to it.
 
     Args:
-        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this.
-        input_tensor_list: a tensor for each rank; all of one size and dtype, on all ranks.
+        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this, of
+            as many elements.
+        input_tensor_list: a tensor for each rank; all of one dtype, on all ranks.
         group, async_op: as for :func:`all_reduce`.
     """
     name = "all_to_all"
@@ -499,17 +500,33 @@ def all_to_all(
         return None
     if not input_tensor_list:
         raise DistributedError(name, "input_tensor_list holds a tensor for each rank", given=0)
-    x = checked_tensor(name, input_tensor_list[0], "input_tensor_list")
-    count = members.size()
-    sources = checked_tensors(name, input_tensor_list, "input_tensor_list", count=count, like=x)
-    targets = checked_tensors(name, output_tensor_list, "output_tensor_list", count=count, like=x)
+    x, count = checked_tensor(name, input_tensor_list[0], "input_tensor_list"), members.size()
+    sources, targets = (
+        checked_tensors(name, given, what, count=count, like=x, sizes=False)
+        for what, given in (
+            ("input_tensor_list", input_tensor_list),
+            ("output_tensor_list", output_tensor_list),
+        )
+    )
+    return _each_to_each(name, members, sources, targets, async_op)
+
+
+def _each_to_each(
+    name: str,
+    members: Group,
+    sources: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    async_op: bool,
+) -> Work | None:
+    """Exchange parts of any sizes; ranks that expect others get an error, all of them."""
     given = [apart(source, *targets) for source in sources]
 
     def job() -> None:
-        members.agree(name, dtype=x.dtype.name, size=x.numel())
-        if x.numel():
-            with read_only(*given) as parts, writable(*targets, read=False) as rows:
-                exchange(members, parts, rows)
+        members.agree(name, dtype=given[0].dtype.name)
+        counts = [x.numel() for x in given], [y.numel() for y in targets]
+        move = exchange if of_one_size(name, members, *counts) else exchange_any
+        with read_only(*given) as parts, writable(*targets, read=False) as rows:
+            move(members, parts, rows)
 
     return _exchange(members, job, async_op)
 
@@ -517,8 +534,8 @@ def all_to_all(
 def all_to_all_single(
     output: Tensor,
     input: Tensor,  # noqa: A002 - PyTorch's
-    output_split_sizes: Any = None,
-    input_split_sizes: Any = None,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
@@ -526,20 +543,26 @@ def all_to_all_single(
 
     Args:
         output: overwritten.
-        input: of as many elements and of that dtype; their number is a multiple of the ranks'.
-        output_split_sizes, input_split_sizes: None: all parts are of one size.
+        input: of its dtype.
+        output_split_sizes, input_split_sizes: rows of each rank's part, along the first axis; None:
+            all parts are of one size. Either all ranks give some, or none does.
         group, async_op: as for :func:`all_reduce`.
 
     Raises:
-        ArgumentError: if sizes are given.
+        DistributedError: if tensors or sizes do not fit.
     """
     name = "all_to_all_single"
-    if output_split_sizes or input_split_sizes:
-        raise ArgumentError(name, "all parts are of one size", remedy="Use send() and recv()")
     members = group_of(name, group)
     x, y = checked_tensor(name, input, "input"), checked_tensor(name, output, "output")
     if members is None:
         return None
+    if output_split_sizes or input_split_sizes:
+        sources = split_rows(name, "input", x, input_split_sizes, members.size())
+        targets = split_rows(name, "output", y, output_split_sizes, members.size())
+        if x.dtype is not y.dtype:
+            law = "input and output have one dtype"
+            raise DistributedError(name, law, input=x.dtype, output=y.dtype)
+        return _each_to_each(name, members, sources, targets, async_op)
     if x.numel() != y.numel() or x.dtype is not y.dtype or x.numel() % members.size():
         raise DistributedError(
             name,

@@ -190,7 +190,26 @@ def spread(rank: int, size: int) -> None:
     dist.all_to_all_single(single, clnet.cat(parts))
     assert single.tolist() == clnet.cat(answers).tolist()
     in_its_own_memory(rank, size)
+    unequal(rank, size)
     large_ones(rank, size)
+    dist.barrier()
+
+
+def unequal(rank: int, size: int) -> None:
+    """Rank r sends (r + s) % 3 rows to rank s."""
+    sizes = [(rank + s) % 3 for s in range(size)]
+    x = clnet.full((sum(sizes), 2), float(rank))
+    y = clnet.full((sum(sizes), 2), -1.0)
+    dist.all_to_all_single(y, x, sizes, sizes)
+    wanted = [float(s) for s in range(size) for _ in range(sizes[s])]
+    assert y[:, 1].tolist() == wanted
+    listed = [clnet.zeros(n, 2) for n in sizes]
+    dist.all_to_all(listed, list(x.split(sizes)))
+    assert clnet.cat(listed)[:, 0].tolist() == wanted
+    with pytest.raises(DistributedError, match="expects as many elements as are sent to it"):
+        dist.all_to_all_single(x, x, sizes, sizes if rank else [sum(sizes), *[0] * (size - 1)])
+    with pytest.raises(DistributedError, match="split sizes of input are rows for each rank"):
+        dist.all_to_all_single(y, x, sizes, [sum(sizes) + 1, *sizes[1:]])
     dist.barrier()
 
 
