@@ -17,10 +17,10 @@ from .turns import Turns
 from .world import Group
 
 __all__ = [
-    "check_sizes",
     "collect",
     "exchange",
     "exchange_any",
+    "of_one_size",
     "plain",
     "spread",
     "sum_parts",
