@@ -343,7 +343,7 @@ def refused(mesh: dist.DeviceMesh) -> None:
         parallelize_module(nn.Linear(2, 2), mesh, {"fc": ColwiseParallel()})
     tied = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 6, bias=False))
     tied[1].weight = tied[0].weight
-    with pytest.raises(ArgumentError, match=r"its own; got layer='0', .*'1.weight'"):
+    with pytest.raises(ArgumentError, match="a layer that is divided are its own"):
         parallelize_module(tied, mesh, {"0": ColwiseParallel()})
     with pytest.raises(ArgumentError, match="overlap_with_ddp is False"):
         ZeroRedundancyOptimizer([clnet.ones(1)], optim.SGD, overlap_with_ddp=True)
