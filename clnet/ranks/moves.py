@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+# One writes and others read: MPI, which copies once, is as fast from some size on.
+_SPREAD_BYTES = 32 * 2**20
+
+
 def _turns(group: Group, nbytes: int) -> Turns | None:
     """What ranks give each other by; all ask for as many bytes. None: MPI."""
     near = group.nearby() if group.size() > 1 and nbytes >= NEAR_BYTES else None
@@ -42,7 +46,7 @@ def plain(host: np.ndarray) -> np.ndarray:
 def spread(group: Group, host: np.ndarray, root: int) -> None:
     """Overwrite elements with those of a rank."""
     raw = host.view(np.uint8)
-    turns = _turns(group, raw.size)
+    turns = _turns(group, raw.size) if raw.size <= _SPREAD_BYTES else None
     if turns is None:
         group.comm.Bcast(raw, root)
     else:
