@@ -252,8 +252,13 @@ class Array:
         queue, begin = self.device.queue, self.offset * self.dtype.itemsize
         if self.size == 0:
             yield np.empty(0, self.dtype.numpy)
+        elif (raw := queue.in_place.look(self.storage, self.nbytes, begin)) is not None:
+            queue.finish()
+            raw.flags.writeable = write
+            yield raw.view(self.dtype.numpy)
         elif self.device.traits.unified_memory:
             with queue.map(self.storage, self.nbytes, begin, write=write) as raw:
+                queue.in_place.learn(self.storage, raw, begin)
                 yield raw.view(self.dtype.numpy)
         else:
             with queue.pinned.lend(self.nbytes) as raw:
@@ -266,14 +271,15 @@ class Array:
             with self.device.lock:
                 self.storage.written()
 
-    def visit(self, *, read: bool, write: bool) -> Visit:
+    def visit(self, *, read: bool, write: bool, stands: bool = False) -> Visit:
         """As :meth:`on_host`, begun now and waited for later: the queue goes on behind it.
 
         Args:
             read: whether the elements are asked for.
             write: whether they are overwritten, all of them if they are not read.
+            stands: whether nothing is enqueued until it is waited for; an idle queue is not asked.
         """
-        return Visit(self, read=read, write=write)
+        return Visit(self, read=read, write=write, stands=stands)
 
     def _shaped(self, host: np.ndarray, *, copy: bool = True) -> np.ndarray:
         steps = tuple(s * self.dtype.itemsize for s in self.strides)
@@ -309,20 +315,26 @@ class Visit:
         array: dense.
         read: whether its elements are asked for.
         write: whether they are overwritten.
+        stands: whether nothing is enqueued until it is waited for.
     """
 
-    def __init__(self, array: Array, *, read: bool, write: bool) -> None:
+    def __init__(self, array: Array, *, read: bool, write: bool, stands: bool = False) -> None:
         self._array, self._write = array, write
         self._event: Any = None
+        self._stands = self._in_place = False
         self._mapped, self._taken = False, np.empty(0, np.uint8)
         queue, begin = array.device.queue, array.offset * array.dtype.itemsize
         if array.size == 0:
             self._raw = self._taken
+        elif (raw := queue.in_place.look(array.storage, array.nbytes, begin)) is not None:
+            self._raw, self._stands, self._in_place = raw, stands, True
+            self._event = None if stands else queue.mark()
         elif array.device.traits.unified_memory:
             self._mapped = True
             self._raw, self._event = queue.begin_map(
                 array.storage, array.nbytes, begin, write=write
             )
+            queue.in_place.learn(array.storage, self._raw, begin)
         else:
             self._taken = queue.pinned.take(array.nbytes)
             self._raw = self._taken[: array.nbytes]
@@ -331,6 +343,9 @@ class Visit:
 
     def wait(self) -> np.ndarray:
         """The elements in a row, once they are there; any thread may wait, and needs no lock."""
+        if self._stands:
+            self._array.device.queue.wait()
+            self._stands = False
         if self._event is not None:
             polled(lambda: self._event.command_execution_status <= 0)  # done, or failed
             self._event.wait()
@@ -344,7 +359,7 @@ class Visit:
         array, queue, last = self._array, self._array.device.queue, self._event
         if self._mapped:
             queue.end_map(self._raw)
-        elif array.size:
+        elif array.size and not self._in_place:
             if self._write:
                 begin = array.offset * array.dtype.itemsize
                 last = queue.send(array.storage, self._raw, begin)

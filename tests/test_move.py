@@ -164,6 +164,7 @@ def test_elements_are_read_and_written_on_the_host(device, monkeypatch, shared):
     assert array.storage.version == version + 2
     with array.on_host(read=True, write=False) as host:
         assert host.tolist() == [22, 23, 24]
+        assert host.flags.writeable is not shared
     with array.on_host(read=False, write=True) as host:
         host[:] = 7
     assert x.tolist() == [0, 1, 7, 7, 7, 5]

@@ -33,7 +33,8 @@ _MARK = "allreduce: "
 _PIECE_BYTES = 8 * 2**20
 _HEADS = ("MiB", "clnet ms", "mpi4py ms", "ratio", "mpi4py in 8 MiB", "map")
 
-Ways = dict[str, Callable[[], object]]
+Ways = dict[str, tuple[Callable[[], object], Callable[[], object]]]
+"""By name what puts elements there, and what is timed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,23 +132,29 @@ def _timed(elements: int, rounds: int) -> dict[str, dict[str, float]]:
         for start in pieces:
             comm.Allreduce(mpi.IN_PLACE, host[start : start + _PIECE_BYTES // 4])
 
+    def on_device() -> None:
+        x.fill_(1.0)
+        x.device.synchronize()
+
+    def on_host() -> None:
+        host.fill(1.0)
+
     ways: Ways = {
-        "clnet": lambda: all_reduce(x),
-        "mpi4py": lambda: comm.Allreduce(mpi.IN_PLACE, host),
-        "pieces": in_pieces,
-        "map": mapped,
+        "clnet": (on_device, lambda: all_reduce(x)),
+        "mpi4py": (on_host, lambda: comm.Allreduce(mpi.IN_PLACE, host)),
+        "pieces": (on_host, in_pieces),
+        "map": (on_device, mapped),
     }
-    ways["clnet"]()
-    ways["mpi4py"]()
+    ways["clnet"][1]()
+    ways["mpi4py"][1]()
     wanted = ranks * (ranks + 1) / 2
     if not ((x.numpy() == wanted).all() and (host == wanted).all()):
         raise ClnetError("bench allreduce", "sums are right", elements=elements, ranks=ranks)
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
-        x.fill_(1.0)
-        host.fill(1.0)
-        for name, run in ways.items():
-            x.device.synchronize()
+        # Each finds its elements as near as who has just computed them leaves them.
+        for name, (put, run) in ways.items():
+            put()
             comm.Barrier()
             begin = perf_counter()
             run()

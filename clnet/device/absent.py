@@ -152,6 +152,11 @@ class _AbsentQueue:
         """Refused."""
         raise self._nothing()
 
+    @property
+    def in_place(self) -> NoReturn:
+        """Refused."""
+        raise self._nothing()
+
     @contextmanager
     def expecting(self, *, least: int, most: int) -> Iterator[None]:
         """There are no pages."""

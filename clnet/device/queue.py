@@ -18,6 +18,7 @@ from .backing import Backing
 from .bound import BoundLaunches
 from .fault import CELL, Faults
 from .forked import INHERITANCE
+from .in_place import InPlace
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .misfit import misfit
 from .refusal import told
@@ -64,6 +65,7 @@ class Queue:
     Attributes:
         bound: all launches that are bound just now.
         landing, pinned: where bytes of other devices, and of other processes, come by.
+        in_place: shows the host what buffers hold, without mapping them.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Queue:
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
         self.landing, self.pinned = Landing(self._host_memory), Pinned(self._host_memory)
+        self.in_place = InPlace(device, self._watch)
         self._backing: Backing | None = None
         self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)

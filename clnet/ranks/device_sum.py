@@ -41,7 +41,8 @@ from ..values.dtypes import bool_, float32, from_name
 from ..values.polling import polled
 from ..values.settings import SETTINGS
 from ..values.shapes import round_up
-from .nearby import NEAR_BYTES, Meetings, Nearby, shared_memory
+from .meetings import Meetings
+from .nearby import NEAR_BYTES, Nearby, shared_memory
 
 __all__ = ["DeviceSums", "Marked", "Wish", "may_add"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import accumulate
 
 import numpy as np
 
@@ -17,7 +18,15 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import shown
 
-__all__ = ["apart", "arriving", "checked_tensor", "checked_tensors", "read_only", "writable"]
+__all__ = [
+    "apart",
+    "arriving",
+    "checked_tensor",
+    "checked_tensors",
+    "read_only",
+    "split_rows",
+    "writable",
+]
 
 
 def checked_tensor(
@@ -50,18 +59,27 @@ def checked_tensor(
     return x
 
 
-def apart(x: Tensor, y: Tensor) -> Tensor:
-    """What a tensor holds, for who reads it while another is written: a copy if they share memory.
+def apart(x: Tensor, *others: Tensor) -> Tensor:
+    """What a tensor holds, for who reads it while others are written: a copy if it shares memory.
 
     PyTorch's programs collect into a tensor of which their own part is a view.
     """
-    return x.detach().clone() if x.array.storage is y.array.storage else x
+    shared = any(x.array.storage is y.array.storage for y in others)
+    return x.detach().clone() if shared else x
 
 
 def checked_tensors(
-    op_name: str, given: object, name: str, *, count: int, like: Tensor
+    op_name: str, given: object, name: str, *, count: int, like: Tensor, sizes: bool = True
 ) -> list[Tensor]:
     """One tensor for each rank, each of as many elements as another, and of its dtype.
+
+    Args:
+        op_name: for errors.
+        given: the list.
+        name: what it is called.
+        count: how many ranks there are.
+        like: the other.
+        sizes: False: of any number of elements.
 
     Raises:
         DistributedError: if they are not so many, or do not fit.
@@ -75,7 +93,7 @@ def checked_tensors(
         )
     found = [checked_tensor(op_name, x, name) for x in given]
     for i, x in enumerate(found):
-        if x.numel() != like.numel() or x.dtype is not like.dtype:
+        if (sizes and x.numel() != like.numel()) or x.dtype is not like.dtype:
             raise DistributedError(
                 op_name,
                 f"the tensors of {name} have the size and dtype of what each rank gives",
@@ -84,6 +102,28 @@ def checked_tensors(
                 given=(tuple(like.shape), like.dtype),
             )
     return found
+
+
+def split_rows(
+    op_name: str, name: str, x: Tensor, sizes: Sequence[int] | None, count: int
+) -> list[Tensor]:
+    """Parts of a dense tensor along its first axis, one for each rank.
+
+    Raises:
+        DistributedError: if the sizes are no rows of the tensor, all of them.
+    """
+    rows = x.shape[0] if x.ndim else 0
+    found = [rows // count] * count if not sizes else [int(n) for n in sizes]
+    if not x.ndim or len(found) != count or min(found) < 0 or sum(found) != rows:
+        raise DistributedError(
+            op_name,
+            f"split sizes of {name} are rows for each rank, all together",
+            shape=tuple(x.shape),
+            sizes=found,
+            ranks=count,
+        )
+    starts = accumulate(found, initial=0)
+    return [x.detach()[i : i + n] for i, n in zip(starts, found, strict=False)]
 
 
 @contextmanager
@@ -99,12 +139,16 @@ def writable(*tensors: Tensor, read: bool = True) -> Iterator[Sequence[np.ndarra
 
 
 @contextmanager
-def arriving(x: Tensor) -> Iterator[Callable[[], np.ndarray]]:
+def arriving(x: Tensor, *, stands: bool) -> Iterator[Callable[[], np.ndarray]]:
     """Its elements are asked for, to be overwritten; what is called waits for them.
 
     They come while ranks agree on what they do. Faults that kernels found in data are told later.
+
+    Args:
+        x: dense.
+        stands: whether the caller waits, and enqueues nothing meanwhile.
     """
-    visit = x.array.visit(read=True, write=True)
+    visit = x.array.visit(read=True, write=True, stands=stands)
     try:
         yield visit.wait
     finally:

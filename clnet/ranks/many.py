@@ -14,6 +14,7 @@ from ..ops.multi_tensor import update_many
 from ..ops.shape import cat
 from ..tensor import Tensor
 from .hosted import checked_tensor, read_only, writable
+from .moves import spread
 from .traced import is_traced, record_exchange
 from .world import Group
 
@@ -41,7 +42,7 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
     def meet(hosts: Sequence[np.ndarray]) -> None:
         rows = [host.view(np.uint8) for host in hosts]
         packed = np.concatenate(rows) if here else np.empty(total, np.uint8)
-        group.comm.Bcast(packed, src)
+        spread(group, packed, src)
         if not here:
             bounds = np.cumsum([row.size for row in rows])[:-1]
             for row, part in zip(rows, np.split(packed, bounds), strict=True):

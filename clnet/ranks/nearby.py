@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import platform
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -28,14 +27,18 @@ from typing import Any
 import numpy as np
 
 from ..values.polling import polled
+from .meetings import KEEPS_ORDER, Meetings, Wait
 from .post import PAUSE_SECONDS
+from .turns import SLOT_BYTES, Turns
 
-__all__ = ["NEAR_BYTES", "Meetings", "Nearby", "forget_files", "look_at_room", "shared_memory"]
+__all__ = ["NEAR_BYTES", "Nearby", "forget_files", "look_at_room", "shared_memory"]
 
 # What is smaller goes by MPI: it is as fast there.
 NEAR_BYTES = 256 * 2**10
-# Of all ranks here together: it stays in the caches, and meetings, two a piece or one, are few.
+# Of all ranks here together: it stays in the caches, and meetings, two a piece, are few.
 _PIECE_BYTES = 2 * 2**20
+# Of each of two, with one meeting a piece: half of it would wait more where others work.
+_PAIR_BYTES = 2**20
 _LINE_BYTES = 64
 # A rank's threads, each with a lane of its own, what each has to sum at least, and how it waits.
 _MOST_LANES = 8
@@ -43,8 +46,6 @@ _LANE_BYTES = 2 * 2**20
 _LANE_SECONDS = 20e-6
 # For each rank of a machine MPICH 5 and UCX take so much of /dev/shm when they begin.
 _MPI_BYTES = 8 * 2**20
-# There a rank that sees another's number sees what it has written before. Elsewhere MPI tells.
-_KEEPS_ORDER = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def look_at_room(ranks: int) -> None:
@@ -88,7 +89,6 @@ def forget_files() -> None:
 
 
 _Finish = Callable[[np.ndarray], None]
-Wait = Callable[[Callable[[], bool]], None]
 
 
 class Nearby:
@@ -102,6 +102,7 @@ class Nearby:
         serves: whether every machine has as many ranks, more than one, and they can share memory:
             else MPI sums.
         here: the communicator of this machine's ranks.
+        turns: moves elements between ranks; None: by MPI, since there are several machines.
     """
 
     def __init__(self, mpi: Any, comm: Any) -> None:
@@ -110,17 +111,19 @@ class Nearby:
         self.here = comm.Split_type(mpi.COMM_TYPE_SHARED, comm.rank)
         self._across: Any = None
         self._lanes: list[_Lane | _Pair] = []
+        self.turns: Turns | None = None
         self._threads: ThreadPoolExecutor | None = None
         ranks = self.here.size
         # Machines exchange what a thread has summed, by MPI's one thread.
-        one = comm.size > ranks or not _KEEPS_ORDER
+        one = comm.size > ranks or not KEEPS_ORDER
         most = 1 if one else self.here.allreduce(_cores(ranks), op=mpi.MIN)
         lanes = max(1, min(most, _MOST_LANES))
         kind = _Pair if comm.size == 2 else _Lane
-        shares = 1 if kind is _Pair else ranks
-        slot = max(_PIECE_BYTES // shares // _LINE_BYTES, 1) * _LINE_BYTES
+        piece = _PAIR_BYTES if kind is _Pair else _PIECE_BYTES // ranks
+        slot = max(piece // _LINE_BYTES, 1) * _LINE_BYTES
         each = ranks * slot + _LINE_BYTES
-        memory = shared_memory(self.here, lanes * each) if ranks > 1 else None
+        turns = 0 if comm.size > ranks else 2 * SLOT_BYTES + _LINE_BYTES
+        memory = shared_memory(self.here, lanes * each + turns) if ranks > 1 else None
         counts = np.empty(comm.size, np.int64)
         comm.Allgather(np.array([0 if memory is None else ranks]), counts)
         self.serves = bool((counts == counts[0]).all() and counts[0] > 1)
@@ -131,6 +134,9 @@ class Nearby:
         for start in range(0, lanes * each, each):
             parts = [memoryview(m)[start : start + each] for m in memory]
             self._lanes.append(kind(self.here, parts, slot))
+        if turns:
+            last = [memoryview(m)[lanes * each :] for m in memory]
+            self.turns = Turns(self.here, last, self._alone)
 
     @property
     def spans_machines(self) -> bool:
@@ -180,7 +186,7 @@ class Nearby:
 
     def free(self) -> None:
         """Give the memory back; all ranks do."""
-        self._lanes = []
+        self._lanes, self.turns = [], None
         if self._threads is not None:
             self._threads.shutdown()
         for comm in (self._across, self.here):
@@ -206,7 +212,7 @@ class _Lane:
         self._meetings = Meetings(here, [m[here.size * slot :] for m in memory])
 
     def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
-        """Overwrite elements with the sum over all ranks.
+        """Overwrite elements with the sum over all ranks; NumPy says nothing of infinities in it.
 
         Args:
             elements: of this rank.
@@ -214,8 +220,9 @@ class _Lane:
             until: waits until something is so.
         """
         step = self._slot // elements.itemsize * len(self._ranks)
-        for start in range(0, elements.size, step):
-            self._sum_piece(elements[start : start + step], finish, until)
+        with np.errstate(all="ignore"):
+            for start in range(0, elements.size, step):
+                self._sum_piece(elements[start : start + step], finish, until)
 
     def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: Wait) -> None:
         """What a slot held has been read when it is written: two meetings see to that."""
@@ -259,49 +266,19 @@ class _Pair:
     def sum(self, elements: np.ndarray, finish: _Finish, until: Wait) -> None:
         """As there; ``finish`` is given pieces of all."""
         step = self._slot // elements.itemsize
-        for start in range(0, elements.size, step):
-            piece = elements[start : start + step]
-            terms = [slots[self._turn][: piece.nbytes].view(piece.dtype) for slots in self._slots]
-            terms[self._mine][:] = piece
-            # Who comes to a meeting has read what the other gave at the one before.
-            self._meetings.meet(until)
-            terms[self._mine] = piece
-            np.add(*terms, out=piece)
-            finish(piece)
-            self._turn = 1 - self._turn
+        with np.errstate(all="ignore"):
+            for start in range(0, elements.size, step):
+                self._sum_piece(elements[start : start + step], finish, until)
 
-
-class Meetings:
-    """Ranks of a machine tell each other that they have come to a point, by numbers in memory.
-
-    Args:
-        here: the communicator of the machine's ranks.
-        lines: of each rank, bytes that all see and it alone writes; 0 at first.
-    """
-
-    def __init__(self, here: Any, lines: Sequence[memoryview]) -> None:
-        self._here = here
-        self._met = [line.cast("q") for line in lines]  # to how many each rank has come
-
-    def meet(self, until: Wait) -> None:
-        """What ranks here have written is seen by the others.
-
-        Args:
-            until: waits until something is so.
-        """
-        if not _KEEPS_ORDER:
-            until(self._here.Ibarrier().Test)
-            return
-        number = self._met[self._here.rank][0] + 1
-        self._met[self._here.rank][0] = number
-        late = [m for m in self._met if m[0] < number]
-
-        def met() -> bool:
-            while late and late[-1][0] >= number:
-                late.pop()
-            return not late
-
-        until(met)
+    def _sum_piece(self, piece: np.ndarray, finish: _Finish, until: Wait) -> None:
+        terms = [slots[self._turn][: piece.nbytes].view(piece.dtype) for slots in self._slots]
+        terms[self._mine][:] = piece
+        # Who comes to a meeting has read what the other gave at the one before.
+        self._meetings.meet(until)
+        terms[self._mine] = piece
+        np.add(*terms, out=piece)
+        finish(piece)
+        self._turn = 1 - self._turn
 
 
 def _beside(met: Callable[[], bool]) -> None:

@@ -22,14 +22,14 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import Kind, float32
 from .device_sum import may_add
-from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
-from .membership import group_of, mpi_name, root_of
+from .hosted import apart, checked_tensor, checked_tensors, read_only, split_rows, writable
+from .membership import group_of, root_of
+from .moves import collect, exchange, exchange_any, of_one_size, spread, sum_parts, sum_to
 from .pieces import (
     everywhere,
     in_pieces,
     is_narrow,
     join_hosts,
-    plain,
     reduced,
     reduced_where_it_lies,
     visited,
@@ -158,7 +158,7 @@ def all_reduce(
     def join(host: np.ndarray) -> None:
         join_hosts(members, host, joins.value)
 
-    return _exchange(members, lambda: reduced(x, agree, join), async_op)
+    return _exchange(members, lambda: reduced(x, agree, join, stands=not async_op), async_op)
 
 
 def reduce(
@@ -195,15 +195,22 @@ def reduce(
             name, dtype=x.dtype.name, op=op.name, root=root, shape=x.shape, size=x.numel()
         )
 
+    def joined(host: np.ndarray) -> None:
+        if joins not in (ReduceOp.SUM, ReduceOp.AVG) or not sum_to(members, host, root):
+            in_pieces(members, host, joins.value, join)
+        elif here and joins is ReduceOp.AVG:
+            host /= members.size()
+
     def job() -> None:
-        mine = x if here else _copied(x)
-        reduced(mine, agree, lambda host: in_pieces(members, host, joins.value, join))
+        if here:
+            reduced(x, agree, joined, stands=not async_op)
+            return
+        agree()
+        if x.numel():
+            with read_only(to_dtype(x.detach(), float32) if is_narrow(x) else x) as (host,):
+                joined(host)
 
     return _exchange(members, job, async_op)
-
-
-def _copied(x: Tensor) -> Tensor:
-    return x.detach().clone()
 
 
 def broadcast(
@@ -228,7 +235,7 @@ def broadcast(
     here = members.rank() == root
 
     def meet(hosts: Sequence[np.ndarray]) -> None:
-        members.comm.Bcast(hosts[0].view(np.uint8), root)
+        spread(members, hosts[0], root)
 
     def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
@@ -271,20 +278,14 @@ def all_gather(
     if members is None:
         return None
     targets = checked_tensors(name, tensor_list, "tensor_list", count=members.size(), like=x)
+    given = apart(x, *targets)
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        with read_only(x) as (mine,):
-            everyone = np.empty((members.size(), mine.size), mine.dtype)
-            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
-        _spread(everyone, targets)
+        with read_only(given) as (mine,), writable(*targets, read=False) as rows:
+            collect(members, mine, rows)
 
     return _exchange(members, job, async_op)
-
-
-def _spread(rows: np.ndarray, targets: Sequence[Tensor]) -> None:
-    for row, target in zip(rows, targets, strict=True):
-        target.array.write(row.reshape(target.shape))
 
 
 def all_gather_into_tensor(
@@ -313,7 +314,7 @@ def all_gather_into_tensor(
         mine, everyone = hosts
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
         if mine.size:
-            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
+            collect(members, mine, np.split(everyone, members.size()))
 
     if is_traced():
         return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
@@ -358,15 +359,12 @@ def gather(
         return None
     root = root_of(name, members, dst, group_dst, first=True)
     targets = _listed(name, members, gather_list, "gather_list", root=root, like=x)
+    given = apart(x, *targets or ())
 
     def job() -> None:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        with read_only(x) as (mine,):
-            rows = np.empty((members.size(), mine.size), mine.dtype)
-            into = rows.view(np.uint8) if targets is not None else None
-            members.comm.Gather(mine.view(np.uint8), into, root)
-        if targets is not None:
-            _spread(rows, targets)
+        with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
+            collect(members, mine, rows if targets is not None else None, root)
 
     return _exchange(members, job, async_op)
 
@@ -476,11 +474,8 @@ def _scattered(
     wide = to_dtype(y.detach(), float32) if narrow else y
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        everyone = plain(hosts[0] if len(hosts) == 1 else np.concatenate(hosts))
-        kind = mpi_name("SUM" if joins is ReduceOp.AVG else joins.value)
-        members.comm.Reduce_scatter_block(everyone, plain(mine), kind)
-        if joins is ReduceOp.AVG:
-            mine /= members.size()
+        parts = np.split(hosts[0], members.size()) if len(hosts) == 1 else hosts
+        sum_parts(members, parts, mine, joins.value)
     if narrow:
         y.detach().copy_(wide)
 
@@ -494,8 +489,9 @@ def all_to_all(
     """Each rank sends the tensor in another's place of a list to it.
 
     Args:
-        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this.
-        input_tensor_list: a tensor for each rank; all of one size and dtype, on all ranks.
+        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this, of
+            as many elements.
+        input_tensor_list: a tensor for each rank; all of one dtype, on all ranks.
         group, async_op: as for :func:`all_reduce`.
     """
     name = "all_to_all"
@@ -504,17 +500,33 @@ def all_to_all(
         return None
     if not input_tensor_list:
         raise DistributedError(name, "input_tensor_list holds a tensor for each rank", given=0)
-    x = checked_tensor(name, input_tensor_list[0], "input_tensor_list")
-    count = members.size()
-    sources = checked_tensors(name, input_tensor_list, "input_tensor_list", count=count, like=x)
-    targets = checked_tensors(name, output_tensor_list, "output_tensor_list", count=count, like=x)
+    x, count = checked_tensor(name, input_tensor_list[0], "input_tensor_list"), members.size()
+    sources, targets = (
+        checked_tensors(name, given, what, count=count, like=x, sizes=False)
+        for what, given in (
+            ("input_tensor_list", input_tensor_list),
+            ("output_tensor_list", output_tensor_list),
+        )
+    )
+    return _each_to_each(name, members, sources, targets, async_op)
+
+
+def _each_to_each(
+    name: str,
+    members: Group,
+    sources: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    async_op: bool,
+) -> Work | None:
+    """Exchange parts of any sizes; ranks that expect others get an error, all of them."""
+    given = [apart(source, *targets) for source in sources]
 
     def job() -> None:
-        members.agree(name, dtype=x.dtype.name, size=x.numel())
-        rows = _stacked(sources)
-        found = np.empty_like(rows)
-        members.comm.Alltoall(rows, found)
-        _spread(found.view(x.dtype.numpy), targets)
+        members.agree(name, dtype=given[0].dtype.name)
+        counts = [x.numel() for x in given], [y.numel() for y in targets]
+        move = exchange if of_one_size(name, members, *counts) else exchange_any
+        with read_only(*given) as parts, writable(*targets, read=False) as rows:
+            move(members, parts, rows)
 
     return _exchange(members, job, async_op)
 
@@ -522,8 +534,8 @@ def all_to_all(
 def all_to_all_single(
     output: Tensor,
     input: Tensor,  # noqa: A002 - PyTorch's
-    output_split_sizes: Any = None,
-    input_split_sizes: Any = None,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
@@ -531,20 +543,26 @@ def all_to_all_single(
 
     Args:
         output: overwritten.
-        input: of as many elements and of that dtype; their number is a multiple of the ranks'.
-        output_split_sizes, input_split_sizes: None: all parts are of one size.
+        input: of its dtype.
+        output_split_sizes, input_split_sizes: rows of each rank's part, along the first axis; None:
+            all parts are of one size. Either all ranks give some, or none does.
         group, async_op: as for :func:`all_reduce`.
 
     Raises:
-        ArgumentError: if sizes are given.
+        DistributedError: if tensors or sizes do not fit.
     """
     name = "all_to_all_single"
-    if output_split_sizes or input_split_sizes:
-        raise ArgumentError(name, "all parts are of one size", remedy="Use send() and recv()")
     members = group_of(name, group)
     x, y = checked_tensor(name, input, "input"), checked_tensor(name, output, "output")
     if members is None:
         return None
+    if output_split_sizes or input_split_sizes:
+        sources = split_rows(name, "input", x, input_split_sizes, members.size())
+        targets = split_rows(name, "output", y, output_split_sizes, members.size())
+        if x.dtype is not y.dtype:
+            law = "input and output have one dtype"
+            raise DistributedError(name, law, input=x.dtype, output=y.dtype)
+        return _each_to_each(name, members, sources, targets, async_op)
     if x.numel() != y.numel() or x.dtype is not y.dtype or x.numel() % members.size():
         raise DistributedError(
             name,
@@ -560,7 +578,7 @@ def all_to_all_single(
         if not x.numel():
             return
         with read_only(x) as (mine,), writable(y, read=False) as (found,):
-            members.comm.Alltoall(mine.view(np.uint8), found.view(np.uint8))
+            exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
 
     return _exchange(members, job, async_op)
 

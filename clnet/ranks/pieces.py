@@ -14,6 +14,7 @@ from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
 from .hosted import arriving
 from .membership import mpi_name
+from .moves import plain
 from .nearby import NEAR_BYTES
 from .world import Group
 
@@ -23,7 +24,6 @@ __all__ = [
     "in_pieces",
     "is_narrow",
     "join_hosts",
-    "plain",
     "reduced",
     "reduced_where_it_lies",
     "visited",
@@ -41,25 +41,23 @@ def is_narrow(x: Tensor | Array) -> bool:
     return x.dtype.kind is Kind.FLOATING and x.dtype.itemsize < float32.itemsize
 
 
-def plain(host: np.ndarray) -> np.ndarray:
-    """As what MPI knows: bools are bytes."""
-    return host.view(np.uint8) if host.dtype == np.bool_ else host
-
-
-def reduced(x: Tensor, agree: Callable[[], object], join: Callable[[np.ndarray], None]) -> None:
+def reduced(
+    x: Tensor, agree: Callable[[], object], join: Callable[[np.ndarray], None], *, stands: bool
+) -> None:
     """Overwrite a tensor with what ``join`` makes of its elements in a row.
 
     Args:
         x: dense.
         agree: with the other ranks, before.
         join: exchanges them in place; those of 16-bit floats as float32.
+        stands: whether the caller waits, and enqueues nothing meanwhile.
     """
     if not x.numel():
         agree()
         return
     narrow = is_narrow(x)
     wide = to_dtype(x.detach(), float32) if narrow else x
-    with arriving(wide) as elements:
+    with arriving(wide, stands=stands) as elements:
         agree()
         join(elements())
     if narrow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import timedelta
 
 import numpy as np
@@ -86,6 +87,13 @@ def joined(rank: int, size: int) -> None:
     dist.all_reduce(mean, dist.ReduceOp.AVG)
     assert (mean == total / size).all()
     dist.all_reduce(clnet.zeros(0, 3))
+    with warnings.catch_warnings():  # NumPy's of an overflow, say: GradScaler looks for those
+        warnings.simplefilter("error")
+        large = clnet.full((100_003,), 3e38 if rank else float("inf"))
+        large[1:] = -3e38 if rank else 3e38
+        large[2:] = 3e38
+        dist.all_reduce(large)
+        assert large[:3].isfinite().tolist() == [False, size < 4, False]
     # In floats that round: the same bits on every rank, and once more.
     clnet.manual_seed(rank)
     for count in (1000, 100_003):
@@ -182,7 +190,62 @@ def spread(rank: int, size: int) -> None:
     dist.all_to_all_single(single, clnet.cat(parts))
     assert single.tolist() == clnet.cat(answers).tolist()
     in_its_own_memory(rank, size)
+    unequal(rank, size)
+    large_ones(rank, size)
     dist.barrier()
+
+
+def unequal(rank: int, size: int) -> None:
+    """Rank r sends (r + s) % 3 rows to rank s."""
+    sizes = [(rank + s) % 3 for s in range(size)]
+    x = clnet.full((sum(sizes), 2), float(rank))
+    y = clnet.full((sum(sizes), 2), -1.0)
+    dist.all_to_all_single(y, x, sizes, sizes)
+    wanted = [float(s) for s in range(size) for _ in range(sizes[s])]
+    assert y[:, 1].tolist() == wanted
+    listed = [clnet.zeros(n, 2) for n in sizes]
+    dist.all_to_all(listed, list(x.split(sizes)))
+    assert clnet.cat(listed)[:, 0].tolist() == wanted
+    with pytest.raises(DistributedError, match="expects as many elements as are sent to it"):
+        dist.all_to_all_single(x, x, sizes, sizes if rank else [sum(sizes), *[0] * (size - 1)])
+    with pytest.raises(DistributedError, match="split sizes of input are rows for each rank"):
+        dist.all_to_all_single(y, x, sizes, [sum(sizes) + 1, *sizes[1:]])
+    dist.barrier()
+
+
+def large_ones(rank: int, size: int) -> None:
+    """Through shared memory, in several turns that nothing divides; mixed with sums."""
+    n, total = 300_007, size * (size + 1) // 2
+    like = np.arange(n) % 97
+    for dtype in (clnet.int32, clnet.float16, clnet.bool, clnet.complex64):
+        wanted = [clnet.tensor(like + r).to(dtype).numpy() for r in range(size)]
+        mine = clnet.tensor(wanted[rank])
+        listed = [clnet.zeros(n, dtype=dtype) for _ in range(size)]
+        dist.all_gather(listed, mine)
+        assert all((y.numpy() == w).all() for y, w in zip(listed, wanted, strict=True))
+        found = [clnet.zeros(n, dtype=dtype) for _ in range(size)] if rank == 1 else None
+        dist.gather(mine, found, dst=1)
+        assert all((y.numpy() == w).all() for y, w in zip(found or (), wanted, strict=False))
+        y = mine.clone()
+        dist.broadcast(y, src=size - 1)
+        assert (y.numpy() == wanted[-1]).all()
+        turned = [clnet.zeros(n, dtype=dtype) for _ in range(size)]
+        dist.all_to_all(turned, listed)
+        assert all((y.numpy() == wanted[rank]).all() for y in turned)
+    for op, scale in ((dist.ReduceOp.SUM, 1), (dist.ReduceOp.AVG, size), (dist.ReduceOp.MAX, 0)):
+        x = clnet.tensor(like * (rank + 1)).float()
+        wanted = like * total / scale if scale else like * size
+        part = clnet.zeros(n)
+        dist.reduce_scatter(part, [x + k for k in range(size)], op)
+        extra = rank if not scale or scale == size else rank * size
+        assert np.abs(part.numpy() - wanted - extra).max() < 1e-3
+        dist.all_reduce(x.clone())
+        dist.reduce(x, 1, op)
+        assert np.abs(x.numpy() - (wanted if rank == 1 else like * (rank + 1))).max() < 1e-3
+    listed = [clnet.full((n,), -1.0) for _ in range(size)]
+    listed[0].fill_(float(rank))
+    dist.all_gather(listed, listed[0])  # one of them is what each gives
+    assert [y[-1].item() for y in listed] == list(range(size))
 
 
 def many(rank: int, size: int) -> None:

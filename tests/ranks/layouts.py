@@ -341,6 +341,10 @@ def refused(mesh: dist.DeviceMesh) -> None:
         parallelize_module(nn.LayerNorm(3), mesh, ColwiseParallel())
     with pytest.raises(ArgumentError, match="a layer has the name"):
         parallelize_module(nn.Linear(2, 2), mesh, {"fc": ColwiseParallel()})
+    tied = nn.Sequential(nn.Embedding(6, 4), nn.Linear(4, 6, bias=False))
+    tied[1].weight = tied[0].weight
+    with pytest.raises(ArgumentError, match="a layer that is divided are its own"):
+        parallelize_module(tied, mesh, {"0": ColwiseParallel()})
     with pytest.raises(ArgumentError, match="overlap_with_ddp is False"):
         ZeroRedundancyOptimizer([clnet.ones(1)], optim.SGD, overlap_with_ddp=True)
 

@@ -59,6 +59,7 @@ def main() -> None:
     exchanges_keep_their_order(rank, size)
     accumulated(rank, size)
     unused(rank)
+    uneven(rank, size)
     normalized(rank, size)
     scaled(rank)
     refused(rank)
@@ -311,6 +312,40 @@ def without(rank: int) -> None:
         (result.y if rank == 0 else result["y"]).sum().backward()
         assert weight.grad[0].tolist() == pytest.approx([1 / dist.get_world_size()] * 2)
         assert model.module.other.weight.grad is None
+
+
+def uneven(rank: int, size: int) -> None:
+    """Rank 0 has one batch, rank 1 two ...; its absence counts as gradients of 0, or not at all."""
+    for by_all in (True, False):
+        m = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3).eval(), nn.Linear(3, 1))
+        ddp = DDP(m, find_unused_parameters=by_all)
+        x = clnet.ones(1, 2)
+        with ddp.join(divide_by_initial_world_size=by_all):
+            for turn in range(rank + 1):
+                m[1].num_batches_tracked.fill_(10 * rank + turn)
+                ddp.zero_grad()
+                ddp(x).sum().backward()
+                there = size - turn
+                wanted = there / size if by_all else 1.0
+                assert abs(m[2].bias.grad.item() - wanted) < 1e-6
+                with clnet.no_grad():
+                    m[2].bias -= 1
+        same_everywhere(bits(ddp))
+        assert m[1].num_batches_tracked.item() == 11 * (size - 1)
+
+    def strict() -> None:
+        with ddp.join(throw_on_early_termination=True):
+            for _ in range(rank + 1):
+                ddp(x).sum().backward()
+
+    with pytest.raises(DistributedError, match="join: all ranks have as many batches"):
+        strict()
+    step = clnet.compile(lambda x: ddp(x).sum().backward())
+    step(x)
+    with pytest.raises(TraceError, match="join: a step that is compiled"), ddp.join():
+        step(x)
+    with ddp.join(enable=False):
+        step(x)
 
 
 def normalized(rank: int, size: int) -> None:

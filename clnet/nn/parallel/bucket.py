@@ -38,29 +38,36 @@ class Bucket:
         self.waiting = {id(p) for p in self.parameters}
         self.summed = self.work = None
 
-    def begin(self, group: Group) -> None:
-        """Begin to average the gradients over the ranks of a group; a missing one counts as 0."""
+    def begin(self, group: Group, *, absent: bool = False) -> None:
+        """Begin to average the gradients over the ranks of a group; a missing one counts as 0.
+
+        Args:
+            group: who takes part.
+            absent: whether all of this rank's are missing.
+        """
         with no_grad():
             parts = [
-                (ops.zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1)
+                (ops.zeros_like(p) if absent or p.grad is None else p.grad.detach()).reshape(-1)
                 for p in self.parameters
             ]
             self.summed = ops.cat(parts)
             self.work = all_reduce(self.summed, ReduceOp.AVG, group=group, async_op=True)
 
-    def finish(self, unused: set[int]) -> None:
+    def finish(self, unused: set[int], factor: float = 1.0) -> None:
         """Wait for the averages; from now on they are the gradients, and lie in one memory.
 
         Args:
             unused: the ``id`` of parameters that no rank has used, which keep what they have.
+            factor: what the averages are multiplied by.
         """
         if self.work is None or self.summed is None:
             return
         self.work.wait()
         start = 0
         with no_grad():
+            summed = self.summed if factor == 1 else self.summed * factor
             for p in self.parameters:
-                piece = self.summed[start : start + p.numel()]
+                piece = summed[start : start + p.numel()]
                 start += p.numel()
                 if id(p) not in unused:
                     p.grad = piece.reshape(p.shape)

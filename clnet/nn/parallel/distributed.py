@@ -24,6 +24,7 @@ from ...values.containers import again
 from ...values.dtypes import int32
 from ..module import Module
 from .bucket import Bucket, buckets_of
+from .joining import Joining
 
 __all__ = ["DistributedDataParallel"]
 
@@ -112,8 +113,9 @@ class DistributedDataParallel(Module):
         self.__dict__["_synchronised"] = SimpleNamespace(_clnet_version=0)
         self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
         self._check_alike(name)
+        self.__dict__["_joining"] = None
         if init_sync:
-            self._take_from_first([*module.parameters(), *module.buffers()])
+            self._take_over([*module.parameters(), *module.buffers()])
         most = int((_BUCKET_MB if bucket_cap_mb is None else bucket_cap_mb) * 2**20)
         self._reduced = _Reduction(buckets_of(list(trained.values()), most), self)
         for p in trained.values():
@@ -136,17 +138,22 @@ class DistributedDataParallel(Module):
                     first_rank_has=first,
                 )
 
-    def _take_from_first(self, tensors: list[Tensor]) -> None:
-        broadcast_many([t.detach() for t in tensors], self.process_group)
+    def _take_over(self, tensors: list[Tensor], root: int = 0) -> None:
+        """Tensors become those of a rank of the group."""
+        broadcast_many([t.detach() for t in tensors], self.process_group, root)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes of this rank's share."""
         syncs = self.require_backward_grad_sync
         if (tracer := mode.current().tracer) is not None:
             tracer.watch(self._synchronised)
+        root, joining = 0, self._joining
+        if joining is not None and syncs and mode.current().grad:
+            joining.tell(goes_on=True)
+            root = joining.root
         buffers = list(self.module.buffers())
         if self.broadcast_buffers and buffers and syncs:
-            self._take_from_first(buffers)
+            self._take_over(buffers, root)
         result = self.module(*args, **kwargs)
         if not mode.current().grad:
             return result
@@ -167,6 +174,51 @@ class DistributedDataParallel(Module):
         finally:
             self.__dict__["require_backward_grad_sync"] = before
             self._synchronised._clnet_version -= not traced
+
+    @contextmanager
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Iterator[None]:
+        """Let ranks have unequal numbers of batches; all ranks enter it.
+
+        A rank that leaves the body takes part in the others' exchanges, with gradients of 0, until
+        all have left it. Then parameters and buffers become those of a rank that trained to the
+        end.
+
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all ranks,
+                and not of those that have batches.
+            enable: False: nothing is done.
+            throw_on_early_termination: whether it is an error, on all ranks, that one has left.
+
+        Raises:
+            DistributedError: if one has left, with ``throw_on_early_termination``.
+            TraceError: in a step that is compiled as a whole.
+        """
+        if not enable:
+            yield
+            return
+        joining = Joining(
+            self.process_group,
+            by_initial=divide_by_initial_world_size,
+            throws=throw_on_early_termination,
+        )
+        self.__dict__["_joining"] = joining
+        self._synchronised._clnet_version += 1  # steps that were compiled before are no others
+        try:
+            yield
+            buffers = list(self.module.buffers())
+            while joining.tell(goes_on=False):
+                if self.broadcast_buffers and buffers:
+                    self._take_over(buffers, joining.root)
+                self._reduced.follow()
+            self._take_over([*self.module.parameters(), *buffers], joining.root)
+        finally:
+            self.__dict__["_joining"] = None
+            self._synchronised._clnet_version -= 1
 
 
 class _Reduction:
@@ -258,7 +310,9 @@ class _Reduction:
                 "backward reaches every parameter",
                 without_gradient=sorted(missing)[:5],
                 number=len(missing),
-                remedy="Pass find_unused_parameters=True, or call backward() once for each "
+                remedy="Let the loss depend on all that forward gave"
+                if self._looked
+                else "Pass find_unused_parameters=True, or call backward() once for each "
                 "forward pass",
             )
         if self._looked and mode.current().tracer is not None:
@@ -268,8 +322,21 @@ class _Reduction:
                 remedy="Leave find_unused_parameters out, or wrap the compiled module",
             )
         unused = self._unused() if self._looked else set[int]()
+        joining = self._owner._joining
         for bucket in self._buckets:
-            bucket.finish(unused)
+            bucket.finish(unused, 1.0 if joining is None else joining.factor)
+
+    def follow(self) -> None:
+        """Take part in the exchanges of others' backward pass; nothing changes here."""
+        for bucket in self._buckets:
+            bucket.begin(self._owner.process_group, absent=True)
+        if self._owner.find_unused_parameters:
+            self._used = set()
+            self._unused()
+        for bucket in self._buckets:
+            if bucket.work is not None:
+                bucket.work.wait()
+            bucket.reset()
 
     def _unused(self) -> set[int]:
         """The parameters that no rank has used."""

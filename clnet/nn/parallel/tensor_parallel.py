@@ -204,7 +204,7 @@ def parallelize_module(
         The module.
 
     Raises:
-        ArgumentError: if no layer has such a name, or one cannot be divided.
+        ArgumentError: if no layer has such a name, or one cannot be divided, or shares a parameter.
 
     Example:
         ``parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})``
@@ -227,8 +227,25 @@ def parallelize_module(
         if not found:
             raise ArgumentError(name, "a layer has the name", name=pattern, layers=sorted(layers))
         for each in found:
+            _check_own(name, module, each, layers[each])
             style.divide(layers[each], device_mesh)
     return module
+
+
+def _check_own(name: str, module: Module, path: str, layer: Module) -> None:
+    """Refuse a layer that shares a parameter with another, which would go on with the whole."""
+    names = [(n, id(p)) for n, p in module.named_parameters(remove_duplicate=False)]
+    for own, parameter in layer.named_parameters(recurse=False):
+        shared = [n for n, key in names if key == id(parameter)]
+        if len(shared) > 1:
+            raise ArgumentError(
+                name,
+                "parameters of a layer that is divided are its own",
+                layer=path,
+                parameter=own,
+                shared=shared,
+                remedy="Leave tied layers whole, or give each a parameter before",
+            )
 
 
 def full_state_dict(module: Module) -> dict[str, Tensor]:

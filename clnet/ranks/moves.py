@@ -1,0 +1,162 @@
+"""Elements on the hosts of ranks that have agreed: spread, collected, added up.
+
+Large ones go through memory that ranks of one machine share, others by MPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DistributedError
+from .membership import mpi_name
+from .nearby import NEAR_BYTES
+from .turns import Turns
+from .world import Group
+
+__all__ = [
+    "collect",
+    "exchange",
+    "exchange_any",
+    "of_one_size",
+    "plain",
+    "spread",
+    "sum_parts",
+    "sum_to",
+]
+
+
+# One writes and others read: MPI, which copies once, is as fast from some size on.
+_SPREAD_BYTES = 32 * 2**20
+
+
+def _turns(group: Group, nbytes: int) -> Turns | None:
+    """What ranks give each other by; all ask for as many bytes. None: MPI."""
+    near = group.nearby() if group.size() > 1 and nbytes >= NEAR_BYTES else None
+    return None if near is None else near.turns
+
+
+def plain(host: np.ndarray) -> np.ndarray:
+    """As what MPI knows: bools are bytes."""
+    return host.view(np.uint8) if host.dtype == np.bool_ else host
+
+
+def spread(group: Group, host: np.ndarray, root: int) -> None:
+    """Overwrite elements with those of a rank."""
+    raw = host.view(np.uint8)
+    turns = _turns(group, raw.size) if raw.size <= _SPREAD_BYTES else None
+    if turns is None:
+        group.comm.Bcast(raw, root)
+    else:
+        turns.broadcast(raw, root)
+
+
+def collect(
+    group: Group, host: np.ndarray, rows: Sequence[np.ndarray] | None, root: int | None = None
+) -> None:
+    """Overwrite rows with what all ranks give.
+
+    Args:
+        group: who takes part.
+        host: what this rank gives.
+        rows: for each rank as many elements; None: on this rank there are none.
+        root: the only rank that has rows; None: all have.
+    """
+    if not host.size:
+        return
+    raw = host.view(np.uint8)
+    into = None if rows is None else [row.view(np.uint8) for row in rows]
+    turns = _turns(group, raw.size)
+    if turns is not None:
+        turns.gather(raw, into)
+        return
+    everyone = None if into is None else np.empty((group.size(), raw.size), np.uint8)
+    if root is None:
+        group.comm.Allgather(raw, everyone)
+    else:
+        group.comm.Gather(raw, everyone, root)
+    if into is not None and everyone is not None:
+        for row, found in zip(into, everyone, strict=True):
+            row[:] = found
+
+
+def sum_to(group: Group, host: np.ndarray, root: int) -> bool:
+    """Overwrite elements of a rank with the sum over all; whether it was done."""
+    turns = _turns(group, host.nbytes)
+    if turns is not None:
+        turns.reduce(host, root)
+    return turns is not None
+
+
+def sum_parts(group: Group, parts: Sequence[np.ndarray], total: np.ndarray, op: str) -> None:
+    """Overwrite elements with what all ranks have in this one's place of their parts, joined.
+
+    Args:
+        group: who takes part.
+        parts: for each rank as many elements as the total has.
+        total: is overwritten.
+        op: MPI's name of how ranks are joined, or ``"AVG"``.
+    """
+    turns = _turns(group, total.nbytes) if op in ("SUM", "AVG") else None
+    if turns is not None:
+        turns.reduce_scatter(parts, total)
+    else:
+        kind: Any = mpi_name("SUM" if op == "AVG" else op)
+        everyone = plain(np.concatenate(parts))
+        group.comm.Reduce_scatter_block(everyone, plain(total), kind)
+    if op == "AVG":
+        total /= group.size()
+
+
+def exchange(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+    """Overwrite rows with what each rank has in this one's place of its parts."""
+    given = [part.view(np.uint8) for part in parts]
+    into = [row.view(np.uint8) for row in rows]
+    turns = _turns(group, given[0].size)
+    if turns is not None:
+        turns.all_to_all(given, into)
+        return
+    sent = np.concatenate(given)
+    found = np.empty_like(sent)
+    group.comm.Alltoall(sent, found)
+    for row, part in zip(into, np.split(found, group.size()), strict=True):
+        row[:] = part
+
+
+def of_one_size(name: str, group: Group, given: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether all parts of all ranks have one size; refused alike by all if they do not fit.
+
+    Args:
+        name: of the exchange.
+        group: who takes part; all have agreed on it.
+        given: elements that this rank sends to each.
+        expected: elements that it expects of each.
+
+    Raises:
+        DistributedError: if one expects another number of elements than is sent to it.
+    """
+    told = group.comm.allgather((list(given), list(expected)))
+    for sender, (sent, _) in enumerate(told):
+        for receiver, (_, wanted) in enumerate(told):
+            if sent[receiver] != wanted[sender]:
+                raise DistributedError(
+                    name,
+                    "a rank expects as many elements as are sent to it",
+                    sender=group.ranks[sender],
+                    receiver=group.ranks[receiver],
+                    sent=sent[receiver],
+                    expected=wanted[sender],
+                )
+    return len({n for sent, _ in told for n in sent}) == 1
+
+
+def exchange_any(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+    """As :func:`exchange`, of parts of any sizes, by MPI: it counts bytes in 32 bits."""
+    sent = np.concatenate([part.view(np.uint8) for part in parts])
+    found = np.empty(sum(row.nbytes for row in rows), np.uint8)
+    counts = [part.nbytes for part in parts], [row.nbytes for row in rows]
+    group.comm.Alltoallv([sent, counts[0]], [found, counts[1]])
+    for row, part in zip(rows, np.split(found, np.cumsum(counts[1])[:-1]), strict=True):
+        row.view(np.uint8)[:] = part
