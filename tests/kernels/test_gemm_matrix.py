@@ -13,6 +13,7 @@ from clnet.device import Target, matrix_units
 from clnet.device.matrix_units import UNITS
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_matrix, multiplies
+from clnet.kernels.gemm.gemm_problem import problems
 from clnet.nn import functional as F
 from clnet.values import mode
 from tests.kernels.launching import names_launched
@@ -90,7 +91,42 @@ def test_units_of_other_makers_multiply(unit, given, target):
     check(unit, given, Target(emulated, target.workspace_limit))
 
 
-def check(unit, given, target):
+# Operands that do not come in runs of 16 bytes: how they lie, and which of them are copied.
+COPIED = [
+    ("ptx", (clnet.bfloat16, 33, 19, 45, (2,), "", 0, {"bias": -1, "beta": 0.5}), 2),
+    ("ptx", (clnet.float16, 33, 24, 45, (), "", 0, {}), 1),
+    ("ptx", (clnet.float32, 17, 33, 50, (), "ab", 1, {}), 2),
+    ("dpas_8", (clnet.bfloat16, 17, 24, 41, (), "b", 0, {"bias": -2}), 2),
+]
+
+
+@pytest.mark.parametrize(("unit", "given", "copies"), COPIED, ids=str)
+def test_operands_without_runs_are_copied_where_that_is_faster(
+    unit, given, copies, target, monkeypatch
+):
+    monkeypatch.setattr(gemm_matrix, "SINGLE", {2: 1e9, 4: 1e9})
+    emulated = units_of(target.traits, f"emulated {unit}")
+    check(unit, given, Target(emulated, target.workspace_limit), copies=copies)
+
+
+def test_estimates_know_what_elements_one_by_one_cost(target):
+    """Microseconds; an H100 took 123, 707, 2478 and 23."""
+    traits = dataclasses.replace(units_of(target.traits, "ptx"), compute_units=132)
+    card = Target(traits, 2**28)
+
+    def foretold(m, n, k):
+        a, b, out = (
+            clnet.empty(*s, device="meta", dtype=clnet.bfloat16) for s in ((m, k), (k, n), (m, n))
+        )
+        return gemm_matrix.matrix_seconds(card, problems(out.array, a.array, b.array)[0]) * 1e6
+
+    assert foretold(32768, 256, 196) > 40
+    assert foretold(256, 196, 32768) > 100
+    assert foretold(4095, 4095, 4095) > 500
+    assert foretold(333, 333, 333) < 25
+
+
+def check(unit, given, target, copies=0):
     """A product on emulated units is near NumPy's in float64."""
     dtype, m, n, k, batch, turned, gap, settings = given
     rounds = matrix_units(unit)[dtype.stored].rounds
@@ -121,7 +157,8 @@ def check(unit, given, target):
         ),
         tf32=True,
     )
-    assert [launch.kernel.name for launch in launches] == ["gemm_matrix"]
+    names = [launch.kernel.name for launch in launches]
+    assert names == [*["gemm_laid"] * copies, "gemm_matrix"]
     clnet.device().queue.run(launches, (out.array,))
     error = np.abs(out.double().numpy() - expected).max() / np.abs(expected).max()
     assert error < ROUNDING[dtype]

@@ -13,7 +13,7 @@ import clnet
 from clnet.device import Target
 from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.epilogue import Epilogue
-from clnet.kernels.gemm import gemm, gemm_warpgroup
+from clnet.kernels.gemm import gemm, gemm_laid, gemm_warpgroup
 from clnet.values import mode
 from tests.groups import are_compiled_wrongly
 from tests.kernels.launching import names_launched
@@ -101,7 +101,7 @@ def test_slices_of_long_sums(target, monkeypatch):
 def test_slices_of_what_items_hold(target, monkeypatch):
     """They have an even number of stages, but for the last."""
     monkeypatch.setattr(gemm_warpgroup, "LEAST_STAGES", 1)
-    monkeypatch.setattr(gemm_warpgroup, "COPY_BYTES_S", 1.0)
+    monkeypatch.setattr(gemm_laid, "COPY_BYTES_S", 1.0)
     for cost in ("COPY_S", "STORE_S"):
         monkeypatch.setattr(gemm_warpgroup, cost, 0)
     settings = {"bias": -1, "beta": 0.5, "activation": "relu"}

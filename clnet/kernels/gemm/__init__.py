@@ -19,6 +19,9 @@ from .gemm import lasting_copy_pays as lasting_copy_pays
 from .gemm import pack_for as pack_for
 from .gemm import pack_into as pack_into
 from .gemm import panel_elements as panel_elements
+from .gemm_laid import COPY_BYTES_S as COPY_BYTES_S
+from .gemm_laid import COPY_S as COPY_S
+from .gemm_laid import MOST_GROUPS as MOST_GROUPS
 from .gemm_laid import laid as laid
 from .gemm_matrix import TILES as MATRIX_TILES
 from .gemm_matrix import MatrixLoads as MatrixLoads
@@ -27,10 +30,7 @@ from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
 from .gemm_problem import Problem as Problem
 from .gemm_summed import summed as summed
-from .gemm_warpgroup import COPY_BYTES_S as COPY_BYTES_S
-from .gemm_warpgroup import COPY_S as COPY_S
 from .gemm_warpgroup import MAP_WORDS as MAP_WORDS
-from .gemm_warpgroup import MOST_GROUPS as MOST_GROUPS
 from .gemm_warpgroup import MOST_STRIDE as MOST_STRIDE
 from .gemm_warpgroup import WarpgroupChoice as WarpgroupChoice
 from .gemm_warpgroup import WarpgroupSums as WarpgroupSums

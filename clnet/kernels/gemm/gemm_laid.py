@@ -8,6 +8,15 @@ from ...values.shapes import ceil_div, contiguous_strides, round_up
 from ..kernel import Kernel, by_name, joined
 
 LAID = Kernel("gemm_laid", "gemm/gemm_laid.mako")
+# Seconds of a launch; bytes a second that copies of float32 reach. Rough figures of an H200.
+COPY_S, COPY_BYTES_S = 5e-6, 2.5e12
+# A copy has a group for 32 rows and one for each item of a batch; drivers take no more.
+MOST_GROUPS = 65535
+
+
+def copy_seconds(x: Array) -> float:
+    """That :func:`copied` takes, by a rough estimate: an element's is the same at any size."""
+    return COPY_S + 2 * 4 * x.size / COPY_BYTES_S
 
 
 def laid(to: Array, x: Array, *, parts: int = 1) -> Launch:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, MatrixUnit, Target, matrix_units
 from ...values.dtypes import DType
-from ...values.shapes import ceil_div
+from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
-from .gemm_problem import Problem
+from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds
+from .gemm_problem import Problem, turned
 
 MATRIX = Kernel(
     "gemm_matrix",
@@ -22,6 +23,9 @@ MATRIX = Kernel(
 )
 RUN_BYTES = 16
 RASTER = 8
+# By bytes of an element: operations a second where operands come in runs, and how many times as
+# long it takes besides for each that comes element by element. Rough figures of an H100.
+RATES, SINGLE = {2: 300e12, 4: 100e12}, {2: 3, 4: 1}
 
 
 class MatrixLoads(NamedTuple):
@@ -187,16 +191,19 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
     unit = matrix_units(target.traits.matrix_units)[ctype]
     tile = _chosen(target, problem, unit)
     run = RUN_BYTES // problem.out.dtype.itemsize
-    a_along = "k" if problem.a.strides[3] == 1 else "tile"
-    b_along = "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile"
+    launches: list[Launch] = []
+    copies = _copies(target, problem)
+    problem = _laid(problem, copies, run, launches)
+    (a_along, a_dense), (b_along, b_dense) = _lines(problem, run)
     params = {
         "ctype": ctype,
         "unit": unit,
         "tile": tile,
         "a_along": a_along,
         "b_along": b_along,
-        "a_dense": _dense(problem.a, 3 if a_along == "k" else 2, run),
-        "b_dense": _dense(problem.b, 2 if b_along == "k" else 3, run),
+        # Behind the steps of k a copy has zeros.
+        "a_dense": a_dense or copies[0],
+        "b_dense": b_dense or copies[1],
         "out_dense": _dense(problem.out, 3, 2 if unit.way == "ptx" else run),
         "raster": RASTER,
         "bias": problem.epilogue.axis,
@@ -218,7 +225,88 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
         flops=problem.flops,
         bytes=problem.bytes,
     )
-    return [launch]
+    return [*launches, launch]
+
+
+def matrix_seconds(target: Target, problem: Problem) -> float:
+    """That the launches of :func:`matrix` take, by a rough estimate.
+
+    Args:
+        target: as there.
+        problem: as there.
+    """
+    seconds, each, item = 0.0, _seconds(target, problem), problem.out.dtype.itemsize
+    singles = _singles(problem)
+    for x, single, copies in zip(
+        (problem.a, problem.b), singles, _copies(target, problem), strict=True
+    ):
+        seconds += _copy_seconds(x) if copies else SINGLE[item] * each if single else 0.0
+    return seconds + each
+
+
+def _seconds(target: Target, problem: Problem) -> float:
+    """Of a product whose operands come in runs."""
+    item, units = problem.out.dtype.itemsize, target.traits.compute_units
+    tile = _chosen(target, problem, matrix_units(target.traits.matrix_units)[_stored(problem)])
+    groups = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
+    # Two stages more for what a group begins and ends with.
+    steps = round_up(problem.k, tile.steps(_stored(problem))) + 2 * tile.steps(_stored(problem))
+    return 2 * max(groups, units) * tile.m * tile.n * steps / RATES[item]
+
+
+def _copy_seconds(x: Array) -> float:
+    # Two launches that wait for each other take longer than one beside others.
+    return COPY_S + copy_seconds(x)
+
+
+def _copies(target: Target, problem: Problem) -> tuple[bool, bool]:
+    """Whether a, and b, are copied before, so that they come in runs."""
+    singles = _singles(problem)
+    if not any(singles):
+        return False, False
+    saved = SINGLE[problem.out.dtype.itemsize] * _seconds(target, problem)
+    rows = ceil_div(max(problem.m, problem.n), 32)
+    a, b = (
+        single
+        and _copy_seconds(x) < saved
+        and max(rows, problem.batch) <= MOST_GROUPS
+        and 2 * x.size * x.dtype.itemsize <= target.workspace_limit
+        for x, single in zip((problem.a, problem.b), singles, strict=True)
+    )
+    return a, b
+
+
+def _laid(problem: Problem, copies: tuple[bool, bool], run: int, launches: list[Launch]) -> Problem:
+    """The problem with copies of operands, which launches make."""
+    memory = problem.memory()
+    if copies[0]:
+        a = copied(memory, problem.a, launches, whole=run)
+        problem = problem._replace(a=a.view(problem.a.shape, a.strides, a.offset))
+    if copies[1]:
+        b = copied(memory, turned(problem.b), launches, whole=run)
+        shape = turned(problem.b).shape
+        problem = problem._replace(b=turned(b.view(shape, b.strides, b.offset)))
+    return problem
+
+
+def _lines(problem: Problem, run: int) -> tuple[tuple[str, bool], tuple[str, bool]]:
+    """The dense axis of a, and of b, and whether they come along it in runs."""
+    a_along = "k" if problem.a.strides[3] == 1 else "tile"
+    b_along = "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile"
+    return (
+        (a_along, _dense(problem.a, 3 if a_along == "k" else 2, run)),
+        (b_along, _dense(problem.b, 2 if b_along == "k" else 3, run)),
+    )
+
+
+def _singles(problem: Problem) -> tuple[bool, bool]:
+    """Whether a, and b, come element by element where they lie."""
+    (_, a), (_, b) = _lines(problem, RUN_BYTES // problem.out.dtype.itemsize)
+    return not a, not b
+
+
+def _stored(problem: Problem) -> str:
+    return problem.out.dtype.stored
 
 
 def _tiles(target: Target, unit: MatrixUnit, ctype: str) -> list[MatrixTile]:

@@ -96,7 +96,7 @@ class Problem(NamedTuple):
 
     def transposed(self) -> Problem:
         """The same product as ``out^T = b^T @ a^T``."""
-        out, a, b = _flip(self.out), _flip(self.b), _flip(self.a)
+        out, a, b = turned(self.out), turned(self.b), turned(self.a)
         return self._replace(out=out, a=a, b=b, epilogue=self.epilogue.transposed())
 
     def memory(self) -> Scratch:
@@ -222,6 +222,12 @@ def problems(
     return found
 
 
+def turned(b: Array) -> Array:
+    """``(..., n, k)`` of ``(..., k, n)``, or back."""
+    outer, inner, k, n = b.strides
+    return b.view((*b.shape[:2], b.shape[3], b.shape[2]), (outer, inner, n, k))
+
+
 def _merge_rows(problem: Problem) -> Problem:
     """The problem with the inner batch axis turned into rows, if all its items share one ``b``."""
     out, a, b = problem.out, problem.a, problem.b
@@ -242,12 +248,6 @@ def _merge_rows(problem: Problem) -> Problem:
 
 def _layout(array: Array) -> str:
     return "N" if array.strides[3] == 1 else "T" if array.strides[2] == 1 else "S"
-
-
-def _flip(array: Array) -> Array:
-    outer, inner, row, column = zip(array.shape, array.strides, strict=True)
-    shape, strides = zip(outer, inner, column, row, strict=True)
-    return array.view(shape, strides)
 
 
 def _distinct_bytes(array: Array) -> int:

@@ -10,8 +10,9 @@ from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix
 from ...values.dtypes import DType, float32, int32
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
-from .gemm_laid import copied
-from .gemm_problem import Problem
+from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds
+from .gemm_matrix import matrix_seconds
+from .gemm_problem import Problem, turned
 from .gemm_summed import RUN_BYTES, begins_runs, stores_runs, summed
 from .warpgroup_tile import (
     LINE_BYTES,
@@ -37,7 +38,7 @@ WARPGROUP = Kernel(
         Constraint("unit.turns or tile.sided == (a_along != 'k')", "but items may hold a"),
     ),
 )
-RASTER, MOST_GROUPS = 8, 65535
+RASTER = 8
 # Of a tensor map; an operand has one, and a result that is stored as boxes.
 MAP_WORDS = 32
 # Strides of a tensor map are counted in 16 bytes, in 32 bits.
@@ -46,14 +47,12 @@ MOST_STRIDE = 2**36
 LEAST_WORK, LEAST_AXIS = 2**22, 16
 # Stages that a slice has at least, and slices at most.
 LEAST_STAGES, MOST_SLICES = 16, 32
-# By bytes of an element: operations a second of all units, and what a copy of an operand wins for
-# each; seconds that storing an element costs a group, in boxes a byte; of a launch; bytes a second,
-# of copies and of slices' sums, which stay in the cache. All are rough figures of an H200, those of
-# 16 bits and boxes of an H100.
+# By bytes of an element, operations a second of all units; seconds that storing an element costs a
+# group, in boxes a byte; bytes a second of slices' sums, which stay in the cache. All are rough
+# figures of an H200, those of 16 bits and boxes of an H100.
 RATES = {2: 870e12, 4: 435e12}
-SAVED_S = {2: 1 / 300e12 - 1 / 550e12, 4: 1 / 100e12 - 1 / 320e12}
 STORE_S, BOX_S = 1.45e-10, 2e-11
-COPY_S, COPY_BYTES_S, SUM_BYTES_S = 5e-6, 2.5e12, 4e12
+SUM_BYTES_S = 4e12
 
 
 def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> list[Launch] | None:
@@ -70,15 +69,18 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
     dtype = problem.out.dtype
     if not has_warpgroups(target, dtype, split=split) or not _pays(target, problem):
         return None
-    # Copies have a group for 32 rows and one for each item of a batch; drivers take no more.
     if max(ceil_div(max(problem.m, problem.n), 32), problem.batch) > MOST_GROUPS:
         return None
     if split:
         return _split(target, problem)
     way = _way(target, problem)
-    saved = problem.flops * SAVED_S[dtype.itemsize]
-    if way.nbytes and way.seconds > saved and not emulates_warpgroups(target):
-        return None
+    if way.nbytes and not emulates_warpgroups(target):
+        taken = (
+            way.seconds
+            + _chosen(target, way.problem, way.problem.memory(), sided=way.sided).seconds
+        )
+        if taken > matrix_seconds(target, problem):
+            return None
     if way.nbytes > target.workspace_limit:
         return _in_pieces(target, problem) if way.copies == (True, False) else None
     memory, launches = problem.memory(), list[Launch]()
@@ -106,7 +108,7 @@ class _Way(NamedTuple):
     @property
     def operands(self) -> tuple[Array, Array]:
         """``(..., m, k)`` and ``(..., n, k)``."""
-        return self.problem.a, _turned(self.problem.b)
+        return self.problem.a, turned(self.problem.b)
 
     @property
     def nbytes(self) -> int:
@@ -117,20 +119,21 @@ class _Way(NamedTuple):
     @property
     def seconds(self) -> float:
         """That copies take."""
-        return sum(self.copies) * COPY_S + 2 * self.nbytes / COPY_BYTES_S
+        pairs = zip(self.operands, self.copies, strict=True)
+        return sum(copy_seconds(x) for x, copies in pairs if copies)
 
 
 def _way(target: Target, problem: Problem) -> _Way:
     """The way that takes the least time, by a rough estimate."""
     turns = WARPGROUP_UNITS[problem.a.dtype.stored].turns
-    copies = (_along(x, turns=turns) is None for x in (problem.a, _turned(problem.b)))
+    copies = (_along(x, turns=turns) is None for x in (problem.a, turned(problem.b)))
     plain = _Way(problem, (next(copies), next(copies)))
     if turns or not plain.nbytes:
         return plain
     ways = [plain]
     for each in (problem, problem.transposed()):
         if _lies(each.a, 2):
-            others = (False, _along(_turned(each.b), turns=False) is None)
+            others = (False, _along(turned(each.b), turns=False) is None)
             ways.append(_Way(each, others, sided=True))
 
     def seconds(way: _Way) -> float:
@@ -271,7 +274,7 @@ def _split(target: Target, problem: Problem) -> list[Launch] | None:
         part = _steps_of(problem, start, min(start + step, problem.k))
         line = LINE_BYTES // problem.a.dtype.itemsize
         a = copied(memory, part.a, launches, whole=line, parts=2)
-        b = copied(memory, _turned(part.b), launches, whole=line, parts=2)
+        b = copied(memory, turned(part.b), launches, whole=line, parts=2)
         launches += _products(target, part, memory, a, b, split=True)
     return launches
 
@@ -379,18 +382,12 @@ def _boxed(out: Array) -> bool:
     """Whether the copy engine can store ``(outer, inner, m, n)``, wherever its runs end."""
     steps = [step for step, size in zip(out.strides, out.shape, strict=True) if size > 1]
     forward = all(0 < step * out.dtype.itemsize < MOST_STRIDE for step in steps)
-    return forward and begins_runs(_turned(out) if _along_m(out) else out)
+    return forward and begins_runs(turned(out) if _along_m(out) else out)
 
 
 def _along_m(out: Array) -> bool:
     """Whether runs of ``(outer, inner, m, n)`` lie along m: of floats."""
     return out.dtype == float32 and out.strides[2] == 1 != out.strides[3]
-
-
-def _turned(b: Array) -> Array:
-    """``(..., n, k)`` of ``(..., k, n)``."""
-    outer, inner, k, n = b.strides
-    return b.view((*b.shape[:2], b.shape[3], b.shape[2]), (outer, inner, n, k))
 
 
 def _along(x: Array, *, turns: bool) -> str | None:
