@@ -20,6 +20,7 @@ from .. import ops
 from ..creation import as_tensor
 from ..errors import OnnxError
 from ..tensor import Tensor
+from ..values import mode
 from ..values.dtypes import DType, float32, from_numpy, int8, int32, int64
 
 __all__ = [
@@ -107,7 +108,9 @@ class Known:
         """It on a device."""
         key = str(device)
         if key not in self._there:
-            self._there[key] = to_device(self.array, device)
+            # Also while a call is traced: every later one has it from here.
+            with mode.using(tracer=None):
+                self._there[key] = to_device(self.array, device)
         return self._there[key]
 
 
