@@ -272,8 +272,9 @@ def _product(target: Target, problem: Problem, ctype: str) -> tuple[str, str]:
         size = problem.n if problem.bias == "n" else problem.m
         bias = clnet.empty(size, dtype=dtype).array if problem.bias else None
         epilogue = Epilogue(bias, activation=problem.activation, bias_axis=problem.bias or "n")
-        (launch,) = gemm(target, out.array, a.array, b.array, epilogue=epilogue, tf32=True)
-    kernel: Any = launch.kernel
+        # Operands that would be read one by one are copied first.
+        launches = gemm(target, out.array, a.array, b.array, epilogue=epilogue, tf32=True)
+    kernel: Any = launches[-1].kernel
     tile = kernel.params["tile"]
     return f"{tile.m}x{tile.n} in {tile.stages}", kernel.text()
 

@@ -26,6 +26,14 @@ def test_the_page_has_every_product_of_every_target_with_its_instruction():
     assert {card.unit for card in matrix_offline.CARDS} == UNITS.keys()
 
 
+def test_kernels_are_the_products_themselves_where_operands_are_copied_first():
+    kernels = [*matrix_offline.kernels(CARDS["gfx908"])]
+    kinds = [kind for kind, *_ in kernels]
+    assert {kind.split(",")[0] for kind in kinds} == UNITS["mfma"].keys()
+    assert {name for _, name, _ in kernels} == {"gemm_matrix", "probe_unit"}
+    assert kinds.count("float, 128x128 in 2") == 4
+
+
 def test_a_target_without_its_compiler_is_listed(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     monkeypatch.setattr("sys.argv", ["matrix_offline.py", "--targets", "dg2"])

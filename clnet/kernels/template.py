@@ -114,9 +114,14 @@ def _lookup() -> TemplateLookup:
 
 
 def texts_folder() -> tuple[str, str]:
-    """Where texts are kept in the cache: no version of clnet reads another's templates'."""
-    digest = hashlib.sha256(Path(__file__).with_name("declaration.py").read_bytes())
-    for path in sorted(FOLDER.rglob("*.mako")):
+    """Where texts are kept in the cache: no version of clnet reads another's.
+
+    They depend on templates and on what those ask their parameters, tiles and units among them.
+    """
+    digest = hashlib.sha256()
+    device = Path(__file__).parents[1] / "device"
+    units = (device / "matrix_units.py", device / "warpgroups.py")
+    for path in sorted([*FOLDER.rglob("*.mako"), *FOLDER.rglob("*.py"), *units]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return "templates", digest.hexdigest()[:16]
 

@@ -15,7 +15,7 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from .line_search import Point, strong_wolfe
 from .optimizer import DeclaredOptimizer, Group, ParamsT
-from .state_form import entry_of, taken
+from .state_form import checked_groups, entry_of, taken
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.
 _LEAST_CURVATURE = 1e-10
@@ -145,7 +145,7 @@ class LBFGS(DeclaredOptimizer):
         Raises:
             CheckpointError: if groups, parameters or sizes do not fit.
         """
-        (settings,) = self._checked_groups(state)
+        (settings,) = checked_groups(self, state)
         (group,) = self.param_groups
         entry = dict(entry_of(state["state"], 0, pytorchs=False) or {})
         if {*entry} != {*vars(_Progress())}:

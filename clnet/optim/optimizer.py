@@ -22,15 +22,17 @@ from ..ops.machinery.update import Body
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
-from ..values.arguments import checked_class, is_iterable, require_tensors, shown
+from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
-from .state_form import count_of, entry_of, groups_of, taken
+from .state_form import checked_groups, count_of, entry_of, groups_of, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
 Cells = dict[str, HostScalar]
 """The numbers that updates read at each enqueue, by the names of their parameters."""
+MOST_UNSETTLED = 16
+"""Steps of which the host need not know yet whether the device skipped them."""
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
 _params_t = ParamsT
 """PyTorch's old name, which packages still import."""
@@ -167,7 +169,8 @@ class Optimizer:
         self.unless: Tensor | None = None
         self.skips: Tensor | None = None
         self._settled = 0
-        self._last_updated: list[tuple[Group, Tensor]] = []
+        self._unsettled = 0
+        self._last_updated: Sequence[tuple[Group, Tensor]] = ()
         given = [params] if isinstance(params, Tensor) else list(params)
         if given and isinstance(given[0], tuple):  # named_parameters()
             given = [p for _, p in given]
@@ -368,7 +371,6 @@ class Optimizer:
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
-        self._last_updated = updated
         alike: dict[int, _Alike] = {}
         for group, p in updated:
             cells = self._cells[id(p)]
@@ -404,7 +406,7 @@ class Optimizer:
         if self.skips is None or mode.current().tracer is not None:
             return
         total = int(self.skips.item())
-        back, self._settled = total - self._settled, total
+        back, self._settled, self._unsettled = total - self._settled, total, 0
         if back:
             for _, p in self._last_updated:
                 self._num_steps[id(p)] -= back
@@ -509,7 +511,10 @@ class Optimizer:
 
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         """Count a step of each parameter and bring their scalars up to date."""
-        self._clnet_settle()
+        self._last_updated = updated  # this step, too, may have been found to be skipped
+        if not self._makes_no_difference(updated):
+            self._clnet_settle()
+        self._unsettled += 1
         known: set[int] = set()
         for group, p in updated:
             self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1
@@ -520,33 +525,30 @@ class Optimizer:
                 for name, value in self._numbers_after(group, max(count, 1), cells).items():
                     cells[name].value = value
 
-    def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:
-        """The groups of a state whose groups fit."""
-        name = type(self).__name__
-        if not isinstance(state, Mapping) or set(state) != {"param_groups", "state"}:
-            raise CheckpointError(name, "not an optimiser's state", state=shown(state))
-        groups = state["param_groups"]
-        sizes = [len(group["params"]) for group in self.param_groups]
-        theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]
-        whole = all("num_params" in group for group in groups)  # else it is PyTorch's
-        if theirs != sizes or (whole and len(state["state"]) != sum(sizes)):
-            raise CheckpointError(
-                name, "the state has other groups or parameters", state=theirs, optimiser=sizes
-            )
-        for own, group in zip(self.param_groups, groups, strict=True):
-            # States were saved before there was maximize.
-            if {*own} & {*self.defaults} - {"maximize"} - {*group}:
-                raise CheckpointError(
-                    name,
-                    "the state's settings are those of another optimiser",
-                    state=sorted(group),
-                    optimiser=sorted(own),
-                )
-        return groups
+    def _makes_no_difference(self, updated: Sequence[tuple[Group, Tensor]]) -> bool:
+        """Whether scalars are the same however many of the last steps the device skipped.
+
+        Then nobody need wait for it. That an optimiser such as SGD counts later is no harm; how
+        much later is bounded, so that this is soon told.
+        """
+        if self.skips is None or self._unsettled >= MOST_UNSETTLED:
+            return False
+        if len(updated) < len(self._params()):  # whose steps they were must be known, too
+            return False
+        known: set[int] = set()
+        for group, p in updated:
+            cells, count = self._cells[id(p)], self._num_steps[id(p)] + 1
+            if id(cells) not in known:
+                known.add(id(cells))
+                counts = range(max(count - self._unsettled, 1), max(count, 1) + 1)
+                first, *others = (self._numbers_after(group, n, cells) for n in counts)
+                if any(numbers != first for numbers in others):
+                    return False
+        return True
 
     def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
         """The groups and the parameters' entries of a state that fits."""
-        name, order, groups = type(self).__name__, self._params(), self._checked_groups(state)
+        name, order, groups = type(self).__name__, self._params(), checked_groups(self, state)
         pytorchs = any("num_params" not in group for group in groups)
         saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..creation import full
+from ..errors import CheckpointError
+from ..values.arguments import shown
 from ..values.dtypes import float32
 
 if TYPE_CHECKING:
@@ -39,6 +41,35 @@ def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:
         settings = {**flags, **{k: v for k, v in own.items() if k != "params"}}
         groups.append({**settings, "num_params": last - first, "params": [*range(first, last)]})
         first = last
+    return groups
+
+
+def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The groups of a state.
+
+    Raises:
+        CheckpointError: if they do not fit the optimiser's.
+    """
+    name = type(optimizer).__name__
+    if not isinstance(state, Mapping) or set(state) != {"param_groups", "state"}:
+        raise CheckpointError(name, "not an optimiser's state", state=shown(state))
+    groups = state["param_groups"]
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]
+    whole = all("num_params" in group for group in groups)  # else it is PyTorch's
+    if theirs != sizes or (whole and len(state["state"]) != sum(sizes)):
+        raise CheckpointError(
+            name, "the state has other groups or parameters", state=theirs, optimiser=sizes
+        )
+    for own, group in zip(optimizer.param_groups, groups, strict=True):
+        # States were saved before there was maximize.
+        if {*own} & {*optimizer.defaults} - {"maximize"} - {*group}:
+            raise CheckpointError(
+                name,
+                "the state's settings are those of another optimiser",
+                state=sorted(group),
+                optimiser=sorted(own),
+            )
     return groups
 
 

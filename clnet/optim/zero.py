@@ -15,7 +15,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.containers import ByPosition
 from .optimizer import Group, Optimizer
-from .state_form import entry_of, groups_of, taken
+from .state_form import checked_groups, entry_of, groups_of, taken
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -182,7 +182,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         """
         groups = [  # whose parameters are told by number
             {k: v for k, v in group.items() if k != "params"}
-            for group in self._checked_groups(state)
+            for group in checked_groups(self, state)
         ]
         entries = [entry_of(state["state"], k, pytorchs=False) for k in range(len(_all(self)))]
         if missing := [k for k, entry in enumerate(entries) if entry is None]:

@@ -57,6 +57,9 @@ def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(template, "FOLDER", tmp_path / "version")
         assert rendered(tmp_path) == "another\n"
+        named = template.texts_folder()
+        (other.parent / "tile.py").write_text("# A template may ask its parameters.")
+        assert template.texts_folder() != named
     assert rendered(tmp_path) == text
     assert len(list((tmp_path / "templates").iterdir())) == 2
 

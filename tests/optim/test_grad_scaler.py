@@ -83,6 +83,33 @@ def test_a_step_outside_goes_on_where_a_compiled_one_was():
     np.testing.assert_allclose(weight.tolist(), [0.8, 0.8], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("name", "waits"), [("SGD", 2), ("Adam", 20)])
+def test_a_compiled_step_waits_only_where_the_number_of_skipped_ones_counts(
+    name, waits, monkeypatch
+):
+    weight = nn.Parameter(clnet.ones(2))
+    optimizer = getattr(optim, name)([weight], lr=0.1)
+    scaler = clnet.amp.GradScaler(init_scale=2.0)
+
+    def step(x):
+        optimizer.zero_grad()
+        scaler.scale((weight * x).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    compiled, asked = clnet.compile(step), []
+    compiled(clnet.ones(2))
+    compiled(clnet.ones(2))
+    item = clnet.Tensor.item
+    monkeypatch.setattr(clnet.Tensor, "item", lambda x: asked.append(x) or item(x))
+    for i in range(20):
+        compiled(clnet.full((2,), np.inf if i % 5 == 0 else 1.0))
+    assert len(asked) in (waits, waits - 1)
+    assert optimizer.state_dict()["state"][0]["step"] == 2 + 16
+    taken = 18 * 0.1  # of Adam, too, whose steps are all alike here
+    np.testing.assert_allclose(weight.detach().numpy(), 1 - taken, atol=1e-5)
+
+
 def test_small_gradients_of_float16_arrive():
     layer = nn.Linear(1, 1, bias=False)
     scaler = clnet.amp.GradScaler(init_scale=2.0**12)

@@ -88,8 +88,8 @@ class WarpgroupTile(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """Of what is to be stored: results of 16 bits, half of those of 32, or 64 of each row."""
-        return self.m * max(self.n * 2, 64 * 4)
+        """Of what is to be stored: 64 floats of each row, or all its results of 16 bits."""
+        return self.m * max(0 if self.sided else self.n * 2, 64 * 4)
 
     @property
     def local_bytes(self) -> int:
@@ -118,7 +118,7 @@ class WarpgroupTile(NamedTuple):
 
     def columns_stored(self, ctype: str) -> int:
         """Of results that lie in local memory together, as boxes of 128 bytes; floats twice."""
-        return self.n if _bytes(ctype) == 2 else max(self.n // 128, 1) * 32
+        return self.n if _bytes(ctype) == 2 else 32
 
     def run(self, ctype: str) -> int:
         """Elements that an item stores together."""
@@ -157,7 +157,7 @@ TURNED_TILES = {
     ),
 }
 SIDED_TILES = (
-    WarpgroupTile(128, 256, 3, speed=0.96, whole=True, sided=True),
+    WarpgroupTile(128, 256, 4, whole=True, sided=True),
     WarpgroupTile(128, 192, 4, speed=0.97, whole=True, sided=True),
     WarpgroupTile(128, 128, 5, speed=0.86, whole=True, sided=True),
     WarpgroupTile(128, 64, 7, speed=0.46, whole=True, sided=True),
