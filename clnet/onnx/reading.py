@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import OnnxError
 from . import protos
 from .contributed import spelled
@@ -37,7 +39,8 @@ def load(path: Any) -> ImportedModule:
     """Read a model.
 
     Initialisers of floating types are parameters, trainable as they are; numbers without axes,
-    running statistics of batch norms, scales, bounds and paddings are constants. Nothing runs
+    running statistics of batch norms, scales, bounds, paddings and masks (with infinities, or
+    numbers beyond 1e30) are constants. Nothing runs
     before all nodes are known to have a handler (:func:`clnet.onnx.handler` adds them).
 
     Args:
@@ -63,7 +66,7 @@ def load(path: Any) -> ImportedModule:
     weights = {
         n: a
         for n, a in arrays.items()
-        if a.dtype.name in _TRAINABLE and a.ndim and n not in settings
+        if a.dtype.name in _TRAINABLE and a.ndim and n not in settings and not _masks(a)
     }
     constants = {n: Known(a) for n, a in arrays.items() if n not in weights}
     names = [value.name for value in graph.input]
@@ -100,6 +103,12 @@ def _settings(nodes: Any) -> set[str]:
         for place in _SETTINGS.get(node.op_type, ())
         if place < len(node.input)
     }
+
+
+def _masks(array: np.ndarray) -> bool:
+    """Whether an initialiser excludes something, as no weight could."""
+    most = 6e4 if array.dtype.name == "float16" else 1e30
+    return array.size > 0 and bool(array.max() > most or array.min() < -most)
 
 
 def _model(path: Any) -> tuple[Any, Path | None]:

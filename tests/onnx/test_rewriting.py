@@ -24,21 +24,26 @@ def drawn(*shape):
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def model(lines, outputs="y", shape=SHAPE):
-    """A model of q, k, v and a mask m, of nodes such as ``y = MatMul w v``."""
+def model(lines, outputs="y", shape=SHAPE, held=None):
+    """A model of q, k, v and a mask m, of nodes such as ``y = MatMul w v``.
+
+    It may hold the mask itself.
+    """
     nodes = []
     for line in lines:
         made, op, *rest = line.replace("= ", "").split()
         settings = {"perm": [0, 1, 3, 2]} if op == "Transpose" else {}
         nodes.append(helper.make_node(op, rest, [made], **settings))
     given = [helper.make_tensor_value_info(n, 1, shape) for n in "qkv"]
-    given.append(helper.make_tensor_value_info("m", 1, None))
+    if held is None:
+        given.append(helper.make_tensor_value_info("m", 1, None))
+    numbers = {"s": 0.7, "d": 3} | ({} if held is None else {"m": held})
     graph = helper.make_graph(
         nodes,
         "g",
         given,
         [helper.make_tensor_value_info(n, 1, None) for n in outputs.split()],
-        [onnx.numpy_helper.from_array(np.float32(a), n) for n, a in {"s": 0.7, "d": 3}.items()],
+        [onnx.numpy_helper.from_array(np.float32(a), n) for n, a in numbers.items()],
     )
     return load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
 
@@ -78,6 +83,20 @@ def test_attention_is_one_step(lines, scale, masked):
     np.testing.assert_allclose(
         found, wanted(q, k, v, mask if masked else 0, scale), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("least", [-np.inf, np.finfo(np.float32).min])
+def test_a_mask_that_a_model_holds_is_no_parameter(least):
+    q, k, v = (drawn(*SHAPE) for _ in range(3))
+    mask = np.where(np.tri(5, dtype=bool), np.float32(0), least)
+    module = model(OF_PYTORCH, held=mask)
+    assert not [*module.parameters()]
+    inputs = [clnet.tensor(x, requires_grad=True) for x in (q, k, v)]
+    module(*inputs).sum().backward()  # and it can be trained beneath
+    assert all(np.isfinite(x.grad.numpy()).all() for x in inputs)
+    for run in (module, clnet.compile(module)):
+        y = run(*map(clnet.tensor, (q, k, v))).numpy()
+        np.testing.assert_allclose(y, wanted(q, k, v, mask, 0.49), rtol=1e-5, atol=1e-6)
 
 
 def test_what_others_read_stays():

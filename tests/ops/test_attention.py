@@ -268,3 +268,12 @@ def test_tiles_drop_the_weights_that_are_dropped_elsewhere(masked, monkeypatch):
     for a, b in zip(found, expected, strict=True):
         scale = np.abs(b.detach().numpy()).max()
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-5 * scale)
+
+
+def test_a_trained_mask_is_added_in_the_kernel_where_nothing_is_recorded():
+    q, mask = clnet.randn(2, 5, 4), clnet.randn(5, 5, requires_grad=True)
+    recorded = F.scaled_dot_product_attention(q, q, q, mask)
+    with clnet.no_grad(), clnet.profile() as seen:
+        y = F.scaled_dot_product_attention(q, q, q, mask)
+    assert len(seen.commands) == 1
+    np.testing.assert_allclose(y.numpy(), recorded.detach().numpy(), rtol=1e-5, atol=1e-6)
