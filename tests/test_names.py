@@ -209,6 +209,20 @@ def test_how_float32_products_are_computed_is_kept():
         clnet.set_float32_matmul_precision("low")
 
 
+def test_tf32_is_allowed_by_the_names_of_pytorchs_backends():
+    matmul = clnet.backends.cuda.matmul
+    with mode.using():
+        assert (matmul.allow_tf32, matmul.fp32_precision) == (False, "ieee")
+        matmul.allow_tf32 = True
+        assert (clnet.get_float32_matmul_precision(), matmul.fp32_precision) == ("high", "tf32")
+        matmul.fp32_precision = "ieee"
+        assert (clnet.get_float32_matmul_precision(), matmul.allow_tf32) == ("highest", False)
+        matmul.fp32_precision = "tf32"
+        assert matmul.allow_tf32
+        with pytest.raises(ArgumentError, match="it is one of"):
+            matmul.fp32_precision = "fp8"
+
+
 def test_modules_are_found_where_pytorch_has_them():
     assert clnet.nn.utils.rnn is sys.modules["clnet.nn.packed"]
     assert issubclass(nn.BatchNorm1d, _BatchNorm)

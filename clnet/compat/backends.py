@@ -1,4 +1,8 @@
-"""``clnet.backends``: settings of libraries that clnet does not use; kept, and without effect."""
+"""``clnet.backends``: settings of libraries that clnet does not use; kept, and without effect.
+
+But ``cuda.matmul.allow_tf32`` and ``fp32_precision``: they are those of
+:func:`clnet.set_float32_matmul_precision`, on every device.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,13 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from ..errors import ArgumentError
+from .process import get_float32_matmul_precision, set_float32_matmul_precision
+
 __all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+
+
+_FP32 = ("none", "ieee", "tf32", "bf16")
 
 
 class Settings(ModuleType):
@@ -46,10 +56,36 @@ class Settings(ModuleType):
 
 
 class _Nested:
-    """Settings below settings, ``cuda.matmul.allow_tf32``."""
+    """Settings below settings, ``cudnn.conv.fp32_precision``."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+
+class _Products(_Nested):
+    """``cuda.matmul``: in which precision float32 is multiplied."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether operands may be rounded to TF32, of products and of convolutions."""
+        return get_float32_matmul_precision() in ("high", "medium")
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        set_float32_matmul_precision("high" if value else "highest")
+
+    @property
+    def fp32_precision(self) -> str:
+        """``"tf32"`` or ``"ieee"``; it takes ``"bf16"`` for the former, ``"none"`` for the latter."""
+        return "tf32" if self.allow_tf32 else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: str) -> None:
+        if value not in _FP32:
+            raise ArgumentError(
+                "cuda.matmul.fp32_precision", f"it is one of {_FP32}", precision=repr(value)
+            )
+        self.allow_tf32 = value in ("tf32", "bf16")
 
 
 cudnn = Settings(
@@ -64,11 +100,9 @@ cudnn = Settings(
 )
 cuda = Settings(
     "cuda",
-    matmul=_Nested(
-        allow_tf32=False,
+    matmul=_Products(
         allow_fp16_reduced_precision_reduction=True,
         allow_bf16_reduced_precision_reduction=True,
-        fp32_precision="none",
     ),
     cufft_plan_cache=_Nested(size=0, max_size=0),
     preferred_linalg_library=lambda backend=None: backend,
