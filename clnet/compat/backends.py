@@ -76,7 +76,7 @@ class _Products(_Nested):
 
     @property
     def fp32_precision(self) -> str:
-        """``"tf32"`` or ``"ieee"``; it takes ``"bf16"`` for the former, ``"none"`` for the latter."""
+        """``"tf32"`` or ``"ieee"``; ``"bf16"`` is taken for the former, ``"none"`` the latter."""
         return "tf32" if self.allow_tf32 else "ieee"
 
     @fp32_precision.setter

@@ -7,13 +7,13 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..autodiff.tape import is_grad_enabled
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..kernels.softmax import Drop, Scores, attends_on_units, in_runs, read_views, writes_anywhere
 from ..kernels.softmax import attention as launch_attention
 from ..kernels.softmax import attention_delta as launch_delta
 from ..kernels.softmax import attention_grad as launch_attention_grad
+from ..values import mode
 from ..values.dtypes import Kind, float32, from_name
 from ..values.shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
@@ -229,7 +229,7 @@ def scaled_dot_product_attention(
         _check_groups(name, query, key, value)
     head = query.shape[-1]
     settings = Scores((1 / sqrt(head) if head else 1.0) if scale is None else scale, is_causal)
-    masked = attn_mask is not None and attn_mask.requires_grad and is_grad_enabled()
+    masked = attn_mask is not None and attn_mask.requires_grad and mode.current().grad
     target, drops = query.device.target, dropout_p > 0
     views = read_views(target, query.array, value.array)
     in_tiles = read_views(target, query.array, value.array, dropped=True) if drops else views
