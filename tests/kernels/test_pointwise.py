@@ -7,16 +7,17 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+import clnet
 from clnet.array import Array
 from clnet.expr import Expr, Input, Scalar, exp, tanh
 from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pointwise.pointwise_rows import rows_fit
-from clnet.values.dtypes import float32
+from clnet.values.dtypes import bfloat16, float16, float32
 
 module = import_module("clnet.kernels.pointwise.pointwise")
 
-X, Y, A = Input(0), Input(1), Scalar(0)
+X, Y, Z, A = Input(0), Input(1), Input(2), Scalar(0)
 EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)
 
 
@@ -65,6 +66,30 @@ def test_vectors_and_streams_give_the_same_bits(device, thresholds, n):
         assert ("stream(" in launch.kernel.text()) == (stream == 0)
         for left, right in zip(plain, vectors, strict=True):
             np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+def test_vectors_of_all_16_bit_numbers_give_the_same_bits(device, thresholds, dtype):
+    """Beside operands of float32, and with a number for each row."""
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors are for CPU-shaped devices")
+    shape = (128, 512)
+    x = clnet.arange(2**16, device=device).to(clnet.int16).view(dtype).reshape(shape).array
+    y = clnet.tensor([0.3, -2.0] * 64, device=device).to(dtype).array.view(shape, (1, 0))
+    z = clnet.linspace(-7e4, 7e4, 2**16, device=device).reshape(shape).array
+    exprs, found = (Z * A - Y, X * A + Y, -X), []
+    for dense, name in ((2**60, "pointwise"), (0, "pointwise_vectors")):
+        thresholds(dense=dense)
+        made = [clnet.zeros(shape, device=device, dtype=d) for d in (dtype, float32, dtype)]
+        arrays = [out.array for out in made]
+        (launch,) = pointwise(
+            device.target, arrays, [x, y, z], exprs, scalars=(2.5,), compute=float32
+        )
+        assert launch.kernel.name == name
+        device.queue.launch(launch)
+        found.append([np.nan_to_num(out.float().numpy(), nan=1e38) for out in made])
+    for plain, vectors in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain.view(np.int32), vectors.view(np.int32))
 
 
 ROWS = {

@@ -7,6 +7,7 @@ from importlib import import_module
 
 import numpy as np
 
+import clnet
 from clnet.array import Array
 from clnet.device import Target
 from clnet.expr import Input, Scalar, exp, where
@@ -162,6 +163,20 @@ def dense_vectors_past_the_caches(target: Target) -> None:
             x, y = normal(n), output((n,))
             run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=float32))
             near(y, x.astype(np.float64) ** 2 + 1)
+
+
+@case("cpu")
+def vectors_of_16_bits(target: Target) -> None:
+    lanes = target.traits.simd_width
+    for dtype in (clnet.float16, clnet.bfloat16):
+        x, c = (clnet.tensor(a).to(dtype) for a in (normal(3, 4 * lanes), normal(3, 1)))
+        same, wide = clnet.zeros(x.shape, dtype=dtype), clnet.zeros(x.shape)
+        with constants(vectors_module, DENSE_ELEMENTS=0, LEAST_RUN=2):
+            inputs = [x.array, c.array.view(x.shape, (1, 0))]
+            made = [same.array, wide.array]
+            run(pointwise(target, made, inputs, (-Input(0), Input(0) * Input(1)), compute=float32))
+        near(wide.array, x.float().numpy() * c.float().numpy())
+        assert (same == -x).all().item()
 
 
 @case("cpu")

@@ -135,7 +135,7 @@ def _recipe(
         return _in_rows(exprs, traits, sizes, steps, scalars=num_scalars, cost=cost)
     if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
-            exprs, runs, along, outputs=num_outputs, scalars=num_scalars, aligned=whole_vectors
+            exprs, dtypes, runs, along, scalars=num_scalars, aligned=whole_vectors
         )
         steps = tuple((step[-2], *step[:-2]) for step in along)
         return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)

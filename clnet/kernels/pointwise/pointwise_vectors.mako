@@ -8,21 +8,25 @@
 ## param    results: tuple[str]       C text of each output's value
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    lanes: int                elements of the inner axis: 4, 8 or 16
-## param    inputs: tuple[(bool, bool)]  whether an input moves along the run, and whether it does
-##                                    along the inner axis
+## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
+## param    inputs: tuple[(str, bool, bool)]  the same of each input, whether it moves along the
+##                                    run, and whether it does along the inner axis
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the run
 ## param    stream: bool              outputs go past the caches; they lie at whole vectors
 ## param    operand: str              name of an output or an input
-## % for j in range(len(results)):
-## arg      y_{j}: out float, may alias
+## param    ctype: str                its type in memory
+## param    at: str                   C expression of a place in an input
+## param    wide: bool                a vector begins there, not one number for all of it
+## % for j, ctype in enumerate(outputs):
+## arg      y_{j}: out ctype, may alias
 ## arg      y_{j}_run: int       its step along the run
 ## % for a in range(outer):
 ## arg      y_{j}_step_{a}: int  its step along outer axis a
 ## % endfor
 ## % endfor
-## % for j in range(len(inputs)):
-## arg      x_{j}: in float, may alias
+## % for j, (ctype, moves, wide) in enumerate(inputs):
+## arg      x_{j}: in ctype, may alias
 ## arg      x_{j}_run: int       its step along the run
 ## % for a in range(outer):
 ## arg      x_{j}_step_{a}: int  its step along outer axis a
@@ -40,6 +44,7 @@
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="elementary" file="/lib/elementary.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="start(operand, outer)">
     ${operand} += ${operand}_offset
 % for a in range(outer):
@@ -47,14 +52,26 @@
 % endfor
         ;
 </%def>
+<%def name="read(ctype, at, wide)" filter="trim">
+% if ctype == "float":
+${f"*(__global const vector *)({at})" if wide else f"*({at})"}
+% elif wide:
+wide_${ctype}(${at})
+% elif ctype == "half":
+vload_half(0, ${at})
+% else:
+as_float((uint)*(${at}) << 16)
+% endif
+</%def>
 <%def name="pointwise_vectors(
-    statements, results, functions, lanes, inputs, scalars, outer, stream)">
+    statements, results, functions, lanes, outputs, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
 % if stream:
 ${prelude.stream("float", lanes)}
 % endif
 ${elementary.define(functions, "float", lanes)}
+${stored.vectors([*outputs, *(ctype for ctype, _, _ in inputs)], lanes)}
 __kernel void pointwise_vectors(...)
 {
     const int from = get_global_id(0) * share, end = min(n, from + share);
@@ -69,18 +86,16 @@ __kernel void pointwise_vectors(...)
 % for j in range(len(results)):
     ${start("y_%d" % j, outer)}
 % endfor
-% for j, (moves, wide) in enumerate(inputs):
+% for j, (ctype, moves, wide) in enumerate(inputs):
     ${start("x_%d" % j, outer)}
     % if not moves:
-    const float${lanes} v_${j} = ${"*(__global const vector *)x_%d" % j if wide else "x_%d[0]" % j};
+    const float${lanes} v_${j} = ${read(ctype, f"x_{j}", wide)};
     % endif
 % endfor
     for (int i = from; i < end; i++) {
-% for j, (moves, wide) in enumerate(inputs):
+% for j, (ctype, moves, wide) in enumerate(inputs):
     % if moves:
-        const float${lanes} v_${j} =
-            ${"*(__global const vector *)(x_%d + (long)i * x_%d_run)" % (j,
-            j) if wide else "x_%d[(long)i * x_%d_run]" % (j, j)};
+        const float${lanes} v_${j} = ${read(ctype, f"x_{j} + (long)i * x_{j}_run", wide)};
     % endif
 % endfor
 % for statement in statements:
@@ -89,8 +104,10 @@ __kernel void pointwise_vectors(...)
 % for j, result in enumerate(results):
     % if stream:
         stream(${result}, (__global float${lanes} *)(y_${j} + (long)i * y_${j}_run));
-    % else:
+    % elif outputs[j] == "float":
         *(__global vector *)(y_${j} + (long)i * y_${j}_run) = ${result};
+    % else:
+        store_${outputs[j]}(${result}, y_${j} + (long)i * y_${j}_run);
     % endif
 % endfor
     }

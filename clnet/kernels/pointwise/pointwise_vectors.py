@@ -10,7 +10,7 @@ from math import prod
 
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
-from ...values.dtypes import DType, float32
+from ...values.dtypes import DType, bfloat16, float16, float32
 from ...values.shapes import Shape, Strides, ceil_div
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
@@ -22,6 +22,7 @@ _INT_ELEMENTS = 2**31 - 1
 # Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
 DENSE_ELEMENTS = 2**14
 LEAST_RUN = 8
+_DTYPES = (float32, float16, bfloat16)
 
 
 VECTORS = Kernel(
@@ -72,7 +73,8 @@ def vectors_fit(
         and sizes[-1] in (4, 8, 16)
         and sizes[-1] <= traits.simd_width
         and sizes[-2] > 1
-        and all(d is float32 for d in (compute, *dtypes))
+        and compute is float32
+        and all(d in _DTYPES for d in dtypes)
         and all(s in (0, 1) for s in wide)
         and all(wide[:outputs])
         and all(moving[:outputs])
@@ -82,10 +84,10 @@ def vectors_fit(
 
 def vectors_recipe(
     exprs: tuple[Expr, ...],
+    dtypes: Sequence[DType],
     sizes: Shape,
     steps: Sequence[Strides],
     *,
-    outputs: int,
     scalars: int,
     aligned: bool,
 ) -> tuple[Rendered, tuple[int, ...], tuple[int, int]]:
@@ -93,17 +95,21 @@ def vectors_recipe(
 
     Args:
         exprs: an expression for each output.
+        dtypes: of the operands, outputs first.
         sizes: the common axes, collapsed.
         steps: of each operand, outputs first, along them.
-        outputs: how many operands are written.
         scalars: how many run-time scalars there are.
         aligned: whether the outputs begin at lines of the caches.
 
     Returns:
         The rendered kernel, its last arguments (the run and an item's share), the global size.
     """
-    lanes, run, outer = sizes[-1], sizes[-2], sizes[:-2]
-    inputs = tuple((s[-2] != 0, s[-1] != 0) for s in steps[outputs:])
+    lanes, run, outer, outputs = sizes[-1], sizes[-2], sizes[:-2], len(exprs)
+    stored = [dtype.stored for dtype in dtypes]
+    inputs = tuple(
+        (ctype, s[-2] != 0, s[-1] != 0)
+        for ctype, s in zip(stored[outputs:], steps[outputs:], strict=True)
+    )
     printed = print_c(
         exprs,
         f"float{lanes}",
@@ -111,10 +117,12 @@ def vectors_recipe(
         scalars=[f"s_{j}" for j in range(scalars)],
     )
     dense = all(s[-2] == lanes and not any(n % lanes for n in s[:-2]) for s in steps[:outputs])
-    large = 4 * outputs * prod(sizes) >= STREAM_BYTES
+    plain = all(ctype == "float" for ctype in stored[:outputs])
+    large = plain and 4 * outputs * prod(sizes) >= STREAM_BYTES
     params = {
         **printed._asdict(),
         "lanes": lanes,
+        "outputs": tuple(stored[:outputs]),
         "inputs": inputs,
         "scalars": scalars,
         "outer": len(outer),
