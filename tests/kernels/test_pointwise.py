@@ -69,23 +69,27 @@ def test_vectors_and_streams_give_the_same_bits(device, thresholds, n):
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
-def test_vectors_of_all_16_bit_numbers_give_the_same_bits(device, thresholds, dtype):
-    """Beside operands of float32, and with a number for each row."""
+@pytest.mark.parametrize(
+    ("name", "shape"), [("pointwise_vectors", (128, 512)), ("pointwise_rows", (1872, 35))]
+)
+def test_vectors_of_all_16_bit_numbers_give_the_same_bits(device, thresholds, name, shape, dtype):
+    """Beside operands of float32, with a number for each row, and along columns."""
     if device.traits.dedicated_local_memory:
         pytest.skip("vectors are for CPU-shaped devices")
-    shape = (128, 512)
-    x = clnet.arange(2**16, device=device).to(clnet.int16).view(dtype).reshape(shape).array
-    y = clnet.tensor([0.3, -2.0] * 64, device=device).to(dtype).array.view(shape, (1, 0))
-    z = clnet.linspace(-7e4, 7e4, 2**16, device=device).reshape(shape).array
-    exprs, found = (Z * A - Y, X * A + Y, -X), []
-    for dense, name in ((2**60, "pointwise"), (0, "pointwise_vectors")):
-        thresholds(dense=dense)
+    rows, columns = shape
+    x = clnet.arange(2**16, device=device).to(clnet.int16).view(dtype).array
+    y = clnet.tensor([0.3, -2.0] * (rows // 2), device=device).to(dtype).array
+    z = clnet.linspace(-7e4, 7e4, 2**16, device=device).array
+    across = (1, rows) if name == "pointwise_rows" else (columns, 1)
+    inputs = [x.view(shape, (columns, 1)), y.view(shape, (1, 0)), z.view(shape, (columns, 1))]
+    inputs.append(x.view(shape, across))
+    exprs, found = (Z * A - Y, X * A + Y, -Input(3)), []
+    for use, wanted in (({}, "pointwise"), ({"dense": 0, "rows": True}, name)):
+        thresholds(**use)
         made = [clnet.zeros(shape, device=device, dtype=d) for d in (dtype, float32, dtype)]
         arrays = [out.array for out in made]
-        (launch,) = pointwise(
-            device.target, arrays, [x, y, z], exprs, scalars=(2.5,), compute=float32
-        )
-        assert launch.kernel.name == name
+        (launch,) = pointwise(device.target, arrays, inputs, exprs, scalars=(2.5,), compute=float32)
+        assert launch.kernel.name == wanted
         device.queue.launch(launch)
         found.append([np.nan_to_num(out.float().numpy(), nan=1e38) for out in made])
     for plain, vectors in zip(*found, strict=True):

@@ -16,6 +16,7 @@ from clnet.kernels.conv_blocked.reorder import reorder
 from clnet.kernels.norm import blocked_norm as norm_module
 from clnet.kernels.norm.blocked_norm import blocked_moments, blocked_sums
 from clnet.kernels.pointwise import pointwise_rows as rows_module
+from clnet.kernels.pointwise import pointwise_small as small_module
 from clnet.kernels.pointwise import pointwise_vectors as vectors_module
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pool import blocked_means as means_module
@@ -177,6 +178,15 @@ def vectors_of_16_bits(target: Target) -> None:
             run(pointwise(target, made, inputs, (-Input(0), Input(0) * Input(1)), compute=float32))
         near(wide.array, x.float().numpy() * c.float().numpy())
         assert (same == -x).all().item()
+        ends, turned = clnet.zeros(2, lanes + 3, dtype=dtype), clnet.zeros(2, lanes + 3)
+        inputs = [x.array.view(ends.shape, (lanes + 3, 1)), x.array.view(ends.shape, (1, 2))]
+        exprs, made = (Input(0) * 2, Input(0) * Input(1)), [ends.array, turned.array]
+        with constants(small_module, SMALL_ELEMENTS=0):
+            run(pointwise(target, made, inputs, exprs, compute=float32))
+        flat = x.float().numpy().ravel()
+        both = flat[: 2 * lanes + 6].reshape(2, -1), flat[: 2 * lanes + 6].reshape(-1, 2).T
+        near(turned.array, both[0] * both[1])
+        np.testing.assert_array_equal(ends.float().numpy(), 2 * both[0])
 
 
 @case("cpu")

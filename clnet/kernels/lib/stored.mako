@@ -7,10 +7,11 @@
 ## param compute: str         type it is computed in
 ## param name: str            of the variable declared
 ## param pointer: str         C expression
-## param at: str              C expression, the element's number
+## param at: str              C expression, the element's number; of vectors, their pointer
 ## param value: str           C expression of an arithmetic type
 ## param ctypes: list[str]    element types of a kernel
-## param lanes: int           elements of a vector
+## param lanes: int           elements of a vector; of floats it is the type `vector`
+## param wide: bool           a vector begins there
 <%def name="load(ctype, compute, name, pointer, at)">
 % if ctype == "half":
     const ${compute} ${name} = (${compute})vload_half(${at}, ${pointer});
@@ -65,30 +66,53 @@ inline void store_bfloat16(const float4 x, __global ushort *to)
 % endif
 </%def>
 ##
-## The same of vectors, which need not be aligned, for CPUs: 16-bit numbers one by one are 20 times
-## as slow on PoCL.
+## The same of vectors, which need not be aligned, for CPUs: PoCL takes 20 times as long for 16-bit
+## numbers one by one. Their bits are of `ushort`, and become floats and are made of them at once.
 <%def name="vectors(ctypes, lanes)">
 % if "half" in ctypes:
-inline float${lanes} wide_half(__global const half *from)
+inline float${lanes} widened_half(const ushort${lanes} bits)
 {
-    return vload_half${lanes}(0, from);
+    return vload_half${lanes}(0, (const half *)&bits);
 }
-inline void store_half(const float${lanes} x, __global half *to)
+inline ushort${lanes} narrowed_half(const float${lanes} x)
 {
-    vstore_half${lanes}_rte(x, 0, to);
+    ushort${lanes} bits;
+    vstore_half${lanes}_rte(x, 0, (half *)&bits);
+    return bits;
 }
 % endif
 % if "bfloat16" in ctypes:
-inline float${lanes} wide_bfloat16(__global const ushort *from)
+inline float${lanes} widened_bfloat16(const ushort${lanes} bits)
 {
-    return as_float${lanes}(convert_uint${lanes}(vload${lanes}(0, from)) << 16);
+    return as_float${lanes}(convert_uint${lanes}(bits) << 16);
 }
-inline void store_bfloat16(const float${lanes} x, __global ushort *to)
+inline ushort${lanes} narrowed_bfloat16(const float${lanes} x)
 {
     const uint${lanes} bits = as_uint${lanes}(x);
     const uint${lanes} nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    const uint${lanes} kept = select(nearest, (uint${lanes})(0x7fc0), isnan(x));
-    vstore${lanes}(convert_ushort${lanes}(kept), 0, to);
+    return convert_ushort${lanes}(select(nearest, (uint${lanes})(0x7fc0), isnan(x)));
 }
+% endif
+</%def>
+##
+## A vector of floats that begins at a pointer, or one number for all its lanes.
+<%def name="read(ctype, at, wide, lanes)" filter="trim">
+% if ctype == "float":
+${f"*(__global const vector *)({at})" if wide else f"*({at})"}
+% elif wide:
+widened_${ctype}(vload${lanes}(0, (__global const ushort *)(${at})))
+% elif ctype == "half":
+vload_half(0, ${at})
+% else:
+as_float((uint)*(${at}) << 16)
+% endif
+</%def>
+##
+## A vector of floats stored behind a pointer.
+<%def name="write(ctype, at, value, lanes)">
+% if ctype == "float":
+            *(__global vector *)(${at}) = ${value};
+% else:
+            vstore${lanes}(narrowed_${ctype}(${value}), 0, (__global ushort *)(${at}));
 % endif
 </%def>

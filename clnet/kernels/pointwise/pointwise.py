@@ -132,7 +132,7 @@ def _recipe(
     if is_short(traits, sizes, num_outputs) and rows_fit(
         traits, compute, dtypes, sizes, steps, num_outputs
     ):
-        return _in_rows(exprs, traits, sizes, steps, scalars=num_scalars, cost=cost)
+        return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
     if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
             exprs, dtypes, runs, along, scalars=num_scalars, aligned=whole_vectors
@@ -160,7 +160,7 @@ def _recipe(
         # compiler a third of the time (a session of tests has thousands of these kernels).
         return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
     if rows_fit(traits, compute, dtypes, sizes, steps, num_outputs):
-        return _in_rows(exprs, traits, sizes, steps, scalars=num_scalars, cost=cost)
+        return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
     return _in_one_layout(
         exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
     )
@@ -168,6 +168,7 @@ def _recipe(
 
 def _in_rows(
     exprs: tuple[Expr, ...],
+    dtypes: Sequence[DType],
     traits: DeviceTraits,
     sizes: Shape,
     steps: Sequence[Strides],
@@ -176,7 +177,7 @@ def _in_rows(
     cost: tuple[int, int],
 ) -> _Recipe:
     """Vectors along rows of any length."""
-    kernel, places, last, items = rows_recipe(exprs, traits, sizes, steps, scalars=scalars)
+    kernel, places, last, items = rows_recipe(exprs, dtypes, traits, sizes, steps, scalars=scalars)
     return _Recipe(kernel, places, sizes[:-1], last, items, (1, 1), *cost)
 
 

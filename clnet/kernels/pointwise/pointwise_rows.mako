@@ -7,19 +7,22 @@
 ## param    results: tuple[str]       C text of each output's value
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    lanes: int                elements of a vector: 4, 8 or 16
-## param    inputs: tuple[str]        the inner step of each input: "unit", "none" or "any"
+## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
+## param    inputs: tuple[(str, str)]  the same of each input, and its inner step: "unit", "none" or
+##                                    "any"
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
 ## param    ragged: bool              the row, and so an item's share, may end within a vector
 ## param    operand: str              name of an output or an input
-## % for j in range(len(results)):
-## arg      y_{j}: out float, may alias
+## param    ctype: str                its type in memory
+## % for j, ctype in enumerate(outputs):
+## arg      y_{j}: out ctype, may alias
 ## % for a in range(outer):
 ## arg      y_{j}_step_{a}: int  its step along outer axis a
 ## % endfor
 ## % endfor
-## % for j, step in enumerate(inputs):
-## arg      x_{j}: in float, may alias
+## % for j, (ctype, step) in enumerate(inputs):
+## arg      x_{j}: in ctype, may alias
 ## % if step == "any":
 ## arg      x_{j}_inner: int     its inner step
 ## % endif
@@ -40,34 +43,59 @@
 ## launch   global (n / share, count / rows), groups of one
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="elementary" file="/lib/elementary.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="start(operand, outer)">
 ${operand} + ${operand}_offset
 % for a in range(outer):
             + (long)o${a} * ${operand}_step_${a}
 % endfor
 </%def>
-<%def name="pointwise_rows(
-    statements, results, functions, lanes, inputs, scalars, outer, ragged)">
-#pragma OPENCL FP_CONTRACT OFF
-typedef float${lanes} __attribute__((aligned(4))) vector;
-${elementary.define(functions, "float", lanes)}
-% if ragged or "any" in inputs:
-inline float${lanes} some(__global const float *x, const int step, const int lanes)
+##
+## A vector of which some lanes are there, each a step further.
+<%def name="some(ctype, lanes)">
+<% bits = "float" if ctype == "float" else "ushort" %>
+inline float${lanes} some_${ctype}(
+    __global const ${pointed(ctype)} *from, const int step, const int lanes)
 {
-    float${lanes} v = 0;
+    __global const ${bits} *x = (__global const ${bits} *)from;
+    ${bits}${lanes} v = 0;
 % for lane in range(lanes):
     if (lanes > ${lane}) v.s${"%x" % lane} = x[(long)step * ${lane}];
 % endfor
-    return v;
+    return ${"v" if ctype == "float" else f"widened_{ctype}(v)"};
 }
-% endif
-% if ragged:
-inline void keep(__global float *y, const float${lanes} v, const int lanes)
+</%def>
+##
+## Some lanes are stored.
+<%def name="keep(ctype, lanes)">
+<% bits = "float" if ctype == "float" else "ushort" %>
+inline void keep_${ctype}(__global ${pointed(ctype)} *to, const float${lanes} x, const int lanes)
 {
+    __global ${bits} *y = (__global ${bits} *)to;
+    const ${bits}${lanes} v = ${"x" if ctype == "float" else f"narrowed_{ctype}(x)"};
 % for lane in range(lanes):
     if (lanes > ${lane}) y[${lane}] = v.s${"%x" % lane};
 % endfor
 }
+</%def>
+<%def name="pointed(ctype)" filter="trim">
+${"ushort" if ctype == "bfloat16" else ctype}
+</%def>
+<%def name="pointwise_rows(
+    statements, results, functions, lanes, outputs, inputs, scalars, outer, ragged)">
+#pragma OPENCL FP_CONTRACT OFF
+typedef float${lanes} __attribute__((aligned(4))) vector;
+${elementary.define(functions, "float", lanes)}
+${stored.vectors([*outputs, *(ctype for ctype, _ in inputs)], lanes)}
+% for ctype in ("float", "half", "bfloat16"):
+% if any(own == ctype and (step == "any" or ragged and step == "unit") for own, step in inputs):
+${some(ctype, lanes)}
+% endif
+% endfor
+% if ragged:
+% for ctype in sorted({*outputs}):
+${keep(ctype, lanes)}
+% endfor
 % endif
 __kernel void pointwise_rows(...)
 {
@@ -83,33 +111,34 @@ __kernel void pointwise_rows(...)
         const int o0 = o;
 % endif
 % for j in range(len(results)):
-        __global float *to_${j} = ${start("y_%d" % j, outer)};
+        __global ${pointed(outputs[j])} *to_${j} = ${start("y_%d" % j, outer)};
 % endfor
-% for j, step in enumerate(inputs):
-        __global const float *from_${j} = ${start("x_%d" % j, outer)};
+% for j, (ctype, step) in enumerate(inputs):
+        __global const ${pointed(ctype)} *from_${j} = ${start("x_%d" % j, outer)};
     % if step == "none":
-        const float${lanes} v_${j} = from_${j}[0];
+        const float${lanes} v_${j} = ${stored.read(ctype, f"from_{j}", False, lanes)};
     % endif
 % endfor
         for (int i = from; i < end; i += ${lanes}) {
 % if ragged:
             const int left = end - i < ${lanes} ? end - i : ${lanes};
 % else:
-    % if "any" in inputs:
+    % if any(step == "any" for _, step in inputs):
             const int left = ${lanes};
     % endif
 % endif
-% for j, step in enumerate(inputs):
+% for j, (ctype, step) in enumerate(inputs):
     % if step == "unit":
         % if ragged:
-            const float${lanes} v_${j} = left == ${lanes} ?
-                *(__global const vector *)(from_${j} + i) : some(from_${j} + i, 1, left);
+            const float${lanes} v_${j} = left == ${lanes}
+                ? ${stored.read(ctype, f"from_{j} + i", True, lanes)}
+                : some_${ctype}(from_${j} + i, 1, left);
         % else:
-            const float${lanes} v_${j} = *(__global const vector *)(from_${j} + i);
+            const float${lanes} v_${j} = ${stored.read(ctype, f"from_{j} + i", True, lanes)};
         % endif
     % elif step == "any":
             const float${lanes} v_${j} =
-                some(from_${j} + (long)i * x_${j}_inner, x_${j}_inner, left);
+                some_${ctype}(from_${j} + (long)i * x_${j}_inner, x_${j}_inner, left);
     % endif
 % endfor
 % for statement in statements:
@@ -120,9 +149,9 @@ __kernel void pointwise_rows(...)
 % endfor
 % for j in range(len(results)):
     % if ragged:
-            if (left < ${lanes}) keep(to_${j} + i, found_${j}, left); else
+            if (left < ${lanes}) keep_${outputs[j]}(to_${j} + i, found_${j}, left); else
     % endif
-            *(__global vector *)(to_${j} + i) = found_${j};
+            ${stored.write(outputs[j], f"to_{j} + i", f"found_{j}", lanes)}
 % endfor
         }
     }

@@ -11,7 +11,7 @@ from math import prod
 
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
-from ...values.dtypes import DType, float32
+from ...values.dtypes import DType, bfloat16, float16, float32
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
@@ -22,6 +22,7 @@ _LEAST_SHARE, _MOST_SHARE = 256, 4096
 _ITEMS_PER_UNIT = 4
 _LONG_ROW = 512
 _INT_ELEMENTS = 2**31 - 1
+_DTYPES = (float32, float16, bfloat16)
 
 
 ROWS = Kernel(
@@ -53,7 +54,8 @@ def rows_fit(
         not in_groups(traits)
         and traits.simd_width in (4, 8, 16)
         and sizes[-1] >= traits.simd_width
-        and all(d is float32 for d in (compute, *dtypes))
+        and compute is float32
+        and all(d in _DTYPES for d in dtypes)
         and all(step[-1] == 1 for step in steps[:outputs])
         and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
@@ -73,6 +75,7 @@ def is_short(traits: DeviceTraits, sizes: Shape, outputs: int) -> bool:
 
 def rows_recipe(
     exprs: tuple[Expr, ...],
+    dtypes: Sequence[DType],
     traits: DeviceTraits,
     sizes: Shape,
     steps: Sequence[Strides],
@@ -83,6 +86,7 @@ def rows_recipe(
 
     Args:
         exprs: an expression for each output.
+        dtypes: of the operands, outputs first.
         traits: the device's numbers.
         sizes: the common axes, collapsed.
         steps: of each operand, outputs first, along them.
@@ -90,7 +94,8 @@ def rows_recipe(
     """
     lanes, n, count = traits.simd_width, sizes[-1], prod(sizes[:-1])
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
-    inputs = inner[len(exprs) :]
+    stored = tuple(dtype.stored for dtype in dtypes)
+    inputs = (*zip(stored, inner, strict=True),)[len(exprs) :]
     printed = print_c(
         exprs,
         f"float{lanes}",
@@ -100,6 +105,7 @@ def rows_recipe(
     params = {
         **printed._asdict(),
         "lanes": lanes,
+        "outputs": stored[: len(exprs)],
         "inputs": inputs,
         "scalars": scalars,
         "outer": len(sizes) - 1,

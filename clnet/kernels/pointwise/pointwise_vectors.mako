@@ -15,9 +15,6 @@
 ## param    outer: int                number of axes before the run
 ## param    stream: bool              outputs go past the caches; they lie at whole vectors
 ## param    operand: str              name of an output or an input
-## param    ctype: str                its type in memory
-## param    at: str                   C expression of a place in an input
-## param    wide: bool                a vector begins there, not one number for all of it
 ## % for j, ctype in enumerate(outputs):
 ## arg      y_{j}: out ctype, may alias
 ## arg      y_{j}_run: int       its step along the run
@@ -52,17 +49,6 @@
 % endfor
         ;
 </%def>
-<%def name="read(ctype, at, wide)" filter="trim">
-% if ctype == "float":
-${f"*(__global const vector *)({at})" if wide else f"*({at})"}
-% elif wide:
-wide_${ctype}(${at})
-% elif ctype == "half":
-vload_half(0, ${at})
-% else:
-as_float((uint)*(${at}) << 16)
-% endif
-</%def>
 <%def name="pointwise_vectors(
     statements, results, functions, lanes, outputs, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
@@ -89,13 +75,14 @@ __kernel void pointwise_vectors(...)
 % for j, (ctype, moves, wide) in enumerate(inputs):
     ${start("x_%d" % j, outer)}
     % if not moves:
-    const float${lanes} v_${j} = ${read(ctype, f"x_{j}", wide)};
+    const float${lanes} v_${j} = ${stored.read(ctype, f"x_{j}", wide, lanes)};
     % endif
 % endfor
     for (int i = from; i < end; i++) {
 % for j, (ctype, moves, wide) in enumerate(inputs):
     % if moves:
-        const float${lanes} v_${j} = ${read(ctype, f"x_{j} + (long)i * x_{j}_run", wide)};
+        const float${lanes} v_${j} =
+            ${stored.read(ctype, f"x_{j} + (long)i * x_{j}_run", wide, lanes)};
     % endif
 % endfor
 % for statement in statements:
@@ -104,10 +91,8 @@ __kernel void pointwise_vectors(...)
 % for j, result in enumerate(results):
     % if stream:
         stream(${result}, (__global float${lanes} *)(y_${j} + (long)i * y_${j}_run));
-    % elif outputs[j] == "float":
-        *(__global vector *)(y_${j} + (long)i * y_${j}_run) = ${result};
     % else:
-        store_${outputs[j]}(${result}, y_${j} + (long)i * y_${j}_run);
+        ${stored.write(outputs[j], f"y_{j} + (long)i * y_{j}_run", result, lanes)}
     % endif
 % endfor
     }
