@@ -237,7 +237,7 @@ def test_rows_of_more_axes():
         np.testing.assert_array_equal(clnet.compile(function)(x, shortcut).numpy(), expected)
 
 
-def test_large_tiles_are_finished_with_little_only(monkeypatch, monkeypatch):
+def test_large_tiles_are_finished_with_little_only(monkeypatch):
     """Items with many sums wait for operands; short sums hide little, unless they are many."""
     monkeypatch.setattr(gemm_tiled, "TILINGS", LISTED)
     device = clnet.device()
