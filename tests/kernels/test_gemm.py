@@ -410,7 +410,7 @@ def test_shared_right_operand_turns_batch_into_rows(where):
     [(14, 32, 16), (64, 32, 100_000), (1000, 1000, 1000), (32, 25_088, 144), (7, 7, 20_000)],
 )
 def test_blocking_covers_the_product_and_fits(m, n, k, units):
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, False)
     work = Work(params, m, n, k, 1, 1, 4, units, 2**20)
     blocking = choose_blocking(work)
     slice_k = round_up(ceil_div(k, blocking.slices), params.unroll)
@@ -424,7 +424,7 @@ def test_blocking_covers_the_product_and_fits(m, n, k, units):
 
 
 def test_blocking_gives_every_unit_work():
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, False)
     blocking = choose_blocking(Work(params, 64, 32, 100_000, 1, 1, 4, 8, 2**28))
     assert blocking.slices >= 8
     blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))

@@ -125,14 +125,16 @@ class Problem(NamedTuple):
         """The kernels' arguments for ``finish``: none without one."""
         return {} if self.epilogue.finish is None else self.epilogue.finish.args()
 
-    def packed_args(self, sizes: bytes, out_slice: int = 0) -> Named:
+    def packed_args(self, sizes: bytes, out_slice: int = 0, *, bias: Array | None = None) -> Named:
         """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
 
         Args:
             sizes: of :meth:`sizes`.
             out_slice: how far slices of sums lie apart.
+            bias: what stands for a bias that is not read, where the kernel takes one.
         """
-        operands = (self.out, self.a, self.b, self.epilogue.bias, self.alpha, self.beta)
+        bias = bias if self.epilogue.bias is None else self.epilogue.bias
+        operands = (self.out, self.a, self.b, bias, self.alpha, self.beta)
         names = "strides sizes out a b bias alpha beta"
         return by_name(names, self.strides(out_slice), sizes, *operands)
 

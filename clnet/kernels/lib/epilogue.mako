@@ -1,7 +1,8 @@
 ## lib epilogue: what a product goes through before it is stored
 ##
-## param activation: None|'relu'|VectorActivation  applied last; C text, which blocked convolutions
-##                                 alone have, is that of a vector `result`, and `define`d before
+## param activation: None|'relu'|'least'|VectorActivation  applied last; 'least': 0 for what is less
+##                                 than a variable `least`; C text, which blocked convolutions alone
+##                                 have, is that of a vector `result`, and `define`d before
 ## param value: str                a C expression of type `type`
 ## param names: list[str]          variables of type `type`
 ## param name: str                 of a function
@@ -31,8 +32,8 @@ inline float${width} ${name}(const float${width} result)
 }
 </%def>
 <%def name="activate(activation, value, type)">
-% if activation == "relu":
-((${value}) < 0 ? (${type})(0) : (${value}))
+% if activation in ("relu", "least"):
+((${value}) < ${"least" if activation == "least" else 0} ? (${type})(0) : (${value}))
 % elif activation:
 activated(${value})
 % else:
