@@ -244,6 +244,7 @@ def panels_packed_before(target: Target) -> None:
             check(target, dtype, 23, 35, 9, shared_b=3, bias_axis=-2, activation="relu")
             check(target, dtype, 23, 35, 19, shared_b=3, turned="b", beta=0.5, bias_axis=-2)
             check(target, dtype, 40, 21, 5, batch=(2,), bias_axis=-1)
+            check(target, dtype, 40, 21, 5, activation="relu")
 
 
 @case("cpu")

@@ -391,19 +391,14 @@ def _multiply(
     blocks = row_blocks * column_blocks * blocking.slices * given.batch
     draw = params.prepacked and blocks >= LEAST_DRAWN * units
     counter = tickets(_form(params), given, given.b) if params.prepacked else None
-    made = given.epilogue
-    relu = made.activation is not None
-    finishes = made.bias is not None or relu
-    # A bare product takes the kernel of those with a bias along n, and reads none.
-    axis = made.axis if finishes else "n"
-    bias = None if finishes else given.b
+    end = given.end
     sizes = given.sizes(
         *(blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw),
-        *(finishes, relu),
+        *(end.finishes, end.relu),
     )
     return PACKED.launch(
-        params._replace(bias=axis),
-        joined(given.packed_args(sizes, out_slice, bias=bias), by_name("tickets", counter)),
+        params._replace(bias=end.axis),
+        joined(given.packed_args(sizes, out_slice, bias=end.bias), by_name("tickets", counter)),
         global_size=(blocks, 1, 1),
         flops=given.flops,
         bytes=given.bytes,

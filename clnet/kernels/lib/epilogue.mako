@@ -1,7 +1,7 @@
 ## lib epilogue: what a product goes through before it is stored
 ##
-## param activation: None|'relu'|'least'|VectorActivation  applied last; 'least': 0 for what is less
-##                                 than a variable `least`; C text, which blocked convolutions alone
+## param activation: None|'relu'|'least'|VectorActivation  applied last; 'least': 0 for less than a
+##                                 variable `least`; C text, which blocked convolutions alone
 ##                                 have, is that of a vector `result`, and `define`d before
 ## param value: str                a C expression of type `type`
 ## param names: list[str]          variables of type `type`

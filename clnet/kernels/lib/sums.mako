@@ -1,8 +1,8 @@
 ## lib sums: how the sums of a register block go to memory, as alpha * sums + keep * out, then bias
 ##
-## They need lib/vector.mako's types. Sums lie in registers `acc_<row>_<vector>`. Where `last` is not
-## 0, bias is added, and what is less than `least` becomes 0: so one text serves bare products and
-## those with a bias, with and without an activation.
+## They need lib/vector.mako's types. Sums lie in registers `acc_<row>_<vector>`. Where `last` is
+## not 0, bias is added, and what is less than `least` becomes 0: so one text serves bare products
+## and those with a bias, with and without an activation.
 ##
 ## param ctype: str           element type
 ## param width: int           lanes of a vector
