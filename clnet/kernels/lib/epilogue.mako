@@ -12,7 +12,7 @@
 ## numerics C text: contraction off, the bits of pointwise.mako
 <%namespace name="elementary" file="elementary.mako"/>
 <%def name="define(activation, width)">
-% if activation and activation != "relu":
+% if activation not in (None, "relu", "least"):
 #pragma OPENCL FP_CONTRACT OFF
 ${function("activated", activation.one, width)}
 % if activation.two:
@@ -44,7 +44,7 @@ activated(${value})
 ## Applied to variables in place, two in one vector where there is one: an exponential's chain of
 ## instructions is long, and a processor does not look far enough ahead to begin the next.
 <%def name="activate_each(activation, names, type, width)">
-<% two = activation and activation != "relu" and activation.two %>
+<% two = activation not in (None, "relu", "least") and activation.two %>
 % if activation:
 % for i in range(0, len(names), 2 if two else 1):
 % if two and i + 1 < len(names):
