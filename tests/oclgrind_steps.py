@@ -19,7 +19,11 @@ import numpy as np
 import clnet
 from clnet import nn
 from clnet.device import buffer_pool
+from clnet.kernels.conv import conv_implicit, conv_implicit_weight
+from clnet.kernels.gemm import gemm_tiled
+from clnet.kernels.softmax import attention_tiles
 from clnet.nn import functional as F
+from tests.oclgrind_cases.harness import SMALLEST_TILE
 
 
 class Sequence(nn.Module):
@@ -81,8 +85,16 @@ def losses(name: str, count: int, *, compiled: bool) -> list[float]:
 
 
 def exact() -> None:
-    """From now on an array's buffer ends where the array does; a plan's arenas hold many values."""
+    """From now on an array's buffer ends where the array does; a plan's arenas hold many values.
+
+    Tiles are the smallest there are: of larger ones nearly all items would compute nothing.
+    """
     buffer_pool.size_class = lambda nbytes: max(nbytes, 1)
+    for module in (gemm_tiled, conv_implicit, conv_implicit_weight):
+        module.TILINGS = ((SMALLEST_TILE, 1.0),)
+    attention_tiles.TILINGS = {
+        kernel: {8: (attention_tiles.Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS
+    }
 
 
 if __name__ == "__main__":

@@ -90,6 +90,13 @@ class Activation(NamedTuple):
     def __str__(self) -> str:
         return self.name
 
+    def of_vectors(self, block: int) -> VectorActivation:
+        """It as C of a blocked convolution's vectors."""
+        exprs = (self.expr,)
+        one = _printed(exprs, f"float{block}", 0, 0)
+        two = _printed(exprs, f"float{2 * block}", 0, 0) if 2 * block <= _MOST_LANES else None
+        return VectorActivation(one, two)
+
 
 class VectorActivation(NamedTuple):
     """The parameter ``activation`` of blocked convolutions' templates, beside ``"relu"``.
@@ -129,11 +136,14 @@ class Epilogue(NamedTuple):
         """The same of a blocked convolution's: another activation than ReLU as C of vectors."""
         activation = self.activation
         if isinstance(activation, Activation):
-            exprs = (activation.expr,)
-            one = _printed(exprs, f"float{block}", 0, 0)
-            two = _printed(exprs, f"float{2 * block}", 0, 0) if 2 * block <= _MOST_LANES else None
-            activation = VectorActivation(one, two)
+            activation = activation.of_vectors(block)
         return by_name("bias activation", self.bias is not None, activation)
+
+    def told_activation(self, block: int) -> str | VectorActivation:
+        """The same of a kernel that is told by an argument whether there is a ReLU."""
+        if isinstance(self.activation, Activation):
+            return self.activation.of_vectors(block)
+        return "least"
 
     @property
     def axis(self) -> str | None:

@@ -25,7 +25,7 @@ from tests.compile.test_layout import (
     training,
 )
 from tests.groups import are_compiled_wrongly
-from tests.kernels.launching import gpu_shaped
+from tests.kernels.launching import gpu_shaped, in_small_tiles
 from tests.kernels.test_gemm_matrix import units_of
 
 pytestmark = pytest.mark.device
@@ -135,6 +135,7 @@ def test_products_of_split_operands_keep_images_last(device, monkeypatch):
     """Steps are eager ones: some convolutions as three products of TF32, others in float32."""
     if are_compiled_wrongly(device):
         pytest.skip("PoCL 5.0 for AVX-512 miscompiles them, as loops and as continuations")
+    in_small_tiles(monkeypatch)
     by_128 = {"warpgroup_units": True, "local_memory_bytes": 2**18, "compute_units": 3}
     traits = replace(device.target.traits, **by_128)
     monkeypatch.setattr(device, "target", replace(device.target, traits=traits))

@@ -16,16 +16,20 @@ from clnet.compile.fuse_into_products import fuse_into_products, unfused_pairs
 from clnet.compile.fusion_obstacle import FusionObstacle
 from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.tracer import Action, Step
+from clnet.kernels.gemm import gemm_tiled
 from clnet.ops.rewritten.finished import Finished
+from tests.kernels.launching import in_small_tiles
 
 pytestmark = pytest.mark.device
 
+LISTED = gemm_tiled.TILINGS
 BEFORE = tuple(p for p in PASSES[: PASSES.index(fuse_into_products)])
 
 
 @pytest.fixture(autouse=True)
 def local_memory(monkeypatch):
     """The device as one whose groups share a local memory, which is what tiles are for."""
+    in_small_tiles(monkeypatch)
     device = clnet.device()
     if not device.traits.dedicated_local_memory:
         traits = replace(
@@ -235,6 +239,7 @@ def test_rows_of_more_axes():
 
 def test_large_tiles_are_finished_with_little_only(monkeypatch):
     """Items with many sums wait for operands; short sums hide little, unless they are many."""
+    monkeypatch.setattr(gemm_tiled, "TILINGS", LISTED)
     device = clnet.device()
     large = {"asynchronous_copies": True, "large_local_memory_bytes": 200_000, "compute_units": 132}
     traits = replace(device.traits, **large)

@@ -12,7 +12,9 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Device, Launch, Target, device
+from clnet.kernels.conv import conv_implicit, conv_implicit_weight
 from clnet.kernels.gemm import gemm_tiled
+from clnet.kernels.tile import Tile
 from tests.groups import are_compiled_wrongly
 
 
@@ -52,12 +54,22 @@ def gpu_shaped(opened: Device) -> Target:
     return replace(opened.target, traits=traits)
 
 
+# PoCL takes a third or half of a larger tile's time for these. The ring's copies go around
+# registers, as a GPU's do, without its asynchronous instructions.
+SMALL_TILE = ((Tile(32, 32, 16, 4, 4, 4), 1.0),)
+SMALL_RING = ((Tile(16, 32, 8, 4, 4, 4, 3, "direct", ahead=True), 1.0),)
+
+
+def in_small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's products and implicit convolutions in one small tile, for what is not about tiles."""
+    for module in (gemm_tiled, conv_implicit, conv_implicit_weight):
+        monkeypatch.setattr(module, "TILINGS", SMALL_TILE)
+
+
 def gpu_copying_directly(monkeypatch: pytest.MonkeyPatch) -> Device:
     """The session's device, as a GPU whose tiles' copies go around registers."""
     opened = device()
-    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-    small = tile._replace(copy="direct", stages=3)
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
+    monkeypatch.setattr(gemm_tiled, "TILINGS", SMALL_RING)
     monkeypatch.setattr(opened, "target", gpu_shaped(opened))
     return opened
 

@@ -65,7 +65,8 @@ TARGETS = {
 }
 BROAD = ("direct", "im2col", "implicit", "depthwise")
 NARROW = ("3x3", "stride-dilation-groups", "1x1")
-OF_LARGE_TILES = (*NARROW, "one-row")  # the tiles of implicit products that a GPU would take
+OF_LARGE_TILES = ("stride-dilation-groups", "one-row")  # those that a GPU would take
+LISTED = {module: module.TILINGS for module in (conv_implicit, conv_implicit_weight)}
 SMALL_TILE = Tile(32, 32, 16, 4, 4, 4)
 SLOW_IMPLICIT = pytest.param("implicit", marks=pytest.mark.slow)
 
@@ -77,8 +78,10 @@ def where():
 
 @pytest.fixture(autouse=True)
 def tiles_of_large_ones(monkeypatch):
-    """Direct convolutions of few elements are cut as large ones are."""
+    """Direct convolutions of few elements are cut as large ones are; implicit ones in one tile."""
     monkeypatch.setattr(conv_direct, "SMALL_FLOPS", 0)
+    for module in LISTED:  # the compiler takes a third for this one, and tests share its kernels
+        monkeypatch.setattr(module, "TILINGS", ((SMALL_TILE, 1.0),))
 
 
 def target_of(where, traits=None, limit=None):
@@ -198,9 +201,9 @@ def geometry_and_way(geometry, way):
 )
 def test_algorithm_matches_reference(geometry, way, where, monkeypatch):
     algorithm, traits = TARGETS[way]
-    if way == "implicit" and geometry not in OF_LARGE_TILES:
-        for module in (conv_implicit, conv_implicit_weight):  # the compiler takes a third for these
-            monkeypatch.setattr(module, "TILINGS", ((SMALL_TILE, 1.0),))
+    if way == "implicit" and geometry in OF_LARGE_TILES:
+        for module, tilings in LISTED.items():
+            monkeypatch.setattr(module, "TILINGS", tilings)
     case = Reference(GEOMETRIES[geometry])
     check(run(where, target_of(where, traits), case, algorithm), case)
 

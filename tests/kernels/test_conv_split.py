@@ -29,7 +29,7 @@ from clnet.kernels.gemm import gemm_warpgroup
 from clnet.nn import functional as F
 from clnet.values import mode
 from tests.groups import are_compiled_wrongly
-from tests.kernels.launching import names_launched
+from tests.kernels.launching import in_small_tiles, names_launched
 from tests.kernels.test_conv_matrix import drawn, forward_of, gradients_of
 from tests.kernels.test_gemm_matrix import units_of
 from tests.kernels.test_gemm_warpgroup import card
@@ -135,8 +135,9 @@ LONG = [
 
 
 @pytest.mark.parametrize("g", LONG, ids=str)
-def test_errors_are_no_larger_than_those_of_plain_float32(g, target):
+def test_errors_are_no_larger_than_those_of_plain_float32(g, target, monkeypatch):
     """Root mean squares, beside the kernels that the same device takes without matrix units."""
+    in_small_tiles(monkeypatch)
     x = drawn((g.n, g.ic, g.h, g.w), clnet.float32)
     weight = drawn((g.oc, g.icg, g.kh, g.kw), clnet.float32, seed=1)
     gy = drawn((g.n, g.oc, g.oh, g.ow), clnet.float32, seed=3)
@@ -382,6 +383,7 @@ def test_what_kernels_declare_fits_into_local_memory(monkeypatch):
 
 def test_layers_use_it(target, monkeypatch):
     """Eager, compiled and differentiated; what it may not be is plain float32."""
+    in_small_tiles(monkeypatch)
     monkeypatch.setattr(clnet.device(), "target", target)
     names = names_launched(clnet.device(), monkeypatch)
     g = ConvGeometry(3, 16, 9, 7, 24, 3, 3, 9, 7, 1, 1, 1, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -17,7 +16,8 @@ from clnet.kernels.epilogue import Epilogue, Finish
 from clnet.kernels.gemm import gemm_pack, gemm_packed, gemm_tiled
 from clnet.kernels.gemm.gemm import gemm, pack_for
 from clnet.kernels.gemm.gemm_packed import PackedParams, Work, choose_blocking
-from clnet.kernels.gemm.gemm_problem import Product, problems
+from clnet.kernels.gemm.gemm_problem import problems
+from clnet.kernels.tile import Tile
 from clnet.values.dtypes import float32
 from clnet.values.shapes import ceil_div, round_up
 from tests.kernels.launching import compiled_rightly
@@ -111,15 +111,27 @@ def test_gemm_sizes_off_the_grid(target, where, m, n, k):
 
 
 SMALL_TILE = next(tile for tile, _ in gemm_tiled.TILINGS if tile[:3] == (32, 32, 16))
+TEAMS = Tile(32, 32, 16, 8, 4, 4, teams=2)
 
 
+@pytest.fixture
+def small_tile(monkeypatch):
+    """A GPU's products in one small tile.
+
+    PoCL takes half a second for each kernel of the larger ones, which the sizes above have, and the
+    tiles below, one by one.
+    """
+    monkeypatch.setattr(gemm_tiled, "TILINGS", ((SMALL_TILE, 1.0),))
+
+
+in_one_tile = pytest.mark.usefixtures("small_tile")
+
+
+@in_one_tile
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("transposed_out", [False, True], ids=["out", "out.T"])
 @pytest.mark.parametrize("gap", [0, 3])
-def test_gemm_strided(target, where, monkeypatch, layout, transposed_out, gap):
-    # PoCL takes half a second for each kernel of a GPU's larger tiles, which those above and below
-    # have, off their grids and one by one.
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((SMALL_TILE, 1.0),))
+def test_gemm_strided(target, where, layout, transposed_out, gap):
     m, n, k = 68, 52, 72
     a, b = operands((m, k), (k, n))
     orders = {"N": (0, 1), "T": (1, 0)}
@@ -129,6 +141,7 @@ def test_gemm_strided(target, where, monkeypatch, layout, transposed_out, gap):
     check(run(target, where, out, left, right), a.astype(np.float64) @ b, k)
 
 
+@in_one_tile
 def test_gemm_no_unit_stride(target, where):
     a, b = operands((30, 20, 2), (20, 40, 2))
     left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
@@ -147,6 +160,7 @@ def test_gemm_no_unit_stride(target, where):
     [(33, 36, 20), (36, 33, 1100), (36, 64, 1100)],
     ids=["one", "slices", "slices_in_vectors"],
 )
+@in_one_tile
 def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
     a, b, before = operands((m, k), (k, n), (m, n))
     bias = operands(({None: 1, -1: n, -2: m}[axis],), seed=1)[0]
@@ -192,10 +206,8 @@ UNPACKED = [(7, 656, 40), (16, 530, 21), (10, 64, 128), (50, 130, 9), (100, 272,
 @pytest.mark.parametrize(("m", "n", "k"), UNPACKED)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["a", "a.T"])
 @pytest.mark.parametrize("axis", [-1, -2], ids=["n", "m"])
-def test_few_rows_and_short_sums_need_no_panels(target, where, monkeypatch, m, n, k, order, axis):
-    if target.traits.dedicated_local_memory:
-        # Others take the compiler twice as long; those above and below have them.
-        monkeypatch.setattr(gemm_tiled, "TILINGS", ((SMALL_TILE, 1.0),))
+@in_one_tile
+def test_few_rows_and_short_sums_need_no_panels(target, where, m, n, k, order, axis):
     a, b, bias, before = operands((m, k), (k, n), ((m, n)[axis],), (m, n))
     offsets = bias if axis == -1 else bias[:, None]
     expected = np.maximum(0.5 * a.astype(np.float64) @ b + 2.0 * before + offsets, 0)
@@ -233,6 +245,7 @@ def test_short_sums_of_few_columns_are_not(where):
     assert launches[-1].kernel.name == "gemm_packed"
 
 
+@in_one_tile
 def test_gemm_relu_keeps_nan(target, where):
     a, b = operands((20, 20), (20, 20))
     a[3] = np.nan
@@ -254,6 +267,7 @@ def test_gemm_relu_keeps_nan(target, where):
     ids=["both", "one a", "one b", "two axes, one b"],
 )
 @pytest.mark.parametrize("m", [1, 19])
+@in_one_tile
 def test_gemm_batch(target, where, batch, repeat_a, repeat_b, m):
     a, b = operands((*batch, m, 23), (*batch, 23, 37))
     left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
@@ -267,6 +281,7 @@ def test_gemm_batch(target, where, batch, repeat_a, repeat_b, m):
     check(run(target, where, out, left, right), a.astype(np.float64) @ b, 23)
 
 
+@in_one_tile
 def test_gemm_batch_axes_that_do_not_merge(target, where):
     a, b = operands((2, 3, 4, 5, 6), (2, 3, 4, 6, 7))
     left, right = place(a, where, (1, 0, 2, 4, 3), 1), place(b, where, (2, 1, 0, 3, 4), 2)
@@ -274,6 +289,7 @@ def test_gemm_batch_axes_that_do_not_merge(target, where):
     check(run(target, where, out, left, right), a.astype(np.float64) @ b, 6)
 
 
+@in_one_tile
 def test_gemm_float64(target, where):
     a, b = operands((70, 600), (600, 45), dtype=np.float64)
     out = poisoned((70, 45), where, np.float64)
@@ -307,6 +323,7 @@ def test_gemm_empty_out_launches_nothing(target, where, shape):
     assert gemm(target, out, Array.from_numpy(a, where), Array.from_numpy(b, where)) == []
 
 
+@in_one_tile
 def test_gemm_same_bits_every_time(target, where):
     a, b = operands((100, 2000), (2000, 60))
     left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
@@ -316,6 +333,7 @@ def test_gemm_same_bits_every_time(target, where):
 
 
 @pytest.mark.parametrize("n", [96, 112, 72], ids=["whole", "edge", "no lines"])
+@in_one_tile
 def test_gemm_of_a_large_result(target, where, monkeypatch, n):
     monkeypatch.setattr(gemm_packed, "STREAM_BYTES", 0)
     a, b, bias = operands((33, 40), (40, n), (n,))
@@ -330,6 +348,7 @@ def test_gemm_of_a_large_result(target, where, monkeypatch, n):
     check(run(target, where, out, left, right, **given), expected, 40)
 
 
+@in_one_tile
 def test_gemm_without_workspace(target, where):
     a, b = operands((250, 1100), (1100, 70))
     bare = dataclasses.replace(target, workspace_limit=0)
@@ -340,6 +359,7 @@ def test_gemm_without_workspace(target, where):
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(230, 70, 100), (16, 9, 4001), (2, 9, 4001)])
+@in_one_tile
 def test_gemm_operands_in_scratch_memory(target, where, m, n, k):
     a, b = operands((m, k), (k, n))
     memory = Scratch(where)
@@ -390,7 +410,7 @@ def test_shared_right_operand_turns_batch_into_rows(where):
     [(14, 32, 16), (64, 32, 100_000), (1000, 1000, 1000), (32, 25_088, 144), (7, 7, 20_000)],
 )
 def test_blocking_covers_the_product_and_fits(m, n, k, units):
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, False)
     work = Work(params, m, n, k, 1, 1, 4, units, 2**20)
     blocking = choose_blocking(work)
     slice_k = round_up(ceil_div(k, blocking.slices), params.unroll)
@@ -404,7 +424,7 @@ def test_blocking_covers_the_product_and_fits(m, n, k, units):
 
 
 def test_blocking_gives_every_unit_work():
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, False)
     blocking = choose_blocking(Work(params, 64, 32, 100_000, 1, 1, 4, 8, 2**28))
     assert blocking.slices >= 8
     blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))
@@ -465,73 +485,6 @@ def test_gemm_of_large_panels(where, monkeypatch, n, turned):
     check(out.numpy(), a.astype(np.float64) @ b, 75)
 
 
-TILED = {
-    "ctype": "float",
-    "a_along": "k",
-    "b_along": "tile",
-    **dict.fromkeys(("a_dense", "b_dense", "out_dense"), True),
-    "raster": 8,
-    **dict.fromkeys(("bias", "activation", "finish")),
-    "together": 1,
-}
-
-
-@pytest.mark.parametrize(
-    "along", list(product(("tile", "k"), ("tile", "k"), (False, True))), ids=str
-)
-def test_every_tiling_keeps_its_constraints(along):
-    a_along, b_along, dense = along
-    for tile, _ in gemm_tiled.TILINGS:
-        params = TILED | {"tile": tile, "a_along": a_along, "b_along": b_along}
-        params |= {"a_dense": dense, "b_dense": dense}
-        assert not (tile.even or dense) or gemm_tiled.TILED.broken(params) is None
-
-
-def forced(tile):
-    """The tile alone, copying without asynchronous instructions."""
-    copy = "direct" if tile.ring else tile.copy
-    return ((tile._replace(copy=copy), 1.0),)
-
-
-def tiling(number):
-    """PoCL compiles a GPU kernel for a second or more; every third sees to it in CI."""
-    return pytest.param(number, marks=pytest.mark.slow if number % 3 else [])
-
-
-@pytest.mark.parametrize("number", [tiling(n) for n in range(len(gemm_tiled.TILINGS))])
-def test_every_tiling_multiplies(number, where, monkeypatch):
-    tile = gemm_tiled.TILINGS[number][0]
-    monkeypatch.setattr(gemm_tiled, "TILINGS", forced(tile))
-    big = {**GPU, "local_memory_bytes": 2**17}
-    target = Target(dataclasses.replace(where.traits, **big), where.target.workspace_limit)
-    left, right = (((0, 1), (0, 1)), ((0, 1), (1, 0)), ((1, 0), (0, 1)))[number % 3]
-    for m, n, k, gap in ((132, 264, 52, 0), (67, 61, 150, 1))[: 1 + tile.even]:
-        a, b = operands((m, k), (k, n))
-        a_, b_ = place(a, where, left, gap), place(b, where, right)
-        check(run(target, where, poisoned((m, n), where), a_, b_), a.astype(np.float64) @ b, k)
-
-
-def test_tiles_that_few_operands_suit_are_for_these_alone(where):
-    """Operands whose rows are no runs of four, or begin within one, get a tile that all suit."""
-    tiles = [tile for tile, _ in gemm_tiled.TILINGS if not tile.even]
-    assert tiles
-    sizes = Product("float32", 96, 384, 96, 1, 1, "TN")
-    assert {*tiles} <= {tile for tile, _ in gemm_tiled._suited(sizes)}
-    for other in (sizes._replace(n=385), sizes._replace(layout="SN")):
-        assert not {*tiles} & {tile for tile, _ in gemm_tiled._suited(other)}
-    a, b = operands((96, 96), (96, 384))
-    out = poisoned((96, 384), where)
-    turned = place(a, where, (1, 0))
-    behind = place_behind(a, where, 1)
-    dense = problems(out, turned, place(b, where))[0]
-    moved = problems(
-        out, behind.view(behind.shape, behind.strides[::-1]), place_behind(b, where, 1)
-    )[0]
-    for tile in tiles:
-        assert gemm_tiled._brought(tile, dense)
-        assert not gemm_tiled._brought(tile, moved)
-
-
 def test_every_register_block_fits_its_registers():
     for register, tile in gemm_packed.TILES.items():
         registers = 32 if register == 64 else 16
@@ -548,8 +501,11 @@ def test_every_register_block_fits_its_registers():
         ((), 9, 36, 4001, 0),
     ],
 )
-def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
+@in_one_tile
+def test_a_product_that_is_finished(target, where, monkeypatch, batch, m, n, k, before):
     """An array is overwritten, another written; by one kernel, or one behind it."""
+    if before:
+        monkeypatch.setattr(gemm_tiled, "TILINGS", ((TEAMS, 1.0),))
     a, b, old, other = operands((*batch, m, k), (*batch, k, n), (*batch, m, n), (*batch, m, n))
     bias = operands((n,), seed=1)[0]
     weight, beside, out = (
@@ -575,6 +531,7 @@ def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
     check(out.numpy(), np.tanh(other) * sums, k)
 
 
+@in_one_tile
 def test_what_finishes_a_product_may_have_another_shape(target, where):
     a, b, other = operands((12, 5), (5, 8), (3, 4, 8))
     out, sums = (Array.from_numpy(np.full((3, 4, 8), np.nan, np.float32), where) for _ in range(2))

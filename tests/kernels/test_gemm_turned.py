@@ -14,6 +14,7 @@ from clnet.kernels.epilogue import Epilogue, Finish
 from clnet.kernels.gemm import gemm_tiled, gemm_turned
 from clnet.kernels.gemm.gemm import gemm
 from clnet.values.dtypes import float32, float64
+from tests.kernels.launching import SMALL_RING
 from tests.kernels.test_gemm import GPU, check, operands, place, poisoned, run
 
 COPY = "gemm_laid"
@@ -27,8 +28,7 @@ def where():
 @pytest.fixture
 def always(where, monkeypatch):
     """A device on which every copy pays; a tile of its, without asynchronous instructions."""
-    tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-    monkeypatch.setattr(gemm_tiled, "TILINGS", ((tile._replace(copy="direct"), 1.0),))
+    monkeypatch.setattr(gemm_tiled, "TILINGS", SMALL_RING)
     monkeypatch.setattr(gemm_turned, "SHARE", float("inf"))
     traits = dataclasses.replace(where.traits, **GPU | {"local_memory_bytes": 2**17})
     return Target(traits, where.target.workspace_limit)

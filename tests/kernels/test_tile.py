@@ -10,7 +10,8 @@ from clnet.device import device
 from clnet.kernels.gemm import gemm_tiled
 from clnet.kernels.tile import Work as TileWork
 from clnet.kernels.tile import choose, time_in_waves
-from tests.kernels.test_gemm import GPU, TILED
+from tests.kernels.test_gemm import GPU
+from tests.kernels.test_gemm_tiled import TILED
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from clnet.compile import pad_rows
 from clnet.kernels.gemm import gemm_tiled, gemm_turned
 from clnet.kernels.softmax import attention_tiles
 from clnet.nn import functional as F
-from tests.kernels.launching import gpu_shaped
+from tests.kernels.launching import SMALL_RING, gpu_shaped
 
 WORDS, STEPS = 131, 24
 NETWORKS = {
@@ -34,9 +34,7 @@ def as_gpu(monkeypatch):
 
     def change():
         opened = clnet.device()
-        tile = next(t for t, _ in gemm_tiled.TILINGS if t[:3] == (32, 64, 16))
-        small = tile._replace(copy="direct", stages=3)
-        monkeypatch.setattr(gemm_tiled, "TILINGS", ((small, 1.0),))
+        monkeypatch.setattr(gemm_tiled, "TILINGS", SMALL_RING)
         monkeypatch.setattr(gemm_turned, "SHARE", 1e3)
         monkeypatch.setattr(gemm_turned, "LAUNCH_FLOPS", 0)
         monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)

@@ -11,12 +11,13 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
+from clnet.kernels.gemm import gemm_tiled
 from clnet.kernels.pointwise import dropout
 from clnet.kernels.softmax import attention_delta
 from clnet.kernels.softmax.attention import Drop, Scores, attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 
-from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+from .harness import REALS, RNG, SMALLEST_TILE, case, constants, given, near, normal, output, run
 
 attention_module = import_module("clnet.kernels.softmax.attention")
 
@@ -144,7 +145,8 @@ def attentions_in_tiles(target: Target) -> None:
     stored = {"_SLOPE_FLOPS": 0, "_PRODUCT_FLOPS": 0}
     by_blocks = {"TILINGS": small, **stored, "causal_block": lambda rows: 8}
     few = replace(target, traits=replace(target.traits, compute_units=1), workspace_limit=2**14)
-    with constants(tiles_module, **by_blocks):
+    one = constants(gemm_tiled, TILINGS=((SMALLEST_TILE, 1.0),))
+    with constants(tiles_module, **by_blocks), one:
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[0], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
         check(few, *SIZES[1], np.float64, causal=False, kind=None)
@@ -162,7 +164,7 @@ def attentions_on_emulated_units(target: Target) -> None:
     units = replace(target, traits=replace(target.traits, matrix_units="emulated ptx"))
     on_units_of(
         units,
-        (np.float16, 2, 18, 21, 16, 8, False),
+        (np.float16, 2, 9, 21, 16, 8, False),
         (np.float16, 1, 18, 37, 24, 16, True),
         (np.float32, 1, 18, 21, 20, 12, False),
     )

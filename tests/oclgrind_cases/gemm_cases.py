@@ -28,6 +28,7 @@ from clnet.kernels.gemm.gemm import Multiplied, gemm, gemm_together
 
 from .harness import (
     REALS,
+    SMALLEST_TILE,
     case,
     constants,
     given,
@@ -138,7 +139,7 @@ def products_in_larger_tiles(target: Target) -> None:
 def products_in_a_ring_of_tiles(target: Target) -> None:
     shape = tile.Tile(32, 32, 16, 4, 4, 4, 3, "direct", ahead=True)
     with constants(gemm_tiled, TILINGS=((shape, 1.0),)):
-        check(target, np.float32, 33, 36, 70)
+        check(target, np.float32, 9, 36, 70)
         check(target, np.float32, 36, 31, 9, turned="ab", bias_axis=-1)
 
 
@@ -147,7 +148,7 @@ def products_of_teams(target: Target) -> None:
     for copy, stages, ahead in (("direct", 3, True), ("registers", 2, False)):
         shape = tile.Tile(32, 32, 16, 8, 4, 4, stages, copy, ahead=ahead, teams=2)
         with constants(gemm_tiled, TILINGS=((shape, 1.0),)):
-            check(target, np.float32, 33, 36, 70, bias_axis=-1)
+            check(target, np.float32, 9, 36, 70, bias_axis=-1)
 
 
 @case("gpu")
@@ -171,9 +172,9 @@ def products_that_are_finished(target: Target) -> None:
 def products_of_one_operand(target: Target) -> None:
     many = replace(target, traits=replace(target.traits, compute_units=64))
     for sizes, biased in (((40, 36), True), ((37, 33), False)):
-        a, b = normal(33, 20), [normal(n, 20) for n in sizes]
+        a, b = normal(9, 20), [normal(n, 20) for n in sizes]
         biases = [given(normal(n)) if biased else None for n in sizes]
-        outs = [output((33, len(x)), np.float32) for x in b]
+        outs = [output((9, len(x)), np.float32) for x in b]
         parts = zip(outs, b, biases, strict=True)
         left = given(a)
         launches = gemm_together(
@@ -221,7 +222,7 @@ def sums_in_slices(target: Target) -> None:
         with (
             constants(gemm_packed, SLICE_K=8, LAUNCH_COST=0, GROUP_COST=0),
             constants(gemm_unpacked, MOST_ROWS=0, MOST_STEPS=0),
-            constants(gemm_tiled, SLICE_K=8),
+            constants(gemm_tiled, SLICE_K=8, TILINGS=((SMALLEST_TILE, 1.0),)),
             constants(tile, _LAUNCH_FLOPS=0),
         ):
             check(target, dtype, 5, 11, 67, bias_axis=-1, activation="relu", beta=0.5)
@@ -243,6 +244,7 @@ def panels_packed_before(target: Target) -> None:
             check(target, dtype, 23, 35, 9, shared_b=3, bias_axis=-2, activation="relu")
             check(target, dtype, 23, 35, 19, shared_b=3, turned="b", beta=0.5, bias_axis=-2)
             check(target, dtype, 40, 21, 5, batch=(2,), bias_axis=-1)
+            check(target, dtype, 40, 21, 5, activation="relu")
 
 
 @case("cpu")

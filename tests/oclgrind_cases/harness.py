@@ -21,12 +21,15 @@ from clnet.array import Array
 from clnet.device import Launch, Scratch, Target, device
 from clnet.device import buffer_pool as pool_module
 from clnet.kernels.kernel import Kernel, Rendered
+from clnet.kernels.tile import Tile
 from clnet.values.dtypes import DType
 from clnet.values.shapes import contiguous_strides
 
 RNG = np.random.default_rng(17)
 _START = RNG.bit_generator.state
 REALS = (np.float32, np.float64)
+# One patch of items: of larger tiles most items have nothing of a small product.
+SMALLEST_TILE = Tile(16, 32, 8, 4, 4, 4)
 
 Case = Callable[[Target], None]
 

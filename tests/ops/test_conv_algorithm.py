@@ -9,6 +9,7 @@ import clnet
 from clnet import nn
 from clnet.errors import ArgumentError
 from clnet.nn import functional as F
+from tests.kernels.launching import in_small_tiles
 
 pytestmark = pytest.mark.device
 
@@ -34,7 +35,8 @@ def reference():
 
 
 @pytest.mark.parametrize("algorithm", ["im2col", "direct", "implicit", "winograd", "depthwise"])
-def test_every_algorithm_gives_the_convolution_and_its_gradients(algorithm, device):
+def test_every_algorithm_gives_the_convolution_and_its_gradients(algorithm, device, monkeypatch):
+    in_small_tiles(monkeypatch)
     x = clnet.tensor(X, dtype=clnet.float32, requires_grad=True)
     weight = clnet.tensor(WEIGHT, dtype=clnet.float32, requires_grad=True)
     with clnet.convolution_algorithm(algorithm):

@@ -25,17 +25,15 @@
 ## param    filters: tuple           G: side x k
 ## param    turned: bool             whether the filters are turned around
 ## param    stream: bool             filters go past the caches, in whole lines
-## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
-## param    activation: None|str|VectorActivation  see lib/epilogue.mako
+## param    activation: str|VectorActivation  see lib/epilogue.mako
 ##
 ## def      conv_blocked_winograd
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
 ## arg      packed: in float[panels][side * side][in_blocks * width][vectors * width]
-## % if bias:
-## arg      offsets: in float[out_blocks * width]
-## % endif
+## arg      offsets: in float[out_blocks * width]  the bias; any array when there is none
+## arg      biased, relu: int  whether there is a bias; whether what is below 0 becomes 0
 ## % if added:
 ## arg      added: in float[images][out_blocks][y_height][y_width][width]
 ## % endif
@@ -62,7 +60,7 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="winograd" file="/lib/winograd.mako"/>
-<%def name="conv_blocked_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
+<%def name="conv_blocked_winograd(width, tiles, vectors, inputs, outputs, added, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
 ${epilogue.define(activation, width)}
@@ -70,6 +68,9 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_winograd(...)
 {
     __local float passing[${side * side * width}] __attribute__((aligned(64)));
+% if activation == "least":
+    const float least = relu ? 0 : -INFINITY;
+% endif
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
     const int down = (y_height + ${out - 1}) / ${out}, right = (y_width + ${out - 1}) / ${out};
     const int total = images * down * right, block_tiles = strips * ${tiles};
@@ -159,10 +160,8 @@ __kernel void conv_blocked_winograd(...)
                 }
             }
             for (int k = 0; k < ${vectors}; k++) {
-% if bias:
-                const ${v} offset = ((__global const vector *)(offsets
-                    + offsets_offset))[panel * ${vectors} + k];
-% endif
+                const ${v} offset = biased ? ((__global const vector *)(offsets
+                    + offsets_offset))[panel * ${vectors} + k] : (${v})(-0.0f);
                 for (int t = 0; t < count; t++) {
                     const int image = (first + t) / (down * right);
                     const int top = (first + t) / right % down * ${out},
@@ -192,7 +191,7 @@ __kernel void conv_blocked_winograd(...)
 % for j in range(out):
                         if (left + ${j} < y_width) {
                             const ${v} sum =
-                                ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
+                                ${winograd.combine(outputs[j], "e")} + offset;
                             const ${v} value =
                                 sum${f" + ((__global const vector *)more)[{j}]" if added else ""};
                             ((__global vector *)to)[${j}] =

@@ -46,8 +46,7 @@ def transform_lines(target: Target, y: Array, x: Array, *, n: int, sign: int) ->
     ctype = y.dtype.real.ctype
     forms = named("load store source result", _layout(x, n), _layout(y, n), *_types(y, x))
     if (lanes := lanes_of(target, lines, n, y.dtype.real.itemsize)) is not None:
-        common = named("ctype lanes n radices sign", ctype, lanes, n, radices, sign)
-        return [transform_lanes(target, y, x, {**common, **forms})]
+        return [transform_lanes(target, y, x, lanes, radices, sign, forms)]
     most = ceil_div(n, max(radices, default=1))
     wide = target.traits.dedicated_local_memory
     group = min(_GPU_GROUP, target.traits.max_group_size, most) if wide else 1

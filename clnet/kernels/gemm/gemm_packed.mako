@@ -17,8 +17,7 @@
 ## param    a_elements: int      local memory for panels of a
 ## param    b_elements: int      ... and for one of b
 ## param    prepacked: bool      b was packed by gemm_pack
-## param    bias: None|'m'|'n'   the axis bias lies along
-## param    activation: None|str see lib/epilogue.mako
+## param    bias: None|'m'|'n'   the axis bias lies along, if there is one
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    lanes: int            rows padded to width
 ## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64
@@ -31,6 +30,8 @@
 ##              blocks: row_blocks * column_blocks * slices * batch items
 ##              row_blocks, column_blocks: what rows and columns are cut into
 ##              draw: prepacked: 1: groups draw blocks by counting in tickets
+##              finishes: 1: bias is added, and an activation applied, 0: neither
+##              relu: 1: the activation is relu, 0: there is none
 ## arg      out: inout ctype               read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
@@ -51,8 +52,7 @@
 <%namespace name="sums" file="/lib/sums.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="gemm_packed(
-    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation,
-        stream)">
+    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, stream)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width
@@ -76,7 +76,7 @@ ${panel.pack("pack_b", ctype, width, columns, "__local")}
 ${prelude.stream(ctype, width)}
 % endif
 ${prelude.one_by_one()}
-${sums.store_tile(ctype, width, vectors, bias, activation)}
+${sums.store_tile(ctype, width, vectors, bias)}
 /* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can
    be. */
 inline int first_of_block(const long block, const int blocks, const int all, const int size)
@@ -89,13 +89,14 @@ ONE_BY_ONE
 __kernel void gemm_packed(...)
 {
     ${product.numbers(["slices", "slice_k", "depth", "blocks", "row_blocks", "column_blocks",
-        "draw"])}
+        "draw", "finishes", "relu"])}
+    const ${ctype} least = relu ? 0 : -INFINITY;
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
     __local ${ctype} b_panel[${b_elements}] __attribute__((aligned(64)));
 % endif
     ${ctype} tile[${rows * columns}] __attribute__((aligned(64)));
-    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
+    const int dense = out_n == 1${" && (bias_step == 1 || !finishes)" if bias == "n" else ""};
 % if prepacked:
     const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
     tickets += tickets_offset;
@@ -129,7 +130,7 @@ __kernel void gemm_packed(...)
             const int steps = min(depth, end_k - k0);
             const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
             const ${ctype} keep = k0 == first_k ? beta : 1;
-            const int last = k0 + depth >= end_k;
+            const int last = finishes && k0 + depth >= end_k;
             // Columns of a that lie densely are read across all panels, some at a time: for one
             // panel alone, every step would be on another page.
             const int stretch = a_m == 1 ? ${pack_steps} : padded;
@@ -171,8 +172,7 @@ __kernel void gemm_packed(...)
 % endif
                     __global ${ctype} *corner = own_out + row * out_m + column * out_n;
                     if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
-                        ${sums.store_registers(rows, vectors, width, vector, bias, activation,
-                            stream)}
+                        ${sums.store_registers(rows, vectors, width, vector, bias, stream)}
                         continue;
                     }
 % for r in range(rows):
@@ -182,7 +182,8 @@ __kernel void gemm_packed(...)
 % endfor
                     store_tile(
                         corner, tile, min(${rows}, end_row - row),
-                        min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
+                        min(${columns}, end_column - column), out_m, out_n, alpha, keep, last,
+                        least
                         ${", bias + %s * bias_step, bias_step" % ("row"
                             if bias == "m" else "column") if bias else ""});
                 }

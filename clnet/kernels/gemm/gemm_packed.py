@@ -31,7 +31,6 @@ class PackedParams(NamedTuple):
     b_elements: int
     prepacked: bool
     bias: str | None
-    activation: str | None
     stream: bool
 
 
@@ -206,10 +205,7 @@ def _blocked(
 ) -> list[Launch]:
     """The launches of a blocking; ``ready``: b is its panels."""
     params = _params(target.traits, problem.product, blocking.rows)
-    made = problem.epilogue
-    params = params._replace(
-        bias=made.axis, activation=made.activation, prepacked=blocking.prepacked
-    )
+    params = params._replace(prepacked=blocking.prepacked)
     memory = problem.memory()
     launches: list[Launch] = []
     if blocking.prepacked and not ready:
@@ -220,8 +216,7 @@ def _blocked(
     if blocking.slices == 1:
         return [*launches, _multiply(params, blocking, problem, 0, units)]
     partial = Array.scratch(memory, (blocking.slices, *problem.out.shape), problem.out.dtype)
-    bare = params._replace(bias=None, activation=None)
-    first = _multiply(bare, blocking, problem.partial(partial), partial.strides[0], units)
+    first = _multiply(params, blocking, problem.partial(partial), partial.strides[0], units)
     return [first, sum_slices(target.traits, problem, partial)]
 
 
@@ -257,7 +252,6 @@ def _params(traits: DeviceTraits, product: Product, rows: int) -> PackedParams:
         max(budget * 2 // 3, lanes * deepest),
         columns * deepest,
         False,
-        None,
         None,
         False,
     )
@@ -397,12 +391,14 @@ def _multiply(
     blocks = row_blocks * column_blocks * blocking.slices * given.batch
     draw = params.prepacked and blocks >= LEAST_DRAWN * units
     counter = tickets(_form(params), given, given.b) if params.prepacked else None
+    end = given.end
     sizes = given.sizes(
-        blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw
+        *(blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw),
+        *(end.finishes, end.relu),
     )
     return PACKED.launch(
-        params,
-        joined(given.packed_args(sizes, out_slice), by_name("tickets", counter)),
+        params._replace(bias=end.axis),
+        joined(given.packed_args(sizes, out_slice, bias=end.bias), by_name("tickets", counter)),
         global_size=(blocks, 1, 1),
         flops=given.flops,
         bytes=given.bytes,

@@ -36,6 +36,22 @@ class Product(NamedTuple):
     layout: str
 
 
+class End(NamedTuple):
+    """What becomes of a product's sums, by numbers and a bias that may be read or not.
+
+    Attributes:
+        axis: the one that a kernel's bias lies along; None: the kernel takes none.
+        bias: what is given for it.
+        finishes: whether it is added, or an activation applied.
+        relu: whether the activation is relu; else there is none.
+    """
+
+    axis: str | None
+    bias: Array | None
+    finishes: bool
+    relu: bool
+
+
 class Problem(NamedTuple):
     """``out = epilogue(alpha * a @ b + beta * out)`` over two batch axes.
 
@@ -99,6 +115,18 @@ class Problem(NamedTuple):
         out, a, b = turned(self.out), turned(self.b), turned(self.a)
         return self._replace(out=out, a=a, b=b, epilogue=self.epilogue.transposed())
 
+    @property
+    def end(self) -> End:
+        """What becomes of the sums, for kernels that are told by numbers.
+
+        Bare products take the kernel of those with a bias along n, and read none.
+        """
+        made = self.epilogue
+        relu = made.activation is not None
+        if relu or made.bias is not None:
+            return End(made.axis, made.bias, True, relu)
+        return End("n", self.b, False, False)
+
     def memory(self) -> Scratch:
         """Scratch memory beside that which operands may lie in."""
         return Scratch.beside(self.out.storage, self.a.storage, self.b.storage)
@@ -125,14 +153,15 @@ class Problem(NamedTuple):
         """The kernels' arguments for ``finish``: none without one."""
         return {} if self.epilogue.finish is None else self.epilogue.finish.args()
 
-    def packed_args(self, sizes: bytes, out_slice: int = 0) -> Named:
+    def packed_args(self, sizes: bytes, out_slice: int = 0, *, bias: Array | None) -> Named:
         """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
 
         Args:
             sizes: of :meth:`sizes`.
             out_slice: how far slices of sums lie apart.
+            bias: the one, or what stands for it and is not read.
         """
-        operands = (self.out, self.a, self.b, self.epilogue.bias, self.alpha, self.beta)
+        operands = (self.out, self.a, self.b, bias, self.alpha, self.beta)
         names = "strides sizes out a b bias alpha beta"
         return by_name(names, self.strides(out_slice), sizes, *operands)
 

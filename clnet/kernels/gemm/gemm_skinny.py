@@ -99,9 +99,10 @@ def _multiply(
     slices: int,
     slice_k: int,
 ) -> Launch:
+    sizes = problem.sizes(slices, slice_k, columns)
     return kernel.launch(
         params,
-        problem.packed_args(problem.sizes(slices, slice_k, columns), partial.strides[0]),
+        problem.packed_args(sizes, partial.strides[0], bias=problem.epilogue.bias),
         global_size=(ceil_div(problem.n, columns), slices * problem.batch),
         flops=problem.flops,
         bytes=problem.bytes,

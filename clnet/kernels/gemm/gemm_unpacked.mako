@@ -15,8 +15,7 @@
 ## param    rows: int            rows of the register block
 ## param    vectors: int         vectors in a row of the register block
 ## param    a_elements: int      local memory for a panel of a
-## param    bias: None|'m'|'n'   the axis bias lies along; densely along n
-## param    activation: None|str see lib/epilogue.mako
+## param    bias: None|'m'|'n'   the axis bias lies along, if there is one; densely along n
 ## param    type: str            type of a sum: a vector, or ctype
 ## param    stored: str          the same at any address
 ## param    lanes: int           rows padded to width
@@ -25,6 +24,7 @@
 ##              depth: steps of k in a panel of a
 ##              block_rows: rows that a group computes, a multiple of `rows`
 ##              block_columns: ... and columns
+##              finishes, relu: see gemm_packed.mako
 ## arg      out: inout ctype  read only where beta != 0, or where depth < k
 ## arg      a: in ctype
 ## arg      b: in ctype
@@ -39,10 +39,10 @@
 <%namespace name="product" file="/lib/product.mako"/>
 <%namespace name="panel" file="/lib/panel.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
-<%def name="gemm_unpacked(ctype, width, rows, vectors, a_elements, bias, activation)">
+<%def name="gemm_unpacked(ctype, width, rows, vectors, a_elements, bias)">
 <%
     lanes = -(-rows // width) * width
-    shape = dict(rows=rows, lanes=lanes, bias=bias, activation=activation)
+    shape = dict(rows=rows, lanes=lanes, bias=bias)
     vector = f"{ctype}{width}"
 %>
 ${vectors_of.types(ctype, width)}
@@ -50,7 +50,8 @@ ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
 __kernel void gemm_unpacked(...)
 {
-    ${product.numbers(["depth", "block_rows", "block_columns"])}
+    ${product.numbers(["depth", "block_rows", "block_columns", "finishes", "relu"])}
+    const ${ctype} least = relu ? 0 : -INFINITY;
     __local ${ctype} a_panel[${a_elements}] __attribute__((aligned(64)));
     const int item = get_global_id(2);
     out += out_offset + item / inner * out_outer + item % inner * out_inner;
@@ -64,7 +65,7 @@ __kernel void gemm_unpacked(...)
     const int end_column = min(n, first_column + block_columns);
 
     for (int k0 = 0; k0 < k; k0 += depth) {
-        const int steps = min(depth, k - k0), last = k0 + depth >= k;
+        const int steps = min(depth, k - k0), last = finishes && k0 + depth >= k;
         const ${ctype} keep = k0 == 0 ? beta : 1;
         for (int row = first_row; row < end_row; row += ${rows}) {
             const int valid = min(${rows}, end_row - row);
@@ -87,7 +88,7 @@ __kernel void gemm_unpacked(...)
 </%def>
 ##
 ## One block of the result, from `column` on.
-<%def name="strip(ctype, type, stored, vectors, rows, lanes, bias, activation)">
+<%def name="strip(ctype, type, stored, vectors, rows, lanes, bias)">
 % for r in range(rows):
                 ${type} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
 % endfor
@@ -121,15 +122,13 @@ __kernel void gemm_unpacked(...)
                         ${type} z = alpha * acc_${r}_${v};
                         if (keep != 0)
                             z += keep * ((__global const ${stored} *)place)[${v}];
-% if bias or activation:
                         if (last) {
 % if bias:
                             z += ${(
                                 f"bias_{v}" if bias == "n" else f"bias[(row + {r}) * bias_step]")};
 % endif
-                            z = ${epilogue.activate(activation, "z", type)};
+                            z = ${epilogue.activate("least", "z", type)};
                         }
-% endif
                         ((__global ${stored} *)place)[${v}] = z;
                     }
 % endfor

@@ -108,14 +108,16 @@ def _short_sums(problem: Problem, block: Block, width: int, units: int) -> Cut |
 
 
 def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
+    end = problem.end
     params = joined(
         by_name("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
         by_name("a_elements", round_up(cut.block.rows, width) * MOST_STEPS),
-        problem.epilogue.product_params,
+        by_name("bias", end.axis),
     )
+    sizes = problem.sizes(cut.depth, cut.rows, cut.columns, end.finishes, end.relu)
     return UNPACKED.launch(
         params,
-        problem.packed_args(problem.sizes(cut.depth, cut.rows, cut.columns)),
+        problem.packed_args(sizes, bias=end.bias),
         global_size=(
             ceil_div(problem.m, cut.rows),
             ceil_div(problem.n, cut.columns),

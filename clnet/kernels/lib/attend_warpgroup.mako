@@ -23,6 +23,7 @@
 ## param most: int            products that may go on
 ## param count: int           sums of an item
 ## param wide: int            elements of a row in local memory
+## param inside: str          C expression, whether the item's first row is one of the operand's
 ## param sums, weights: str   arrays of registers
 ## param own, others_at: str  C expressions, where the own rows lie, and a box
 <%namespace name="plain" file="/lib/warpgroup_emulated.mako"/>
@@ -127,9 +128,9 @@
     }
 </%def>
 ##
-## sums += weights in registers times the rows of a box.
+## sums += weights in registers times the rows of a box; emulated for rows that are `inside` alone.
 <%def name="values(
-    unit, tile, wide, emulated, sums='sums', weights='p', others_at=None)">
+    unit, tile, wide, inside, emulated, sums='sums', weights='p', others_at=None)">
 <%
     count = wide // 2
     registers = ", ".join(map("%{}".format, range(count)))
@@ -150,8 +151,9 @@
             held[row * ${tile.others} + column + 1] = ${weights}[e] >> 16;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        multiply_values(${sums}, held + (team * 64 + warp * 16) * ${tile.others},
-            (__local const uchar *)tiles, b_start, lane);
+        if (${inside})
+            multiply_values(${sums}, held + (team * 64 + warp * 16) * ${tile.others},
+                (__local const uchar *)tiles, b_start, lane);
 % else:
 % for step in range(tile.others // 16):
         asm volatile("//@ { .reg .pred p; setp.ne.u32 p, 1, 0; "
@@ -171,25 +173,32 @@
 (${8 * tile.others}ul << 16 | 64ul << 32 | 1ul << 62)
 </%def>
 ##
-## Products in plain C; operands are found by the same words.
-<%def name="emulation(ctype, tile, blocks)">
-<% key_lanes = 8 if tile.others % 32 == 0 else 4 %>
+## Products in plain C; operands are found by the same words. Behind a head's elements are zeros,
+## which are passed over, as rows of them are.
+<%def name="emulation(ctype, tile, head)">
+<%
+    key_lanes = 8 if tile.others % 32 == 0 else 4
+    steps = (head + 15) // 16 * 16
+%>
 inline void multiply_keys(float *s, __local const uchar *tiles, const uint a_start,
     const uint b_start, const int warp, const int lane)
 {
-    float upper[${64 * blocks}], lower[${64 * blocks}], values[16 * ${key_lanes}];
+    float upper[${steps}], lower[${steps}], values[16 * ${key_lanes}];
     const int row = warp * 16 + lane / 4;  // an item's two, for all of its columns
-    for (int k = 0; k < ${64 * blocks}; k += 16) {
+    int some = 0;
+    for (int k = 0; k < ${steps}; k += 16) {
         const ulong word = ${units.word("k", ctype)}
             | (a_start + k / 64 * ${128 * tile.own} + k % 64 * 2 & 0x3ffff) >> 4;
-        found(upper + k, tiles, word, 1, row);
-        found(lower + k, tiles, word, 1, row + 8);
+        some |= found(upper + k, tiles, word, 1, row);
+        some |= found(lower + k, tiles, word, 1, row + 8);
     }
     for (int e = 0; e < ${tile.others // 2}; e++)
         s[e] = 0;
+    if (!some)
+        return;
     for (int j = 0; j < ${tile.others // 8}; j += ${key_lanes // 2}) {
         float *sums = s + 4 * j;
-        for (int k = 0; k < ${64 * blocks}; k += 16) {
+        for (int k = 0; k < ${steps}; k += 16) {
             columns_${key_lanes}(values, tiles, ${units.word("k", ctype)}
                 | (b_start + k / 64 * ${128 * tile.others} + k % 64 * 2 & 0x3ffff) >> 4, 1,
                 j, lane);
@@ -206,7 +215,7 @@ inline void multiply_values(float *sums, __local const ushort *held, __local con
         for (int e = 0; e < ${tile.others // 8}; e++)
             vstore8(wide_8(vload8(e, row)), half_row * ${tile.others // 8} + e, rows);
     }
-    for (int j = 0; j < ${8 * blocks}; j += 4) {
+    for (int j = 0; j < ${(head + 7) // 8}; j += 4) {
         float *of_columns = sums + 4 * j;
         for (int k = 0; k < ${tile.others}; k += 16) {
             columns_8(values, tiles, ${across_lines(tile)} | (b_start + k * 128 & 0x3ffff) >> 4, 0,

@@ -1,7 +1,8 @@
 ## lib epilogue: what a product goes through before it is stored
 ##
-## param activation: None|'relu'|VectorActivation  applied last; C text, which blocked convolutions
-##                                 alone have, is that of a vector `result`, and `define`d before
+## param activation: None|'relu'|'least'|VectorActivation  applied last; 'least': 0 for less than a
+##                                 variable `least`; C text, which blocked convolutions alone
+##                                 have, is that of a vector `result`, and `define`d before
 ## param value: str                a C expression of type `type`
 ## param names: list[str]          variables of type `type`
 ## param name: str                 of a function
@@ -11,7 +12,7 @@
 ## numerics C text: contraction off, the bits of pointwise.mako
 <%namespace name="elementary" file="elementary.mako"/>
 <%def name="define(activation, width)">
-% if activation and activation != "relu":
+% if activation not in (None, "relu", "least"):
 #pragma OPENCL FP_CONTRACT OFF
 ${function("activated", activation.one, width)}
 % if activation.two:
@@ -31,8 +32,8 @@ inline float${width} ${name}(const float${width} result)
 }
 </%def>
 <%def name="activate(activation, value, type)">
-% if activation == "relu":
-((${value}) < 0 ? (${type})(0) : (${value}))
+% if activation in ("relu", "least"):
+((${value}) < ${"least" if activation == "least" else 0} ? (${type})(0) : (${value}))
 % elif activation:
 activated(${value})
 % else:
@@ -43,7 +44,7 @@ activated(${value})
 ## Applied to variables in place, two in one vector where there is one: an exponential's chain of
 ## instructions is long, and a processor does not look far enough ahead to begin the next.
 <%def name="activate_each(activation, names, type, width)">
-<% two = activation and activation != "relu" and activation.two %>
+<% two = activation not in (None, "relu", "least") and activation.two %>
 % if activation:
 % for i in range(0, len(names), 2 if two else 1):
 % if two and i + 1 < len(names):

@@ -3,7 +3,7 @@
 ## Registers lie in local memory: in `a_held` as items hold them, in `b_held` by their word of
 ## steps, then the items that sum their columns. An item's sums of a row are vectors across its
 ## columns, since a simulator takes as long for a vector's instruction as for a number's; products
-## are added one after another along k.
+## are added one after another along k. Rows of zeros are passed over: small problems have many.
 ##
 ## param ctype: 'half'|'bfloat16'|'float'  element type; float may be rounded to TF32
 ## param patches: int         of 32 items, in a group
@@ -53,13 +53,16 @@ b_held[patch][${4 * r} + lane % 4][lane / 8][${2 * j} + lane / 4 % 2]
 % for i in range(rows):
     {
         float own[2][${parts}][8];
+        int some = 0;
         ## Not as one vector of eight words: Oclgrind 21.10 ends where a vector is made of two.
         for (int e = 0; e < 4; e++) {
             const uint4 words = vload4(lane / 4, a_held[patch][${4 * i} + e]);
+            some |= any(words != (uint4)0);
 % for part in range(parts):
             vstore4(wide_4(words, ${part}), e / 2, own[e % 2][${part}]);
 % endfor
         }
+        if (some) {
 % for run, lanes in runs:
 <%
     listed = lambda row: ", ".join(
@@ -87,6 +90,7 @@ b_held[patch][${4 * r} + lane % 4][lane / 8][${2 * j} + lane / 4 % 2]
 % endfor
         }
 % endfor
+        }
     }
 % endfor
 </%def>

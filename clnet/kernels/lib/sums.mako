@@ -1,6 +1,8 @@
 ## lib sums: how the sums of a register block go to memory, as alpha * sums + keep * out, then bias
 ##
-## They need lib/vector.mako's types. Sums lie in registers `acc_<row>_<vector>`.
+## They need lib/vector.mako's types. Sums lie in registers `acc_<row>_<vector>`. Where `last` is
+## not 0, bias is added, and what is less than `least` becomes 0: so one text serves bare products
+## and those with a bias, with and without an activation.
 ##
 ## param ctype: str           element type
 ## param width: int           lanes of a vector
@@ -8,12 +10,11 @@
 ## param vectors: int         vectors in a row
 ## param vector_type: str     of width lanes
 ## param bias: None|'m'|'n'   the axis bias lies along
-## param activation: None|str see lib/epilogue.mako
 ## param stream: bool         past the caches
 <%namespace name="epilogue" file="epilogue.mako"/>
 ##
 ## A whole block of sums goes to memory as it is.
-<%def name="store_registers(rows, vectors, width, vector_type, bias, activation, stream)">
+<%def name="store_registers(rows, vectors, width, vector_type, bias, stream)">
 if (alpha != 1) {
 % for r in range(rows):
 % for v in range(vectors):
@@ -29,7 +30,6 @@ if (alpha != 1) {
 % endfor
 % endfor
                     }
-% if bias or activation:
                     if (last) {
 % if bias == "n":
 % for v in range(vectors):
@@ -45,12 +45,11 @@ if (alpha != 1) {
 % if bias:
                         acc_${r}_${v} += bias_${v if bias == "n" else r};
 % endif
-                        acc_${r}_${v} = ${epilogue.activate(activation, f"acc_{r}_{v}",
+                        acc_${r}_${v} = ${epilogue.activate("least", f"acc_{r}_{v}",
                             vector_type)};
 % endfor
 % endfor
                     }
-% endif
 % for r in range(rows):
 % for v in range(vectors):
 % if stream:
@@ -65,7 +64,7 @@ if (alpha != 1) {
 ##
 ## Registers cannot be indexed, so the sums of a block on an edge go through `tile` to the rows that
 ## exist.
-<%def name="store_tile(ctype, width, vectors, bias, activation)">
+<%def name="store_tile(ctype, width, vectors, bias)">
 <%
     columns = vectors * width
     vector_type = f"{ctype}{width}"
@@ -76,7 +75,8 @@ if (alpha != 1) {
 inline void store_tile(
     __global ${ctype} *restrict out, const ${ctype} *restrict tile, const int valid_rows,
         const int valid_columns,
-    const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
+    const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last,
+    const ${ctype} least
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
 {
     const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
@@ -90,7 +90,7 @@ inline void store_tile(
 % if bias:
                 x += ${vector_bias};
 % endif
-                x = ${epilogue.activate(activation, "x", vector_type)};
+                x = ${epilogue.activate("least", "x", vector_type)};
             }
             *(__global vector *)(out + c) = x;
         }
@@ -102,7 +102,7 @@ inline void store_tile(
 % if bias:
                 x += ${scalar_bias};
 % endif
-                x = ${epilogue.activate(activation, "x", ctype)};
+                x = ${epilogue.activate("least", "x", ctype)};
             }
             out[c * out_n] = x;
         }

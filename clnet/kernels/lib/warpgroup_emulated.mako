@@ -3,6 +3,7 @@
 ## A map is read, a box swizzled, an operand found by its word. A simulator takes as long for a
 ## vector's instruction as for a number's: boxes are copied by runs of 16 bytes, and an item's sums
 ## of a row are vectors across its columns, to which products are added one after another along k.
+## An item whose rows are zeros multiplies nothing: in a small problem's tile most rows are.
 ## The engine ends with a fault where a box does not begin at a multiple of 16 bytes along the dense
 ## axis: such a box is NaN here.
 ##
@@ -61,16 +62,18 @@ inline void boxes_read_but_one(void)
 ${numbers(ctype, lanes)}
 ${columns(ctype, unit, lanes)}
 % endfor
-inline void found(
+inline int found(
     float *steps, __local const uchar *tiles, const ulong word, const int along_k, const int line)
 {
     const uint start = (uint)(word & 0x3fff) << 4, eight = (uint)(word >> 32 & 0x3fff) << 4,
         apart = (uint)(word >> 16 & 0x3fff) << 4;
+    int some = 0;
     if (along_k) {  // 16 bytes stay together
         for (int chunk = 0; chunk < 2; chunk++) {
             const uint place = swizzled(start + line / 8 * eight + line % 8 * 128 + 16 * chunk);
-            vstore${of_run}(wide_${of_run}(*(__local const ${element}${of_run} *)(tiles + place)),
-                chunk, steps);
+            const ${element}${of_run} read = *(__local const ${element}${of_run} *)(tiles + place);
+            some |= any(read != (${element}${of_run})0);
+            vstore${of_run}(wide_${of_run}(read), chunk, steps);
         }
     } else {
         const uint place = start + line / 64 * apart + line % 64 * sizeof(${element});
@@ -80,9 +83,11 @@ inline void found(
             const uint${of_run} at = lines ^ (lines >> 7 & 7) << 4;
             const ${element}${of_run} read = (${element}${of_run})(${", ".join(
                 f"*(__local const {element} *)(tiles + at.s{e})" for e in range(of_run))});
+            some |= any(read != (${element}${of_run})0);
             vstore${of_run}(wide_${of_run}(read), 0, steps + step);
         }
     }
+    return some;
 }
 inline void multiply_held(
     float *acc, __local const float (*held)[32], __local const uchar *tiles, const int first,
@@ -93,6 +98,11 @@ inline void multiply_held(
     if (fresh)
         for (int e = 0; e < ${tile.n // 2}; e++)
             acc[e] = 0;
+    int some = 0;
+    for (int step = 0; step < ${unit.steps}; step++)
+        some |= any(vload2(0, of_row[step % 4] + first + step / 4 * 2) != (float2)0);
+    if (!some)
+        return;
     for (int j = 0; j < ${tile.n // 8}; j += 4) {
         columns_8(values, tiles, b_word, 1, j, lane);
         float *sums = acc + 4 * j;
@@ -106,11 +116,13 @@ inline void multiply(
 {
     float upper[${unit.steps}], lower[${unit.steps}], values[${unit.steps} * 8];
     const int row = warp * 16 + lane / 4;  // an item's two, for all of its columns
-    found(upper, tiles, a_word, a_along_k, row);
-    found(lower, tiles, a_word, a_along_k, row + 8);
+    const int some = found(upper, tiles, a_word, a_along_k, row)
+        | found(lower, tiles, a_word, a_along_k, row + 8);
     if (fresh)
         for (int e = 0; e < ${tile.n // 2}; e++)
             acc[e] = 0;
+    if (!some)
+        return;
     for (int j = 0; j < ${tile.n // 8}; j += 4) {
         columns_8(values, tiles, b_word, b_along_k, j, lane);
         float *sums = acc + 4 * j;

@@ -48,7 +48,7 @@ ${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
-${teams.emulation(ctype, tile, blocks)}
+${teams.emulation(ctype, tile, head)}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void attention_warpgroup(...)
@@ -158,7 +158,7 @@ __kernel void attention_warpgroup(...)
             const int slot_k = slot;
             ${teams.advanced(stages)}
             ${teams.arrived("v", f"(j - 1) * {others}", others, box, blocks, emulated)}
-            ${teams.values(unit, tile, wide, emulated)}
+            ${teams.values(unit, tile, wide, "own_first + lane / 4 < rows", emulated)}
             ${teams.waited(1, "s", others // 2, emulated)}
             ${teams.released("slot_k", emulated)}
             ${softened(f"j * {others}", matrix, tile, causal, ragged)}
@@ -176,7 +176,7 @@ __kernel void attention_warpgroup(...)
 % endif
         ${teams.arrived("v", f"(count - 1) * {others}", others, box, blocks, emulated)}
         ${teams.fenced(emulated)}
-        ${teams.values(unit, tile, wide, emulated)}
+        ${teams.values(unit, tile, wide, "own_first + lane / 4 < rows", emulated)}
         ${lib.together(matrix, ["total_0", "total_1"], "+")}
         ${teams.waited(0, "sums", wide // 2, emulated)}
         ${teams.released("slot", emulated)}

@@ -52,7 +52,7 @@ ${boxes.functions(ctype, unit, tile, 4, emulated)}
 ${sums_of.elements(ctype, "ushort", not emulated)}
 ${lib.scalars(matrix)}
 % if emulated:
-${teams.emulation(ctype, tile, blocks)}
+${teams.emulation(ctype, tile, head)}
 % endif
 __attribute__((reqd_work_group_size(${tile.items(emulated=emulated)}, 1, 1)))
 __kernel void attention_warpgroup_grad_q(...)
@@ -159,7 +159,7 @@ __kernel void attention_warpgroup_grad_q(...)
 % endif
             ${sloped(tile, causal, emulated)}
             ${teams.fenced(emulated)}
-            ${teams.values(unit, tile, 64 * blocks, emulated, "sums", "x", "to")}
+            ${teams.values(unit, tile, 64 * blocks, "mine < rows", emulated, "sums", "x", "to")}
             ${teams.advanced(stages)}
         }
         ${teams.waited(0, "sums", 32 * blocks, emulated)}
