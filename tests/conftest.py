@@ -16,6 +16,10 @@ from _pytest.doctest import DoctestModule
 
 # Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
 os.environ.setdefault("CLNET_POISON", "1")
+# Before NumPy and PyTorch are loaded, here and in children: their threads spin while they wait, on
+# cores that other workers need.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import clnet
 from clnet.errors import DeviceError
