@@ -1,10 +1,13 @@
 """What ends the command before it begins, while clnet is imported, is told in one line, too.
 
+And its process ends without looking through all objects for circular garbage, three times 0.03 s.
 To import it is enough.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -30,3 +33,4 @@ def _told(kind: type[BaseException], error: BaseException, traceback: TracebackT
 
 if _is_command():
     sys.excepthook = _told
+    atexit.register(gc.freeze)  # the first to be told, so the last that runs

@@ -16,6 +16,10 @@ from _pytest.doctest import DoctestModule
 
 # Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
 os.environ.setdefault("CLNET_POISON", "1")
+# Before NumPy and PyTorch are loaded, here and in children: their threads spin while they wait, on
+# cores that other workers need.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import clnet
 from clnet.errors import DeviceError
@@ -58,7 +62,8 @@ def pytest_runtest_setup() -> None:
     for generator, state in _GENERATORS.items():
         generator.bit_generator.state = state
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        # torch.manual_seed tells accelerators, too, each with the stack of the call: 1.5 ms.
+        sys.modules["torch"].default_generator.manual_seed(0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -271,6 +271,7 @@ def check_dynamic_imports(root: Path) -> list[str]:
     return [
         f"{source.path}:{node.lineno}: a dynamic import hides circles"
         for source in clnet_sources(root)
+        if source.path not in {"cli/command.py", "cli/bench.py"}  # of the one that is named, below
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call)
         and re.fullmatch(r"(importlib\.)?(import_module|__import__)", ast.unparse(node.func))

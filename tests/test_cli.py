@@ -225,7 +225,7 @@ def test_precision_is_passed_on(capsys):
 @pytest.mark.parametrize("schedule", ["cosine", "step", "constant"])
 def test_rate_follows_the_schedule(schedule, capsys):
     arguments = ["train", "digits", *QUICK, "--schedule", schedule, "--model", "mlp"]
-    parsed = command._parser().parse_args([*arguments, "--lr", "1"])
+    parsed = command._parser(arguments).parse_args([*arguments, "--lr", "1"])
     optimizer = options.optimizer(MLP((4,), 2), parsed, lr=5.0)
     rates = options.scheduler(optimizer, parsed, steps=8)
     seen = []

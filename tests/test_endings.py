@@ -139,3 +139,15 @@ def test_a_network_larger_than_any_buffer_does_not_fit(capsys):
     assert capsys.readouterr().out.startswith("does not fit: ")
     assert main(["plan", "resnet18", "--memory", "1K", "--json"]) == 3
     assert '"fits": false' in capsys.readouterr().out
+
+
+def test_what_a_script_holds_in_a_circle_is_let_go_at_its_end(tmp_path):
+    """Although the command itself ends without a search for circles."""
+    script, file = tmp_path / "script.py", tmp_path / "told.txt"
+    script.write_text(
+        f"class Log: pass\nlog = Log()\nlog.self, log.file = log, open({str(file)!r}, 'w')\n"
+        "log.file.write('told')\nimport builtins\nbuiltins.kept = log\n"
+    )
+    process = started([*COMMAND, "profile", str(script)])
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, file.read_text()) == (0, "told"), told

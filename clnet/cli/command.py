@@ -6,12 +6,13 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 
 from ..errors import ClnetError
-from . import bench, cache, devices, doctor, plan, profile, report, run, train, tune
 from .ending import Termination, output, untaken
 
+# In the order of the help; of the modules with these names only what runs is imported.
+_COMMANDS = tuple("devices doctor report train plan bench profile tune cache run".split())
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED, _TERMINATED = 130, 143  # as a shell reports Ctrl-C and SIGTERM
 
@@ -30,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with Termination() as termination:
         try:
             with output():
-                _parser().parse_args(argv, arguments)
+                given = sys.argv[1:] if argv is None else argv
+                _parser(given).parse_args(given, arguments)
                 return arguments.run(arguments)
         except (ClnetError, MemoryError, OSError, KeyboardInterrupt) as error:
             code = untaken() if isinstance(error, OSError) else None
@@ -73,7 +75,8 @@ def in_options(text: str, options: Iterable[str]) -> str:
     return text.replace("folder as root", "folder as --data")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Of the command that is named first, which takes a third of the time of all; else of all."""
     parser = argparse.ArgumentParser(
         prog="clnet", description="Train and run neural networks on any OpenCL device."
     )
@@ -81,16 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(required=True, metavar="command")
-    devices.add_command(commands, shared)
-    doctor.add_command(commands, shared)
-    report.add_command(commands, shared)
-    train.add_command(commands, shared)
-    plan.add_command(commands, shared)
-    bench.add_command(commands, shared)
-    profile.add_command(commands, shared, main)
-    tune.add_command(commands, shared)
-    cache.add_command(commands, shared)
-    run.add_command(commands, shared)
+    for name in [each for each in _COMMANDS if each in argv[:1]] or _COMMANDS:
+        more = (_COMMANDS, main) if name == "profile" else ()
+        import_module(f".{name}", __package__).add_command(commands, shared, *more)
     return parser
 
 

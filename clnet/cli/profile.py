@@ -20,13 +20,16 @@ from .script import run_script
 Main = Callable[[Sequence[str]], int]
 
 
-def add_command(commands: Any, shared: argparse.ArgumentParser, main: Main) -> None:
+def add_command(
+    commands: Any, shared: argparse.ArgumentParser, names: Sequence[str], main: Main
+) -> None:
     """Put the command into the parser.
 
     Args:
         commands: where sub-commands are added.
         shared: options of all commands.
-        main: runs one of clnet's commands.
+        names: clnet's commands.
+        main: runs one of them.
     """
     parser = commands.add_parser(
         "profile",
@@ -48,7 +51,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser, main: Main) -> N
     parser.add_argument("--json", metavar="FILE", help="write the figures")
     parser.add_argument("program", metavar="SCRIPT", help="a file, or a command of clnet")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
-    parser.set_defaults(run=lambda arguments: run(arguments, commands.choices, main))
+    parser.set_defaults(run=lambda arguments: run(arguments, names, main))
 
 
 def run(arguments: argparse.Namespace, commands: Sequence[str], main: Main) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import runpy
 import sys
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ def run_script(script: Path, arguments: Sequence[str]) -> int:
     Returns:
         Its exit code; what it raises passes.
     """
+    atexit.unregister(gc.freeze)  # of clnet.early: what circles hold, such as files, is let go
     before = sys.argv, sys.path[:]
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.parent))

@@ -159,10 +159,23 @@ def test_sizes_of_inputs():
         read_sizes(["a=0"])
 
 
-def test_the_command_does_without_handlers_until_they_are_used():
-    code = "import sys, clnet.cli; print([m for m in sys.modules if m.startswith('clnet.onnx.')])"
+def test_the_command_imports_what_it_runs_alone():
+    """And handlers of ONNX not even where all commands are listed."""
+    code = """
+import sys
+from clnet.cli import main
+def loaded(*names):
+    return [m for m in sys.modules if m.startswith(tuple(f"clnet.{n}." for n in names))]
+main(["devices"])
+print("<", loaded("bench", "doctor", "onnx", "train"), ">")
+try:
+    main(["--help"])
+except SystemExit:
+    print("<", loaded("bench.gemm", "bench.zoo", "onnx"), ">", "clnet.cli.run" in sys.modules)
+"""
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert made.stdout.strip() == "[]"
+    assert made.stdout.count("< [] >") == 2, made.stdout
+    assert made.stdout.endswith("True\n")
 
 
 @pytest.mark.device
