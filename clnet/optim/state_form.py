@@ -21,8 +21,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("ASGD", "Adadelta", "Adamax", "NAdam", "RAdam"), _LISTS | _CAPTURABLE),
     **dict.fromkeys(("RMSprop", "Rprop"), _LISTS | _CAPTURABLE),
     **dict.fromkeys(("SGD", "Adagrad"), _LISTS | {"fused": None}),
-    "Adam": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": False},
-    "AdamW": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": True},
+    **dict.fromkeys(("Adam", "AdamW"), _LISTS | _CAPTURABLE | {"fused": None}),
     "Adafactor": {"foreach": None},
 }
 """Settings of PyTorch's that choose how it computes, and that its steps look up in a group."""
