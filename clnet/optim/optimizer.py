@@ -534,8 +534,8 @@ class Optimizer:
                 name, "the state has other groups or parameters", state=theirs, optimiser=sizes
             )
         for own, group in zip(self.param_groups, groups, strict=True):
-            # States were saved before there was maximize.
-            if {*own} & {*self.defaults} - {"maximize"} - {*group}:
+            # States were saved before there were these settings.
+            if {*own} & {*self.defaults} - {"maximize", "decoupled_weight_decay"} - {*group}:
                 raise CheckpointError(
                     name,
                     "the state's settings are those of another optimiser",

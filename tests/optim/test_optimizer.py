@@ -588,19 +588,3 @@ def test_without_decay_infinite_parameters_stay_infinite(name, settings):
     first, *others = p.tolist()
     assert first < 1
     assert others == [np.inf, -np.inf]
-
-
-def test_the_kind_of_weight_decay_comes_with_a_state():
-    first, second = (clnet.nn.Parameter(clnet.ones(3)) for _ in range(2))
-    given = clnet.optim.Adam([first], weight_decay=0.3, decoupled_weight_decay=True)
-    taker = clnet.optim.Adam([second], lr=0.1)
-    for p, optimizer in ((first, given), (second, taker)):
-        p.grad = clnet.arange(3.0)
-        optimizer.step()
-    with clnet.no_grad():
-        second.copy_(first)
-    taker.load_state_dict(given.state_dict())
-    given.step()
-    taker.step()
-    assert second.tolist() == first.tolist()
-    assert first[0].item() == pytest.approx((1 - 1e-3 * 0.3) ** 2)
