@@ -48,7 +48,6 @@ _SPARSE = "no kernels of sparse blocks, and no sparse results in place"
 _QUANTISED = "there are no quantised numbers"
 REASONS: dict[str, str] = {
     "nn.Hardtanh": "deprecated names of min_val and max_val",
-    "optim.Adam": "AdamW is decoupled",
     "Tensor.set_": "there are no storages",
 }
 """Why a name is missing or differs, by section and name."""

@@ -450,7 +450,31 @@ _OF_MATRICES = {
         np.linalg.cholesky,
         _POSITIVE,
     ),
+    "solve_triangular": (
+        lambda z: linalg.solve_triangular(z, z @ z, upper=True),
+        lambda z: np.linalg.solve(np.triu(z), z @ z),
+        _GIVEN,
+    ),
+    "from the right": (
+        lambda z: linalg.solve_triangular(z, z, upper=False, left=False, unitriangular=True),
+        lambda z: z @ np.linalg.inv(np.tril(z, -1) + np.eye(3)),
+        _GIVEN,
+    ),
+    "cholesky_solve": (
+        lambda z: clnet.cholesky_solve(z, clnet.tril(z)),
+        lambda z: np.linalg.solve(np.tril(z) @ _adjoint(np.tril(z)), z),
+        _GIVEN,
+    ),
+    "cholesky_inverse": (
+        lambda z: clnet.cholesky_inverse(clnet.triu(z), upper=True),
+        lambda z: np.linalg.inv(_adjoint(np.triu(z)) @ np.triu(z)),
+        _GIVEN,
+    ),
 }
+
+
+def _adjoint(z):
+    return z.conj().swapaxes(-1, -2)
 
 
 def _nuclear(z):
@@ -473,6 +497,16 @@ def test_matrices_of_complex_numbers(name):
         ahead, behind = ((numpys(host + s * way) * weights).real.sum() for s in (step, -step))
         found = (x.grad.numpy().conj() * way).real.sum()
         assert found == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-7)
+
+
+def test_complex_triangles_leave_the_other_one_unread():
+    host = np.triu(_GIVEN) + np.tril(np.full((3, 3), complex(np.nan, np.inf)), -1)
+    x = clnet.tensor(host, requires_grad=True)
+    y = linalg.solve_triangular(x, clnet.tensor(_GIVEN), upper=True)
+    close(y.detach(), np.linalg.solve(np.triu(_GIVEN), _GIVEN))
+    y.real.sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+    assert not np.tril(x.grad.numpy(), -1).any()
 
 
 def test_what_complex_matrices_have_not_is_told():

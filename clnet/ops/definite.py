@@ -128,6 +128,10 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return FactorAndInfo(conj(turned(y)) if upper else y, info)
 
 
+def _adjoint(x: Any) -> Any:
+    return turned(conj(x))
+
+
 @cache
 def _cholesky_solve_rule(upper: bool) -> Any:  # noqa: FBT001
     """The factor's gradient is that of any matrix in its place, as PyTorch's."""
@@ -135,8 +139,8 @@ def _cholesky_solve_rule(upper: bool) -> Any:  # noqa: FBT001
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         (_, x), (y,) = inputs, results
         gb = cholesky_solve(grads[0], x, upper)
-        common = matmul(gb, turned(y))
-        common = common + turned(common)
+        common = matmul(gb, _adjoint(y))
+        common = common + _adjoint(common)
         return gb, -(matmul(x, common) if upper else matmul(common, x))
 
     return rule
@@ -147,7 +151,7 @@ def cholesky_solve(b: Tensor, x: Tensor, upper: bool = False) -> Tensor:  # noqa
     """``y`` with ``x @ x.T @ y = b``, for a factor that :func:`cholesky` gave.
 
     Args:
-        b: ``(..., n, k)``, floating.
+        b: ``(..., n, k)``, floating; or complex, with ``x.mH`` for ``x.T``.
         x: ``(..., n, n)``.
         upper: whether ``x`` is the upper factor: ``x.T @ x @ y = b``.
 
@@ -157,14 +161,14 @@ def cholesky_solve(b: Tensor, x: Tensor, upper: bool = False) -> Tensor:  # noqa
     Raises:
         ShapeError: if shapes do not fit.
     """
-    require_square("cholesky_solve", x)
-    require_matrix("cholesky_solve", b)
+    require_square("cholesky_solve", x, complex_too=True)
+    require_matrix("cholesky_solve", b, complex_too=True)
     if b.shape[-2] != x.shape[-1]:
         raise ShapeError("cholesky_solve", "b has the rows of x", x=x.shape, b=b.shape)
     batch = broadcast_shapes("cholesky_solve", x.shape[:-2], b.shape[:-2])
     x, b = expand(x, (*batch, *x.shape[-2:])), expand(b, (*batch, *b.shape[-2:]))
     factor = x.detach()
-    lower, higher = (turned(factor), factor) if upper else (factor, turned(factor))
+    lower, higher = (_adjoint(factor), factor) if upper else (factor, _adjoint(factor))
     y = solve_triangular(lower, b.detach(), upper=False)
     y = solve_triangular(higher, y, upper=True)
     return derived("cholesky_solve", _cholesky_solve_rule(upper), (b, x), (y,))
@@ -173,5 +177,5 @@ def cholesky_solve(b: Tensor, x: Tensor, upper: bool = False) -> Tensor:  # noqa
 @op(_BOTH)
 def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002
     """The inverse of what :func:`cholesky` factored; arguments as :func:`cholesky_solve`'s."""
-    require_square("cholesky_inverse", x)
+    require_square("cholesky_inverse", x, complex_too=True)
     return cholesky_solve(identity_like(x), x, upper)

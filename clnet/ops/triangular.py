@@ -20,6 +20,7 @@ from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
 from ..values.shapes import Shape, broadcast_shapes
 from .check import of_value, require_elements
+from .doubled import interleaved, of_interleaved
 from .index import gather_within
 from .machinery.derived import derived
 from .machinery.function import (
@@ -32,7 +33,7 @@ from .machinery.function import (
     require_same_dtype,
 )
 from .matmul import matmul
-from .rearrange import diag, tril, triu
+from .rearrange import diag, diagonal, tril, triu
 from .reduce import one_hot
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
 
@@ -197,7 +198,7 @@ def solve_triangular(
     """``y`` with ``x @ y = b`` for triangular ``x``; ``y @ x = b`` with ``left=False``.
 
     Args:
-        x: ``(..., n, n)``, floating; the other triangle is not read.
+        x: ``(..., n, n)``, floating or complex; the other triangle is not read.
         b: ``(..., n, k)``, for ``left=False`` ``(..., k, n)``; batches are broadcast.
         upper: whether the upper triangle counts.
         left: on which side ``x`` stands.
@@ -211,8 +212,8 @@ def solve_triangular(
         DtypeError: if the dtypes differ.
     """
     name = "solve_triangular"
-    require_square(name, x)
-    require_matrix(name, b)
+    require_square(name, x, complex_too=True)
+    require_matrix(name, b, complex_too=True)
     require_same_dtype(name, x=x.array, b=b.array)
     if not left:
         flipped = solve_triangular(
@@ -223,7 +224,18 @@ def solve_triangular(
         raise ShapeError(name, "b has the rows of x", x=x.shape, b=b.shape)
     batch = broadcast_shapes(name, x.shape[:-2], b.shape[:-2])
     a, c = expand(x, (*batch, *x.shape[-2:])), expand(b, (*batch, *b.shape[-2:]))
+    if x.dtype.is_complex:
+        return _solved_complex(a, c, upper=upper, unit=unitriangular)
     return _solved(a, c, upper=upper, unit=unitriangular)
+
+
+def _solved_complex(x: Tensor, b: Tensor, *, upper: bool, unit: bool) -> Tensor:
+    """By real numbers: with ones on the diagonal the real form of a triangle is one, too."""
+    strict = triu(x, 1) if upper else tril(x, -1)
+    if not unit:
+        pivots = unsqueeze(diagonal(x, 0, -2, -1), -1)
+        strict, b = strict / pivots, b / pivots
+    return of_interleaved(_solved(interleaved(strict), interleaved(b), upper=upper, unit=True))
 
 
 @op(_BOTH)

@@ -16,7 +16,7 @@ class Adam(DeclaredOptimizer):
 
     ``m = beta1 * m + (1 - beta1) * g``, ``v = beta2 * v + (1 - beta2) * g * g``, in step ``t``
     ``m' = m / (1 - beta1 ** t)`` and ``v' = v / (1 - beta2 ** t)`` (Kingma, Ba 2015); weight decay
-    is added to ``g``.
+    is added to ``g``, unless it is decoupled.
 
     Args:
         params: parameters or groups.
@@ -26,6 +26,7 @@ class Adam(DeclaredOptimizer):
         weight_decay: 0 or more.
         amsgrad: divide by the largest ``v`` so far (Reddi et al. 2018).
         maximize: go along the gradient instead of against it.
+        decoupled_weight_decay: shrink the parameter, as :class:`AdamW` does, instead.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -39,6 +40,7 @@ class Adam(DeclaredOptimizer):
     weight_decay: float = 0.0
     amsgrad: bool = False
     maximize: bool = False
+    decoupled_weight_decay: bool = False
     rates = ("lr", "eps", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
@@ -47,21 +49,25 @@ class Adam(DeclaredOptimizer):
         return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
 
     def settings(self, group: Group, num_steps: int) -> dict[str, float]:
-        """Step size, weights of the moments, root of the second correction.
+        """Step size, weights of the moments, root of the second correction, what is kept.
 
         All are computed here in double precision: ``1 - 0.999`` in single precision is off by 1e-5.
         """
         beta1, beta2 = group["betas"]
+        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0.0
         return {
             "step": group["lr"] / (1 - beta1**num_steps),
             "part1": 1 - beta1,
             "beta2": beta2,
             "part2": 1 - beta2,
             "root": math.sqrt(1 - beta2**num_steps),
+            "kept": 1 - group["lr"] * decay,
         }
 
     def body(self, group: Group) -> Body:
-        """With or without the maximum."""
+        """With or without the maximum, with weight decay of either kind."""
+        if group["decoupled_weight_decay"]:
+            return _adamw_amsgrad if group["amsgrad"] else _adamw
         return _adam_amsgrad if group["amsgrad"] else _adam
 
 
@@ -73,15 +79,7 @@ class AdamW(Adam):
 
     _: KW_ONLY
     weight_decay: float = 1e-2
-
-    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
-        """As Adam's, and what remains of the parameter."""
-        kept = 1 - group["lr"] * group["weight_decay"]
-        return super().settings(group, num_steps) | {"kept": kept}
-
-    def body(self, group: Group) -> Body:
-        """With or without the maximum."""
-        return _adamw_amsgrad if group["amsgrad"] else _adamw
+    decoupled_weight_decay: bool = True
 
 
 class SparseAdam(DeclaredOptimizer):

@@ -23,11 +23,12 @@ _FLAGS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("ASGD", "Adadelta", "Adamax", "NAdam", "RAdam"), _LISTS | _CAPTURABLE),
     **dict.fromkeys(("RMSprop", "Rprop"), _LISTS | _CAPTURABLE),
     **dict.fromkeys(("SGD", "Adagrad"), _LISTS | {"fused": None}),
-    "Adam": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": False},
-    "AdamW": _LISTS | _CAPTURABLE | {"fused": None, "decoupled_weight_decay": True},
+    **dict.fromkeys(("Adam", "AdamW"), _LISTS | _CAPTURABLE | {"fused": None}),
     "Adafactor": {"foreach": None},
 }
 """Settings of PyTorch's that choose how it computes, and that its steps look up in a group."""
+_LATER = {"maximize", "decoupled_weight_decay"}
+"""Settings that clnet's own states were saved without, before there were these."""
 _COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
 """Those of which PyTorch's counts no steps, or counts them in a number of Python."""
 
@@ -62,8 +63,8 @@ def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[
             name, "the state has other groups or parameters", state=theirs, optimiser=sizes
         )
     for own, group in zip(optimizer.param_groups, groups, strict=True):
-        # States were saved before there was maximize.
-        if {*own} & {*optimizer.defaults} - {"maximize"} - {*group}:
+        # States were saved before there were these settings.
+        if {*own} & {*optimizer.defaults} - _LATER - {*group}:
             raise CheckpointError(
                 name,
                 "the state's settings are those of another optimiser",

@@ -37,6 +37,7 @@ CASES = [
     ),
     ("Adadelta", {}),
     ("Adadelta", {"lr": 5.0, "rho": 0.8, "weight_decay": 0.05}),
+    ("Adam", {"lr": 0.01, "weight_decay": 0.2, "decoupled_weight_decay": True}),
     ("NAdam", {"lr": 0.01}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "momentum_decay": 0.1}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "decoupled_weight_decay": True}),
