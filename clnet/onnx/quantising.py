@@ -18,7 +18,7 @@ import numpy as np
 from ..autograd import no_grad
 from ..creation import as_tensor
 from ..device import DOTS, current_device
-from ..errors import ArgumentError
+from ..errors import ArgumentError, OnnxError
 from ..nn.module import Module
 from ..tensor import Tensor
 from ..values import mode
@@ -91,9 +91,7 @@ def quantize(
         first = next(batches, None)
         if first is None:
             raise ArgumentError("quantize", "the loader gives a batch")
-        names = names[: len(first)]
-        axes = {name: {0: "batch"} for name in names}
-        proto = export(model, first, input_names=names, dynamic_axes=axes)
+        proto = _exported(model, first, names[: len(first)])
         graph = _Graph(proto)
         layers = graph.layers(tuple(exclude))
         if not layers:
@@ -105,6 +103,15 @@ def quantize(
         graph.quantise(layers, ranges, per_channel=per_channel, narrow=reduce_range)
         save(proto, path, external=None)
         return load(proto)
+
+
+def _exported(model: Module, first: tuple[Tensor, ...], names: list[str]) -> Any:
+    """The model for batches of any size, or of one, where it is for one."""
+    axes = {name: {0: "batch"} for name in names}
+    try:
+        return export(model, first, input_names=names, dynamic_axes=axes)
+    except OnnxError:
+        return export(model, first, input_names=names)
 
 
 def _input_names(model: Module) -> list[str]:

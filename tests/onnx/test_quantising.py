@@ -137,6 +137,17 @@ def test_a_model_of_onnx_is_quantised_by_its_inputs():
 
 
 @pytest.mark.device
+def test_a_model_of_one_batch_size_is_quantised_for_it():
+    """As exported without dynamic axes: it reshapes to sizes that it holds."""
+    layer = nn.Linear(6, 4)
+    proto = clnet.onnx.export(lambda x: layer(x.reshape(2, 6)).relu(), (clnet.zeros(2, 3, 2),))
+    x = normals(2, 3, 2)
+    made = clnet.quantize(clnet.onnx.load(proto), [x])
+    wanted = layer(clnet.as_tensor(x).reshape(2, 6)).relu().detach().numpy()
+    assert np.abs(made(clnet.as_tensor(x)).numpy() - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.device
 def test_digits_are_read_as_well_in_8_bits():
     """Within half a point of float32, of the 360 digits of the test."""
     train, test = Digits(train=True), Digits(train=False)
