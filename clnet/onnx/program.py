@@ -190,7 +190,9 @@ class Program:
 
 def missing_text(missing: Missing) -> str:
     """What is missing in a line: each reason with its count."""
-    return ", ".join(f"{what} ({count}x)" for what, count in missing.counts.most_common())
+    # A name in a damaged file may end a line.
+    counts = missing.counts.most_common()
+    return ", ".join(f"{repr(what)[1:-1]} ({count}x)" for what, count in counts)
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,11 @@ def test_all_that_is_missing_is_counted():
         node("Mystery", "x", "a", domain="far.away"),
         node("Mystery", "a", "b", domain="far.away"),
         node("Relu", "b", "c", surprise=1),
+        node("Lo\nop", "c", "d"),
     ]
     with pytest.raises(OnnxError) as raised:
-        load(made(nodes, [("x", [1])], ["c"], domains=["far.away"]))
+        load(made(nodes, [("x", [1])], ["d"], domains=["far.away"]))
+    assert "\n" not in str(raised.value)  # a damaged name, neither
     assert "far.away.Mystery of opset 1 (2x)" in str(raised.value)
     assert "attribute surprise of Relu (1x)" in str(raised.value)
 
