@@ -65,7 +65,8 @@ def quantize(
             runtime.
 
     Returns:
-        The module, for evaluation. It has no parameters of quantised layers.
+        The module, for evaluation, of batches of any size; of the first one's where the model
+        computes no other. It has no parameters of quantised layers.
 
     Raises:
         ArgumentError: if the loader gives nothing, the model has no layer to quantise, or the
