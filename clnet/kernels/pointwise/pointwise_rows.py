@@ -16,6 +16,7 @@ from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
+from .pointwise_vectors import MOST_NARROW
 
 # Elements an item takes: enough to repay its start, few enough for all units to have some.
 _LEAST_SHARE, _MOST_SHARE = 256, 4096
@@ -56,6 +57,7 @@ def rows_fit(
         and sizes[-1] >= traits.simd_width
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
+        and (traits.simd_width <= MOST_NARROW or all(d is float32 for d in dtypes))
         and all(step[-1] == 1 for step in steps[:outputs])
         and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
