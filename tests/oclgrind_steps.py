@@ -93,7 +93,7 @@ def exact() -> None:
     for module in (gemm_tiled, conv_implicit, conv_implicit_weight):
         module.TILINGS = ((SMALLEST_TILE, 1.0),)
     attention_tiles.TILINGS = {
-        kernel: {8: (attention_tiles.Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS
+        kernel: {8: (attention_tiles.Tiling(4, 2, 4, 16),)} for kernel in attention_tiles.TILINGS
     }
 
 

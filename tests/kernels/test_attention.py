@@ -34,7 +34,7 @@ from tests.kernels.launching import (
 pytestmark = pytest.mark.device
 
 BATCH, HEADS, ROWS, KEYS = 2, 3, 19, 13
-SMALL = Tiling(4, 2, 4, 8)
+SMALL = Tiling(4, 2, 4, 16)
 
 
 @pytest.fixture
@@ -266,16 +266,28 @@ def test_dropped_weights_and_keys_that_heads_share(
 
 
 def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:
-    """Where a GPU has 32 KB of local memory, heads of up to 64 elements still go in tiles."""
+    """Where a GPU has 32 KB of local memory, heads of 128 elements still go in tiles, too."""
     target = gpu_shaped(device())
     for kernel, by_size in attention_tiles.TILINGS.items():
         for size, tilings in by_size.items():
-            q = Array.abstract((50, 20, 5, size), poisoned((1,)).dtype, device())
+            q = Array.abstract((50, 20, 640, size), poisoned((1,)).dtype, device())
             found = attention_tiles.tiling(target, kernel, q, q)
-            assert (found is None) == (size > (128 if kernel is attention_tiles.FORWARD else 64))
-            assert all(t.tile % t.columns == 0 and t.item % 4 == 0 for t in tilings)
+            assert (found is None) == (kernel is not attention_tiles.FORWARD and size > 128)
+            assert all(t.tile % (4 * t.columns) == 0 and t.item % 4 == 0 for t in tilings)
             large = replace(target.traits, local_memory_bytes=232_000, max_group_size=1024)
             assert attention_tiles.tiling(replace(target, traits=large), kernel, q, q) == tilings[0]
+
+
+def test_tiles_are_smaller_where_the_last_would_be_idle() -> None:
+    """Of 197 keys, 224 are gone through in tiles of 32, 256 in tiles of 64."""
+    target = gpu_shaped(device())
+    target = replace(target, traits=replace(target.traits, local_memory_bytes=232_000))
+    one = on_device(np.zeros(1, np.float32))
+    for keys, tile in ((197, 32), (256, 64), (1024, 64), (1000, 64)):
+        x = one.view((64, 12, keys, 64), (0, 0, 0, 0), 0)
+        found = attention_tiles.tiling(target, attention_tiles.FORWARD, x, x)
+        assert found is not None
+        assert found.tile == tile
 
 
 def test_views_are_for_tiles_alone(small: Target) -> None:

@@ -23,7 +23,8 @@ attention_module = import_module("clnet.kernels.softmax.attention")
 
 tiles_module = import_module("clnet.kernels.softmax.attention_tiles")
 
-grad_module = import_module("clnet.kernels.softmax.attention_tiles_grad")
+grad_q_module = import_module("clnet.kernels.softmax.attention_tiles_grad_q")
+grad_kv_module = import_module("clnet.kernels.softmax.attention_tiles_grad_kv")
 
 on_units = tuple(
     import_module(f"clnet.kernels.softmax.attention_{name}")
@@ -32,7 +33,7 @@ on_units = tuple(
 
 warpgroup_module = on_units[4]
 
-MODULES = (attention_module, tiles_module, grad_module, *on_units)
+MODULES = (attention_module, tiles_module, grad_q_module, grad_kv_module, *on_units)
 
 BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
@@ -133,10 +134,10 @@ def attentions_with_little_local_memory(target: Target) -> None:
 
 @case("gpu")
 def attentions_in_tiles(target: Target) -> None:
-    """Tiles so small that the sizes take several, and rows that are no whole fours."""
-    small = {kernel: {8: (Tiling(4, 2, 4, 4),)} for kernel in tiles_module.TILINGS}
-    with constants(tiles_module, TILINGS=small):
-        check(target, *SIZES[0], np.float32, causal=False, kind=None)
+    """Tiles so small that the sizes take several, and rows that are no whole fours, in parts."""
+    small = {kernel: {8: (Tiling(4, 2, 4, 16),)} for kernel in tiles_module.TILINGS}
+    with constants(tiles_module, TILINGS=small, PART=4):
+        check(target, 11, 21, np.float32, causal=False, kind=None)
         check(target, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[1], np.float64, causal=True, kind="add")
         check(target, *SIZES[1], np.float32, causal=True, kind=None, heads=(4, 8), before=4)
@@ -151,11 +152,15 @@ def attentions_in_tiles(target: Target) -> None:
         check(target, *SIZES[0], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
         check(few, *SIZES[1], np.float64, causal=False, kind=None)
     # Pieces of the queries' gradient.
+    narrow = {kernel: {8: (Tiling(4, 1, 4, 32),)} for kernel in tiles_module.TILINGS}
     by_pieces = {"TILINGS": small, "saved_by_pieces": lambda *_, **__: 1.0}
     with constants(tiles_module, **by_pieces):
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[0], np.float64, causal=False, kind=None, heads=(4, 8))
         check(target, *SIZES[1], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
+    # Fewer items than blocks of four rows, which add up eight at once.
+    with constants(tiles_module, **by_pieces | {"TILINGS": narrow}):
+        check(target, *SIZES[1], np.float32, causal=False, kind=None)
 
 
 @case("gpu")

@@ -1,7 +1,8 @@
 ## kernel attention_tiles: attention.mako's forward kernel in tiles of local memory and registers
 ##
-## A group owns rows of one operand; tiles of the others come into local memory, scores stay in
-## registers but for their way to the items that add them up.
+## A group owns rows of q. Keys and values come into local memory a part at a time, each while the
+## items multiply the part before it: first some elements of all keys of a tile, then the values of
+## some of them. Scores stay in registers but for their way to the items that add them up.
 ##
 ## math     as in attention.mako, exponentials to the base 2
 ## layout   rows of q, k, v and y are dense, and lie anywhere; lse is dense
@@ -11,7 +12,9 @@
 ## param    item: int                      own rows of an item, a multiple of 4
 ## param    lanes: int                     items below each other; a group owns item * lanes rows
 ## param    columns: int                   items beside each other, which share rows; a power of two
-## param    tile: int                      others gone through at once, a multiple of columns
+## param    tile: int                      others gone through at once, a multiple of 4 * columns
+## param    chunk: int                     elements of the keys at once, a multiple of 4
+## param    value_few: int                 values at once, a divisor of tile and multiple of 4
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
@@ -40,50 +43,72 @@
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
+<%namespace name="turned" file="/lib/attend_turned.mako"/>
 <%def name="attention_tiles(
-    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype, dropped)">
+    ctype, head, value_head, item, lanes, columns, tile, chunk, value_few, wide, causal, mask,
+    mask_ctype, dropped)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
-    step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
+    padded, value_padded = -(-head // chunk) * chunk, (value_head + 3) // 4 * 4
+    room = max(tile * chunk, value_few * (value_padded + 4))
+    most = max(own * chunk, tile * chunk, value_few * value_padded)
+    own_swirl, key_swirl = min(8, lanes & -lanes), min(8, columns & -columns)
+    def keys_come(first, begin):
+        return capture(turned.fetch,
+            "k", "strides.s5", first, "keys", begin, tile, head, chunk, group, wide)
+    def values_come(first):
+        return capture(turned.fetch,
+            "v", "strides.s8", first, "keys", "0", value_few, value_head, value_padded, group, wide)
+    keys_stay = capture(turned.put_turned, "part + turn", tile, chunk, group, wide, key_swirl)
+    values_stay = capture(turned.put, "part + turn", value_few, value_padded, group, wide)
 %>
 ${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void attention_tiles(...)
 {
-    ## The weights take the place of the keys, which are done with by then.
-    __local four q_four[${own * step // 4}], k_four[${max(tile * step, tile * (own + 4)) // 4}];
-    __local four v_four[${tile * value_step // 4}], top_four[${own * (columns + 4) // 4}];
-    __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
-    __local element *v_tile = (__local element *)v_four, *tops = (__local element *)top_four;
+    ## The largest scores lie where the weights will.
+    __local four q_four[${own * padded // 4}], part_four[${2 * room // 4}];
+    __local four weight_four[${max(tile * own, own * (columns + 4)) // 4}];
+    __local element *q_tile = (__local element *)q_four, *part = (__local element *)part_four;
+    __local element *weights = (__local element *)weight_four, *tops = weights;
 % if dropped:
     __local uchar kept[${own * (tile + 4)}];
 % endif
     ${lib.begin(item, lanes, columns, causal, mask, True)}
     y += y_offset + image * strides.s9 + h * strides.sa;
-    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
+    ${turned.reads(most, group, wide)}
+    ${turned.stage(
+        "q_tile", "q", "strides.s2", "group_first", "rows", own, head, chunk, group, wide,
+        own_swirl)}
     ${lib.sums("sum", value_head, item, columns)}
     element ${", ".join(f"top_{a} = -INFINITY, total_{a} = 0" for a in range(item))};
 % if dropped:
     const int head_number = batch;
 % endif
     const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
+    ## Which half of the parts is read.
+    int turn = 0;
+    ${keys_come("0", "0")}
+    ${keys_stay}
     for (int first = 0; first < limit; first += ${tile}) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group, wide)}
-        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group, wide)}
 % if dropped:
         ${lib.keep(own, tile, group, "group_first", "first")}
 % endif
-        barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.products("s", "q_tile", "k_tile", head, item, lanes, columns, tile)}
+        ${turned.zeros("s", item, each)}
+        ${turned.streamed(
+            padded, chunk, room,
+            keys_come("first", f"begin + {chunk}"), keys_stay, values_come("first"), values_stay,
+            capture(turned.products,
+                "s", "q_tile", "part + turn", chunk, item, lanes, columns, tile, own_swirl,
+                key_swirl))}
         ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
 % for a in range(item):
         {
             element m = s_${a}_0;
 % for u in range(1, each):
-            m = s_${a}_${u} > m ? s_${a}_${u} : m;
+            m = fmax(m, s_${a}_${u});
 % endfor
-            tops[(down + ${a * lanes}) * ${columns + 4} + across] = m;
+            tops[${lib.mine(a, lanes)} * ${columns + 4} + across] = m;
         }
 % endfor
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -93,9 +118,9 @@ __kernel void attention_tiles(...)
 % for c in range(0, columns, 4):
             {
                 const four each = *(__local const four *)(
-                    tops + (down + ${a * lanes}) * ${columns + 4} + ${c});
+                    tops + ${lib.mine(a, lanes)} * ${columns + 4} + ${c});
 % for i in range(4):
-                m = each.s${i} > m ? each.s${i} : m;
+                m = fmax(m, each.s${i});
 % endfor
             }
 % endfor
@@ -113,27 +138,36 @@ __kernel void attention_tiles(...)
 % if dropped:
 % for a in range(item):
 % for u in range(each):
-        s_${a}_${u} = ${lib.dropped(f"s_{a}_{u}", a, u, lanes, columns, tile, True)};
+        s_${a}_${u} =
+            ${lib.dropped(f"s_{a}_{u}", a, u, lanes, columns, tile, True)};
 % endfor
 % endfor
 % endif
-        ${lib.spread("s", "k_tile", item, columns, tile, own)}
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.gathered("sum", "k_tile", "v_tile", value_head, item, columns, tile, own)}
+        ${turned.spread("s", "weights", item, lanes, columns, tile, own_swirl)}
+        ${turned.streamed(
+            tile, value_few, room,
+            values_come(f"first + begin + {value_few}"), values_stay,
+            keys_come(f"first + {tile}", "0"), keys_stay,
+            capture(turned.gathered,
+                "sum", "weights", "part + turn", value_few, value_head, item, lanes, columns,
+                own_swirl))}
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 % for a in range(item):
-    tops[(down + ${a * lanes}) * ${columns + 4} + across] = total_${a};
+    tops[${lib.mine(a, lanes)} * ${columns + 4} + across] = total_${a};
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
 % for a in range(item):
     total_${a} = 0;
     for (int i = 0; i < ${columns}; i++)
-        total_${a} += tops[(down + ${a * lanes}) * ${columns + 4} + i];
+        total_${a} += tops[${lib.mine(a, lanes)} * ${columns + 4} + i];
     const element share_${a} = total_${a} == 0 ? 0 : 1 / total_${a};
-    if (across == 0 && own_first + ${a * lanes} < rows)
-        lse[own_first + ${a * lanes}] = total_${a} == 0 ? 0 : top_${a} * LN2 + log(total_${a});
+    if (across == 0 && group_first + ${lib.mine(a, lanes)} < rows)
+        lse[group_first + ${lib.mine(a, lanes)}] =
+            total_${a} == 0 ? 0 : top_${a} * LN2 + log(total_${a});
 % endfor
-    ${lib.release("y", "strides.sb", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
+    ${lib.release(
+        "y", "strides.sb", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
 }
 </%def>

@@ -8,7 +8,8 @@ from ...array import Array
 from ...device import Target
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Kernel
-from .attention_tiles_grad import GRAD_KV, GRAD_Q, LAWS
+from .attention_tiles_grad_kv import GRAD_KV
+from .attention_tiles_grad_q import GRAD_Q, LAWS
 
 
 class Tiling(NamedTuple):
@@ -36,35 +37,54 @@ class Tiling(NamedTuple):
         """Work-items of a group."""
         return self.lanes * self.columns
 
+    def chunk(self, size: int) -> int:
+        """Elements that come at once of rows of ``size``."""
+        return round_up(ceil_div(size, ceil_div(size, PART)), 4)
 
+    def few(self, size: int) -> int:
+        """Rows of ``size`` elements that come at once, of about as many elements."""
+        fitting = max(4, self.tile * self.chunk(size) // round_up(size, 4))
+        return min(self.tile, 1 << fitting.bit_length() - 1)
+
+    def crossed(self, head: int) -> tuple[int, int]:
+        """Others whose pieces of the queries' gradient an item adds up at once, and all such blocks.
+
+        Eight are fewer reads for each sum than four, but not where items then have none.
+        """
+        fours = ceil_div(head, 4)
+        several = 8 if self.tile // 8 * fours >= self.group else 4
+        return several, self.tile // several * fours
+
+
+# Elements of a row that come into local memory at once: a cache line of floats.
+PART = 32
 FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=LAWS)
 
 # By kernel, and heads up to a size, in the order in which they are tried; the first was the fastest
 # on an H200 (docs/notes/attention.md), the last are for little local memory.
-_LESS = (Tiling(4, 8, 16, 32), Tiling(4, 8, 8, 16), Tiling(4, 4, 4, 16))
+_LESS = (Tiling(8, 8, 8, 32), Tiling(4, 8, 8, 32), Tiling(4, 4, 4, 16))
 TILINGS = {
     FORWARD: {
-        32: (Tiling(8, 16, 8, 64), Tiling(8, 8, 16, 32), *_LESS),
-        64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
-        128: (Tiling(8, 16, 8, 32), Tiling(4, 16, 16, 32), *_LESS),
-        256: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
+        64: (Tiling(8, 16, 8, 64), Tiling(8, 16, 8, 32), Tiling(8, 8, 8, 64), *_LESS),
+        128: (Tiling(8, 16, 16, 128), Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
+        256: (Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
     },
     GRAD_Q: {
-        32: (Tiling(8, 16, 8, 64), Tiling(8, 8, 16, 32), *_LESS),
-        64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
-        128: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
-        256: (Tiling(4, 16, 16, 32), *_LESS),
+        64: (Tiling(8, 16, 8, 64), Tiling(8, 8, 8, 64), *_LESS),
+        128: (Tiling(8, 16, 16, 128), Tiling(8, 8, 16, 64), *_LESS),
+        256: (Tiling(8, 8, 32, 128), *_LESS),
     },
     GRAD_KV: {
-        32: (Tiling(8, 16, 16, 32), Tiling(8, 8, 16, 32), *_LESS),
-        64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
-        128: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
-        256: (Tiling(4, 16, 16, 32), *_LESS),
+        64: (Tiling(8, 16, 8, 32), *_LESS),
+        128: (Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
+        256: (Tiling(8, 8, 32, 128), *_LESS),
     },
 }
 
 
 _GROUPS_OF_A_UNIT = 2
+# How many times as long tiles of half as many others take, on an H200.
+_HALF_TILE = 1.1
 # What storing and reading a score's gradient costs, and what a further product costs beside its
 # operations, for each unit; both in operations, as fitted to an H200 (docs/notes/attention.md).
 _SLOPE_FLOPS = 32
@@ -164,7 +184,7 @@ def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: b
 def saved_by_pieces(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
     """Operations that pieces of the queries' gradient save; below zero if they cost more.
 
-    They save the same two products. Each piece is stored and read, and blocks of four rows by four
+    They save the same two products. Each piece is stored and read, and blocks of some rows by four
     elements are shared out among a group's items, of which some may have none.
     """
     n, heads, rows, head = q.shape
@@ -172,7 +192,7 @@ def saved_by_pieces(target: Target, q: Array, v: Array, parts: int, *, causal: b
     by = tiling(target, GRAD_KV, q, v)
     if by is None:
         return 0.0
-    blocks = by.tile // 4 * ceil_div(head, 4)
+    _, blocks = by.crossed(head)
     idle = (round_up(blocks, by.group) / blocks - 1) * 2 * head
     each = 2 * (head + value_head) - idle - _PIECE_FLOPS * q.dtype.itemsize * head / by.own
     units = target.traits.compute_units
@@ -234,13 +254,27 @@ def tiling(
     fitting = [by for by in TILINGS[kernel][sizes[0]] if fits(by)]
     if not fitting:
         return None
-    first, one = fitting[0], v if kernel is GRAD_KV else q
+    first, one, other = fitting[0], *((v, q) if kernel is GRAD_KV else (q, v))
     groups = one.shape[0] * one.shape[1] * ceil_div(one.shape[2], first.own)
-    if groups > traits.compute_units:
-        return first
-    # A group alone on its unit waits for memory; two with half the rows take turns.
-    halves = (by for by in fitting if by.own * 2 == first.own and by.item == first.item)
-    return next(halves, first)
+    if groups <= traits.compute_units:
+        # A group alone on its unit waits for memory; two with half the rows take turns.
+        halves = (by for by in fitting if by.own * 2 == first.own and by.item == first.item)
+        return next(halves, first)
+    # A smaller tile takes longer, but less of its last one may be idle.
+    smaller = (by for by in fitting if by[:3] == first[:3] and by.tile < first.tile)
+    half = next(smaller, first)
+    idle = round_up(other.shape[2], first.tile) / round_up(other.shape[2], half.tile)
+    return half if idle > _HALF_TILE else first
+
+
+def parts(kernel: Kernel, by: Tiling, head: int, value_head: int) -> dict[str, int]:
+    """The kernel's parameters of how much comes into local memory at once."""
+    params = {"chunk": by.chunk(head)}
+    if kernel is not FORWARD:
+        params |= {"value_chunk": by.chunk(value_head), "few": by.few(head)}
+    if kernel is GRAD_KV:
+        params["several"] = by.crossed(head)[0]
+    return params if kernel is GRAD_Q else {**params, "value_few": by.few(value_head)}
 
 
 def in_fours(x: Array) -> bool:
@@ -267,12 +301,15 @@ def read_views(target: Target, q: Array, v: Array, *, dropped: bool = False) -> 
 
 def _elements(kernel: Kernel, by: Tiling, head: int, value_head: int) -> int:
     """Elements of the kernel's local memory."""
-    step, value_step = ((size + 3) // 4 * 4 + 4 for size in (head, value_head))
-    weights = by.tile * (by.own + 4)
+    chunk, value_chunk = by.chunk(head), by.chunk(value_head)
+    rows = by.own * round_up(head, chunk)
+    row, value_row = (round_up(size, 4) + 4 for size in (head, value_head))
+    parts, most = [by.tile * chunk], by.own * by.tile
     if kernel is FORWARD:
-        others = max(by.tile * step, weights) + by.tile * value_step
-        return by.own * step + others + by.own * (by.columns + 4)
-    if kernel is GRAD_Q:
-        others = by.tile * step + max(by.tile * value_step, weights)
-        return by.own * (step + value_step) + others
-    return (by.own + by.tile) * (step + value_step) + weights
+        most = max(most, by.own * (by.columns + 4))
+    else:
+        rows += by.own * round_up(value_head, value_chunk)
+        parts += [by.tile * value_chunk, by.few(head) * row]
+    if kernel is not GRAD_Q:
+        parts.append(by.few(value_head) * value_row)
+    return rows + 2 * max(parts) + most
