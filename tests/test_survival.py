@@ -267,11 +267,13 @@ import os, random, shutil, signal, sys, tempfile, time
 from pathlib import Path
 import numpy as np
 exec(sys.argv[3])
-path, kills = Path(sys.argv[1], "file"), int(sys.argv[2])
+path, count = Path(sys.argv[1], "file"), int(sys.argv[2])
 random.seed(5)
 write(path, 0)
-least = partly = absent = 0
-for _ in range(kills):
+least = partly = absent = kills = 0
+# Where others use the cores, most are killed while they wait for one: so many more are.
+while kills < count or (partly + absent == 0 and kills < 20 * count):
+    kills += 1
     ends = os.pipe()
     child = os.fork()
     if child == 0:
@@ -320,7 +322,7 @@ def killed(writer: str, folder: Path, count: int) -> tuple[int, int, int]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
-        timeout=60 + 2 * count,
+        timeout=60 + 4 * count,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -334,7 +336,7 @@ def test_a_file_is_whole_whenever_its_writer_is_killed(tmp_path, writer):
     if "model" in writer:
         pytest.importorskip("onnx")
     kills, partly, absent = killed(writer, tmp_path, 20)
-    assert kills == 20
+    assert kills >= 20
     assert partly + absent > 0, "some were killed while they wrote"
     assert absent == 0 or "apart" in writer
 
