@@ -47,7 +47,7 @@ class Tiling(NamedTuple):
         return min(self.tile, 1 << fitting.bit_length() - 1)
 
     def crossed(self, head: int) -> tuple[int, int]:
-        """Others whose pieces of the queries' gradient an item adds up at once, and all such blocks.
+        """Others whose pieces of the queries' gradient an item adds up at once; all such blocks.
 
         Eight are fewer reads for each sum than four, but not where items then have none.
         """
