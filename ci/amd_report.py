@@ -3,7 +3,7 @@
     python ci/amd_report.py [--targets gfx906 gfx1030] [--only gemm] [--jobs 2]
 
 Kernels are chosen by the traits of such a GPU (256 items a group, 64 or 32 KiB of local memory),
-for products, convolutions and what surrounds them in training; each is compiled by clang with
+for products, convolutions, attention and what surrounds them in training; each is compiled by clang with
 libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile, breaks a limit or spills.
 """
 
@@ -24,6 +24,7 @@ from clnet.kernels.conv.conv import ConvGeometry, conv_forward, conv_input_grad,
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm.gemm import gemm
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from clnet.kernels.softmax import Scores, attention, attention_grad
 from clnet.kernels.softmax.softmax import softmax
 from clnet.values.dtypes import float32
 
@@ -60,6 +61,16 @@ PRODUCTS = (
     (1023, 1025, 1027),
     (20, 2600, 650),
     (64, 10, 128),
+)
+# Rows, elements of a head, and whether a row sees only the keys up to its own.
+ATTENTIONS = (
+    (1024, 32, False),
+    (1024, 64, False),
+    (1024, 64, True),
+    (197, 64, False),
+    (1024, 80, True),
+    (1024, 128, False),
+    (1024, 256, False),
 )
 
 
@@ -128,7 +139,21 @@ def surroundings(target: Target) -> Iterator[Launch]:
     yield from softmax(target, abstract(64, 1000), abstract(64, 1000), dim=1)
 
 
-FAMILIES = {"gemm": products, "conv": convolutions, "norm": surroundings}
+def attentions(target: Target) -> Iterator[Launch]:
+    """Forward and gradients, of a sequence that fills the GPU; one has rows for halves of groups."""
+    for rows, head, causal in ATTENTIONS:
+        x, row = abstract(16, 8, rows, head), abstract(16, 8, rows)
+        scores = Scores(head**-0.5, causal=causal)
+        yield from attention(target, x, row, x, x, x, None, scores=scores)
+        yield from attention_grad(target, (x, x, x), x, row, row, x, x, x, None, scores=scores)
+
+
+FAMILIES = {
+    "gemm": products,
+    "conv": convolutions,
+    "norm": surroundings,
+    "attention": attentions,
+}
 
 
 def chosen(families: Iterable[str]) -> dict[str, Launch]:

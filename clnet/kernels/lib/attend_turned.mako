@@ -49,6 +49,7 @@
 ##
 ## Parts one after another, each multiplied while the next comes; `turn` is the half it lies in.
 <%def name="streamed(end, each, room, come, stay, then_come, then_stay, compute)">
+        #pragma unroll 1
         for (int begin = 0; begin < ${end}; begin += ${each}) {
             barrier(CLK_LOCAL_MEM_FENCE);
             const bool more = begin + ${each} < ${end};
@@ -141,7 +142,7 @@
 ## name_a_u += products of elements of the item's own rows and others.
 <%def name="products(
     name, left, right, part, item, lanes, columns, others, own_swirl, other_swirl)">
-    #pragma unroll 2
+    #pragma unroll 1
     for (int e = 0; e < ${part}; e += 4) {
         __local const element *l = ${left} + (begin + e) * ${item * lanes}
             + ${swirled("down", "(begin + e)", own_swirl)} * 4;
@@ -206,6 +207,7 @@
     lanes_of = "element" if width == 1 else "four" if width == 4 else "two"
     of = lambda k: f"c_{k // width}" + (f".s{k % width}" if width > 1 else "")
 %>
+    #pragma unroll 1
     for (int j = 0; j < ${count}; j += 4) {
         __local const element *w = ${weights} + (begin + j) * ${own}
             + ${swirled("down", "(begin + j)", swirl)} * 4;

@@ -60,29 +60,36 @@ class Tiling(NamedTuple):
 PART = 32
 FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=LAWS)
 
-# By kernel, and heads up to a size, in the order in which they are tried; the first was the fastest
-# on an H200 (docs/notes/attention.md), the last are for little local memory.
-_LESS = (Tiling(8, 8, 8, 32), Tiling(4, 8, 8, 32), Tiling(4, 4, 4, 16))
+# By kernel, and heads up to a size, in the order in which they are tried: the first was the fastest
+# on an H200 (docs/notes/attention.md), `_LESS` are for less local memory, the last for groups that
+# would else be alone on a unit.
+_LESS = {
+    64: (Tiling(4, 8, 16, 64), Tiling(4, 8, 8, 32), Tiling(4, 4, 4, 16)),
+    128: (Tiling(4, 8, 16, 64), Tiling(4, 8, 8, 32), Tiling(4, 4, 8, 32)),
+    256: (Tiling(4, 8, 16, 64), Tiling(4, 4, 16, 64)),
+}
 TILINGS = {
     FORWARD: {
-        64: (Tiling(8, 16, 8, 64), Tiling(8, 16, 8, 32), Tiling(8, 8, 8, 64), *_LESS),
-        128: (Tiling(8, 16, 16, 128), Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
-        256: (Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
+        64: (Tiling(8, 16, 8, 64), Tiling(8, 16, 8, 32), *_LESS[64], Tiling(8, 8, 8, 64)),
+        128: (Tiling(8, 16, 16, 128), Tiling(8, 16, 16, 64), *_LESS[128], Tiling(8, 8, 16, 64)),
+        256: (Tiling(8, 16, 16, 64), *_LESS[256], Tiling(8, 8, 16, 64)),
     },
     GRAD_Q: {
-        64: (Tiling(8, 16, 8, 64), Tiling(8, 8, 8, 64), *_LESS),
-        128: (Tiling(8, 16, 16, 128), Tiling(8, 8, 16, 64), *_LESS),
-        256: (Tiling(8, 8, 32, 128), *_LESS),
+        64: (Tiling(8, 16, 8, 64), *_LESS[64], Tiling(8, 8, 8, 64)),
+        128: (Tiling(8, 16, 16, 128), *_LESS[128], Tiling(8, 8, 16, 64)),
+        256: (Tiling(8, 8, 32, 128), *_LESS[256]),
     },
     GRAD_KV: {
-        64: (Tiling(8, 16, 8, 32), *_LESS),
-        128: (Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 64), *_LESS),
-        256: (Tiling(8, 8, 32, 128), *_LESS),
+        64: (Tiling(8, 16, 8, 32), *_LESS[64], Tiling(8, 8, 8, 32)),
+        128: (Tiling(8, 16, 16, 64), *_LESS[128], Tiling(8, 8, 16, 64)),
+        256: (Tiling(8, 8, 32, 128),),
     },
 }
 
 
 _GROUPS_OF_A_UNIT = 2
+# Sums of an item that leave registers for the rest, of 256.
+_MOST_SUMS = 128
 # How many times as long tiles of half as many others take, on an H200.
 _HALF_TILE = 1.1
 # What storing and reading a score's gradient costs, and what a further product costs beside its
@@ -249,7 +256,11 @@ def tiling(
         # Which weights are kept takes a byte each.
         marks = (by.own + 4) * (by.tile + 4) // q.dtype.itemsize if dropped else 0
         held = _elements(kernel, by, head, value_head) + marks
-        return by.group <= traits.max_group_size and held <= room
+        sums = by.item * (
+            (kernel is not FORWARD) * ceil_div(head, by.columns)
+            + (kernel is not GRAD_Q) * ceil_div(value_head, by.columns)
+        )
+        return by.group <= traits.max_group_size and held <= room and sums <= _MOST_SUMS
 
     fitting = [by for by in TILINGS[kernel][sizes[0]] if fits(by)]
     if not fitting:
