@@ -72,8 +72,9 @@ def isend(
         if x.numel():
             with read_only(x) as (host,):
                 raw = host.view(np.uint8)
-                yield Asked(members.direct.Isend(raw, place, 2 * number + 1), received=False)
-        yield Asked(announced, received=False)
+                sent = members.direct.Isend(raw, place, 2 * number + 1)
+                yield Asked(sent, received=False, peers=(place,))
+        yield Asked(announced, received=False, peers=(place,))
 
     return members.post.begin("send", message())
 
@@ -102,11 +103,13 @@ def irecv(
         return None
     anyone = src is None and group_src is None
     place = mpi_name("ANY_SOURCE") if anyone else _other("recv", members, src, group_src)
+    others = tuple(i for i in range(members.size()) if i != members.rank())
+    peers = others if anyone else (place,)
 
     def message() -> Message:
         label, status = np.empty(1, _LABEL), mpi_name("Status")()
         request = members.direct.Irecv(label.view(np.uint8), place, 2 * tag)
-        yield Asked(request, received=True, status=status)
+        yield Asked(request, received=True, peers=peers, status=status)
         sender, number = status.source, int(label["number"][0])
         sent = (label["dtype"][0].decode(), int(label["size"][0]))
         if sent != (x.dtype.name, x.numel()):
@@ -124,7 +127,8 @@ def irecv(
         if x.numel():
             with writable(x, read=False) as (host,):
                 raw = host.view(np.uint8)
-                yield Asked(members.direct.Irecv(raw, sender, 2 * number + 1), received=True)
+                coming = members.direct.Irecv(raw, sender, 2 * number + 1)
+                yield Asked(coming, received=True, peers=(sender,))
         return members.ranks[sender]
 
     return members.post.begin("recv", message())

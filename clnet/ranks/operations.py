@@ -66,14 +66,25 @@ _OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 
 
-def _exchange(group: Group, job: Callable[[], Any], async_op: bool) -> Any:
-    """Do it, or begin it."""
+def _exchange(
+    group: Group, writes: Sequence[Any], job: Callable[[], object], async_op: bool
+) -> Work | None:
+    """Do it, or begin it.
 
-    def outside() -> Any:
+    Args:
+        group: who takes part.
+        writes: what the handle's ``result`` gives: the tensors that are overwritten here.
+        job: agrees with the others first.
+        async_op: whether to begin it alone.
+    """
+
+    def outside() -> list[Any]:
         with mode.using(grad=False, autocast=None):
-            return job()
+            job()
+        return list(writes)
 
-    return group.meet(outside, begin=async_op)
+    found = group.meet(outside, begin=async_op)
+    return found if async_op else None
 
 
 def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
@@ -153,12 +164,13 @@ def all_reduce(
         )
     if stays:
         given = visit(x.array)
-        return _exchange(members, lambda: reduced_where_it_lies(x, given, meet), async_op)
+        return _exchange(members, [x], lambda: reduced_where_it_lies(x, given, meet), async_op)
 
     def join(host: np.ndarray) -> None:
         join_hosts(members, host, joins.value)
 
-    return _exchange(members, lambda: reduced(x, agree, join, stands=not async_op), async_op)
+    stands = not async_op
+    return _exchange(members, [x], lambda: reduced(x, agree, join, stands=stands), async_op)
 
 
 def reduce(
@@ -210,7 +222,7 @@ def reduce(
             with read_only(to_dtype(x.detach(), float32) if is_narrow(x) else x) as (host,):
                 joined(host)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [x], job, async_op)
 
 
 def broadcast(
@@ -256,7 +268,7 @@ def broadcast(
             with read_only(x) if here else writable(x, read=False) as hosts:
                 meet(hosts)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [x], job, async_op)
 
 
 def all_gather(
@@ -285,7 +297,7 @@ def all_gather(
         with read_only(given) as (mine,), writable(*targets, read=False) as rows:
             collect(members, mine, rows)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [targets], job, async_op)
 
 
 def all_gather_into_tensor(
@@ -323,7 +335,7 @@ def all_gather_into_tensor(
         with read_only(x) as mine, writable(y, read=False) as everyone:
             meet([*mine, *everyone])
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [y], job, async_op)
 
 
 def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
@@ -366,7 +378,7 @@ def gather(
         with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
             collect(members, mine, rows if targets is not None else None, root)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [] if targets is None else [targets], job, async_op)
 
 
 def _listed(
@@ -412,7 +424,7 @@ def scatter(
         with writable(x, read=False) as (mine,):
             members.comm.Scatter(rows, mine.view(np.uint8), root)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [x], job, async_op)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
@@ -442,7 +454,9 @@ def reduce_scatter(
         return None
     given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
     sources = [apart(x, y) for x in given]
-    return _exchange(members, lambda: _scattered(name, members, y, sources, op, joins), async_op)
+    return _exchange(
+        members, [y], lambda: _scattered(name, members, y, sources, op, joins), async_op
+    )
 
 
 def reduce_scatter_tensor(
@@ -461,7 +475,7 @@ def reduce_scatter_tensor(
         return None
     _check_parts(name, members, whole=x, part=y)
     x = apart(x, y)
-    return _exchange(members, lambda: _scattered(name, members, y, [x], op, joins), async_op)
+    return _exchange(members, [y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
 
 
 def _scattered(
@@ -528,7 +542,7 @@ def _each_to_each(
         with read_only(*given) as parts, writable(*targets, read=False) as rows:
             move(members, parts, rows)
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, targets, job, async_op)
 
 
 def all_to_all_single(
@@ -580,7 +594,7 @@ def all_to_all_single(
         with read_only(x) as (mine,), writable(y, read=False) as (found,):
             exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
 
-    return _exchange(members, job, async_op)
+    return _exchange(members, [y], job, async_op)
 
 
 def barrier(
@@ -596,4 +610,4 @@ def barrier(
     members = group_of("barrier", group)
     if members is None:
         return None
-    return _exchange(members, lambda: members.agree("barrier"), async_op)
+    return _exchange(members, [], lambda: members.agree("barrier"), async_op)

@@ -29,7 +29,7 @@ from ..values.polling import polled
 from ..values.settings import SETTINGS
 from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
-from .post import PAUSE_SECONDS, Post, no_answer
+from .post import PAUSE_SECONDS, Post, gone, no_answer
 from .work import Runner
 
 __all__ = ["NUMBERS", "Group", "World", "load_mpi"]
@@ -54,6 +54,7 @@ _LAST_WORDS_SECONDS = 0.5
 # Ranks that wait for another give up within so long of each other.
 _SKEW_SECONDS = 2.0
 _WAITING_TAG = 1
+_LEFT_TAG = 2
 
 
 def load_mpi() -> Any:
@@ -117,12 +118,15 @@ class Group:
         self.ranks = tuple(ranks)
         self.seconds = seconds
         self.runner = Runner("clnet-collective")
-        self.post = Post("clnet-messages", seconds)
+        self.post = Post(
+            "clnet-messages", self.ranks, self.ranks[comm.rank], seconds, self._has_left
+        )
         self.device_sums = DeviceSums()
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
         self._gone = False  # whether another has left, who answers nothing any more
+        self._said: list[Any] = []  # to others, when this rank left
         self._met: tuple[str, float, float, int] | None = None
         self._nearby: Nearby | None = None
         self._numbers = count()
@@ -166,10 +170,15 @@ class Group:
         Args:
             job: calls :meth:`agree` first.
             begin: whether it goes on in a thread; then a :class:`.Work` is given.
+
+        Raises:
+            ClnetError: what went wrong in one that was begun before, and that nobody waited for.
         """
 
         def watched() -> Any:
             try:
+                if not begin:
+                    self.runner.tell_failed()
                 return job()
             finally:
                 self.busy, met, self._met = None, self._met, None
@@ -232,15 +241,10 @@ class Group:
             known = nbytes if nbytes is not None else max(size, 0) * _itemsize(dtype)
             self._met = call, start, time.perf_counter(), known
             return wishes
-        gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
-        if gone:
+        ended = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
+        if ended:
             self._gone = True
-            raise DistributedError(
-                call,
-                "a rank has ended, or left the group, that others wait for",
-                ended=gone,
-                rank=self.ranks[self.rank()],
-            )
+            raise gone(call, ended, self.ranks[self.rank()])
         told = {f"rank_{self.ranks[i]}": _said(h) for i, h in enumerate(everyone)}
         raise DistributedError(
             call,
@@ -270,12 +274,12 @@ class Group:
             _answered(request.Test, self.seconds, call)
         except DistributedError as error:
             self.lost.append((request, given, told))
-            raise no_answer(call, self.seconds, silent_ranks=self._silent()) from error
+            raise no_answer(call, self.seconds, silent_ranks=self.silent()) from error
 
-    def _silent(self) -> list[int]:
+    def silent(self) -> list[int]:
         """The ranks that do not say in a moment that they wait, too: stalled, or elsewhere."""
         told, heard = np.zeros(1, np.uint8), np.zeros(self.comm.size, np.uint8)
-        others = [i for i in range(self.comm.size) if i != self.comm.rank]
+        others = self._others()
         awaited = {i: self.comm.Irecv(heard[i : i + 1], i, _WAITING_TAG) for i in others}
         said = [self.comm.Isend(told, i, _WAITING_TAG) for i in others]
         self.lost.append((said, dict(awaited), told, heard))
@@ -285,14 +289,27 @@ class Group:
             time.sleep(PAUSE_SECONDS)
         return [self.ranks[i] for i in awaited]
 
+    def say_left(self) -> None:
+        """Let the others know that this rank sends and receives no more."""
+        self.left = True
+        self.post.close()
+        told = np.zeros(1, np.uint8)
+        self._said = [told, *(self.comm.Isend(told, i, _LEFT_TAG) for i in self._others())]
+
+    def _others(self) -> list[int]:
+        return [i for i in range(self.comm.size) if i != self.comm.rank]
+
+    def _has_left(self, place: int) -> bool:
+        """Whether the rank in a place has said so."""
+        return self.comm.Iprobe(place, _LEFT_TAG)
+
     def leave(self, call: str) -> bool:
         """Let the others know that this rank comes no more, if they ask.
 
         Returns:
             Whether all have left, so that MPI needs nothing of the group any more.
         """
-        self.left = True
-        self.post.close()
+        self.say_left()
         self.runner.close()
         if self.lost or self.post.lost or self._gone:
             return False
@@ -306,6 +323,11 @@ class Group:
     def free(self) -> None:
         """Give MPI's communicators back, of which it has 2,048: when all members have left."""
         self.device_sums.free()
+        heard = np.empty(1, np.uint8)
+        for i in self._others():
+            self.comm.Recv(heard, i, _LEFT_TAG)
+        for request in self._said[1:]:
+            request.Wait()
         if self._nearby is not None:
             self._nearby.free()
         self.direct.Free()
@@ -320,6 +342,11 @@ def _header(
     text = b"" if shape is None else _brief(str(list(shape)).encode())
     words = call.encode(), dtype.encode(), op.encode()
     return np.array([(*words, root, size, text, wish)], _HEADER)
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Ranks in words."""
+    return f"rank {', '.join(map(str, ranks))}" if ranks else "no rank, all wait"
 
 
 def _brief(text: bytes) -> bytes:
@@ -385,6 +412,16 @@ class World:
                 started=comm.size,
                 remedy=f"Start with mpirun -n {size} python ...",
             )
+        asked = max(SETTINGS.ranks, SETTINGS.torchrun_ranks)
+        if size is None and comm.size == 1 and asked > 1:
+            raise DistributedError(
+                "init_process_group",
+                "the processes that were started find each other by MPI",
+                started=asked,
+                found=1,
+                remedy=f"Start with mpirun -n {asked} python ..., not with torchrun; the mpirun "
+                "of the MPI that mpi4py finds: pip install 'clnet[mpi]' has both",
+            )
         own = comm.Dup()
         own.Barrier()
         forget_files()
@@ -431,13 +468,14 @@ class World:
         self._ended.set()
         groups, self.groups = self.groups, []
         for each in groups:
-            each.left = True
+            each.say_left()
         if group.leave(call):
             for each in (*groups, group):
-                each.post.close()
                 each.runner.close()
                 if not (each.lost or each.post.lost):
                     each.free()
+        for each in (*groups, group):
+            each.runner.tell_failed()
 
     def part_with(self, group: Group) -> None:
         """End a group that was made of some ranks."""
@@ -459,7 +497,8 @@ class World:
             for members in (group, *self.groups):
                 busy = None if members is None else members.busy
                 if members is not None and busy and now - busy[1] > members.seconds:
-                    self._abort(f"waits in {busy[0]} for others since {now - busy[1]:.0f} s")
+                    told = f"waits in {busy[0]} for others since {now - busy[1]:.0f} s"
+                    self._abort(f"{told}; stalled: {_listed(members.silent())}")
 
     def _ended_by(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None

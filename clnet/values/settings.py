@@ -76,6 +76,7 @@ class Settings:
         sums: ``CLNET_SUMS``, who adds up what ranks of a machine have, ``"host"`` or ``"device"``;
             None: devices with memory of their own, where they are measured to be faster.
         ranks: how many processes ``mpirun`` started together, as its variables say.
+        torchrun_ranks: how many ``torchrun`` did, or whoever sets ``WORLD_SIZE``.
         ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
     """
@@ -97,6 +98,7 @@ class Settings:
     sums: str | None = None
     ranks: int = 1
     ranks_here: int = 1
+    torchrun_ranks: int = 1
     log: tuple[str, ...] = ()
     icd_vendors: str | None = None
 
@@ -169,7 +171,13 @@ class Settings:
             icd_vendors=text("OCL_ICD_VENDORS"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
             ranks_here=next((n for name in _LAUNCHERS_HERE if (n := count(name, 1))), 1),
+            torchrun_ranks=_whole(text("WORLD_SIZE")),
         )
+
+
+def _whole(text: str | None) -> int:
+    """A number that others write; 1: there is none."""
+    return int(text) if text is not None and text.isdecimal() else 1
 
 
 def _adder(text: str | None) -> str | None:
