@@ -23,6 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from ..errors import DeviceError, DistributedError
+from ..values import mode
 from ..values.dtypes import from_name
 from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import polled
@@ -30,9 +31,9 @@ from ..values.settings import SETTINGS
 from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, gone, no_answer
-from .work import Runner
+from .work import Runner, Work
 
-__all__ = ["NUMBERS", "Group", "World", "load_mpi"]
+__all__ = ["DEFAULT_SECONDS", "NUMBERS", "Group", "World", "load_mpi"]
 
 _HEADER = np.dtype(
     [
@@ -48,7 +49,7 @@ _HEADER = np.dtype(
 # MPI promises tags below 32768; an odd one for each of so many messages at a time.
 NUMBERS = 2**14
 _LEAVING = b"(ended)"
-_DEFAULT_SECONDS = 1800.0
+DEFAULT_SECONDS = 1800.0
 # So long mpirun needs to pass on what a rank has written: after an abort it may not.
 _LAST_WORDS_SECONDS = 0.5
 # Ranks that wait for another give up within so long of each other.
@@ -188,6 +189,28 @@ class Group:
 
         return self.runner.begin(watched) if begin else self.runner.do(watched)
 
+    def exchange(
+        self,
+        writes: Sequence[Any],
+        job: Callable[[], object],
+        async_op: bool,  # noqa: FBT001
+    ) -> Work | None:
+        """Do an exchange of tensors, or begin it.
+
+        Args:
+            writes: what the handle's ``result`` gives: the tensors that are overwritten here.
+            job: calls :meth:`agree` first.
+            async_op: whether to begin it alone.
+        """
+
+        def outside() -> list[Any]:
+            with mode.using(grad=False, autocast=None):
+                job()
+            return list(writes)
+
+        found = self.meet(outside, begin=async_op)
+        return found if async_op else None
+
     def agree(
         self,
         call: str,
@@ -199,6 +222,7 @@ class Group:
         size: int = -1,
         nbytes: int | None = None,
         wish: int = 0,
+        seconds: float | None = None,
     ) -> set[int]:
         """Tell the others what comes now, and hear the same from them.
 
@@ -211,6 +235,7 @@ class Group:
             size: elements of it.
             nbytes: bytes of it, for who looks on; None: those of so many elements.
             wish: what this rank would like, which may differ from others'.
+            seconds: how long others are waited for; None: as long as the group does.
 
         Returns:
             The wishes of all.
@@ -230,7 +255,7 @@ class Group:
         start = time.perf_counter()
         mine = _header(call, dtype, op, root, size, shape, wish)
         everyone = np.empty(self.comm.size, _HEADER)
-        self._tell(mine, everyone, call)
+        self._tell(mine, everyone, call, self.seconds if seconds is None else seconds)
         # As bytes: comparing records takes NumPy longer than MPI takes to exchange them.
         wishes = {wish}
         if everyone.tobytes() != mine.tobytes() * self.comm.size:
@@ -262,7 +287,7 @@ class Group:
 
         return self.meet(job)
 
-    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str) -> None:
+    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str, seconds: float) -> None:
         """Give the others a header and get theirs; what is not answered is kept for MPI.
 
         Raises:
@@ -271,10 +296,10 @@ class Group:
         given, told = mine.view(np.uint8), everyone.view(np.uint8)
         request = self.comm.Iallgather(given, told)
         try:
-            _answered(request.Test, self.seconds, call)
+            _answered(request.Test, seconds, call)
         except DistributedError as error:
             self.lost.append((request, given, told))
-            raise no_answer(call, self.seconds, silent_ranks=self.silent()) from error
+            raise no_answer(call, seconds, silent_ranks=self.silent()) from error
 
     def silent(self) -> list[int]:
         """The ranks that do not say in a moment that they wait, too: stalled, or elsewhere."""
@@ -316,7 +341,7 @@ class Group:
         if self.comm.size > 1:
             mine = _header(call, "", "", -1, -1, None, 0)
             everyone = np.empty(self.comm.size, _HEADER)
-            self._tell(mine, everyone, "destroy_process_group")
+            self._tell(mine, everyone, "destroy_process_group", self.seconds)
             return bool((everyone == mine).all())
         return True
 
@@ -342,11 +367,6 @@ def _header(
     text = b"" if shape is None else _brief(str(list(shape)).encode())
     words = call.encode(), dtype.encode(), op.encode()
     return np.array([(*words, root, size, text, wish)], _HEADER)
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    """Ranks in words."""
-    return f"rank {', '.join(map(str, ranks))}" if ranks else "no rank, all wait"
 
 
 def _brief(text: bytes) -> bytes:
@@ -425,7 +445,7 @@ class World:
         own = comm.Dup()
         own.Barrier()
         forget_files()
-        self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
+        self.group = Group(own, range(own.size), DEFAULT_SECONDS if seconds is None else seconds)
         if own.size > 1:  # nobody waits for a process that is alone
             self._ended = Event()
             Thread(target=self._watch, args=(self._ended,), name="clnet-watch", daemon=True).start()
@@ -491,14 +511,15 @@ class World:
         for without end.
         """
         group = self.group
-        seconds = _DEFAULT_SECONDS if group is None else group.seconds
+        seconds = DEFAULT_SECONDS if group is None else group.seconds
         while not ended.wait(min(1.0, seconds / 4)):
             now = time.monotonic()
             for members in (group, *self.groups):
                 busy = None if members is None else members.busy
                 if members is not None and busy and now - busy[1] > members.seconds:
                     told = f"waits in {busy[0]} for others since {now - busy[1]:.0f} s"
-                    self._abort(f"{told}; stalled: {_listed(members.silent())}")
+                    silent = members.silent()
+                    self._abort(f"{told}; silent_ranks={silent}" if silent else told)
 
     def _ended_by(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
