@@ -304,7 +304,7 @@ def all_gather_into_tensor(
         mine, everyone = hosts
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
         if mine.size:
-            collect(members, mine, np.split(everyone, members.size()))
+            collect(members, mine, [*everyone.reshape(members.size(), -1)])
 
     if is_traced():
         return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
@@ -464,7 +464,7 @@ def _scattered(
     wide = to_dtype(y.detach(), float32) if narrow else y
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        parts = np.split(hosts[0], members.size()) if len(hosts) == 1 else hosts
+        parts = [*hosts[0].reshape(members.size(), -1)] if len(hosts) == 1 else hosts
         sum_parts(members, parts, mine, joins.value)
     if narrow:
         y.detach().copy_(wide)

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..errors import DistributedError
 from ..tensor import Tensor
 from .hosted import apart, checked_tensor, checked_tensors, read_only, split_rows, writable
@@ -117,6 +115,7 @@ def all_to_all_single(
         if not x.numel():
             return
         with read_only(x) as (mine,), writable(y, read=False) as (found,):
-            exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
+            count = members.size()
+            exchange(members, [*mine.reshape(count, -1)], [*found.reshape(count, -1)])
 
     return members.exchange([y], job, async_op)

@@ -27,6 +27,7 @@ def main() -> None:
     with pytest.raises(DistributedError, match="joined once"):
         dist.init_process_group()
     joined(rank, size)
+    extremes_of_nan(rank, size)
     narrow_and_few(rank, size)
     spread(rank, size)
     many(rank, size)
@@ -79,6 +80,10 @@ def joined(rank: int, size: int) -> None:
     large = clnet.arange(5_000_000).float() * (rank + 1)  # three pieces
     dist.all_reduce(large)
     assert (large.numpy() == np.arange(5_000_000, dtype=np.float32) * total).all()
+    for turn in range(3):  # in several turns; with large pages, where there are any
+        x = large * (rank + turn)
+        dist.broadcast(x, 1)
+        assert (x == large * (1 + turn)).all()
     # Of sizes that go through shared memory, and leave some over.
     for dtype in (clnet.bfloat16, clnet.int32, clnet.complex64):
         x = (clnet.arange(600_011) % 7).to(dtype) * (rank + 1)
@@ -106,6 +111,18 @@ def joined(rank: int, size: int) -> None:
             found += [clnet.zeros(count) for _ in range(size)]
             dist.all_gather(found[-size:], y)
         assert len({y.numpy().tobytes() for y in found}) == 1
+
+
+def extremes_of_nan(rank: int, size: int) -> None:
+    """NaN on one rank is the largest and the smallest on all."""
+    for op in (dist.ReduceOp.MAX, dist.ReduceOp.MIN):
+        for dtype in (clnet.float32, clnet.bfloat16):
+            x = clnet.tensor([rank, float("nan") if rank == 1 else 1.0], dtype=dtype)
+            part = clnet.zeros(1, dtype=dtype)
+            dist.reduce_scatter(part, [x[1:]] * size, op)
+            dist.all_reduce(x, op)
+            assert x[:1].tolist() == [size - 1 if op is dist.ReduceOp.MAX else 0]
+            assert clnet.cat([x[1:], part]).isnan().tolist() == [True, True]
 
 
 def narrow_and_few(rank: int, size: int) -> None:
