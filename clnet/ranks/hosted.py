@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..array import Array
-from ..device import users_line
+from ..device import DeviceKind, users_line
 from ..device.large_pages import LargePages
 from ..errors import DistributedError, DtypeError, ShapeError, TraceError
 from ..tensor import Tensor
@@ -175,7 +175,10 @@ def _visited(tensors: Sequence[Tensor], *, read: bool, write: bool) -> Iterator[
 
 
 def looked_at(x: Array, host: np.ndarray) -> np.ndarray:
-    """An array's elements on the host, which get large pages if they come there again."""
-    if x.device.traits.unified_memory:
+    """An array's elements on the host; a processor's get large pages if they come again.
+
+    A GPU that shares the host's memory holds its pages.
+    """
+    if x.device.traits.kind is DeviceKind.CPU:
         _PAGES.used(host)
     return host
