@@ -95,6 +95,14 @@ def test_who_adds_up_is_one_of_two():
         Settings.read({"CLNET_SUMS": "gpu"})
 
 
+def test_what_launchers_say_is_taken_as_it_comes():
+    mine = Settings.read({"MPI_LOCALRANKID": "0", "WORLD_SIZE": "4"})
+    assert (mine.rank_here, mine.torchrun_ranks) == (0, 4)
+    mine = Settings.read({"OMPI_COMM_WORLD_LOCAL_RANK": "3", "WORLD_SIZE": "many"})
+    assert (mine.rank_here, mine.torchrun_ranks) == (3, 1)
+    assert Settings.read({}).rank_here is None
+
+
 def test_debug_mode_is_off_unless_asked():
     assert not Settings.read({}).debug
     with pytest.raises(ArgumentError, match="CLNET_DEBUG: is 0 or 1; got value='on'"):

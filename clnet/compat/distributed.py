@@ -7,20 +7,53 @@ other processes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
 from ..errors import DeviceError
-from ..errors import DistributedError as DistError  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
-from ..nn.parallel import pipeline, tensor_parallel
+from ..errors import DistributedError as DistError  # pyright: ignore[reportUnusedImport] - PyTorch's name
+from ..nn.parallel import comm_hook, pipeline, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *
 from ..ranks.operations import *
+from ..ranks.to_each import *
 from ..ranks.work import Work as Work
+from ..ranks.world import DEFAULT_SECONDS
 from ..ranks.world import Group as ProcessGroup  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from ..values.settings import SETTINGS
+
+default_pg_timeout = timedelta(seconds=DEFAULT_SECONDS)
+GradBucket = comm_hook.GradBucket
+
+
+class Backend(str):
+    """What exchanges tensors, by name, in small letters: MPI does, whatever is named."""
+
+    __slots__ = ()
+    UNDEFINED, GLOO, NCCL, UCC, MPI = "undefined", "gloo", "nccl", "ucc", "mpi"
+
+    def __new__(cls, name: str) -> Backend:
+        return str.__new__(cls, name.lower())
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's number among those of its machine, from 0: which GPU is its own.
+
+    Args:
+        fallback_rank: what it is where no ``mpirun`` has started the process.
+
+    Raises:
+        DistributedError: if none has, and no other number is given.
+    """
+    found = SETTINGS.rank_here if SETTINGS.rank_here is not None else fallback_rank
+    if found is None:
+        law = "mpirun has started the process"
+        raise DistError("get_node_local_rank", law, remedy="Give a fallback_rank")
+    return found
 
 
 def is_torchelastic_launched() -> bool:
@@ -75,4 +108,22 @@ pipelining = _submodule(
     "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
 )
 optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
-nn = _submodule("nn", all_reduce=differentiable.all_reduce, functional=differentiable)
+_DIFFERENTIABLE = (
+    "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "
+    "scatter"
+).split()
+nn = _submodule(
+    "nn",
+    **{name: getattr(differentiable, name) for name in _DIFFERENTIABLE},
+    functional=differentiable,
+)
+algorithms = _submodule(
+    "algorithms",
+    ddp_comm_hooks=_submodule(
+        "algorithms.ddp_comm_hooks",
+        default_hooks=_submodule(
+            "algorithms.ddp_comm_hooks.default_hooks",
+            **{name: getattr(comm_hook, name) for name in comm_hook.__all__ if "_" in name},
+        ),
+    ),
+)

@@ -60,9 +60,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         if group is None:
             raise DistributedError(name, "this rank is in the group")
         self.process_group = group
+        self._class, self._given = optimizer_class, defaults
         self._whole: dict[int, Any] | None = None
         super().__init__(params, {})
-        self.owned = _divided(_all(self), group.size())
+        self.owned: list[list[Tensor]] = [[] for _ in range(group.size())]
+        _divide(_all(self), self.owned)
         mine = {id(p) for p in self.owned[group.rank()]}
         parts = [
             {**own, "params": [p for p in own["params"] if id(p) in mine]}
@@ -86,16 +88,23 @@ class ZeroRedundancyOptimizer(Optimizer):
         """The optimiser of the class checks."""
 
     def add_param_group(self, group: Group) -> None:
-        """More parameters, as long as they are not divided.
-
-        Raises:
-            ArgumentError: later.
-        """
-        if hasattr(self, "optim"):
-            raise ArgumentError(
-                type(self).__name__, "all parameters are given when it is made", groups=1
-            )
+        """More parameters, the same on all ranks: each goes to the rank that has the fewest."""
         super().add_param_group(group)
+        if not hasattr(self, "optim"):  # all are divided when they are there
+            return
+        own = self.param_groups[-1]
+        complete = self._class([{**own, "params": own["params"]}], **self._given).param_groups[0]
+        own.update({k: v for k, v in complete.items() if k not in own})
+        _divide(own["params"], self.owned)
+        mine = {id(p) for p in self.owned[self.process_group.rank()]}
+        part = {**own, "params": [p for p in own["params"] if id(p) in mine]}
+        if not part["params"]:
+            return
+        self._places.append(len(self.param_groups) - 1)
+        if self.optim is None:
+            self.optim = self._class([part], **self._given)
+        else:
+            self.optim.add_param_group(part)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update this rank's part, and take the others' from their ranks.
@@ -205,15 +214,13 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.load_state_dict({"param_groups": parts, "state": mine})
 
 
-def _divided(params: list[Tensor], ranks: int) -> list[list[Tensor]]:
+def _divide(params: list[Tensor], parts: list[list[Tensor]]) -> None:
     """Each parameter to the rank that has the fewest elements so far, the largest first."""
-    parts: list[list[Tensor]] = [[] for _ in range(ranks)]
-    sizes = [0] * ranks
+    sizes = [sum(p.numel() for p in part) for part in parts]
     for p in sorted(params, key=lambda p: -p.numel()):
         rank = sizes.index(min(sizes))
         parts[rank].append(p)
         sizes[rank] += p.numel()
-    return parts
 
 
 def _by_place(part: Optimizer, whole: list[Tensor]) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
@@ -10,12 +11,27 @@ from ..creation import empty
 from ..errors import ArgumentError
 from ..ops.shape import alias
 from ..tensor import Tensor
-from . import operations
-from .membership import get_world_size
+from . import operations, to_each
+from .hosted import split_rows
+from .membership import get_rank, get_world_size
 from .operations import ReduceOp
 from .world import Group
 
-__all__ = ["all_reduce", "copied", "gathered", "parted", "summed"]
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "copied",
+    "gather",
+    "gathered",
+    "parted",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "summed",
+]
 
 
 def _sum(x: Tensor, group: Group | None) -> Tensor:
@@ -53,10 +69,212 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group | None 
     Raises:
         ArgumentError: if ``op`` is another.
     """
-    if op not in (ReduceOp.SUM, ReduceOp.AVG):
-        raise ArgumentError("all_reduce", "what has a gradient is SUM or AVG", given=op)
+    _check_sum("all_reduce", op)
     total = _Summed.apply(tensor, group)
     return total / get_world_size(group) if op is ReduceOp.AVG else total
+
+
+def _own(x: Tensor) -> Tensor:
+    """A dense copy."""
+    return x.detach().contiguous().clone()
+
+
+class _Spread(Function):
+    """A rank's values on all: their gradients are summed on it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, src: int, group: Group | None) -> Tensor:
+        """The values."""
+        ctx.src, ctx.group = src, group
+        y = _own(x)
+        operations.broadcast(y, src, group=group)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """The sum on that rank, 0 elsewhere."""
+        return reduce(grad, ctx.src, group=ctx.group), None, None
+
+
+class _Collected(Function):
+    """The values of all ranks on all: each gets the sum of its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Group | None) -> Tensor:
+        """The values, a rank's in each place of a new first axis."""
+        ctx.group = group
+        whole = empty((get_world_size(group), *x.shape), dtype=x.dtype, device=x.device)
+        operations.all_gather_into_tensor(whole, _own(x), group=group)
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """This rank's of the summed gradients."""
+        return _Summed.apply(grad, ctx.group)[get_rank(ctx.group)], None
+
+
+class _Exchanged(Function):
+    """What each rank has for this one: gradients go back to where values came from."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, group: Group | None, shapes: Sequence[tuple[int, ...]], *parts: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The parts, of these shapes."""
+        ctx.group, ctx.shapes = group, [tuple(part.shape) for part in parts]
+        x = parts[0]
+        found = [empty(shape, dtype=x.dtype, device=x.device) for shape in shapes]
+        to_each.all_to_all(found, [_own(part) for part in parts], group)
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        """Each rank's gradient of what this one has given it."""
+        return None, None, *_Exchanged.apply(ctx.group, ctx.shapes, *grads)
+
+
+def all_gather(tensor: Tensor, group: Group | None = None) -> tuple[Tensor, ...]:
+    """The tensors of all ranks, on every rank; the sum of all ranks' gradients comes back.
+
+    Args:
+        tensor: of one shape and dtype on all ranks.
+        group: who takes part; None: all.
+
+    Returns:
+        A tensor of that shape for each rank.
+    """
+    return _Collected.apply(tensor, group).unbind(0)
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Group | None = None
+) -> tuple[Tensor, ...]:
+    """What each rank has in this one's place of its list; gradients go back.
+
+    Args:
+        output_tensor_list: a tensor for each rank, of what comes from it; none is overwritten.
+        input_tensor_list: a tensor for each rank.
+        group: who takes part; None: all.
+
+    Returns:
+        A tensor for each rank, of the shapes of ``output_tensor_list``.
+    """
+    shapes = [tuple(y.shape) for y in output_tensor_list]
+    return _Exchanged.apply(group, shapes, *input_tensor_list)
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,  # noqa: A002 - PyTorch's
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Group | None = None,
+) -> Tensor:
+    """As :func:`all_to_all`, of one tensor whose parts lie behind each other.
+
+    Args:
+        output: of the result's shape; it is not overwritten.
+        input: cut along its first axis.
+        output_split_sizes: rows that come from each rank; None: all parts are of one size.
+        input_split_sizes: rows for each rank.
+        group: who takes part; None: all.
+
+    Raises:
+        DistributedError: if the sizes are not those of the tensors.
+    """
+    name, ranks = "all_to_all_single", get_world_size(group)
+    given = split_rows(name, "input", input, input_split_sizes, ranks)
+    found = split_rows(name, "output", output, output_split_sizes, ranks)
+    parts = ops.split(input, [len(part) for part in given])
+    return ops.cat(list(all_to_all(found, list(parts), group)))
+
+
+def reduce_scatter(
+    output: Tensor,
+    input_list: list[Tensor],
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group | None = None,
+) -> Tensor:
+    """The sum of what all ranks have in this one's place of a list; gradients go back to all.
+
+    Args:
+        output: of the result's shape; it is not overwritten.
+        input_list: a tensor for each rank, of that shape.
+        op: ``SUM`` or ``AVG``.
+        group: who takes part; None: all.
+
+    Raises:
+        ArgumentError: if ``op`` is another.
+    """
+    _check_sum("reduce_scatter", op)
+    ranks = get_world_size(group)
+    total = ops.stack(list(all_to_all([output] * ranks, input_list, group))).sum(0)
+    return total / ranks if op is ReduceOp.AVG else total
+
+
+def broadcast(tensor: Tensor, src: int, group: Group | None = None) -> Tensor:
+    """The tensor of rank ``src``, on every rank; the sum of all gradients comes back to it.
+
+    Args:
+        tensor: of one shape and dtype on all ranks; it stays as it is.
+        src: the rank in the world.
+        group: who takes part; None: all.
+    """
+    return _Spread.apply(tensor, src, group)
+
+
+def reduce(
+    tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Group | None = None
+) -> Tensor:
+    """The sum of the tensors of all ranks on rank ``dst``, 0 elsewhere, with a gradient.
+
+    Args:
+        tensor: of one shape and dtype on all ranks; it stays as it is.
+        dst: the rank in the world.
+        op: ``SUM`` or ``AVG``.
+        group: who takes part; None: all.
+
+    Raises:
+        ArgumentError: if ``op`` is another.
+    """
+    total = all_reduce(tensor, op, group)
+    return total if get_rank() == dst else _none(total)
+
+
+def gather(tensor: Tensor, dst: int = 0, group: Group | None = None) -> tuple[Tensor, ...]:
+    """The tensors of all ranks on rank ``dst``, zeros elsewhere; gradients go back to each.
+
+    Args:
+        tensor: of one shape and dtype on all ranks.
+        dst: the rank in the world.
+        group: who takes part; None: all.
+
+    Returns:
+        A tensor of that shape for each rank.
+    """
+    whole = all_gather(tensor, group)
+    return whole if get_rank() == dst else tuple(_none(x) for x in whole)
+
+
+def scatter(tensors: list[Tensor], src: int = 0, group: Group | None = None) -> Tensor:
+    """This rank's place of the list of rank ``src``; its gradient goes back there.
+
+    Args:
+        tensors: a tensor for each rank, of one shape and dtype, on all ranks.
+        src: the rank in the world.
+        group: who takes part; None: all.
+    """
+    return broadcast(ops.stack(tensors), src, group)[get_rank(group)]
+
+
+def _none(x: Tensor) -> Tensor:
+    """Zeros that have a gradient to give back, of zeros: other ranks wait for it."""
+    return ops.where(ops.zeros_like(x).bool(), x, ops.zeros_like(x))
+
+
+def _check_sum(name: str, op: ReduceOp) -> None:
+    if op not in (ReduceOp.SUM, ReduceOp.AVG):
+        raise ArgumentError(name, "what has a gradient is SUM or AVG", given=op)
 
 
 # What follows is for values that all ranks compute alike from here on (or did until here): each

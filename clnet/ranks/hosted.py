@@ -7,12 +7,14 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import accumulate
 
 import numpy as np
 
-from ..device import users_line
+from ..array import Array
+from ..device import DeviceKind, users_line
+from ..device.large_pages import LargePages
 from ..errors import DistributedError, DtypeError, ShapeError, TraceError
 from ..tensor import Tensor
 from ..values import mode
@@ -23,10 +25,13 @@ __all__ = [
     "arriving",
     "checked_tensor",
     "checked_tensors",
+    "looked_at",
     "read_only",
     "split_rows",
     "writable",
 ]
+
+_PAGES = LargePages()
 
 
 def checked_tensor(
@@ -126,16 +131,14 @@ def split_rows(
     return [x.detach()[i : i + n] for i, n in zip(starts, found, strict=False)]
 
 
-@contextmanager
-def writable(*tensors: Tensor, read: bool = True) -> Iterator[Sequence[np.ndarray]]:
+def writable(*tensors: Tensor, read: bool = True) -> AbstractContextManager[Sequence[np.ndarray]]:
     """Their elements in a row each, to be overwritten: the tensors have changed when the body ends.
 
     Args:
         *tensors: dense.
         read: whether what they hold is asked for.
     """
-    with ExitStack() as stack:
-        yield [stack.enter_context(x.array.on_host(read=read, write=True)) for x in tensors]
+    return _visited(tensors, read=read, write=True)
 
 
 @contextmanager
@@ -150,7 +153,7 @@ def arriving(x: Tensor, *, stands: bool) -> Iterator[Callable[[], np.ndarray]]:
     """
     visit = x.array.visit(read=True, write=True, stands=stands)
     try:
-        yield visit.wait
+        yield lambda: looked_at(x.array, visit.wait())
     finally:
         visit.wait()
         visit.end()
@@ -158,8 +161,24 @@ def arriving(x: Tensor, *, stands: bool) -> Iterator[Callable[[], np.ndarray]]:
             x.array.storage.written()
 
 
-@contextmanager
-def read_only(*tensors: Tensor) -> Iterator[Sequence[np.ndarray]]:
+def read_only(*tensors: Tensor) -> AbstractContextManager[Sequence[np.ndarray]]:
     """Their elements in a row each."""
+    return _visited(tensors, read=True, write=False)
+
+
+@contextmanager
+def _visited(tensors: Sequence[Tensor], *, read: bool, write: bool) -> Iterator[list[np.ndarray]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(x.array.on_host(read=True, write=False)) for x in tensors]
+        arrays = [x.array for x in tensors]
+        found = [stack.enter_context(x.on_host(read=read, write=write)) for x in arrays]
+        yield [looked_at(x, host) for x, host in zip(arrays, found, strict=True)]
+
+
+def looked_at(x: Array, host: np.ndarray) -> np.ndarray:
+    """An array's elements on the host; a processor's get large pages if they come again.
+
+    A GPU that shares the host's memory holds its pages.
+    """
+    if x.device.traits.kind is DeviceKind.CPU:
+        _PAGES.used(host)
+    return host

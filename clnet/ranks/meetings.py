@@ -27,15 +27,14 @@ class Meetings:
         self._here = here
         self._met = [line.cast("q") for line in lines]  # to how many each rank has come
 
-    def meet(self, until: Wait) -> None:
-        """What ranks here have written is seen by the others.
+    def come(self) -> Callable[[], bool]:
+        """Come to the point, and go on: what this rank has written is seen by who meets it there.
 
-        Args:
-            until: waits until something is so.
+        Returns:
+            Whether all have come, each time that it is asked.
         """
         if not KEEPS_ORDER:
-            until(self._here.Ibarrier().Test)
-            return
+            return self._here.Ibarrier().Test
         number = self._met[self._here.rank][0] + 1
         self._met[self._here.rank][0] = number
         late = [m for m in self._met if m[0] < number]
@@ -45,4 +44,12 @@ class Meetings:
                 late.pop()
             return not late
 
-        until(met)
+        return met
+
+    def meet(self, until: Wait) -> None:
+        """Come, and wait for all.
+
+        Args:
+            until: waits until something is so.
+        """
+        until(self.come())

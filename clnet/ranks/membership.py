@@ -29,6 +29,8 @@ __all__ = [
     "is_initialized",
     "is_mpi_available",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
 ]
 
 _WORLD = World()
@@ -110,10 +112,11 @@ def init_process_group(
             given=own,
             remedy="Leave rank out",
         )
-    _WORLD.join(None if world_size < 0 else world_size, _seconds(timeout))
+    _WORLD.join(None if world_size < 0 else world_size, seconds_of(timeout))
 
 
-def _seconds(timeout: Any) -> float | None:
+def seconds_of(timeout: Any) -> float | None:
+    """Of a ``timedelta``, a number, or None."""
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
@@ -276,5 +279,73 @@ def new_group(
             "new_group", "ranks are some of the world, each once", ranks=ranks, world=world.size()
         )
     world.meet(lambda: world.agree("new_group", op="", shape=tuple(chosen), size=len(chosen)))
-    made = _WORLD.part(chosen, _seconds(timeout))
+    made = _WORLD.part(chosen, seconds_of(timeout))
     return GroupMember.NON_GROUP_MEMBER if made is None else made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Group | None = None,
+    timeout: timedelta | float | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """The world in groups of ranks that follow each other; all ranks call it.
+
+    Args:
+        group_size: ranks in each; None: those of this machine.
+        group: taken, None: all.
+        timeout: as for :func:`new_group`.
+        backend, pg_options, group_desc: taken.
+
+    Returns:
+        This rank's group, and all of them: ``GroupMember.NON_GROUP_MEMBER`` for others.
+
+    Raises:
+        DistributedError: if the ranks cannot be divided so.
+    """
+    name = "new_subgroups"
+    world = _WORLD.joined(name)
+    size = SETTINGS.ranks_here if group_size is None else group_size
+    if group not in (None, world):
+        raise ArgumentError(name, "group is None: the world is divided", group=group)
+    if size < 1 or world.size() % size:
+        raise DistributedError(
+            name, "groups of one size have all ranks", group_size=size, world=world.size()
+        )
+    rows = [list(range(i, i + size)) for i in range(0, world.size(), size)]
+    return new_subgroups_by_enumeration(rows, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | float | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Several groups of some ranks, none in two of them; all ranks of the world call it.
+
+    Args:
+        ranks_per_subgroup_list: of each its ranks in the world.
+        timeout: as for :func:`new_group`.
+        backend, pg_options, group_desc: taken.
+
+    Returns:
+        This rank's group, or None; and all: ``GroupMember.NON_GROUP_MEMBER`` for others.
+
+    Raises:
+        DistributedError: if a rank is in two of them.
+    """
+    del backend, pg_options, group_desc
+    told = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if len(set(told)) < len(told):
+        raise DistributedError(
+            "new_subgroups_by_enumeration",
+            "a rank is in one group",
+            ranks=[list(ranks) for ranks in ranks_per_subgroup_list],
+        )
+    made = [new_group(ranks, timeout) for ranks in ranks_per_subgroup_list]
+    own = [found for found in made if found is not GroupMember.NON_GROUP_MEMBER]
+    return (own[0] if own else None), made

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,16 @@ __all__ = [
     "irecv",
     "isend",
     "recv",
+    "recv_object_list",
     "scatter_object_list",
     "send",
+    "send_object_list",
 ]
 
 # What comes has a number, by which the receiver asks for it: so it needs to know no order.
 _LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("nbytes", "i8"), ("number", "i8")])
+
+_OBJECTS = "objects"
 
 
 def isend(
@@ -63,19 +68,32 @@ def isend(
         return None
     place = _other("send", members, dst, group_dst)
 
+    told = x.dtype.name, x.numel(), x.array.nbytes
+    return members.post.begin("send", _sending(members, place, tag, told, lambda: read_only(x)))
+
+
+def _sending(
+    members: Group,
+    place: int,
+    tag: int,
+    told: tuple[str, int, int],
+    memory: Callable[[], AbstractContextManager[Sequence[np.ndarray]]],
+) -> Message:
+    """Send what lies in memory, and before what it is: a kind, elements, bytes."""
+    kind, size, nbytes = told
     number = members.numbered()
 
     def message() -> Message:
-        told = (x.dtype.name.encode(), x.numel(), x.array.nbytes, number)
-        label = np.array([told], _LABEL).view(np.uint8)
+        label = np.array([(kind.encode(), size, nbytes, number)], _LABEL).view(np.uint8)
         announced = members.direct.Isend(label, place, 2 * tag)
-        if x.numel():
-            with read_only(x) as (host,):
+        if nbytes:
+            with memory() as (host,):
                 raw = host.view(np.uint8)
-                yield Asked(members.direct.Isend(raw, place, 2 * number + 1), received=False)
-        yield Asked(announced, received=False)
+                sent = members.direct.Isend(raw, place, 2 * number + 1)
+                yield Asked(sent, received=False, peers=(place,))
+        yield Asked(announced, received=False, peers=(place,))
 
-    return members.post.begin("send", message())
+    return message()
 
 
 def irecv(
@@ -100,34 +118,52 @@ def irecv(
     _check_tag("recv", tag)
     if members is None:
         return None
-    anyone = src is None and group_src is None
-    place = mpi_name("ANY_SOURCE") if anyone else _other("recv", members, src, group_src)
+    place = _sender("recv", members, src, group_src)
+    told = x.dtype.name, x.numel()
+    coming = _receiving("recv", members, place, tag, told, lambda _: writable(x, read=False))
+    return members.post.begin("recv", coming)
 
-    def message() -> Message:
-        label, status = np.empty(1, _LABEL), mpi_name("Status")()
-        request = members.direct.Irecv(label.view(np.uint8), place, 2 * tag)
-        yield Asked(request, received=True, status=status)
-        sender, number = status.source, int(label["number"][0])
-        sent = (label["dtype"][0].decode(), int(label["size"][0]))
-        if sent != (x.dtype.name, x.numel()):
-            # It is taken all the same: the sender waits, and its number comes again one day.
-            lost = np.empty(int(label["nbytes"][0]), np.uint8)
-            if lost.size:
-                yield Asked(members.direct.Irecv(lost, sender, 2 * number + 1), received=True)
-            raise DistributedError(
-                "recv",
-                "the tensor has the dtype and size of what is sent",
-                sent=sent,
-                tensor=(x.dtype.name, x.numel()),
-                sender=members.ranks[sender],
-            )
-        if x.numel():
-            with writable(x, read=False) as (host,):
-                raw = host.view(np.uint8)
-                yield Asked(members.direct.Irecv(raw, sender, 2 * number + 1), received=True)
-        return members.ranks[sender]
 
-    return members.post.begin("recv", message())
+def _sender(name: str, members: Group, rank: int | None, place: int | None) -> int | None:
+    """Whose message is awaited, by its place in the group; None: anybody's."""
+    anyone = rank is None and place is None
+    return None if anyone else _other(name, members, rank, place)
+
+
+def _receiving(
+    name: str,
+    members: Group,
+    place: int | None,
+    tag: int,
+    expected: tuple[str, int],
+    memory: Callable[[int], AbstractContextManager[Sequence[np.ndarray]]],
+) -> Message:
+    """Receive so many elements of a kind into memory of so many bytes; gives the sender's rank."""
+    others = tuple(i for i in range(members.size()) if i != members.rank())
+    peers = others if place is None else (place,)
+    label, status = np.empty(1, _LABEL), mpi_name("Status")()
+    source = mpi_name("ANY_SOURCE") if place is None else place
+    request = members.direct.Irecv(label.view(np.uint8), source, 2 * tag)
+    yield Asked(request, received=True, peers=peers, status=status)
+    sender, number = status.source, int(label["number"][0])
+    sent = (label["dtype"][0].decode(), int(label["size"][0]))
+    nbytes = int(label["nbytes"][0])
+    fits = sent == expected
+    # What does not fit is taken all the same: the sender waits, and its number comes again one day.
+    with memory(nbytes) if fits else nullcontext([np.empty(nbytes, np.uint8)]) as (host,):
+        if nbytes:
+            coming = members.direct.Irecv(host.view(np.uint8), sender, 2 * number + 1)
+            yield Asked(coming, received=True, peers=(sender,))
+    if not fits:
+        raise DistributedError(
+            name,
+            f"the {'list' if _OBJECTS in (sent[0], expected[0]) else 'tensor'} has the dtype and "
+            "size of what is sent",
+            sent=sent,
+            tensor=expected,
+            sender=members.ranks[sender],
+        )
+    return members.ranks[sender]
 
 
 def _check_tag(name: str, tag: object) -> None:
@@ -204,6 +240,75 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         raise ArgumentError("batch_isend_irecv", "it takes a list of P2POp")
     begun = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
     return [work for work in begun if work is not None]
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Group | None = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> None:
+    """Send a list of objects to a rank, which calls :func:`recv_object_list`, by a pickle.
+
+    Args:
+        object_list: what is sent.
+        dst: the rank in the world; ``group_dst`` is the rank in the group.
+        group: None: all.
+        device, use_batch: taken.
+    """
+    del device, use_batch
+    name = "send_object_list"
+    members = group_of(name, group)
+    if members is None:
+        return
+    place = _other(name, members, dst, group_dst)
+    raw = np.frombuffer(pickle.dumps(object_list), np.uint8)
+    told = _OBJECTS, len(object_list), raw.size
+    message = _sending(members, place, 0, told, lambda: nullcontext([raw]))
+    members.post.begin(name, message).wait()
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Group | None = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> int:
+    """Overwrite a list with one of as many objects that a rank sends; only trusted ranks do.
+
+    Args:
+        object_list: overwritten.
+        src: the rank in the world, ``group_src`` that in the group; None: whoever sends first.
+        group: None: all.
+        device, use_batch: taken.
+
+    Returns:
+        The sender's rank in the world; -1 outside the group.
+
+    Raises:
+        DistributedError: if what is sent is no list of that length.
+    """
+    del device, use_batch
+    name = "recv_object_list"
+    members = group_of(name, group)
+    if members is None:
+        return -1
+    place = _sender(name, members, src, group_src)
+    raw: list[np.ndarray] = []
+
+    def memory(nbytes: int) -> AbstractContextManager[Sequence[np.ndarray]]:
+        raw.append(np.empty(nbytes, np.uint8))
+        return nullcontext(raw)
+
+    expected = _OBJECTS, len(object_list)
+    coming = _receiving(name, members, place, 0, expected, memory)
+    sender = members.post.begin(name, coming).result()
+    object_list[:] = pickle.loads(raw[0].tobytes())
+    return sender
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = None) -> None:

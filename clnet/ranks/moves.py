@@ -6,6 +6,7 @@ Large ones go through memory that ranks of one machine share, others by MPI.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "collect",
     "exchange",
     "exchange_any",
+    "joiner",
     "of_one_size",
     "plain",
     "spread",
@@ -28,14 +30,35 @@ __all__ = [
 ]
 
 
-# One writes and others read: MPI, which copies once, is as fast from some size on.
-_SPREAD_BYTES = 32 * 2**20
-
-
 def _turns(group: Group, nbytes: int) -> Turns | None:
     """What ranks give each other by; all ask for as many bytes. None: MPI."""
     near = group.nearby() if group.size() > 1 and nbytes >= NEAR_BYTES else None
     return None if near is None else near.turns
+
+
+def joiner(op: str, dtype: np.dtype[Any]) -> Any:
+    """What MPI joins elements with.
+
+    Args:
+        op: MPI's name, or ``"AVG"``: the sum.
+        dtype: of the elements. Floats of which one is NaN have NaN as their largest and smallest,
+            on all ranks, as in ``maximum``; MPI's own gives ranks different answers.
+    """
+    if op in ("MAX", "MIN") and dtype.kind == "f":
+        return _extreme(op)
+    return mpi_name("SUM" if op == "AVG" else op)
+
+
+@cache
+def _extreme(op: str) -> Any:
+    find = np.maximum if op == "MAX" else np.minimum
+
+    def join(given: Any, into: Any, kind: Any) -> None:
+        dtype = f"f{kind.Get_size()}"
+        found = np.frombuffer(into, dtype)
+        find(np.frombuffer(given, dtype), found, out=found)
+
+    return mpi_name("Op").Create(join, commute=True)
 
 
 def plain(host: np.ndarray) -> np.ndarray:
@@ -46,7 +69,7 @@ def plain(host: np.ndarray) -> np.ndarray:
 def spread(group: Group, host: np.ndarray, root: int) -> None:
     """Overwrite elements with those of a rank."""
     raw = host.view(np.uint8)
-    turns = _turns(group, raw.size) if raw.size <= _SPREAD_BYTES else None
+    turns = _turns(group, raw.size)
     if turns is None:
         group.comm.Bcast(raw, root)
     else:
@@ -103,7 +126,7 @@ def sum_parts(group: Group, parts: Sequence[np.ndarray], total: np.ndarray, op: 
     if turns is not None:
         turns.reduce_scatter(parts, total)
     else:
-        kind: Any = mpi_name("SUM" if op == "AVG" else op)
+        kind: Any = joiner(op, total.dtype)
         everyone = plain(np.concatenate(parts))
         group.comm.Reduce_scatter_block(everyone, plain(total), kind)
     if op == "AVG":

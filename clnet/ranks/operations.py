@@ -9,7 +9,8 @@ begin those of one group in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
@@ -19,12 +20,11 @@ from ..array import Array
 from ..errors import ArgumentError, DistributedError, DtypeError
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
-from ..values import mode
 from ..values.dtypes import Kind, float32
 from .device_sum import may_add
-from .hosted import apart, checked_tensor, checked_tensors, read_only, split_rows, writable
-from .membership import group_of, root_of
-from .moves import collect, exchange, exchange_any, of_one_size, spread, sum_parts, sum_to
+from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
+from .membership import group_of, root_of, seconds_of
+from .moves import collect, spread, sum_parts, sum_to
 from .pieces import (
     everywhere,
     in_pieces,
@@ -43,11 +43,10 @@ __all__ = [
     "all_gather",
     "all_gather_into_tensor",
     "all_reduce",
-    "all_to_all",
-    "all_to_all_single",
     "barrier",
     "broadcast",
     "gather",
+    "monitored_barrier",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
@@ -64,16 +63,6 @@ class ReduceOp(Enum):
 
 _OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
-
-
-def _exchange(group: Group, job: Callable[[], Any], async_op: bool) -> Any:
-    """Do it, or begin it."""
-
-    def outside() -> Any:
-        with mode.using(grad=False, autocast=None):
-            return job()
-
-    return group.meet(outside, begin=async_op)
 
 
 def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
@@ -153,12 +142,13 @@ def all_reduce(
         )
     if stays:
         given = visit(x.array)
-        return _exchange(members, lambda: reduced_where_it_lies(x, given, meet), async_op)
+        return members.exchange([x], lambda: reduced_where_it_lies(x, given, meet), async_op)
 
     def join(host: np.ndarray) -> None:
         join_hosts(members, host, joins.value)
 
-    return _exchange(members, lambda: reduced(x, agree, join, stands=not async_op), async_op)
+    stands = not async_op
+    return members.exchange([x], lambda: reduced(x, agree, join, stands=stands), async_op)
 
 
 def reduce(
@@ -210,7 +200,7 @@ def reduce(
             with read_only(to_dtype(x.detach(), float32) if is_narrow(x) else x) as (host,):
                 joined(host)
 
-    return _exchange(members, job, async_op)
+    return members.exchange([x], job, async_op)
 
 
 def broadcast(
@@ -256,7 +246,7 @@ def broadcast(
             with read_only(x) if here else writable(x, read=False) as hosts:
                 meet(hosts)
 
-    return _exchange(members, job, async_op)
+    return members.exchange([x], job, async_op)
 
 
 def all_gather(
@@ -285,7 +275,7 @@ def all_gather(
         with read_only(given) as (mine,), writable(*targets, read=False) as rows:
             collect(members, mine, rows)
 
-    return _exchange(members, job, async_op)
+    return members.exchange([targets], job, async_op)
 
 
 def all_gather_into_tensor(
@@ -314,7 +304,7 @@ def all_gather_into_tensor(
         mine, everyone = hosts
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
         if mine.size:
-            collect(members, mine, np.split(everyone, members.size()))
+            collect(members, mine, [*everyone.reshape(members.size(), -1)])
 
     if is_traced():
         return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
@@ -323,7 +313,7 @@ def all_gather_into_tensor(
         with read_only(x) as mine, writable(y, read=False) as everyone:
             meet([*mine, *everyone])
 
-    return _exchange(members, job, async_op)
+    return members.exchange([y], job, async_op)
 
 
 def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
@@ -366,7 +356,7 @@ def gather(
         with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
             collect(members, mine, rows if targets is not None else None, root)
 
-    return _exchange(members, job, async_op)
+    return members.exchange([] if targets is None else [targets], job, async_op)
 
 
 def _listed(
@@ -412,7 +402,7 @@ def scatter(
         with writable(x, read=False) as (mine,):
             members.comm.Scatter(rows, mine.view(np.uint8), root)
 
-    return _exchange(members, job, async_op)
+    return members.exchange([x], job, async_op)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
@@ -442,7 +432,7 @@ def reduce_scatter(
         return None
     given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
     sources = [apart(x, y) for x in given]
-    return _exchange(members, lambda: _scattered(name, members, y, sources, op, joins), async_op)
+    return members.exchange([y], lambda: _scattered(name, members, y, sources, op, joins), async_op)
 
 
 def reduce_scatter_tensor(
@@ -461,7 +451,7 @@ def reduce_scatter_tensor(
         return None
     _check_parts(name, members, whole=x, part=y)
     x = apart(x, y)
-    return _exchange(members, lambda: _scattered(name, members, y, [x], op, joins), async_op)
+    return members.exchange([y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
 
 
 def _scattered(
@@ -474,113 +464,10 @@ def _scattered(
     wide = to_dtype(y.detach(), float32) if narrow else y
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        parts = np.split(hosts[0], members.size()) if len(hosts) == 1 else hosts
+        parts = [*hosts[0].reshape(members.size(), -1)] if len(hosts) == 1 else hosts
         sum_parts(members, parts, mine, joins.value)
     if narrow:
         y.detach().copy_(wide)
-
-
-def all_to_all(
-    output_tensor_list: list[Tensor],
-    input_tensor_list: list[Tensor],
-    group: Group | None = None,
-    async_op: bool = False,
-) -> Work | None:
-    """Each rank sends the tensor in another's place of a list to it.
-
-    Args:
-        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this, of
-            as many elements.
-        input_tensor_list: a tensor for each rank; all of one dtype, on all ranks.
-        group, async_op: as for :func:`all_reduce`.
-    """
-    name = "all_to_all"
-    members = group_of(name, group)
-    if members is None:
-        return None
-    if not input_tensor_list:
-        raise DistributedError(name, "input_tensor_list holds a tensor for each rank", given=0)
-    x, count = checked_tensor(name, input_tensor_list[0], "input_tensor_list"), members.size()
-    sources, targets = (
-        checked_tensors(name, given, what, count=count, like=x, sizes=False)
-        for what, given in (
-            ("input_tensor_list", input_tensor_list),
-            ("output_tensor_list", output_tensor_list),
-        )
-    )
-    return _each_to_each(name, members, sources, targets, async_op)
-
-
-def _each_to_each(
-    name: str,
-    members: Group,
-    sources: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    async_op: bool,
-) -> Work | None:
-    """Exchange parts of any sizes; ranks that expect others get an error, all of them."""
-    given = [apart(source, *targets) for source in sources]
-
-    def job() -> None:
-        members.agree(name, dtype=given[0].dtype.name)
-        counts = [x.numel() for x in given], [y.numel() for y in targets]
-        move = exchange if of_one_size(name, members, *counts) else exchange_any
-        with read_only(*given) as parts, writable(*targets, read=False) as rows:
-            move(members, parts, rows)
-
-    return _exchange(members, job, async_op)
-
-
-def all_to_all_single(
-    output: Tensor,
-    input: Tensor,  # noqa: A002 - PyTorch's
-    output_split_sizes: Sequence[int] | None = None,
-    input_split_sizes: Sequence[int] | None = None,
-    group: Group | None = None,
-    async_op: bool = False,
-) -> Work | None:
-    """As :func:`all_to_all`, of one tensor whose parts lie behind each other.
-
-    Args:
-        output: overwritten.
-        input: of its dtype.
-        output_split_sizes, input_split_sizes: rows of each rank's part, along the first axis; None:
-            all parts are of one size. Either all ranks give some, or none does.
-        group, async_op: as for :func:`all_reduce`.
-
-    Raises:
-        DistributedError: if tensors or sizes do not fit.
-    """
-    name = "all_to_all_single"
-    members = group_of(name, group)
-    x, y = checked_tensor(name, input, "input"), checked_tensor(name, output, "output")
-    if members is None:
-        return None
-    if output_split_sizes or input_split_sizes:
-        sources = split_rows(name, "input", x, input_split_sizes, members.size())
-        targets = split_rows(name, "output", y, output_split_sizes, members.size())
-        if x.dtype is not y.dtype:
-            law = "input and output have one dtype"
-            raise DistributedError(name, law, input=x.dtype, output=y.dtype)
-        return _each_to_each(name, members, sources, targets, async_op)
-    if x.numel() != y.numel() or x.dtype is not y.dtype or x.numel() % members.size():
-        raise DistributedError(
-            name,
-            "input and output have one size, of a part for each rank, and one dtype",
-            input=(tuple(x.shape), x.dtype),
-            output=(tuple(y.shape), y.dtype),
-            ranks=members.size(),
-        )
-    x = apart(x, y)
-
-    def job() -> None:
-        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        if not x.numel():
-            return
-        with read_only(x) as (mine,), writable(y, read=False) as (found,):
-            exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
-
-    return _exchange(members, job, async_op)
 
 
 def barrier(
@@ -596,4 +483,27 @@ def barrier(
     members = group_of("barrier", group)
     if members is None:
         return None
-    return _exchange(members, lambda: members.agree("barrier"), async_op)
+    return members.exchange([], lambda: members.agree("barrier"), async_op)
+
+
+def monitored_barrier(
+    group: Group | None = None,
+    timeout: timedelta | float | None = None,
+    wait_all_ranks: bool = False,
+) -> None:
+    """As :func:`barrier`, with a time of its own: who is not here by then is named.
+
+    Args:
+        group: as for :func:`all_reduce`.
+        timeout: a ``timedelta`` or seconds; None: the group's.
+        wait_all_ranks: taken: all that do not come are named.
+
+    Raises:
+        DistributedError: if others do not come in time; then the group exchanges no more.
+    """
+    del wait_all_ranks
+    name = "monitored_barrier"
+    members = group_of(name, group)
+    if members is not None:
+        seconds = seconds_of(timeout)
+        members.exchange([], lambda: members.agree(name, seconds=seconds), async_op=False)

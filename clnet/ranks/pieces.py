@@ -13,8 +13,7 @@ from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
 from .hosted import arriving
-from .membership import mpi_name
-from .moves import plain
+from .moves import joiner, plain
 from .nearby import NEAR_BYTES
 from .world import Group
 
@@ -147,8 +146,7 @@ def in_pieces(group: Group, host: np.ndarray, op: str, join: Join) -> None:
         op: MPI's name of how ranks are joined, or ``"AVG"``.
         join: exchanges a piece.
     """
-    kind = mpi_name("SUM" if op == "AVG" else op)
-    elements = plain(host)
+    kind, elements = joiner(op, host.dtype), plain(host)
     step = max(1, _PIECE_BYTES // elements.itemsize)
     for start in range(0, elements.size, step):
         piece = elements[start : start + step]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -14,9 +14,13 @@ from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import EAGER_SECONDS
 from .work import Work
 
-__all__ = ["PAUSE_SECONDS", "Asked", "Post", "no_answer"]
+__all__ = ["PAUSE_SECONDS", "Asked", "Post", "gone", "no_answer"]
 
 PAUSE_SECONDS = 50e-6
+# So often it is looked whether a rank has left that a message waits for, and so long a message may
+# still be on its way that it sent before.
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 1.0
 # What MPI takes back at most so long: a receive that nobody has answered, at once.
 _WITHDRAWN_SECONDS = 1.0
 
@@ -27,11 +31,13 @@ class Asked(NamedTuple):
     Attributes:
         request: has ``Test``.
         received: whether MPI can take it back: a receive, not a send.
+        peers: the places in the group of who may answer it.
         status: where ``Test`` leaves who sent, if that is asked for.
     """
 
     request: Any
     received: bool
+    peers: tuple[int, ...] = ()
     status: Any = None
 
     def done(self) -> bool:
@@ -54,6 +60,12 @@ def no_answer(what: str, seconds: float, **found: object) -> DistributedError:
     )
 
 
+def gone(what: str, ended: Sequence[int], rank: int) -> DistributedError:
+    """The error of a rank that waits for others which come no more."""
+    law = "a rank has ended, or left the group, that others wait for"
+    return DistributedError(what, law, ended=ended, rank=rank)
+
+
 @dataclass(eq=False)
 class _UnderWay:
     message: Message
@@ -62,6 +74,7 @@ class _UnderWay:
     begun: float = field(default_factory=time.monotonic)
     came: float = field(default_factory=time.perf_counter)
     asked: Asked | None = None
+    missed: float | None = None  # since when nobody is there who may answer
 
     def go_on(self) -> bool:
         """Whether something has happened; at the end it tells the handle."""
@@ -82,14 +95,26 @@ class Post:
 
     Args:
         name: of the thread.
+        ranks: in the world, by place in the group.
+        rank: this one.
         seconds: how long others are waited for.
+        has_left: whether the rank in a place has told that it left.
 
     Attributes:
         lost: sends that nobody has received in time: MPI may still read their memory.
     """
 
-    def __init__(self, name: str, seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        rank: int,
+        seconds: float,
+        has_left: Callable[[int], bool],
+    ) -> None:
         self._name, self._seconds = name, seconds
+        self._ranks, self._rank = ranks, rank
+        self._has_left = has_left
         self._new: SimpleQueue[_UnderWay | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._starting = Lock()
@@ -115,7 +140,7 @@ class Post:
     def _run(self) -> None:
         under_way: list[_UnderWay] = []
         closing = False
-        last = time.monotonic()
+        last = looked = time.monotonic()
         while under_way or not closing:
             try:
                 new = self._new.get(block=not under_way)
@@ -127,25 +152,38 @@ class Post:
                 under_way.append(new)
             moved = [m for m in under_way if m.go_on()]
             now = time.monotonic()
-            late = [
-                m for m in under_way if now - m.begun > self._seconds and not m.work.is_completed()
-            ]
+            late = [m for m in under_way if now - m.begun > self._seconds]
+            if now - looked > _LOOK_SECONDS:
+                looked = now
+                late += [m for m in under_way if m not in late and self._misses(m, now)]
+            late = [m for m in late if not m.work.is_completed()]
             for message in late:
                 self._give_up(message)
-            if moved or new is not None:
+            if moved or late or new is not None:
                 under_way = [m for m in under_way if not m.work.is_completed()]
                 last = now
-            elif late:
-                under_way = [m for m in under_way if not m.work.is_completed()]
             elif now - last > EAGER_SECONDS:
                 time.sleep(PAUSE_SECONDS)
+
+    def _misses(self, message: _UnderWay, now: float) -> bool:
+        """Whether all have left, a while ago, who may answer a message."""
+        peers = () if message.asked is None else message.asked.peers
+        if not peers or not all(map(self._has_left, peers)):
+            return False
+        message.missed = now if message.missed is None else message.missed
+        return now - message.missed > _GRACE_SECONDS
 
     def _give_up(self, late: _UnderWay) -> None:
         """Take a receive back; a send's memory is kept, since somebody may yet receive it."""
         asked = late.asked
         if asked is not None and not (asked.received and _withdrawn(asked)):
             self.lost.append(late)
-        late.work.settle(error=no_answer(late.what, time.monotonic() - late.begun))
+        awaited = [] if asked is None else [self._ranks[i] for i in asked.peers]
+        if late.missed is None:
+            error = no_answer(late.what, time.monotonic() - late.begun, awaited=awaited)
+        else:
+            error = gone(late.what, awaited, self._rank)
+        late.work.settle(error=error)
 
 
 def _withdrawn(asked: Asked) -> bool:

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..array import Array
 from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
 from ..values import mode
+from .hosted import looked_at
 from .work import Runner, Work
 from .world import Group
 
@@ -51,7 +54,7 @@ class Exchange:
             for x, w in zip(arrays, self._writes, strict=True)
         ]
         self._visits = visits
-        self._work = self._group.meet(lambda: self._job([v.wait() for v in visits]), begin=True)
+        self._work = self._group.meet(lambda: self._job(_found(arrays, visits)), begin=True)
 
     def end(self) -> None:
         """Wait for it."""
@@ -99,6 +102,15 @@ class ExchangeStep(Function):
     def runner(self) -> Runner:
         """The exchange's."""
         return self.exchange.runner
+
+
+def _found(arrays: Sequence[Array], visits: Sequence[Any]) -> list[Any]:
+    """What is visited, when it is there: elements on the host, or those that stay on a device."""
+    found = [v.wait() for v in visits]
+    return [
+        looked_at(x, y) if isinstance(y, np.ndarray) else y
+        for x, y in zip(arrays, found, strict=True)
+    ]
 
 
 def is_traced() -> bool:

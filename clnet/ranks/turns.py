@@ -7,7 +7,7 @@ that slot is free again. MPI reads devices' memory, whose pages are small, at a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,15 @@ class Turns:
     def gather(self, given: np.ndarray, rows: Sequence[np.ndarray] | None) -> None:
         """Overwrite rows with what all ranks give; None: with nothing, on this one."""
         for place, slots in self._places(given, 1):
-            slots[self._mine][: given[place].size] = given[place]
-            self._meet()
-            for i, row in enumerate(rows or ()):
-                part = row[place]
-                part[:] = given[place] if i == self._mine else slots[i][: part.size]
+            mine = given[place]
+            slots[self._mine][: mine.size] = mine
+            met = self._meetings.come()
+            if rows is not None:
+                rows[self._mine][place] = mine  # while others are on their way
+            self._meet(met)
+            if rows is not None:
+                for i in self._others:
+                    rows[i][place] = slots[i][: mine.size]
 
     def reduce(self, elements: np.ndarray, root: int) -> None:
         """Overwrite elements of a rank with the sum over all, in their order."""
@@ -79,10 +83,11 @@ class Turns:
             size = rows[0][place].size
             for i in self._others:
                 slots[self._mine][i * size : (i + 1) * size] = parts[i][place]
-            self._meet()
+            met = self._meetings.come()
+            rows[self._mine][place] = parts[self._mine][place]  # while others are on their way
+            self._meet(met)
             for i in self._others:
                 rows[i][place] = slots[i][self._mine * size : (self._mine + 1) * size]
-            rows[self._mine][place] = parts[self._mine][place]
 
     def _places(self, like: np.ndarray, count: int) -> Iterator[tuple[slice, list[np.ndarray]]]:
         """Parts of an array of which so many fit into a slot, each with this turn's slots."""
@@ -95,8 +100,8 @@ class Turns:
         for place, slots in self._places(elements, 1):
             yield elements[place], slots
 
-    def _meet(self) -> None:
-        self._meetings.meet(self._until)
+    def _meet(self, met: Callable[[], bool] | None = None) -> None:
+        self._until(self._meetings.come() if met is None else met)
         self._turn = 1 - self._turn
 
 

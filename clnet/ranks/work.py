@@ -9,6 +9,7 @@ from threading import Condition, Event, Lock, Thread, get_ident
 from typing import Any
 
 from ..errors import DistributedError
+from ..values.futures import Future
 
 __all__ = ["Runner", "Work"]
 
@@ -25,6 +26,7 @@ class Work:
         self._done = Event()
         self._result: Any = None
         self._error: BaseException | None = None
+        self._heard = False
 
     def run(self) -> None:
         """Do it; what it raises is kept for who waits."""
@@ -56,13 +58,30 @@ class Work:
         if not self._done.wait(seconds):
             raise DistributedError("wait", "the exchange is not done in time", seconds=seconds)
         if self._error is not None:
+            self._heard = True
             raise self._error
         return True
 
     def result(self) -> Any:
-        """What the exchange gave on this rank: tensors, or None; waits for it."""
+        """The tensors that the exchange wrote on this rank; waits for it."""
         self.wait()
         return self._result
+
+    def get_future(self) -> Future:
+        """A future of :meth:`result`; what is to be done then is done in a thread of its own.
+
+        So it may exchange and wait, too, if it does so on all ranks in one order.
+        """
+        made = Future()
+
+        def tell() -> None:
+            try:
+                made.set_result(self.result())
+            except Exception as error:  # whatever it raises is the future's
+                made.set_exception(error)
+
+        Thread(target=tell, name="clnet-future", daemon=True).start()
+        return made
 
     def is_completed(self) -> bool:
         """Whether it is done, well or not."""
@@ -74,7 +93,12 @@ class Work:
 
     def exception(self) -> BaseException | None:
         """What went wrong, if it is done."""
+        self._heard = True
         return self._error
+
+    def unheard(self) -> bool:
+        """Whether something went wrong that nobody was told of."""
+        return self._error is not None and not self._heard
 
 
 class Runner:
@@ -92,6 +116,7 @@ class Runner:
         self._pending = 0
         self._holder: int | None = None
         self._thread: Thread | None = None
+        self._failed: Work | None = None
 
     def begin(self, job: Callable[[], Any]) -> Work:
         """Have a job done after those that were begun before."""
@@ -147,6 +172,12 @@ class Runner:
         with self._turn:
             pass
 
+    def tell_failed(self) -> None:
+        """Raise what went wrong in a job that nobody has waited for, once."""
+        failed, self._failed = self._failed, None
+        if failed is not None and failed.unheard():
+            failed.wait()
+
     def close(self) -> None:
         """Let the thread end when it has done what was begun."""
         if self._thread is not None:
@@ -158,6 +189,8 @@ class Runner:
         while (work := self._jobs.get()) is not None:
             with self._turn:
                 work.run()
+                if work.unheard() and (self._failed is None or not self._failed.unheard()):
+                    self._failed = work
             with self._counting:
                 self._pending -= 1
             del work

@@ -23,16 +23,17 @@ from zlib import crc32
 import numpy as np
 
 from ..errors import DeviceError, DistributedError
+from ..values import mode
 from ..values.dtypes import from_name
 from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import polled
 from ..values.settings import SETTINGS
 from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
-from .post import PAUSE_SECONDS, Post, no_answer
-from .work import Runner
+from .post import PAUSE_SECONDS, Post, gone, no_answer
+from .work import Runner, Work
 
-__all__ = ["NUMBERS", "Group", "World", "load_mpi"]
+__all__ = ["DEFAULT_SECONDS", "NUMBERS", "Group", "World", "load_mpi"]
 
 _HEADER = np.dtype(
     [
@@ -48,12 +49,13 @@ _HEADER = np.dtype(
 # MPI promises tags below 32768; an odd one for each of so many messages at a time.
 NUMBERS = 2**14
 _LEAVING = b"(ended)"
-_DEFAULT_SECONDS = 1800.0
+DEFAULT_SECONDS = 1800.0
 # So long mpirun needs to pass on what a rank has written: after an abort it may not.
 _LAST_WORDS_SECONDS = 0.5
 # Ranks that wait for another give up within so long of each other.
 _SKEW_SECONDS = 2.0
 _WAITING_TAG = 1
+_LEFT_TAG = 2
 
 
 def load_mpi() -> Any:
@@ -117,12 +119,15 @@ class Group:
         self.ranks = tuple(ranks)
         self.seconds = seconds
         self.runner = Runner("clnet-collective")
-        self.post = Post("clnet-messages", seconds)
+        self.post = Post(
+            "clnet-messages", self.ranks, self.ranks[comm.rank], seconds, self._has_left
+        )
         self.device_sums = DeviceSums()
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
         self._gone = False  # whether another has left, who answers nothing any more
+        self._said: list[Any] = []  # to others, when this rank left
         self._met: tuple[str, float, float, int] | None = None
         self._nearby: Nearby | None = None
         self._numbers = count()
@@ -166,10 +171,15 @@ class Group:
         Args:
             job: calls :meth:`agree` first.
             begin: whether it goes on in a thread; then a :class:`.Work` is given.
+
+        Raises:
+            ClnetError: what went wrong in one that was begun before, and that nobody waited for.
         """
 
         def watched() -> Any:
             try:
+                if not begin:
+                    self.runner.tell_failed()
                 return job()
             finally:
                 self.busy, met, self._met = None, self._met, None
@@ -178,6 +188,28 @@ class Group:
                     tell_exchange(Exchange(call, start, since, time.perf_counter(), nbytes))
 
         return self.runner.begin(watched) if begin else self.runner.do(watched)
+
+    def exchange(
+        self,
+        writes: Sequence[Any],
+        job: Callable[[], object],
+        async_op: bool,  # noqa: FBT001
+    ) -> Work | None:
+        """Do an exchange of tensors, or begin it.
+
+        Args:
+            writes: what the handle's ``result`` gives: the tensors that are overwritten here.
+            job: calls :meth:`agree` first.
+            async_op: whether to begin it alone.
+        """
+
+        def outside() -> list[Any]:
+            with mode.using(grad=False, autocast=None):
+                job()
+            return list(writes)
+
+        found = self.meet(outside, begin=async_op)
+        return found if async_op else None
 
     def agree(
         self,
@@ -190,6 +222,7 @@ class Group:
         size: int = -1,
         nbytes: int | None = None,
         wish: int = 0,
+        seconds: float | None = None,
     ) -> set[int]:
         """Tell the others what comes now, and hear the same from them.
 
@@ -202,6 +235,7 @@ class Group:
             size: elements of it.
             nbytes: bytes of it, for who looks on; None: those of so many elements.
             wish: what this rank would like, which may differ from others'.
+            seconds: how long others are waited for; None: as long as the group does.
 
         Returns:
             The wishes of all.
@@ -221,7 +255,7 @@ class Group:
         start = time.perf_counter()
         mine = _header(call, dtype, op, root, size, shape, wish)
         everyone = np.empty(self.comm.size, _HEADER)
-        self._tell(mine, everyone, call)
+        self._tell(mine, everyone, call, self.seconds if seconds is None else seconds)
         # As bytes: comparing records takes NumPy longer than MPI takes to exchange them.
         wishes = {wish}
         if everyone.tobytes() != mine.tobytes() * self.comm.size:
@@ -232,15 +266,10 @@ class Group:
             known = nbytes if nbytes is not None else max(size, 0) * _itemsize(dtype)
             self._met = call, start, time.perf_counter(), known
             return wishes
-        gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
-        if gone:
+        ended = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
+        if ended:
             self._gone = True
-            raise DistributedError(
-                call,
-                "a rank has ended, or left the group, that others wait for",
-                ended=gone,
-                rank=self.ranks[self.rank()],
-            )
+            raise gone(call, ended, self.ranks[self.rank()])
         told = {f"rank_{self.ranks[i]}": _said(h) for i, h in enumerate(everyone)}
         raise DistributedError(
             call,
@@ -258,7 +287,7 @@ class Group:
 
         return self.meet(job)
 
-    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str) -> None:
+    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str, seconds: float) -> None:
         """Give the others a header and get theirs; what is not answered is kept for MPI.
 
         Raises:
@@ -267,15 +296,15 @@ class Group:
         given, told = mine.view(np.uint8), everyone.view(np.uint8)
         request = self.comm.Iallgather(given, told)
         try:
-            _answered(request.Test, self.seconds, call)
+            _answered(request.Test, seconds, call)
         except DistributedError as error:
             self.lost.append((request, given, told))
-            raise no_answer(call, self.seconds, silent_ranks=self._silent()) from error
+            raise no_answer(call, seconds, silent_ranks=self.silent()) from error
 
-    def _silent(self) -> list[int]:
+    def silent(self) -> list[int]:
         """The ranks that do not say in a moment that they wait, too: stalled, or elsewhere."""
         told, heard = np.zeros(1, np.uint8), np.zeros(self.comm.size, np.uint8)
-        others = [i for i in range(self.comm.size) if i != self.comm.rank]
+        others = self._others()
         awaited = {i: self.comm.Irecv(heard[i : i + 1], i, _WAITING_TAG) for i in others}
         said = [self.comm.Isend(told, i, _WAITING_TAG) for i in others]
         self.lost.append((said, dict(awaited), told, heard))
@@ -285,27 +314,45 @@ class Group:
             time.sleep(PAUSE_SECONDS)
         return [self.ranks[i] for i in awaited]
 
+    def say_left(self) -> None:
+        """Let the others know that this rank sends and receives no more."""
+        self.left = True
+        self.post.close()
+        told = np.zeros(1, np.uint8)
+        self._said = [told, *(self.comm.Isend(told, i, _LEFT_TAG) for i in self._others())]
+
+    def _others(self) -> list[int]:
+        return [i for i in range(self.comm.size) if i != self.comm.rank]
+
+    def _has_left(self, place: int) -> bool:
+        """Whether the rank in a place has said so."""
+        return self.comm.Iprobe(place, _LEFT_TAG)
+
     def leave(self, call: str) -> bool:
         """Let the others know that this rank comes no more, if they ask.
 
         Returns:
             Whether all have left, so that MPI needs nothing of the group any more.
         """
-        self.left = True
-        self.post.close()
+        self.say_left()
         self.runner.close()
         if self.lost or self.post.lost or self._gone:
             return False
         if self.comm.size > 1:
             mine = _header(call, "", "", -1, -1, None, 0)
             everyone = np.empty(self.comm.size, _HEADER)
-            self._tell(mine, everyone, "destroy_process_group")
+            self._tell(mine, everyone, "destroy_process_group", self.seconds)
             return bool((everyone == mine).all())
         return True
 
     def free(self) -> None:
         """Give MPI's communicators back, of which it has 2,048: when all members have left."""
         self.device_sums.free()
+        heard = np.empty(1, np.uint8)
+        for i in self._others():
+            self.comm.Recv(heard, i, _LEFT_TAG)
+        for request in self._said[1:]:
+            request.Wait()
         if self._nearby is not None:
             self._nearby.free()
         self.direct.Free()
@@ -385,10 +432,20 @@ class World:
                 started=comm.size,
                 remedy=f"Start with mpirun -n {size} python ...",
             )
+        asked = max(SETTINGS.ranks, SETTINGS.torchrun_ranks)
+        if size is None and comm.size == 1 and asked > 1:
+            raise DistributedError(
+                "init_process_group",
+                "the processes that were started find each other by MPI",
+                started=asked,
+                found=1,
+                remedy=f"Start with mpirun -n {asked} python ..., not with torchrun; the mpirun "
+                "of the MPI that mpi4py finds: pip install 'clnet[mpi]' has both",
+            )
         own = comm.Dup()
         own.Barrier()
         forget_files()
-        self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
+        self.group = Group(own, range(own.size), DEFAULT_SECONDS if seconds is None else seconds)
         if own.size > 1:  # nobody waits for a process that is alone
             self._ended = Event()
             Thread(target=self._watch, args=(self._ended,), name="clnet-watch", daemon=True).start()
@@ -431,13 +488,14 @@ class World:
         self._ended.set()
         groups, self.groups = self.groups, []
         for each in groups:
-            each.left = True
+            each.say_left()
         if group.leave(call):
             for each in (*groups, group):
-                each.post.close()
                 each.runner.close()
                 if not (each.lost or each.post.lost):
                     each.free()
+        for each in (*groups, group):
+            each.runner.tell_failed()
 
     def part_with(self, group: Group) -> None:
         """End a group that was made of some ranks."""
@@ -453,13 +511,15 @@ class World:
         for without end.
         """
         group = self.group
-        seconds = _DEFAULT_SECONDS if group is None else group.seconds
+        seconds = DEFAULT_SECONDS if group is None else group.seconds
         while not ended.wait(min(1.0, seconds / 4)):
             now = time.monotonic()
             for members in (group, *self.groups):
                 busy = None if members is None else members.busy
                 if members is not None and busy and now - busy[1] > members.seconds:
-                    self._abort(f"waits in {busy[0]} for others since {now - busy[1]:.0f} s")
+                    told = f"waits in {busy[0]} for others since {now - busy[1]:.0f} s"
+                    silent = members.silent()
+                    self._abort(f"{told}; silent_ranks={silent}" if silent else told)
 
     def _ended_by(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -46,6 +46,7 @@ LOGS = ("conv",)  # which algorithm each convolution takes
 
 # By which MPICH and Intel's MPI, and Open MPI, tell a process how many there are.
 _LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_NUMBERS_HERE = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _LAUNCHERS_HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
@@ -76,6 +77,8 @@ class Settings:
         sums: ``CLNET_SUMS``, who adds up what ranks of a machine have, ``"host"`` or ``"device"``;
             None: devices with memory of their own, where they are measured to be faster.
         ranks: how many processes ``mpirun`` started together, as its variables say.
+        rank_here: this one's number among those; None: no ``mpirun`` has started it.
+        torchrun_ranks: how many ``torchrun`` did, or whoever sets ``WORLD_SIZE``.
         ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
     """
@@ -97,6 +100,8 @@ class Settings:
     sums: str | None = None
     ranks: int = 1
     ranks_here: int = 1
+    rank_here: int | None = None
+    torchrun_ranks: int = 1
     log: tuple[str, ...] = ()
     icd_vendors: str | None = None
 
@@ -169,7 +174,14 @@ class Settings:
             icd_vendors=text("OCL_ICD_VENDORS"),
             ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
             ranks_here=next((n for name in _LAUNCHERS_HERE if (n := count(name, 1))), 1),
+            rank_here=next((n for x in _NUMBERS_HERE if (n := count(x, 0)) is not None), None),
+            torchrun_ranks=_whole(text("WORLD_SIZE")),
         )
+
+
+def _whole(text: str | None) -> int:
+    """A number that others write; 1: there is none."""
+    return int(text) if text is not None and text.isdecimal() else 1
 
 
 def _adder(text: str | None) -> str | None:

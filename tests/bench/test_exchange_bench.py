@@ -8,7 +8,7 @@ import pytest
 
 from clnet.bench import exchange
 from clnet.cli import main
-from tests.ranks.launch import mpirun
+from tests.ranks.launch import mpirun, run
 
 
 @pytest.mark.device
@@ -19,6 +19,23 @@ def test_sums_of_two_ranks_are_checked_and_timed(capfd):
     assert (small["mib"], large["mib"]) == (0.004, 0.5)
     for way in ("clnet", "mpi4py", "pieces", "map"):
         assert 0 < small[way]["best_ms"] == small[way]["median_ms"]
+
+
+@pytest.mark.device
+def test_every_other_exchange_is_checked_and_timed():
+    """Of three ranks, in one job."""
+    program = """
+import json
+from clnet.bench import exchange
+for op in exchange._OPS[1:]:
+    exchange.worker(json.dumps({"op": op, "sizes": [0.5], "rounds": 1, "devices": None}))
+"""
+    done = run(3, "-c", program)
+    assert done.returncode == 0, done.stderr
+    lines = [x.removeprefix(exchange._MARK) for x in done.stdout.splitlines()]
+    assert [sorted(json.loads(line)) for line in lines] == [["clnet", "mib", "mpi4py"]] * 6
+    heads = exchange._row(lines[0])
+    assert len(heads) == 4
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ def main() -> None:
     with pytest.raises(DistributedError, match="joined once"):
         dist.init_process_group()
     joined(rank, size)
+    extremes_of_nan(rank, size)
     narrow_and_few(rank, size)
     spread(rank, size)
     many(rank, size)
@@ -75,9 +77,13 @@ def joined(rank: int, size: int) -> None:
     x = clnet.full((2,), float(rank + 1))
     dist.reduce(x, dst=1)
     assert x.tolist() == [total if rank == 1 else rank + 1] * 2
-    large = clnet.arange(5_000_000).float() * (rank + 1)  # three pieces
+    large = (clnet.arange(5_000_000) % 1009).float() * (rank + 1)  # three pieces
     dist.all_reduce(large)
-    assert (large.numpy() == np.arange(5_000_000, dtype=np.float32) * total).all()
+    assert (large.numpy() == np.arange(5_000_000) % 1009 * total).all()
+    for turn in range(3):  # in several turns; with large pages, where there are any
+        x = large * (rank + turn)
+        dist.broadcast(x, 1)
+        assert (x == large * (1 + turn)).all()
     # Of sizes that go through shared memory, and leave some over.
     for dtype in (clnet.bfloat16, clnet.int32, clnet.complex64):
         x = (clnet.arange(600_011) % 7).to(dtype) * (rank + 1)
@@ -105,6 +111,18 @@ def joined(rank: int, size: int) -> None:
             found += [clnet.zeros(count) for _ in range(size)]
             dist.all_gather(found[-size:], y)
         assert len({y.numpy().tobytes() for y in found}) == 1
+
+
+def extremes_of_nan(rank: int, size: int) -> None:
+    """NaN on one rank is the largest and the smallest on all."""
+    for op in (dist.ReduceOp.MAX, dist.ReduceOp.MIN):
+        for dtype in (clnet.float32, clnet.bfloat16):
+            x = clnet.tensor([rank, float("nan") if rank == 1 else 1.0], dtype=dtype)
+            part = clnet.zeros(1, dtype=dtype)
+            dist.reduce_scatter(part, [x[1:]] * size, op)
+            dist.all_reduce(x, op)
+            assert x[:1].tolist() == [size - 1 if op is dist.ReduceOp.MAX else 0]
+            assert clnet.cat([x[1:], part]).isnan().tolist() == [True, True]
 
 
 def narrow_and_few(rank: int, size: int) -> None:
@@ -268,6 +286,21 @@ def begun(rank: int, size: int) -> None:
         assert work.wait()
         assert work.is_completed()
         assert (x == sum(r + i for r in range(size))).all()
+    x = clnet.full((3,), float(rank))
+    assert dist.all_reduce(x, async_op=True).result() == [x]
+
+    def once_more(done: clnet.futures.Future) -> clnet.Tensor:
+        (found,) = done.value()
+        dist.all_reduce(found)  # waits itself
+        return found / size
+
+    future = dist.all_reduce(x, async_op=True).get_future().then(once_more)
+    assert future.wait().tolist() == [size * sum(range(size))] * 3
+    listed = [clnet.zeros(1) for _ in range(size)]
+    work = dist.all_gather(listed, clnet.ones(1), async_op=True)
+    assert work.get_future().wait() == [listed]
+    with pytest.raises(DistributedError, match="make the same exchange"):
+        dist.all_reduce(clnet.ones(2 + rank), async_op=True).get_future().wait()
 
 
 def sent(rank: int, size: int) -> None:
@@ -338,6 +371,14 @@ def objects(rank: int, size: int) -> None:
     place = [None]
     dist.scatter_object_list(place, list(range(size)) if rank == 0 else None, src=0)
     assert place == [rank]
+    if rank == 0:
+        dist.send_object_list(["b", {2: 3}], dst=1)
+        dist.send_object_list(["too", "many"], dst=1)
+    elif rank == 1:
+        assert dist.recv_object_list(listed) == 0
+        assert listed == ["b", {2: 3}]
+        with pytest.raises(DistributedError, match=r"list .*sent=\('objects', 2\), tensor=.* 1\)"):
+            dist.recv_object_list([None], src=0)
     # One rank sees that it cannot; the others hear of it, and none waits for ever.
     if rank == 0:
         with pytest.raises(AttributeError, match="pickle"):
@@ -363,6 +404,19 @@ def groups(rank: int, size: int) -> None:
     assert x.item() == size
     with pytest.raises(DistributedError, match="ranks are some of the world"):
         dist.new_group([size])
+    own, made = dist.new_subgroups(1)
+    assert (dist.get_process_group_ranks(own), len(made)) == ([rank], size)
+    assert [g is own for g in made] == [r == rank for r in range(size)]
+    own, made = dist.new_subgroups_by_enumeration([[1], [0]])
+    assert made[1 - rank] is own if rank < 2 else own is None
+    assert dist.get_world_size(dist.new_subgroups()[0]) == size  # all are on this machine
+    with pytest.raises(DistributedError, match="groups of one size have all ranks"):
+        dist.new_subgroups(size + 1)
+    with pytest.raises(DistributedError, match="a rank is in one group"):
+        dist.new_subgroups_by_enumeration([[0], [0, 1]])
+    dist.monitored_barrier(timeout=60)
+    assert dist.get_node_local_rank() == rank
+    assert (dist.Backend("GLOO"), dist.Backend.MPI) == ("gloo", "mpi")
 
 
 def left_groups() -> None:
@@ -448,6 +502,12 @@ def mismatched(rank: int) -> None:
         work.wait()
     assert (work.is_completed(), work.is_success()) == (True, False)
     dist.barrier()
+    # Nobody waits: the next exchange tells, once.
+    works = [dist.all_reduce(clnet.zeros(2 + (rank + i) % 2), async_op=True) for i in range(2)]
+    del works
+    with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\] SUM, rank_1=.*3"):
+        dist.barrier()
+    dist.barrier()
 
 
 def differentiated(rank: int, size: int) -> None:
@@ -456,6 +516,36 @@ def differentiated(rank: int, size: int) -> None:
     (y * y * (rank + 1)).sum().backward()
     total = size * (size + 1) / 2
     assert (y.item(), x.grad.item()) == (total, 2 * total * total)
+    mine = clnet.full((2,), rank + 1.0)  # by which each rank multiplies what it gets
+    first = rank == 0
+    cases = {
+        "all_gather": (lambda x: sum(dist.nn.all_gather(x)), total, total),
+        "broadcast": (lambda x: dist.nn.broadcast(x, 0), 1, total if first else 0),
+        "reduce": (lambda x: dist.nn.reduce(x, 0), total if first else 0, 1),
+        "gather": (lambda x: sum(dist.nn.gather(x)), total if first else 0, 1),
+        "scatter": (lambda x: dist.nn.scatter([x] * size), 1, total if first else 0),
+        "reduce_scatter": (lambda x: dist.nn.reduce_scatter(x, [x] * size), total, total),
+        "all_to_all": (lambda x: sum(dist.nn.all_to_all([x] * size, [x] * size)), total, total),
+    }
+    for name, (run, value, slope) in cases.items():
+        x = mine.clone().requires_grad_()
+        y = run(x)
+        (y * mine).sum().backward()
+        assert (name, y.tolist(), x.grad.tolist()) == (name, [value] * 2, [slope] * 2)
+    x = clnet.arange(float(size), requires_grad=True)
+    y = dist.nn.all_to_all_single(clnet.zeros(size), x)
+    (y * (rank + 1)).sum().backward()
+    assert (y.tolist(), x.grad.tolist()) == ([rank] * size, [r + 1 for r in range(size)])
+    with pytest.raises(ArgumentError, match="what has a gradient is SUM or AVG"):
+        dist.nn.reduce(x, 0, dist.ReduceOp.MAX)
+
+    @clnet.compile
+    def step(x: clnet.Tensor) -> Any:
+        x = x.detach().requires_grad_()
+        (clnet.stack(dist.nn.all_gather(x)) * mine).sum().backward()
+        return x.grad
+
+    assert [step(mine).tolist() for _ in range(3)] == [[total] * 2] * 3
 
 
 if __name__ == "__main__":

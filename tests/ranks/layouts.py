@@ -306,6 +306,31 @@ def divided_state(mesh: dist.DeviceMesh) -> None:
         losses(m, lambda m=m: m(x).square().mean(), optimizer=o, number=1)
     ends = [[p.tolist() for p in m.parameters()] for m in (model, made[0][0])]
     assert ends[0] == ends[1]
+    grown()
+
+
+def grown() -> None:
+    """Parameters that come later, with settings of their own, are divided as well."""
+    x, ends = drawn(4, 6) + dist.get_rank(), list[Any]()
+    for divided in (True, False):
+        clnet.manual_seed(1)
+        model = DDP(nn.Sequential(nn.Linear(6, 5, bias=False), nn.Linear(5, 3), nn.Linear(3, 2)))
+        groups = [list(layer.parameters()) for layer in model.module.children()]
+        sgd: Any = (
+            ZeroRedundancyOptimizer(groups[0], optim.SGD, lr=0.1, momentum=0.9)
+            if divided
+            else optim.SGD(groups[0], lr=0.1, momentum=0.9)
+        )
+        losses(model, lambda m=model: m(x).square().mean(), optimizer=sgd, number=1)
+        sgd.add_param_group({"params": groups[1]})
+        sgd.add_param_group({"params": groups[2], "lr": 0.02})
+        assert [group["lr"] for group in sgd.param_groups] == [0.1, 0.1, 0.02]
+        losses(model, lambda m=model: m(x).square().mean(), optimizer=sgd, number=2)
+        ends.append([p.tolist() for p in model.parameters()])
+        if divided:
+            assert sum(map(len, sgd.owned)) == 5
+            assert min(map(len, sgd.owned)) > 0
+    assert ends[0] == ends[1]
 
 
 def copied_and_alone(mesh: dist.DeviceMesh) -> None:

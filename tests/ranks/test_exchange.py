@@ -69,6 +69,12 @@ if rank != 1:
         dist.all_reduce(clnet.ones(2))
     except DistributedError as error:
         print(f"<rank {{rank}} hears of {{str(error)[-20:]}}>", flush=True)
+    for move in (dist.recv, dist.send):  # the one has no sender, the other is not taken
+        try:
+            move(clnet.ones(300_000), 1)
+        except DistributedError as error:
+            assert "a rank has ended, or left the group" in str(error)
+            assert "ended=[1]" in str(error)
 """
     done = run(3, "-c", program)  # by itself: launch.SECONDS
     told = sorted(re.findall("<(.*?)>", done.stdout))
@@ -124,10 +130,37 @@ def test_ranks_that_do_not_answer_are_an_error():
 
 
 def test_the_rank_that_is_stalled_is_named():
-    program = f"{JOIN.replace('60', '3')}\nimport time\nif rank == 1:\n    time.sleep(100)\n"
-    done = run(3, "-c", program + "dist.all_reduce(clnet.ones(2))")
+    program = f"{JOIN}\nimport time\nif rank == 1:\n    time.sleep(100)\n"
+    done = run(3, "-c", program + "dist.monitored_barrier(timeout=3)")
     assert done.returncode != 0
     assert "other ranks do not answer; got seconds=3, silent_ranks=[1]" in done.stderr
+
+
+def test_a_rank_that_stalls_within_an_exchange_is_named():
+    """All have agreed on it: nobody waits for an answer."""
+    program = f"""{JOIN.replace("60", "1")}
+from clnet.ranks import nearby
+if rank == 1:
+    nearby.Nearby.sum = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGSTOP)
+dist.all_reduce(clnet.ones(100_000))
+"""
+    done = run(2, "-c", program)
+    assert done.returncode != 0
+    assert re.search(r"waits in all_reduce for others since \d s; silent_ranks=\[1\];", done.stderr)
+
+
+@pytest.mark.parametrize("variable", ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"])
+def test_processes_that_mpi_does_not_join_train_none_for_itself(variable):
+    """Started by torchrun, or by the mpirun of another MPI: each would be alone."""
+    program = "import clnet.distributed as dist; dist.init_process_group()"
+    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), variable: "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=here, check=False
+    )
+    if "pip install" in done.stderr and "started=2" not in done.stderr:
+        pytest.skip("mpi4py is not installed")
+    assert done.returncode != 0
+    assert "find each other by MPI; got started=2, found=1. Start with mpirun -n 2" in done.stderr
 
 
 def test_a_rank_that_comes_after_others_gave_up_ends_the_job():

@@ -58,6 +58,7 @@ def main() -> None:
     waits_come_late()
     exchanges_keep_their_order(rank, size)
     accumulated(rank, size)
+    hooked(size)
     unused(rank)
     uneven(rank, size)
     normalized(rank, size)
@@ -262,6 +263,60 @@ def accumulated(rank: int, size: int) -> None:
     model.zero_grad()
     (model(clnet.ones(1, 2)) + model(clnet.full((1, 2), float(rank)))).sum().backward()
     assert weight.grad.tolist() == [[1 + (size - 1) / 2] * 2]
+
+
+def hooked(size: int) -> None:
+    """What a hook gives for a bucket are its gradients: PyTorch's hooks, and one by hand."""
+    hooks = dist.algorithms.ddp_comm_hooks.default_hooks
+    x, t = (clnet.tensor(a) for a in batch(size))
+    mine = slice(8 * dist.get_rank(), 8 * dist.get_rank() + 8)
+    seen: list[tuple[int, bool]] = []
+
+    def halved(state: float, bucket: dist.GradBucket) -> clnet.futures.Future:
+        assert bucket.buffer().shape == (sum(p.numel() for p in bucket.parameters()),)
+        shapes = [g.shape for g in bucket.gradients()]
+        assert shapes == [p.shape for p in bucket.parameters()]
+        seen.append((bucket.index(), bucket.is_last()))
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda done: done.value()[0] * state)
+
+    def gradients(state: Any, hook: Any) -> list[Any]:
+        model = DDP(net(1), bucket_cap_mb=0.004)
+        if hook is not None:
+            model.register_comm_hook(state, hook)
+            with pytest.raises(ArgumentError, match="a hook is registered once"):
+                model.register_comm_hook(state, hook)
+        nn.functional.cross_entropy(model(x[mine]), t[mine]).backward()
+        return [p.grad for p in model.parameters()]
+
+    wanted = gradients(None, None)
+    for state, hook, rtol in (
+        (0.5 / size, halved, None),
+        (None, hooks.allreduce_hook, 1e-5),
+        (dist.group.WORLD, hooks.fp16_compress_hook, 2e-3),
+        (None, hooks.bf16_compress_hook, 2e-2),
+        (None, hooks.fp16_compress_wrapper(hooks.allreduce_hook), 2e-3),
+        (None, hooks.bf16_compress_wrapper(hooks.allreduce_hook), 2e-2),
+    ):
+        found = gradients(state, hook)
+        factor, rtol = (1, rtol) if rtol else (0.5, 1e-5)
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a.numpy(), factor * b.numpy(), rtol=rtol, atol=rtol / 10)
+    assert len(seen) > 2
+    assert seen == [(i, i == len(seen) - 1) for i in range(len(seen))]
+    done = clnet.futures.Future()
+    done.set_result(clnet.ones(3))
+    with pytest.raises(DistributedError, match="a tensor of the bucket's elements"):
+        gradients(None, lambda _, __: done)
+    with pytest.raises(DistributedError, match=r"gives a future, as work\.get_future"):
+        gradients(None, lambda _, bucket: bucket.buffer())
+    model = DDP(nn.Linear(2, 1))
+    with pytest.raises(ArgumentError, match="hook can be called"):
+        model.register_comm_hook(None, 1)  # pyright: ignore[reportArgumentType]
+    model.register_comm_hook(None, hooks.allreduce_hook)
+    step = clnet.compile(lambda x: model(x).sum().backward())
+    with pytest.raises(TraceError, match="a communication hook is called in each"):
+        step(clnet.ones(1, 2))
 
 
 class Branches(nn.Module):

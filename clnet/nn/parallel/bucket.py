@@ -8,10 +8,14 @@ from typing import Any
 
 from ... import ops
 from ...autodiff.tape import no_grad
+from ...errors import DistributedError, TraceError
 from ...ranks.operations import ReduceOp, all_reduce
 from ...ranks.work import Work
 from ...ranks.world import Group
 from ...tensor import Tensor
+from ...values import mode
+from ...values.futures import Future
+from .comm_hook import GradBucket, Hook, hooked
 
 FIRST_BYTES = 2**20
 """The first bucket is smaller, so that the exchange begins early."""
@@ -26,24 +30,39 @@ class Bucket:
         waiting: the ``id`` of those whose gradients are not there yet.
         summed: the gradients in a row, while they are exchanged.
         work: the exchange, once it has begun.
+        coming: what a hook has been given, and the future that it gave.
     """
 
     parameters: tuple[Tensor, ...]
     waiting: set[int] = field(default_factory=set)
     summed: Tensor | None = None
     work: Work | None = None
+    coming: tuple[GradBucket, Future] | None = None
 
     def reset(self) -> None:
         """Wait for all gradients."""
         self.waiting = {id(p) for p in self.parameters}
-        self.summed = self.work = None
+        self.summed = self.work = self.coming = None
 
-    def begin(self, group: Group, *, absent: bool = False) -> None:
+    def begin(
+        self,
+        group: Group,
+        *,
+        absent: bool = False,
+        hook: tuple[Hook, Any] | None = None,
+        place: tuple[int, bool] = (0, True),
+    ) -> None:
         """Begin to average the gradients over the ranks of a group; a missing one counts as 0.
 
         Args:
             group: who takes part.
             absent: whether all of this rank's are missing.
+            hook: what is called instead, and its state.
+            place: which of the buckets it is, and whether the last.
+
+        Raises:
+            TraceError: if there is a hook in a function that is compiled.
+            DistributedError: if a hook gives no future.
         """
         with no_grad():
             parts = [
@@ -51,7 +70,35 @@ class Bucket:
                 for p in self.parameters
             ]
             self.summed = ops.cat(parts)
+            if hook is not None:
+                self.coming = self._hooked(*hook, *place)
+                return
             self.work = all_reduce(self.summed, ReduceOp.AVG, group=group, async_op=True)
+
+    def _hooked(self, hook: Hook, state: Any, index: int, last: bool) -> tuple[GradBucket, Future]:  # noqa: FBT001
+        name = "DistributedDataParallel"
+        if mode.current().tracer is not None:
+            raise TraceError(
+                name,
+                "a communication hook is called in each backward pass",
+                remedy="Wrap the compiled module: DistributedDataParallel(clnet.compile(module))",
+            )
+        summed: Any = self.summed
+        bucket = GradBucket(index, summed, self.parameters, last=last)
+        coming = hook(state, bucket)
+        if not isinstance(coming, Future):
+            law = "a communication hook gives a future, as work.get_future()"
+            raise DistributedError(name, law, type=type(coming).__name__)
+        return bucket, coming
+
+    def settled(self) -> Tensor | None:
+        """The averages, when they are there; None: they were not begun."""
+        if self.coming is not None:
+            bucket, future = self.coming
+            return hooked(future.wait(), bucket)
+        if self.work is not None:
+            self.work.wait()
+        return None if self.work is None else self.summed
 
     def finish(self, unused: set[int], factor: float = 1.0) -> None:
         """Wait for the averages; from now on they are the gradients, and lie in one memory.
@@ -60,18 +107,18 @@ class Bucket:
             unused: the ``id`` of parameters that no rank has used, which keep what they have.
             factor: what the averages are multiplied by.
         """
-        if self.work is None or self.summed is None:
+        found = self.settled()
+        if found is None:
             return
-        self.work.wait()
         start = 0
         with no_grad():
-            summed = self.summed if factor == 1 else self.summed * factor
+            summed = found if factor == 1 else found * factor
             for p in self.parameters:
                 piece = summed[start : start + p.numel()]
                 start += p.numel()
                 if id(p) not in unused:
                     p.grad = piece.reshape(p.shape)
-        self.summed = self.work = None
+        self.summed = self.work = self.coming = None
 
 
 def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +24,7 @@ from ...values.containers import again
 from ...values.dtypes import int32
 from ..module import Module
 from .bucket import Bucket, buckets_of
+from .comm_hook import Hook
 from .joining import Joining
 
 __all__ = ["DistributedDataParallel"]
@@ -113,7 +114,7 @@ class DistributedDataParallel(Module):
         self.__dict__["_synchronised"] = SimpleNamespace(_clnet_version=0)
         self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
         self._check_alike(name)
-        self.__dict__["_joining"] = None
+        self.__dict__["_joining"] = self.__dict__["_hook"] = None
         if init_sync:
             self._take_over([*module.parameters(), *module.buffers()])
         most = int((_BUCKET_MB if bucket_cap_mb is None else bucket_cap_mb) * 2**20)
@@ -161,6 +162,26 @@ class DistributedDataParallel(Module):
             self._reduced.expect_nothing()
             return result
         return self._reduced.expect(result, look=self.find_unused_parameters)
+
+    def register_comm_hook(self, state: object, hook: Hook) -> None:
+        """Have each bucket of gradients exchanged by a hook, and not averaged; once.
+
+        Args:
+            state: the hook's first argument.
+            hook: takes the state and a :class:`.GradBucket`, and gives a future of a tensor of the
+                bucket's elements, which become the gradients: as
+                ``dist.all_reduce(bucket.buffer(), async_op=True).get_future()``.
+
+        Raises:
+            ArgumentError: if it cannot be called, or there is one.
+        """
+        name = "register_comm_hook"
+        if not callable(hook):
+            raise ArgumentError(name, "hook can be called", type=type(hook).__name__)
+        if self._hook is not None:
+            raise ArgumentError(name, "a hook is registered once", hook=self._hook[0])
+        self.__dict__["_hook"] = hook, state
+        self._synchronised._clnet_version += 1  # steps that were compiled before are no others
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -296,8 +317,16 @@ class _Reduction:
                 )
             after.append(self.finish)
         while self._begun < len(self._buckets) and not self._buckets[self._begun].waiting:
-            self._buckets[self._begun].begin(self._owner.process_group)  # in one order on all ranks
+            self._begin(self._begun)  # in one order on all ranks
             self._begun += 1
+
+    def _begin(self, place: int, *, absent: bool = False) -> None:
+        self._buckets[place].begin(
+            self._owner.process_group,
+            absent=absent,
+            hook=self._owner._hook,
+            place=(place, place == len(self._buckets) - 1),
+        )
 
     def finish(self) -> None:
         """Called when a backward pass is over."""
@@ -323,19 +352,25 @@ class _Reduction:
             )
         unused = self._unused() if self._looked else set[int]()
         joining = self._owner._joining
-        for bucket in self._buckets:
-            bucket.finish(unused, 1.0 if joining is None else joining.factor)
+        factor = 1.0 if joining is None else joining.factor
+        try:
+            for bucket in self._buckets:
+                bucket.finish(unused, factor)
+        except BaseException:
+            for bucket in self._buckets:
+                with suppress(Exception):  # what goes wrong in the others is the same trouble
+                    bucket.settled()
+            raise
 
     def follow(self) -> None:
         """Take part in the exchanges of others' backward pass; nothing changes here."""
-        for bucket in self._buckets:
-            bucket.begin(self._owner.process_group, absent=True)
+        for place in range(len(self._buckets)):
+            self._begin(place, absent=True)
         if self._owner.find_unused_parameters:
             self._used = set()
             self._unused()
         for bucket in self._buckets:
-            if bucket.work is not None:
-                bucket.work.wait()
+            bucket.settled()
             bucket.reset()
 
     def _unused(self) -> set[int]:
