@@ -118,7 +118,7 @@ class Chosen:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        method: Any = getattr(type(self._whole), name, None)
+        method = getattr(type(self._whole), name, None)
         if method is None and not hasattr(self._whole, name):
             raise AttributeError(name)
         op = name.removesuffix("_")
@@ -126,7 +126,7 @@ class Chosen:
             self._refuse(name)
 
         def call(*args: Any, **given: Any) -> Any:
-            if op == name:
+            if op == name and method is not None:
                 return method(self, *args, **given)
             y = self.apart(name, getattr(type(self._whole), op), self, *args, **given)
             self._whole = y._whole.to(self._whole.dtype)
