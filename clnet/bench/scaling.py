@@ -49,7 +49,8 @@ from ..ranks.membership import (
     is_initialized,
 )
 from ..ranks.message import all_gather_object
-from ..ranks.operations import all_reduce, barrier
+from ..ranks.barriers import barrier
+from ..ranks.operations import all_reduce
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import int64

@@ -15,6 +15,7 @@ from ..errors import DistributedError as DistError  # noqa: F401 # pyright: igno
 from ..nn.parallel import pipeline, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
+from ..ranks.barriers import *
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *

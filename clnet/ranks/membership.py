@@ -110,10 +110,11 @@ def init_process_group(
             given=own,
             remedy="Leave rank out",
         )
-    _WORLD.join(None if world_size < 0 else world_size, _seconds(timeout))
+    _WORLD.join(None if world_size < 0 else world_size, seconds_of(timeout))
 
 
-def _seconds(timeout: Any) -> float | None:
+def seconds_of(timeout: Any) -> float | None:
+    """A time in seconds; None stays."""
     return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
@@ -276,5 +277,5 @@ def new_group(
             "new_group", "ranks are some of the world, each once", ranks=ranks, world=world.size()
         )
     world.meet(lambda: world.agree("new_group", op="", shape=tuple(chosen), size=len(chosen)))
-    made = _WORLD.part(chosen, _seconds(timeout))
+    made = _WORLD.part(chosen, seconds_of(timeout))
     return GroupMember.NON_GROUP_MEMBER if made is None else made

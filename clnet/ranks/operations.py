@@ -45,7 +45,6 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "all_to_all_single",
-    "barrier",
     "broadcast",
     "gather",
     "reduce",
@@ -66,14 +65,15 @@ _OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 
 
-def _exchange(group: Group, job: Callable[[], Any], async_op: bool) -> Any:
-    """Do it, or begin it."""
+def exchanged(group: Group, job: Callable[[], Any], async_op: bool, *written: Any) -> Any:
+    """Do it, or begin it; ``written`` is what the handle's future gives."""
 
     def outside() -> Any:
         with mode.using(grad=False, autocast=None):
             return job()
 
-    return group.meet(outside, begin=async_op)
+    found = group.meet(outside, begin=async_op)
+    return found.giving(*written) if async_op else found
 
 
 def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
@@ -153,12 +153,12 @@ def all_reduce(
         )
     if stays:
         given = visit(x.array)
-        return _exchange(members, lambda: reduced_where_it_lies(x, given, meet), async_op)
+        return exchanged(members, lambda: reduced_where_it_lies(x, given, meet), async_op, x)
 
     def join(host: np.ndarray) -> None:
         join_hosts(members, host, joins.value)
 
-    return _exchange(members, lambda: reduced(x, agree, join, stands=not async_op), async_op)
+    return exchanged(members, lambda: reduced(x, agree, join, stands=not async_op), async_op, x)
 
 
 def reduce(
@@ -210,7 +210,7 @@ def reduce(
             with read_only(to_dtype(x.detach(), float32) if is_narrow(x) else x) as (host,):
                 joined(host)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, x)
 
 
 def broadcast(
@@ -256,7 +256,7 @@ def broadcast(
             with read_only(x) if here else writable(x, read=False) as hosts:
                 meet(hosts)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, x)
 
 
 def all_gather(
@@ -285,7 +285,7 @@ def all_gather(
         with read_only(given) as (mine,), writable(*targets, read=False) as rows:
             collect(members, mine, rows)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, *targets)
 
 
 def all_gather_into_tensor(
@@ -323,7 +323,7 @@ def all_gather_into_tensor(
         with read_only(x) as mine, writable(y, read=False) as everyone:
             meet([*mine, *everyone])
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, y)
 
 
 def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
@@ -366,7 +366,7 @@ def gather(
         with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
             collect(members, mine, rows if targets is not None else None, root)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, *(targets or ()))
 
 
 def _listed(
@@ -412,7 +412,7 @@ def scatter(
         with writable(x, read=False) as (mine,):
             members.comm.Scatter(rows, mine.view(np.uint8), root)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, x)
 
 
 def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
@@ -442,7 +442,7 @@ def reduce_scatter(
         return None
     given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
     sources = [apart(x, y) for x in given]
-    return _exchange(members, lambda: _scattered(name, members, y, sources, op, joins), async_op)
+    return exchanged(members, lambda: _scattered(name, members, y, sources, op, joins), async_op, y)
 
 
 def reduce_scatter_tensor(
@@ -461,7 +461,7 @@ def reduce_scatter_tensor(
         return None
     _check_parts(name, members, whole=x, part=y)
     x = apart(x, y)
-    return _exchange(members, lambda: _scattered(name, members, y, [x], op, joins), async_op)
+    return exchanged(members, lambda: _scattered(name, members, y, [x], op, joins), async_op, y)
 
 
 def _scattered(
@@ -528,7 +528,7 @@ def _each_to_each(
         with read_only(*given) as parts, writable(*targets, read=False) as rows:
             move(members, parts, rows)
 
-    return _exchange(members, job, async_op)
+    return exchanged(members, job, async_op, *targets)
 
 
 def all_to_all_single(
@@ -580,20 +580,4 @@ def all_to_all_single(
         with read_only(x) as (mine,), writable(y, read=False) as (found,):
             exchange(members, *(np.split(h, members.size()) for h in (mine, found)))
 
-    return _exchange(members, job, async_op)
-
-
-def barrier(
-    group: Group | None = None, async_op: bool = False, device_ids: Any = None
-) -> Work | None:
-    """Wait until all ranks are here.
-
-    Args:
-        group, async_op: as for :func:`all_reduce`.
-        device_ids: taken.
-    """
-    del device_ids
-    members = group_of("barrier", group)
-    if members is None:
-        return None
-    return _exchange(members, lambda: members.agree("barrier"), async_op)
+    return exchanged(members, job, async_op, y)

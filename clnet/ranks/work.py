@@ -9,6 +9,7 @@ from threading import Condition, Event, Lock, Thread, get_ident
 from typing import Any
 
 from ..errors import DistributedError
+from ..values.future import Future
 
 __all__ = ["Runner", "Work"]
 
@@ -25,6 +26,14 @@ class Work:
         self._done = Event()
         self._result: Any = None
         self._error: BaseException | None = None
+        self._given: list[Any] = []
+        self._futures: list[Future] = []
+        self._settling = Lock()
+
+    def giving(self, *tensors: Any) -> Work:
+        """This, which has :meth:`get_future` give these tensors; they are overwritten by then."""
+        self._given = list(tensors)
+        return self
 
     def run(self) -> None:
         """Do it; what it raises is kept for who waits."""
@@ -37,7 +46,31 @@ class Work:
     def settle(self, result: Any = None, *, error: BaseException | None = None) -> None:
         """It is done: with a result, or what went wrong."""
         self._result, self._error = result, error
-        self._done.set()
+        with self._settling:
+            self._done.set()
+        for future in self._futures:
+            self._tell(future)
+
+    def _tell(self, future: Future) -> None:
+        if self._error is not None:
+            future.set_exception(self._error)
+        else:
+            future.set_result(self._given)
+
+    def get_future(self) -> Future:
+        """What the exchange has written, once it is done: a list of tensors.
+
+        Returns:
+            A future, whose ``then`` is called in the thread that exchanges.
+        """
+        future = Future()
+        with self._settling:
+            waits = not self._done.is_set()
+            if waits:
+                self._futures.append(future)
+        if not waits:
+            self._tell(future)
+        return future
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is done.

@@ -190,6 +190,7 @@ class Group:
         size: int = -1,
         nbytes: int | None = None,
         wish: int = 0,
+        within: float | None = None,
     ) -> set[int]:
         """Tell the others what comes now, and hear the same from them.
 
@@ -202,6 +203,7 @@ class Group:
             size: elements of it.
             nbytes: bytes of it, for who looks on; None: those of so many elements.
             wish: what this rank would like, which may differ from others'.
+            within: seconds to wait for them; None: the group's.
 
         Returns:
             The wishes of all.
@@ -221,7 +223,7 @@ class Group:
         start = time.perf_counter()
         mine = _header(call, dtype, op, root, size, shape, wish)
         everyone = np.empty(self.comm.size, _HEADER)
-        self._tell(mine, everyone, call)
+        self._tell(mine, everyone, call, self.seconds if within is None else within)
         # As bytes: comparing records takes NumPy longer than MPI takes to exchange them.
         wishes = {wish}
         if everyone.tobytes() != mine.tobytes() * self.comm.size:
@@ -258,7 +260,7 @@ class Group:
 
         return self.meet(job)
 
-    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str) -> None:
+    def _tell(self, mine: np.ndarray, everyone: np.ndarray, call: str, seconds: float) -> None:
         """Give the others a header and get theirs; what is not answered is kept for MPI.
 
         Raises:
@@ -267,10 +269,10 @@ class Group:
         given, told = mine.view(np.uint8), everyone.view(np.uint8)
         request = self.comm.Iallgather(given, told)
         try:
-            _answered(request.Test, self.seconds, call)
+            _answered(request.Test, seconds, call)
         except DistributedError as error:
             self.lost.append((request, given, told))
-            raise no_answer(call, self.seconds, silent_ranks=self._silent()) from error
+            raise no_answer(call, seconds, silent_ranks=self._silent()) from error
 
     def _silent(self) -> list[int]:
         """The ranks that do not say in a moment that they wait, too: stalled, or elsewhere."""
@@ -299,7 +301,7 @@ class Group:
         if self.comm.size > 1:
             mine = _header(call, "", "", -1, -1, None, 0)
             everyone = np.empty(self.comm.size, _HEADER)
-            self._tell(mine, everyone, "destroy_process_group")
+            self._tell(mine, everyone, "destroy_process_group", self.seconds)
             return bool((everyone == mine).all())
         return True
 

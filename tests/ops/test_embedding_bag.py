@@ -110,7 +110,9 @@ def test_layers_of_a_given_table():
     assert single.weight.requires_grad
     np.testing.assert_array_equal(single(clnet.tensor([3])).detach().numpy()[0], table.numpy()[3])
     assert "5, 3, mode='sum', padding_idx=4" in repr(bag)
-    assert clnet.get_rng_state().tolist() == state  # nothing was drawn for a table that is thrown away
+    assert (
+        clnet.get_rng_state().tolist() == state
+    )  # nothing was drawn for a table that is thrown away
 
 
 @pytest.mark.parametrize(

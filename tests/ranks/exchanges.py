@@ -268,6 +268,15 @@ def begun(rank: int, size: int) -> None:
         assert work.wait()
         assert work.is_completed()
         assert (x == sum(r + i for r in range(size))).all()
+    # By futures: begun before it is done, asked for afterwards, and of what goes wrong.
+    y, parts = clnet.full((3,), float(rank)), [clnet.zeros(1) for _ in range(size)]
+    work = dist.all_reduce(y, async_op=True)
+    future = work.get_future().then(lambda done: done.value()[0] / size)
+    assert (future.wait() == (size - 1) / 2).all()
+    assert work.get_future().wait()[0] is y
+    gathered = dist.all_gather(parts, clnet.full((1,), float(rank)), async_op=True).get_future()
+    assert [part.item() for part in gathered.wait()] == [float(r) for r in range(size)]
+    dist.monitored_barrier(timeout=timedelta(seconds=30))
 
 
 def sent(rank: int, size: int) -> None:
