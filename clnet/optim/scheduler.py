@@ -106,7 +106,7 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
-        host_action(lambda: self._go_on(epoch))
+        host_action(lambda: self._go_on(epoch), changes=self)
 
     def _go_on(self, epoch: int | None) -> None:
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):

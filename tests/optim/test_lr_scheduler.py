@@ -368,6 +368,7 @@ def test_a_schedule_inside_a_compiled_function_goes_on_at_every_call():
         for _ in range(3):
             step()
             found.append((parameter.tolist(), schedule.get_last_lr(), schedule.last_epoch))
+        assert getattr(step, "num_traces", 1) == 1
         return found
 
     assert rates(clnet.compile) == rates(lambda step: step)
