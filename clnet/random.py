@@ -113,7 +113,9 @@ def set_rng_state(new_state: Any) -> None:
                 dtype=host.dtype,
                 remedy="Other libraries' generators draw otherwise: begin with clnet.manual_seed",
             )
-        new_state = dict(zip(("seed", "offset"), struct.unpack(_STATE, host), strict=True))
+        new_state = dict(
+            zip(("seed", "offset"), struct.unpack(_STATE, host.tobytes()), strict=True)
+        )
     mode.current().generator.set_state(new_state)
 
 

@@ -94,5 +94,5 @@ def fake_quantize_per_channel_affine(
         law = "a scale and a zero point belong to each element of the axis"
         raise ShapeError(_CHANNEL, law, x=x.shape, scale=scale.shape, zero_point=zero_point.shape)
     shape = (-1, *(1,) * (x.ndim - 1 - at))
-    along = (reshape(y, shape) for y in (scale, zero_point))
-    return _applied(_CHANNEL, x, *along, quant_min, quant_max)
+    scales, zeros = reshape(scale, shape), reshape(zero_point, shape)
+    return _applied(_CHANNEL, x, scales, zeros, quant_min, quant_max)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _JOINS = {
     "sum": ("sum", 0.0),
     "mean": ("sum", 0.0),
-    "max": ("amax", -inf),
-    "min": ("amin", inf),
+    "max": ("amax", -math.inf),
+    "min": ("amin", math.inf),
     "prod": ("prod", 1.0),
 }
 _WHOLE = of_value("segment_reduce", "lengths", "those of a row add up to the axis of data")

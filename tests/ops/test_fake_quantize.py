@@ -71,5 +71,5 @@ def test_errors():
     with pytest.raises(ShapeError, match="belong to each element of the axis"):
         clnet.fake_quantize_per_channel_affine(x, one, one, 0, 0, 5)
     clnet.fake_quantize_per_tensor_affine(x, one, one * 10, 0, 5)
-    with pytest.raises(DataDomainError, match="zero_point lies between .* got zero_point=10.0"):
+    with pytest.raises(DataDomainError, match=r"zero_point lies between .*got zero_point"):
         clnet.synchronize()
