@@ -51,9 +51,9 @@ NOTES = {
     "embedding_bag": "sparse gradients are dense",
     "linalg.eig": "real matrices; the order of the values is arbitrary",
     "linalg.eigvals": "real matrices; their order is arbitrary",
-    "linalg.eigh": "vectors' signs are arbitrary",
-    "linalg.svd": "vectors' signs are arbitrary",
-    "linalg.lstsq": "one method for all",
+    "linalg.eigh": "signs are arbitrary",
+    "linalg.svd": "signs are arbitrary",
+    "linalg.lstsq": "one method",
     "matrix_exp": "up to 65536",
     "Tensor.unfold": "a copy",
 }

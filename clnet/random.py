@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from . import ops
+from .array import Array
 from .creation import empty
 from .device import current_device
 from .device import device as open_device
@@ -39,6 +43,8 @@ __all__ = [
     "randperm",
     "set_rng_state",
 ]
+
+_STATE = "<QQ"  # a seed and a counter
 
 
 @checked
@@ -75,14 +81,41 @@ def initial_seed() -> int:
 
 
 @checked
-def get_rng_state() -> dict[str, int]:
-    """Where the default generator stands; :func:`set_rng_state` continues from there."""
-    return mode.current().generator.get_state()
+def get_rng_state() -> Tensor:
+    """Where the default generator stands; :func:`set_rng_state` continues from there.
+
+    Returns:
+        ``(16,)``, uint8: its seed and how much it gave, each a whole number of 64 bits. It is what
+        checkpoints hold.
+    """
+    state = mode.current().generator.get_state()
+    raw = struct.pack(_STATE, state["seed"], state["offset"])
+    return Tensor(Array.from_numpy(np.frombuffer(raw, np.uint8), current_device()))
 
 
 @checked
-def set_rng_state(new_state: dict[str, int]) -> None:
-    """Let the default generator continue from what :func:`get_rng_state` gave."""
+def set_rng_state(new_state: Any) -> None:
+    """Let the default generator continue from what :func:`get_rng_state` gave.
+
+    Args:
+        new_state: that; or the dict that ``Generator.get_state`` gives.
+
+    Raises:
+        ArgumentError: if it is something else, such as the state of another library's generator.
+    """
+    if isinstance(new_state, Tensor | np.ndarray):
+        size, host = struct.calcsize(_STATE), np.asarray(new_state)
+        if host.shape != (size,) or host.dtype != np.uint8:
+            raise ArgumentError(
+                "set_rng_state",
+                "a state is what get_rng_state() gave, 16 numbers of uint8",
+                shape=host.shape,
+                dtype=host.dtype,
+                remedy="Other libraries' generators draw otherwise: begin with clnet.manual_seed",
+            )
+        new_state = dict(
+            zip(("seed", "offset"), struct.unpack(_STATE, host.tobytes()), strict=True)
+        )
     mode.current().generator.set_state(new_state)
 
 
@@ -316,9 +349,10 @@ def fork_rng(
         enabled: whether that is so.
         **given: PyTorch's texts for its warnings.
     """
-    state = get_rng_state()
+    generator = mode.current().generator
+    state = generator.get_state()
     try:
         yield
     finally:
         if enabled:
-            set_rng_state(state)
+            generator.set_state(state)

@@ -303,7 +303,8 @@ def test_gradients_of_arguments_are_returned():
 def test_gradients_of_arguments_cannot_be_collected():
     collect = clnet.compile(lambda x: (x * x).sum().backward())
     with pytest.raises(
-        TraceError, match=r"gradient of an argument, .* clnet.autograd.grad and return it$"
+        TraceError,
+        match=r"gradient of an argument, .* clnet.autograd.grad and return it; .* x = x.detach",
     ):
         collect(clnet.ones(2, requires_grad=True))
 

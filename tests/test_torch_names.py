@@ -63,13 +63,13 @@ def test_the_lists_name_what_pytorch_has(script):
 
 
 def test_names_are_counted_and_missing_ones_listed(script, capsys):
-    group = script.Group("functions", "", "add mul no_such_name segment_reduce")
+    group = script.Group("functions", "", "add mul no_such_name from_file")
     found = {("functions", "add"): [], ("functions", "mul"): ["m.mul(x, y): it differs"]}
     assert script.report(group, found) == script.Count(wanted=3, exist=2, agree=1)
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "  differs   functions: m.mul(x, y): it differs",
-        "  missing   functions: segment_reduce (not written)",
+        "  missing   functions: from_file (not written)",
     ]
 
 

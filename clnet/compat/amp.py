@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from ..errors import ArgumentError
@@ -270,3 +271,15 @@ def _all_cast(value: Any, dtype: DType) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(_all_cast(each, dtype) for each in value)
     return value
+
+
+autocast_mode = ModuleType("clnet.amp.autocast_mode", "Where PyTorch has contexts.")
+autocast_mode.__dict__.update(
+    autocast=autocast,
+    autocast_decorator=lambda context, function: context(function),
+    custom_bwd=custom_bwd,
+    custom_fwd=custom_fwd,
+    is_autocast_available=is_autocast_available,
+)
+grad_scaler = ModuleType("clnet.amp.grad_scaler", "Where PyTorch has the scaler of gradients.")
+grad_scaler.__dict__.update(GradScaler=GradScaler)

@@ -27,11 +27,15 @@ from ..device import (
 )
 from ..errors import DeviceError, OutOfDeviceMemory
 from ..profiling import memory_snapshot, memory_stats, memory_summary
-from ..random import get_rng_state, manual_seed, set_rng_state
+from ..random import get_rng_state as state_of_all
+from ..random import manual_seed
+from ..random import set_rng_state as set_state_of_all
 from . import amp as amp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ..tensor import Tensor
 
 __all__ = [
     "Event",
@@ -185,12 +189,22 @@ def seed() -> None:
 seed_all = seed
 
 
-def get_rng_state_all() -> list[dict[str, int]]:
+def get_rng_state(device: Any = None) -> Tensor:
+    """As ``clnet.get_rng_state``: one generator serves every device."""
+    return state_of_all()
+
+
+def set_rng_state(new_state: Any, device: Any = None) -> None:
+    """As ``clnet.set_rng_state``."""
+    set_state_of_all(new_state)
+
+
+def get_rng_state_all() -> list[Tensor]:
     """The state of the generator, which serves every device."""
     return [get_rng_state()]
 
 
-def set_rng_state_all(new_states: list[dict[str, int]]) -> None:
+def set_rng_state_all(new_states: list[Tensor]) -> None:
     """Continue from what :func:`get_rng_state_all` gave; an empty list changes nothing."""
     for state in new_states[:1]:
         set_rng_state(state)

@@ -93,10 +93,20 @@ class Outer:
                 _write(place, old)
         return left
 
-    def leave_changed(self, before: list[Any]) -> list[Any]:
-        """Forget what differs from an earlier version; gives what is left of that."""
+    def leave_changed(self, before: list[Any], changed: Iterable[Any]) -> list[Any]:
+        """Forget what differs from an earlier version; gives what is left of that.
+
+        Args:
+            before: the version.
+            changed: objects that the plan itself changes, whose attributes are forgotten, too.
+        """
+        owners = {id(value) for value in changed}
         pairs = zip(self._places, before, self._clnet_version, strict=True)
-        kept = [(place, old) for place, old, new in pairs if old == new]
+        kept = [
+            (place, old)
+            for place, old, new in pairs
+            if old == new and not (place.func is _attribute and id(place.args[0]) in owners)
+        ]
         self._places = [place for place, _ in kept]
         return [old for _, old in kept]
 

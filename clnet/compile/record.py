@@ -121,7 +121,8 @@ def record(
             raise TraceError(
                 "compile",
                 "backward collects the gradient of an argument, which stays inside",
-                remedy="Ask for it with clnet.autograd.grad and return it",
+                remedy="Ask for it with clnet.autograd.grad and return it; where nobody wants it, "
+                "begin with x = x.detach().requires_grad_()",
             )
         tracer.forget_leaves({p.array.storage for p in placeholders})
     finally:

@@ -81,6 +81,7 @@ class Tracer:
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
+        changed: objects that actions on the host change, at every replay.
         rebound: attributes of modules to which tensors of the trace were assigned: the module, the
             dict that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
@@ -93,6 +94,7 @@ class Tracer:
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
         self.ends: list[Callable[[], None]] = []
+        self.changed: list[Any] = []
         self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
         self._versions: dict[Storage, int] = {}
@@ -129,9 +131,11 @@ class Tracer:
         """A storage's version as the tape compares it in the function."""
         return self.version(storage) - storage.unseen - self._unseen.get(storage, 0)
 
-    def record_action(self, action: Callable[[], None]) -> None:
+    def record_action(self, action: Callable[[], None], changes: Any = None) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
         self.steps.append(Action(action))
+        if changes is not None:
+            self.changed.append(changes)
 
     def watch(self, versioned: Any) -> None:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""

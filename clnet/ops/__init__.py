@@ -17,6 +17,7 @@ from .eigen import *
 from .embedding import *
 from .embedding_bags import *
 from .factor import *
+from .fake_quantize import *
 from .fractional_pool import *
 from .gamma import *
 from .group_norms import *
@@ -57,6 +58,7 @@ from .sampling import *
 from .scan import *
 from .scatter import *
 from .search import *
+from .segment import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax

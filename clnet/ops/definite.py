@@ -22,6 +22,7 @@ from .matmul import matmul
 from .rearrange import diagonal, tril
 from .shape import expand, reshape
 from .triangular import (
+    adjoint,
     diag_of,
     identity_like,
     matrices,
@@ -128,10 +129,6 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return FactorAndInfo(conj(turned(y)) if upper else y, info)
 
 
-def _adjoint(x: Any) -> Any:
-    return turned(conj(x))
-
-
 @cache
 def _cholesky_solve_rule(upper: bool) -> Any:  # noqa: FBT001
     """The factor's gradient is that of any matrix in its place, as PyTorch's."""
@@ -139,8 +136,8 @@ def _cholesky_solve_rule(upper: bool) -> Any:  # noqa: FBT001
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         (_, x), (y,) = inputs, results
         gb = cholesky_solve(grads[0], x, upper)
-        common = matmul(gb, _adjoint(y))
-        common = common + _adjoint(common)
+        common = matmul(gb, adjoint(y))
+        common = common + adjoint(common)
         return gb, -(matmul(x, common) if upper else matmul(common, x))
 
     return rule
@@ -168,7 +165,7 @@ def cholesky_solve(b: Tensor, x: Tensor, upper: bool = False) -> Tensor:  # noqa
     batch = broadcast_shapes("cholesky_solve", x.shape[:-2], b.shape[:-2])
     x, b = expand(x, (*batch, *x.shape[-2:])), expand(b, (*batch, *b.shape[-2:]))
     factor = x.detach()
-    lower, higher = (_adjoint(factor), factor) if upper else (factor, _adjoint(factor))
+    lower, higher = (adjoint(factor), factor) if upper else (factor, adjoint(factor))
     y = solve_triangular(lower, b.detach(), upper=False)
     y = solve_triangular(higher, y, upper=True)
     return derived("cholesky_solve", _cholesky_solve_rule(upper), (b, x), (y,))

@@ -1,8 +1,9 @@
-"""Eigenvalues of real matrices that need not be symmetric; they are complex."""
+"""Eigenvalues of matrices that need not be symmetric; they are complex."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
@@ -12,7 +13,7 @@ from ..kernels.factor import general_eigen
 from ..kernels.reduce import Bad
 from ..values.dtypes import float32, float64
 from .arithmetic import div
-from .check import of_value, require_elements
+from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex
 from .factor import solve
 from .machinery.derived import derived
@@ -21,8 +22,9 @@ from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import sum as total
 from .shape import cat, narrow, reshape, unsqueeze
-from .spectral import scaled_matrices
-from .triangular import diag_of, matrices, require_square, turned
+from .spectral import ANGLE, ANGLES, scaled_matrices
+from .triangular import adjoint, diag_of, matrices, require_square
+from .unitary import complex_eigenvalues
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -33,12 +35,6 @@ class ComplexEigen(NamedTuple):
 
     eigenvalues: Any
     eigenvectors: Any
-
-
-_ANGLE = 1e-2  # PyTorch's
-_ANGLES = of_value(
-    "eig", "what is differentiated", "it does not depend on the angles of eigenvectors"
-)
 
 
 class GeneralEigen(Function):
@@ -71,25 +67,31 @@ def _complex_solve(a: Any, b: Any) -> Any:
 def _rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     """Of lengths that stay 1: what changes them is taken off; what depends on angles is refused."""
     (values, vectors), (g_values, g_vectors) = results, grads
-    back = turned(conj(vectors))
+    back = adjoint(vectors)
     inner: Any = None if g_values is None else diag_of(g_values)
     if g_vectors is not None:
         ones = diag(real(values).detach().new_ones(values.shape[-1]))
         turns = matmul(back, g_vectors)
         angles = imag(diagonal(turns, 0, -2, -1))
-        require_elements(angles, _ANGLES, Bad.OUTSIDE, -_ANGLE, _ANGLE)
+        require_elements(angles, ANGLES["eig"], Bad.OUTSIDE, -ANGLE, ANGLE)
         lengths = unsqueeze(total(real(turns) * ones, -2), -2)
         turns = turns - matmul(back, vectors) * lengths
         gaps = conj(unsqueeze(values, -2) - unsqueeze(values, -1))
         turns = div(turns, gaps + ones) * (1 - ones)
         inner = turns if inner is None else inner + turns
-    return (_complex_solve(back, matmul(inner, back)),)
+    whole = matmul(inner, back)
+    return (solve(back, whole) if inputs[0].dtype.is_complex else _complex_solve(back, whole),)
 
 
 def _eigen(name: str, x: Tensor, *, vectors: bool) -> list[Tensor]:
-    require_square(name, x)
+    require_square(name, x, complex_too=True)
+    if x.dtype.is_complex:
+        scaled, size = scaled_matrices(reshape(x.detach(), (prod(x.shape[:-2]), *x.shape[-2:])))
+        values, *rest = complex_eigenvalues(scaled, vectors=vectors)
+        eigenvalues = reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
+        return [eigenvalues, *(reshape(v, x.shape) for v in rest)]
     if x.dtype not in (float32, float64):
-        raise DtypeError(name, "matrices are float32 or float64", dtype=x.dtype)
+        raise DtypeError(name, "real matrices are float32 or float64", dtype=x.dtype)
     scaled, size = scaled_matrices(matrices(name, x))
     found = apply(GeneralEigen(vectors), scaled)
     values, *rest = found if isinstance(found, tuple) else (found,)
@@ -99,21 +101,21 @@ def _eigen(name: str, x: Tensor, *, vectors: bool) -> list[Tensor]:
 
 @op(name="linalg.eig", face=Face.LINALG)
 def eig(x: Tensor) -> ComplexEigen:
-    """Complex eigenvalues of real square matrices, and their vectors.
+    """Complex eigenvalues of square matrices, and their vectors.
 
     Args:
-        x: ``(..., n, n)``, float32 or float64.
+        x: ``(..., n, n)``, float32, float64 or complex.
 
     Returns:
         ``(..., n)``, in no order of size, and ``(..., n, n)``, whose columns have length 1: those
         of a complex value are turned until their largest element is real. Values that are not
-        real come in conjugate pairs, the one with a positive imaginary part first. Gradients that
-        depend on equal eigenvalues have no meaning. Of a matrix with a NaN or an infinity all are
-        NaN.
+        real come in conjugate pairs, the one with a positive imaginary part first, if the matrix is
+        real. Gradients that depend on equal eigenvalues have no meaning. Of a matrix with a NaN or
+        an infinity all are NaN.
 
     Raises:
         ShapeError: if ``x`` is not square.
-        DtypeError: if it is of another dtype: complex matrices have no kernels.
+        DtypeError: if it is of another dtype.
         DataDomainError: by ``backward``, at the next synchronisation, if what is differentiated
             depends on the angle of a vector, which is arbitrary.
 
@@ -126,7 +128,7 @@ def eig(x: Tensor) -> ComplexEigen:
 
 @op(name="linalg.eigvals", face=Face.LINALG)
 def eigvals(x: Tensor) -> Tensor:
-    """The complex eigenvalues of real square matrices; ``x`` as :func:`linalg.eig`'s."""
+    """The complex eigenvalues of square matrices; ``x`` as :func:`linalg.eig`'s."""
     if x.requires_grad:
         return eig(x).eigenvalues
     return _eigen("eigvals", x, vectors=False)[0]

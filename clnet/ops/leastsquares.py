@@ -11,6 +11,7 @@ from ..values.dtypes import int64
 from ..values.plain import shown
 from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
+from .complex_parts import conj, real
 from .doubled import in_blocks, of_blocks
 from .factor import solve
 from .machinery.derived import derived
@@ -181,7 +182,7 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
     """The condition of matrices: the norm of ``x`` times that of its inverse.
 
     Args:
-        x: ``(..., m, n)``, floating; square unless ``p`` is None, 2 or -2, where it may be complex.
+        x: ``(..., m, n)``, floating or complex; square unless ``p`` is None, 2 or -2.
         p: which norm: None or 2 (the largest singular value by the smallest), -2 (the inverse of
             that), ``"fro"``, ``"nuc"``, ``inf``, ``-inf``, 1, -1.
 
@@ -192,19 +193,23 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
         ShapeError: if a matrix is not square.
         ArgumentError: if ``p`` is another.
     """
-    require_matrix("cond", x, complex_too=p is None or p in (2, -2))
+    require_matrix("cond", x, complex_too=True)
     if p is None or p in (2, -2):
         values = svdvals(x)
         first, last = (values[..., 0], values[..., -1]) if values.shape[-1] else (None, None)
         if first is None:
             return x.new_zeros(x.shape[:-2])
         return last / first if p == -2 else first / last
-    require_square("cond", x)
+    require_square("cond", x, complex_too=True)
     if x.shape[-1] == 0:
         return x.new_zeros(x.shape[:-2])
     inverse, info = inv_ex(x)
     found = matrix_norm(x, p) * matrix_norm(inverse, p)
     return where(ne(info, 0), float("inf"), found)
+
+
+def _squares(x: Any) -> Any:
+    return real(conj(x) * x) if x.dtype.is_complex else x * x
 
 
 @op(name="linalg.lstsq", face=Face.LINALG)
@@ -214,7 +219,7 @@ def lstsq(
     """The ``y`` of least ``|x @ y - b|``, and of these the shortest.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         b: ``(..., m, k)``, or a vector for each matrix; batches are broadcast.
         rcond: singular values up to so many times the largest are taken for 0; None: ``max(m, n)``
             times the dtype's ``eps``.
@@ -229,7 +234,7 @@ def lstsq(
         ShapeError: if shapes do not fit.
         ArgumentError: if the driver is unknown.
     """
-    require_matrix("lstsq", x)
+    require_matrix("lstsq", x, complex_too=True)
     how = "gelsy" if driver is None else driver
     if how not in _DRIVERS:
         raise ArgumentError("lstsq", f"driver is one of {', '.join(_DRIVERS)}", driver=driver)
@@ -242,9 +247,9 @@ def lstsq(
     y = matmul(inverse, columns)
     # What rounding the pseudo-inverse left behind is solved for once more.
     y = y + matmul(inverse, columns - matmul(x, y))
-    none = x.detach().new_zeros((0,))
+    none = real(x.detach()).new_zeros((0,))
     apart = matmul(x, y) - columns
-    residuals = total(apart * apart, -2) if m > n and how != "gelsy" else none
+    residuals = total(_squares(apart), -2) if m > n and how != "gelsy" else none
     rank = matrix_rank(x, rtol=rcond) if how != "gels" else none.to(int64)
     values = svdvals(x.detach()) if how in ("gelsd", "gelss") else none
     return LeastSquares(reshape(y, y.shape[:-1]) if vector else y, residuals, rank, values)

@@ -11,12 +11,14 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..kernels.factor import householder, reflect
 from .arithmetic import where
+from .complex_parts import conj, real
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op, require_same_dtype
 from .matmul import matmul
 from .rearrange import diag, diagonal, tril, triu
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
-from .triangular import diag_of, matrices, require_matrix, solve_triangular, turned
+from .triangular import adjoint, diag_of, matrices, require_matrix, solve_triangular
+from .unitary import complex_reflected, complex_reflections
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -75,7 +77,10 @@ class Reflect(Function):
 
 
 def reflections(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """``(batch, m, n)`` and ``(batch, k)``, off the tape, of any floating matrices."""
+    """``(batch, m, n)`` and ``(batch, k)``, off the tape, of any floating or complex matrices."""
+    require_matrix(name, x, complex_too=True)
+    if x.dtype.is_complex:
+        return complex_reflections(x)
     return apply(Householder(), matrices(name, x))
 
 
@@ -86,15 +91,17 @@ def first_columns(a: Tensor, tau: Tensor, columns: int) -> Tensor:
     if m > columns:
         ones = cat([ones, a.new_zeros((m - columns, columns))], -2)
     start = contiguous(expand(ones, (a.shape[0], m, columns)))
+    if a.dtype.is_complex:
+        return complex_reflected(a, tau, start, back=False)
     return apply(Reflect(False), a, tau, start)
 
 
 def _qr_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     """Of at least as many rows as columns (Walter and Lehmann, "Algorithmic differentiation")."""
     (q, r), (gq, gr) = results, grads
-    upper = triu(matmul(gr, turned(r)) - matmul(turned(q), gq))
-    whole = upper + turned(upper) - diag_of(diagonal(upper, 0, -2, -1))
-    return (solve_triangular(turned(r), gq + matmul(q, whole), upper=False, left=False),)
+    upper = triu(matmul(gr, adjoint(r)) - matmul(adjoint(q), gq))
+    whole = upper + adjoint(upper) - diag_of(real(diagonal(upper, 0, -2, -1)))
+    return (solve_triangular(adjoint(r), gq + matmul(q, whole), upper=False, left=False),)
 
 
 def _undefined_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
@@ -110,13 +117,13 @@ def linalg_qr(x: Tensor, mode: str = "reduced") -> Factors:
     """Orthonormal columns ``Q`` and upper triangular ``R`` with ``Q @ R = x``.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         mode: ``reduced``, ``complete`` (``Q`` is square), or ``r`` (``Q`` is empty). There are
             gradients where ``Q`` has no more columns than ``x``.
 
     Returns:
         ``(..., m, k)`` and ``(..., k, n)``, for ``k = min(m, n)``, or ``m`` if complete. Signs are
-        LAPACK's: a diagonal element of ``R`` may be negative.
+        LAPACK's: a diagonal element of ``R`` is real, and may be negative.
 
     Raises:
         ArgumentError: if the mode is another.
@@ -124,11 +131,11 @@ def linalg_qr(x: Tensor, mode: str = "reduced") -> Factors:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError("qr", "mode is 'reduced', 'complete' or 'r'", mode=mode)
-    require_matrix("qr", x)
+    require_matrix("qr", x, complex_too=True)
     (*batch, m, n), count = x.shape, min(x.shape[-2:])
     if m < n and mode != "r":  # the square in front decides
         q, front = linalg_qr(narrow(x, -1, 0, m))
-        rest = matmul(turned(q), narrow(x, -1, m, n - m))
+        rest = matmul(adjoint(q), narrow(x, -1, m, n - m))
         return Factors(q, cat([front, rest], -1))
     a, tau = reflections("qr", x)
     columns = m if mode == "complete" else count
@@ -153,7 +160,7 @@ def geqrf(x: Tensor) -> Reflections:
     """The triangle ``R`` of a QR with the reflections below it, as LAPACK keeps them.
 
     Args:
-        x: ``(..., m, n)``, floating. It has no gradient: :func:`linalg.qr` has.
+        x: ``(..., m, n)``, floating or complex. It has no gradient: :func:`linalg.qr` has.
 
     Returns:
         The shape of ``x``, and factors ``(..., min(m, n))``; :func:`linalg.householder_product`
@@ -165,7 +172,7 @@ def geqrf(x: Tensor) -> Reflections:
 
 
 def _require_factors(name: str, x: Tensor, tau: Tensor) -> None:
-    require_matrix(name, x)
+    require_matrix(name, x, complex_too=True)
     require_same_dtype(name, x=x.array, tau=tau.array)
     fits = tau.ndim == x.ndim - 1 and tau.shape[:-1] == x.shape[:-2]
     if not fits or tau.shape[-1] > min(x.shape[-2:]):
@@ -174,9 +181,11 @@ def _require_factors(name: str, x: Tensor, tau: Tensor) -> None:
 
 
 def _reflected(x: Tensor, tau: Tensor, c: Tensor, *, back: bool) -> Tensor:
-    """``Q @ c``, or ``Q.T @ c``: by a kernel, or in steps that have gradients."""
+    """``Q @ c``, or ``Q.mH @ c``: by a kernel, or in steps that have gradients."""
     count = tau.shape[-1]
     if not (x.requires_grad or tau.requires_grad or c.requires_grad):
+        if x.dtype.is_complex:
+            return reshape(complex_reflected(x, tau, c, back=back), c.shape)
         flat = reshape(tau, (prod(tau.shape[:-1]), count))
         name = "householder_product"
         y = apply(Reflect(back), matrices(name, x), contiguous(flat), matrices(name, c))
@@ -187,8 +196,9 @@ def _reflected(x: Tensor, tau: Tensor, c: Tensor, *, back: bool) -> Tensor:
     vectors = below + unit
     for k in range(count) if back else reversed(range(count)):
         v = narrow(vectors, -1, k, 1)
-        factor = unsqueeze(narrow(tau, -1, k, 1), -1)
-        c = c - factor * matmul(v, matmul(turned(v), c))
+        share = unsqueeze(narrow(tau, -1, k, 1), -1)
+        factor = conj(share) if back else share
+        c = c - factor * matmul(v, matmul(adjoint(v), c))
     return c
 
 
@@ -197,8 +207,8 @@ def householder_product(x: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of reflections, as :func:`geqrf` gives them.
 
     Args:
-        x: ``(..., m, n)`` with ``m >= n``, floating; what lies on or above the diagonal is not
-            read.
+        x: ``(..., m, n)`` with ``m >= n``, floating or complex; what lies on or above the diagonal
+            is not read.
         tau: ``(..., k)``, ``k <= n``.
 
     Returns:
@@ -232,11 +242,11 @@ def ormqr(
     """The product of the whole orthogonal matrix of reflections with another.
 
     Args:
-        x: ``(..., m, k)``, floating, as :func:`geqrf` gives it.
+        x: ``(..., m, k)``, floating or complex, as :func:`geqrf` gives it.
         tau: ``(..., k)`` at most.
         other: ``(..., m, n)``, for ``left=False`` ``(..., n, m)``, with the batch of ``x``.
         left: on which side the orthogonal matrix stands.
-        transpose: take its transpose.
+        transpose: take its transpose; of complex numbers the conjugate one.
 
     Returns:
         The shape of ``other``.
@@ -245,13 +255,13 @@ def ormqr(
         ShapeError: if shapes do not fit.
     """
     _require_factors("ormqr", x, tau)
-    require_matrix("ormqr", other)
-    rows = other if left else turned(other)
+    require_matrix("ormqr", other, complex_too=True)
+    rows = other if left else adjoint(other)
     if rows.shape[:-2] != x.shape[:-2] or rows.shape[-2] != x.shape[-2]:
         law = "other has the batch and the rows of x"
         raise ShapeError("ormqr", law, x=x.shape, other=other.shape)
     y = _reflected(x, tau, rows, back=transpose == left)
-    return y if left else turned(y)
+    return y if left else adjoint(y)
 
 
 def completed(columns: Tensor) -> Tensor:

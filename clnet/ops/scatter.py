@@ -7,6 +7,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from .. import expr as e
 from ..device import Check
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels.index import takes_extremes
@@ -30,7 +31,7 @@ from .index import (
 from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
-from .machinery.pointwise import Operand
+from .machinery.pointwise import Operand, evaluate
 from .shape import Slice, cat, contiguous, narrow, overwrite, reshape, settled, to_dtype, unsqueeze
 from .sort import argsort
 
@@ -106,11 +107,26 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return _added(x, dim, index, src, of_index("scatter_add"))
 
 
+def _plus(x: Tensor, sums: Tensor) -> Tensor:
+    """``x + sums``; where these are 0, as where nothing is added, -0.0 stays what it is."""
+    if not x.dtype.is_floating_point:
+        return x + sums
+    return evaluate("add", _sum, [x, sums], gradient=_both)
+
+
+def _sum(x: Any, sums: Any) -> Any:
+    return e.where(e.eq(sums, 0), x, x + sums)
+
+
+def _both(g: Any, y: Any, x: Any, sums: Any) -> Any:
+    return g, g
+
+
 def _added(x: Tensor, dim: int, index: Tensor, src: Tensor, check: Check | None) -> Tensor:
     name = "scatter_add" if check is None else check.op
     axis, (y, source, places) = _checked(name, x, dim, index, src)
     function = GatherBackward(axis, y.shape, check)
-    return reshape(y + added_up(function, source, places), x.shape)
+    return reshape(_plus(y, added_up(function, source, places)), x.shape)
 
 
 def _checked(
@@ -170,7 +186,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     """
     # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
     source = source if alpha == 1 else to_dtype(source * alpha, source.dtype)
-    return x + _rows_added(x, dim, index, source, of_index("index_add"))
+    return _plus(x, _rows_added(x, dim, index, source, of_index("index_add")))
 
 
 def index_add_within(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:

@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
 from ..kernels.factor import orthogonal_rows, symmetric_eigen
+from ..kernels.reduce import Bad
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, where
-from .complex_parts import conj
+from .check import of_value, require_elements
+from .complex_parts import conj, imag, real
 from .doubled import in_blocks, once
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
 from .orthogonal import completed, first_columns, reflections
-from .rearrange import diag, tril, triu
+from .rearrange import diag, diagonal, tril, triu
 from .reduce import amax
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
-from .triangular import diag_of, matrices, require_matrix, require_square, turned
+from .triangular import adjoint, diag_of, matrices, require_matrix, require_square, turned
+from .unitary import bidiagonal, tridiagonal
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _BOTH = Face.FUNCTION | Face.METHOD
+
+
+ANGLE = 1e-2  # PyTorch's
+ANGLES = {
+    name: of_value(name, "what is differentiated", f"it does not depend on the angles of {whose}")
+    for name, whose in (
+        *(("eig", "eigenvectors"), ("eigh", "eigenvectors"), ("svd", "singular vectors")),
+    )
+}
 
 
 class Eigen(NamedTuple):
@@ -99,7 +112,7 @@ class OrthogonalRows(Function):
 def scaled_matrices(flat: Tensor) -> tuple[Tensor, Tensor]:
     """Matrices with a largest element of 1, and what they were divided by, ``(batch, 1, 1)``."""
     if flat.numel() == 0:
-        return flat, flat.new_ones((flat.shape[0], 1, 1))
+        return flat, real(flat).new_ones((flat.shape[0], 1, 1))
     size = amax(magnitude(flat), (1, 2), keepdim=True)
     size = where(eq(size, 0), 1.0, size)
     return flat / size, size
@@ -115,10 +128,17 @@ def _apart(values: Any) -> Any:
 def _eigen_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     (values, vectors), (g_values, g_vectors) = results, grads
     if g_vectors is None:  # equal eigenvalues are no matter then
-        return (matmul(vectors * unsqueeze(g_values, -2), turned(vectors)),)
-    inner = matmul(turned(vectors), g_vectors) * _apart(values)
+        return (matmul(vectors * unsqueeze(g_values, -2), adjoint(vectors)),)
+    inner = matmul(adjoint(vectors), g_vectors)
+    if vectors.dtype.is_complex:
+        require_elements(_angles(inner), ANGLES["eigh"], Bad.OUTSIDE, -ANGLE, ANGLE)
+    inner = inner * _apart(values)
     inner = inner if g_values is None else inner + diag_of(g_values)
-    return (matmul(vectors, matmul(inner, turned(vectors))),)
+    return (matmul(vectors, matmul(inner, adjoint(vectors))),)
+
+
+def _angles(x: Any) -> Any:
+    return imag(diagonal(x, 0, -2, -1))
 
 
 @op(name="linalg.eigh", face=Face.LINALG)
@@ -126,7 +146,7 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
     """Eigenvalues of symmetric matrices in ascending order, and their vectors.
 
     Args:
-        x: ``(..., n, n)``, floating; one triangle counts.
+        x: ``(..., n, n)``, floating, or complex and Hermitian; one triangle counts.
         UPLO: which: ``L`` or ``U``.
 
     Returns:
@@ -136,12 +156,29 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
     Raises:
         ShapeError: if ``x`` is not square.
         ArgumentError: if ``UPLO`` is something else.
+        DataDomainError: by ``backward``, at the next synchronisation, if what is differentiated
+            depends on the angle of a complex vector, which is arbitrary.
     """
-    require_square("eigh", x)
-    values, vectors = apply(SymmetricEigen(True), *_symmetric("eigh", x, UPLO, size := []))
-    values = reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
+    require_square("eigh", x, complex_too=True)
+    if x.dtype.is_complex:
+        values, vectors, size = _hermitian_eigen(x, UPLO)
+    else:
+        values, vectors = apply(SymmetricEigen(True), *_symmetric("eigh", x, UPLO, sizes := []))
+        size = sizes[0]
+    values = reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
     found = (values, reshape(vectors, x.shape))
     return Eigen(*derived("eigh", _eigen_rule, (x,), found, partial=True))
+
+
+def _hermitian_eigen(x: Tensor, half: str) -> tuple[Any, Any, Any]:
+    """Scaled eigenvalues, vectors and sizes, by a real tridiagonal matrix with the same values."""
+    whole = _hermitian("eigh", x.detach(), half)
+    flat = reshape(whole, (prod(x.shape[:-2]), *x.shape[-2:]))
+    scaled, size = scaled_matrices(flat)
+    form, q = tridiagonal(scaled)
+    three = tril(form) + turned(tril(form, -1))
+    values, vectors = apply(SymmetricEigen(True), contiguous(three))
+    return values, matmul(q, vectors.to(x.dtype)), size
 
 
 def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]:
@@ -164,17 +201,17 @@ def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
     """
     require_square("eigvalsh", x, complex_too=True)
     if x.dtype.is_complex:
-        return once(eigvalsh(in_blocks(_hermitian(x, UPLO))))
+        return once(eigvalsh(in_blocks(_hermitian("eigvalsh", x, UPLO))))
     if x.requires_grad:
         return eigh(x, UPLO).eigenvalues
     (values,) = _several(SymmetricEigen(False), *_symmetric("eigvalsh", x, UPLO, size := []))
     return reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
 
 
-def _hermitian(x: Tensor, half: str) -> Tensor:
+def _hermitian(name: str, x: Tensor, half: str) -> Tensor:
     """Hermitian matrices of one triangle, with the gradient of both, as PyTorch's."""
     if half.upper() not in ("L", "U"):
-        raise ArgumentError("eigvalsh", "UPLO is 'L' or 'U'", UPLO=half)
+        raise ArgumentError(name, "UPLO is 'L' or 'U'", UPLO=half)
     plain = x.detach()
     kept = tril(plain) if half.upper() == "L" else triu(plain)
     strict = tril(plain, -1) if half.upper() == "L" else triu(plain, 1)
@@ -207,16 +244,21 @@ def _singular_rule(full: bool) -> Any:  # noqa: FBT001
         squares = s * s
         apart = _apart(squares)
         down, across = unsqueeze(s, -1), unsqueeze(s, -2)
-        left, right = matmul(turned(u), gu), matmul(vh, turned(gvh))
-        inner = (left - turned(left)) * apart * across + down * (right - turned(right)) * apart
+        left, right = matmul(adjoint(u), gu), matmul(vh, adjoint(gvh))
+        turns, others = left - adjoint(left), right - adjoint(right)
+        inner = turns * apart * across + down * others * apart
         inner = inner + diag_of(gs)
+        if u.dtype.is_complex:
+            angles = _angles(turns + others)
+            require_elements(angles, ANGLES["svd"], Bad.OUTSIDE, -ANGLE, ANGLE)
+            inner = inner + diag_of(diagonal(turns, 0, -2, -1) / (2 * s))
         if u.shape[-2] > count:
             beyond = (gu - matmul(u, left)) / across
             whole = matmul(matmul(u, inner) + beyond, vh)
         else:
             whole = matmul(u, matmul(inner, vh))
         if vh.shape[-1] > count:
-            beyond = (gvh - matmul(matmul(gvh, turned(vh)), vh)) / down
+            beyond = (gvh - matmul(matmul(gvh, adjoint(vh)), vh)) / down
             whole = whole + matmul(u, beyond)
         return (whole,)
 
@@ -230,18 +272,29 @@ def _tall_singular(flat: Tensor, *, vectors: bool, full: bool) -> tuple[Any, ...
     # The triangle of a QR has the same singular values, and rows of a size that rotations like.
     a, tau = reflections("svd", scaled)
     triangle = contiguous(triu(narrow(a, -2, 0, n)))
-    found = apply(OrthogonalRows(vectors), triangle)
-    s = found[0] * reshape(size, (-1, 1))
-    if not vectors:
-        return None, s, None
-    _, rows, rotation = found
-    right = completed(turned(rows))
     columns = m if full else n
-    inner = turned(rotation)  # the left vectors of the triangle
+    if flat.dtype.is_complex:
+        inner, s, right = _complex_singular(triangle)
+        s = s * reshape(size, (-1, 1))
+    else:
+        found = apply(OrthogonalRows(vectors), triangle)
+        s = found[0] * reshape(size, (-1, 1))
+        if not vectors:
+            return None, s, None
+        _, rows, rotation = found
+        right = completed(turned(rows))
+        inner = turned(rotation)  # the left vectors of the triangle
     if columns > n:
         inner = _beside_ones(inner, columns)
     q = first_columns(a, tau, columns)
     return matmul(q, inner), s, right
+
+
+def _complex_singular(triangle: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """As :func:`_tall_singular` of square matrices, by real ones with the same values."""
+    form, q, p = bidiagonal(triangle)
+    left, s, right = _tall_singular(contiguous(form), vectors=True, full=False)
+    return matmul(q, left.to(triangle.dtype)), s, matmul(p, right.to(triangle.dtype))
 
 
 def _beside_ones(x: Tensor, size: int) -> Tensor:
@@ -254,11 +307,11 @@ def _beside_ones(x: Tensor, size: int) -> Tensor:
 
 def _decomposed(name: str, x: Tensor, *, full: bool) -> Singular:
     (*batch, m, n), wide = x.shape, x.shape[-2] < x.shape[-1]
-    flat = matrices(name, x)
-    left, s, right = _tall_singular(turned(flat) if wide else flat, vectors=True, full=full)
+    flat = contiguous(reshape(x.detach(), (prod(batch), m, n)))
+    left, s, right = _tall_singular(adjoint(flat) if wide else flat, vectors=True, full=full)
     u, v = (right, left) if wide else (left, right)
     u, s = reshape(u, (*batch, m, u.shape[-1])), reshape(s, (*batch, min(m, n)))
-    vh = reshape(turned(v), (*batch, v.shape[-1], n))
+    vh = reshape(adjoint(v), (*batch, v.shape[-1], n))
     rule = _singular_rule(full and m != n)
     return Singular(*derived(name, rule, (x,), (u, s, vh), partial=True))
 
@@ -268,7 +321,7 @@ def linalg_svd(x: Tensor, full_matrices: bool = True, *, driver: str | None = No
     """``U``, ``S`` and ``Vh`` with ``U @ diag(S) @ Vh = x``.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         full_matrices: ``U`` and ``Vh`` are square; else they have ``k = min(m, n)`` columns and
             rows.
         driver: taken for PyTorch's sake: there is one method, a QR and Jacobi's rotations.
@@ -279,9 +332,11 @@ def linalg_svd(x: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
     Raises:
         ShapeError: if there is no matrix.
+        DataDomainError: by ``backward``, at the next synchronisation, if what is differentiated
+            depends on the angles of complex vectors, which are arbitrary.
     """
     del driver
-    require_matrix("svd", x)
+    require_matrix("svd", x, complex_too=True)
     return _decomposed("svd", x, full=full_matrices)
 
 
@@ -308,14 +363,14 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> SingularColumn
     """:func:`linalg.svd` with columns in the place of rows.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         some: give ``min(m, n)`` columns; else the matrices are square.
         compute_uv: without, they are square and 0.
 
     Returns:
         Columns, values, columns.
     """
-    require_matrix("svd", x)
+    require_matrix("svd", x, complex_too=True)
     if not compute_uv:
         (*batch, m, n) = x.shape
         none = x.detach()
@@ -323,4 +378,4 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> SingularColumn
             none.new_zeros((*batch, m, m)), svdvals(x), none.new_zeros((*batch, n, n))
         )
     u, s, vh = _decomposed("svd", x, full=not some)
-    return SingularColumns(u, s, turned(vh))
+    return SingularColumns(u, s, adjoint(vh))

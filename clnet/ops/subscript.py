@@ -19,6 +19,7 @@ from ..values.foreign import host_of
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
 from .check import of_index
+from .chosen import Chosen
 from .index import (
     FoldIndices,
     GatherRowsBackward,
@@ -109,9 +110,14 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         BoundsError: if an int lies outside its axis, a mask has another size than its axes, or
             there are more indices than axes.
         ArgumentError: if the key holds something else.
-        TraceError: for a mask inside a function that ``clnet.compile`` traces.
+        TraceError: for a mask inside a function that ``clnet.compile`` traces, where the number of
+            elements counts: what is picked there can be computed with element by element, assigned
+            under the same mask, and summed up.
     """
     key = _with_masks(key)
+    if mode.current().tracer is not None and (mask := _only_mask(x, key)) is not None:
+        found: Any = Chosen(x, mask, key[0] if isinstance(key, tuple) else key)
+        return found
     at = _located(x, key)
     if at.index is None:
         return at.view

@@ -20,6 +20,7 @@ from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
 from ..values.shapes import Shape, broadcast_shapes
 from .check import of_value, require_elements
+from .complex_parts import conj
 from .doubled import interleaved, of_interleaved
 from .index import gather_within
 from .machinery.derived import derived
@@ -36,6 +37,7 @@ from .matmul import matmul
 from .rearrange import diag, diagonal, tril, triu
 from .reduce import one_hot
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
+from .unitary import complex_eliminated
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -172,6 +174,11 @@ def turned(x: Any) -> Any:
     return x.transpose(-2, -1)
 
 
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return turned(conj(x))
+
+
 @cache
 def _solved_rule(upper: bool, unit: bool) -> Any:  # noqa: FBT001
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
@@ -279,17 +286,17 @@ def _lu_rule(count: int) -> Any:
         beside, under = [], []
         if n > count:  # U = [U1, L^-1 A2]
             right, g_right = (narrow(v, -1, count, n - count) for v in (packed, g))
-            g_right = solve_triangular(turned(lower), g_right, upper=True, unitriangular=True)
-            gl = gl - tril(matmul(g_right, turned(right)), -1)
+            g_right = solve_triangular(adjoint(lower), g_right, upper=True, unitriangular=True)
+            gl = gl - tril(matmul(g_right, adjoint(right)), -1)
             beside = [g_right]
         if m > count:  # L = [L1; A2 U^-1]
             below, g_below = (narrow(v, -2, count, m - count) for v in (packed, g))
-            g_below = solve_triangular(turned(upper), g_below, upper=False, left=False)
-            gu = gu - triu(matmul(turned(below), g_below))
+            g_below = solve_triangular(adjoint(upper), g_below, upper=False, left=False)
+            gu = gu - triu(matmul(adjoint(below), g_below))
             under = [g_below]
-        inner = tril(matmul(turned(lower), gl), -1) + triu(matmul(gu, turned(upper)))
-        inner = solve_triangular(turned(lower), inner, upper=True, unitriangular=True)
-        whole = solve_triangular(turned(upper), inner, upper=False, left=False)
+        inner = tril(matmul(adjoint(lower), gl), -1) + triu(matmul(gu, adjoint(upper)))
+        inner = solve_triangular(adjoint(lower), inner, upper=True, unitriangular=True)
+        whole = solve_triangular(adjoint(upper), inner, upper=False, left=False)
         return (cat([cat([whole, *beside], -1), *under], -2),)
 
     return rule
@@ -297,7 +304,11 @@ def _lu_rule(count: int) -> Any:
 
 def _eliminated(name: str, x: Tensor) -> PackedAndInfo:
     """Packed triangles on the tape, exchanges and infos."""
-    found, pivots, info = apply(LuFactor(), matrices(name, x))
+    require_matrix(name, x, complex_too=True)
+    if x.dtype.is_complex:
+        found, pivots, info = complex_eliminated(x)
+    else:
+        found, pivots, info = apply(LuFactor(), matrices(name, x))
     batch, count = x.shape[:-2], min(x.shape[-2:])
     order = apply(Exchanged(x.shape[-2]), pivots)
     order = expand(unsqueeze(reshape(order, (*batch, x.shape[-2])), -1), x.shape)
@@ -317,7 +328,7 @@ def linalg_lu_factor(x: Tensor, *, pivot: bool = True) -> Packed:
     """Two triangles whose product is ``x`` with its rows exchanged, in one matrix.
 
     Args:
-        x: ``(..., m, n)``, floating.
+        x: ``(..., m, n)``, floating or complex.
         pivot: True: rows are exchanged.
 
     Returns:
@@ -365,7 +376,7 @@ def lu_unpack(
         DtypeError: if they are not int32.
         ShapeError: if the exchanges are not those of such matrices.
     """
-    require_matrix("lu_unpack", x)
+    require_matrix("lu_unpack", x, complex_too=True)
     m, n = x.shape[-2:]
     count = min(m, n)
     _require_pivots("lu_unpack", pivots, x, (*x.shape[:-2], count))
@@ -412,6 +423,9 @@ def lu(x: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Any, ...
     return tuple(found) if get_infos else tuple(found[:2])
 
 
+_adjoint = adjoint  # beside an argument of that name
+
+
 @op(name="linalg.lu_solve", face=Face.LINALG)
 def linalg_lu_solve(
     x: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False
@@ -423,7 +437,7 @@ def linalg_lu_solve(
         pivots: ``(..., n)``, int32.
         b: ``(..., n, k)``, for ``left=False`` ``(..., k, n)``; batches are broadcast.
         left: ``y @ A = b`` if not.
-        adjoint: ``A.T`` in the place of ``A``.
+        adjoint: ``A.mH`` in the place of ``A``.
 
     Returns:
         The shape of ``b``, with the broadcast batch.
@@ -432,12 +446,12 @@ def linalg_lu_solve(
         DtypeError: if pivots are not int32.
         ShapeError: if shapes do not fit.
     """
-    require_square("lu_solve", x)
-    require_matrix("lu_solve", b)
+    require_square("lu_solve", x, complex_too=True)
+    require_matrix("lu_solve", b, complex_too=True)
     _require_pivots("lu_solve", pivots, x, x.shape[:-1])
     if not left:
-        flipped = linalg_lu_solve(x, pivots, turned(b), adjoint=not adjoint)
-        return turned(flipped)
+        flipped = linalg_lu_solve(x, pivots, _adjoint(b), adjoint=not adjoint)
+        return _adjoint(flipped)
     if b.shape[-2] != x.shape[-1]:
         raise ShapeError("lu_solve", "b has the rows of x", x=x.shape, b=b.shape)
     batch = broadcast_shapes("lu_solve", x.shape[:-2], b.shape[:-2])
@@ -448,8 +462,8 @@ def linalg_lu_solve(
         rows = gather_within(b, -2, order) if b.numel() else b
         y = solve_triangular(wide, rows, upper=False, unitriangular=True)
         return solve_triangular(wide, y, upper=True)
-    y = solve_triangular(turned(wide), b, upper=False)
-    y = solve_triangular(turned(wide), y, upper=True, unitriangular=True)
+    y = solve_triangular(_adjoint(wide), b, upper=False)
+    y = solve_triangular(_adjoint(wide), y, upper=True, unitriangular=True)
     back = order.argsort(-2) if b.numel() else order
     return gather_within(y, -2, back) if b.numel() else y
 
@@ -465,7 +479,7 @@ def inv_ex(x: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     """The inverse of ``(..., n, n)``, and int32 infos of the shape of the batch.
 
     Args:
-        x: floating.
+        x: floating or complex.
         check_errors: report a singular matrix at the next synchronisation, too.
 
     Returns:
@@ -474,7 +488,7 @@ def inv_ex(x: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     Raises:
         ShapeError: if ``x`` is not square.
     """
-    require_square("inv_ex", x)
+    require_square("inv_ex", x, complex_too=True)
     found = linalg_lu_factor_ex(x, check_errors=check_errors)
     return InverseAndInfo(linalg_lu_solve(found.LU, found.pivots, identity_like(x)), found.info)
 
@@ -486,7 +500,7 @@ def solve_ex(
     """``y`` with ``x @ y = b`` as :func:`linalg.solve` gives it, and infos.
 
     Args:
-        x: ``(..., n, n)``, floating.
+        x: ``(..., n, n)``, floating or complex.
         b: ``(..., n, k)``, or a vector for each matrix; for ``left=False`` ``(..., k, n)``.
         left: on which side ``x`` stands.
         check_errors: report a singular matrix at the next synchronisation, too.
@@ -497,7 +511,7 @@ def solve_ex(
     Raises:
         ShapeError: if ``x`` is not square, or ``b`` does not fit.
     """
-    require_square("solve_ex", x)
+    require_square("solve_ex", x, complex_too=True)
     vector = b.ndim == 1 or (b.ndim + 1 == x.ndim and b.shape == x.shape[:-1])
     columns = unsqueeze(b, -1) if vector else b
     found = linalg_lu_factor_ex(x, check_errors=check_errors)

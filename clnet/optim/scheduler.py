@@ -18,6 +18,7 @@ from types import NoneType
 from typing import Any, ClassVar
 
 from ..errors import ArgumentError, CheckpointError
+from ..ops.machinery.function import host_action
 from ..values.arguments import checked_class, shown
 from ..values.containers import ByPosition
 from .optimizer import Optimizer
@@ -100,15 +101,20 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Go one step further; called after the optimiser's step, once an epoch or once a batch.
 
+        In a function that ``clnet.compile`` traces it does so at every call.
+
         Args:
             epoch: go there instead.
         """
+        host_action(lambda: self._go_on(epoch), changes=self)
+
+    def _go_on(self, epoch: int | None) -> None:
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
                 "the opposite order: the first value of the schedule is skipped",  # as PyTorch
                 UserWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         changed = {} if epoch is not None else self._changed()
         self._step_count += 1

@@ -471,6 +471,10 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
                     except TypeError:
                         if not door.is_foreign(args, given):
                             raise
+        for value in (*args, *given.values()):
+            called = getattr(type(value), "__clnet_called__", None)
+            if called is not None:  # it knows what an op makes of it
+                return called(value, door.op, at_the_door, args, given)
         if door.is_foreign(args, given):
             args, given, beside = door.translated(args, given)
             result, out = at_the_door(*args, **given), beside.get("out")

@@ -6,13 +6,16 @@ from importlib import import_module
 
 import numpy as np
 
+from clnet.array import Array
 from clnet.device import Target
+from clnet.kernels.factor.complex_schur import complex_eigen, complex_lu
 from clnet.kernels.factor.householder import householder, reflect
 from clnet.kernels.factor.rotations import orthogonal_rows
 from clnet.kernels.factor.schur import general_eigen
 from clnet.kernels.factor.spectrum import symmetric_eigen
 from clnet.kernels.factor.symmetric import ldl, ldl_substitute
 from clnet.kernels.factor.triangle import cholesky, exchanged, lu, substitute
+from clnet.kernels.factor.unitary import unitary, unitary_form, unitary_reflect
 
 from .harness import REALS, case, given, near, normal, output, run
 
@@ -20,6 +23,7 @@ MODULES = tuple(
     import_module(f"clnet.kernels.factor.{name}")
     for name in (
         *("householder", "triangle", "symmetric", "spectrum", "schur", "eigenvectors", "rotations"),
+        *("unitary", "complex_schur"),
     )
 )
 
@@ -131,3 +135,61 @@ def rotations(target: Target) -> None:
         near(y, v.numpy() @ x, terms=64)
         run(orthogonal_rows(target, lengths, y, None, given(x)))
         near(lengths, wanted, terms=64)
+
+
+def _numbers(pairs: Array) -> np.ndarray:
+    return pairs.numpy() @ [1, 1j]
+
+
+def _near(found: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
+    near(given(abs(found - wanted).astype(dtype)), np.zeros(found.shape), terms=1000)
+
+
+@case()
+def unitary_forms(target: Target) -> None:
+    for dtype in REALS:
+        for shape in ((2, 5, 3), (1, 3, 5)):
+            batch, m, n = shape
+            x = normal(*shape, 2, dtype=dtype)
+            a, tau = output(x.shape, dtype), output((batch, min(m, n), 2), dtype)
+            run(unitary(target, a, tau, given(x, before=3)))
+            c = normal(batch, m, 4, 2, dtype=dtype)
+            y, back, form = output(c.shape, dtype), output(c.shape, dtype), output(x.shape, dtype)
+            run(unitary_reflect(target, y, a, tau, given(c), turned=True))
+            run(unitary_reflect(target, back, a, tau, y, turned=False))
+            near(back, c, terms=64)
+            run(unitary_reflect(target, form, a, tau, given(x), turned=True))
+            _near(_numbers(form), np.triu(_numbers(a)), dtype)
+        x = normal(2, 4, 4, 2, dtype=dtype)
+        a, q, p = (output(x.shape, dtype) for _ in range(3))
+        for right in (None, p):
+            run(unitary_form(target, a, q, right, given(x)))
+            turned = _numbers(q if right is None else p).conj().swapaxes(1, 2)
+            _near(_numbers(q) @ _numbers(a) @ turned, x @ [1, 1j], dtype)
+
+
+@case()
+def complex_eigenvalues(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 4, 4, 2, dtype=dtype)
+        values, vectors = output((2, 4, 2), dtype), output(x.shape, dtype)
+        run(complex_eigen(target, values, vectors, given(x, before=3)))
+        v = _numbers(vectors)
+        _near(x @ [1, 1j] @ v, v * _numbers(values)[:, None], dtype)
+        alone = output(values.shape, dtype)
+        run(complex_eigen(target, alone, None, given(x)))
+        near(alone, values.numpy())
+
+
+@case()
+def complex_triangles(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 4, 3, 2, dtype=dtype)
+        a, pivots, info = output(x.shape, dtype), output((2, 3), np.int32), output((2,), np.int32)
+        run(complex_lu(target, a, pivots, info, given(x, before=3)))
+        order, packed = output((2, 4), np.int64), _numbers(a)
+        run(exchanged(target, order, pivots))
+        product = (np.tril(packed, -1) + np.eye(4, 3)) @ np.triu(packed[:, :3])
+        _near(product, np.take_along_axis(x @ [1, 1j], order.numpy()[..., None], 1), dtype)
+        run(complex_lu(target, a, pivots, info, given(np.zeros_like(x))))
+        assert info.numpy().tolist() == [1, 1]

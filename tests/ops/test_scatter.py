@@ -335,3 +335,13 @@ def test_an_index_without_axes_names_one_slice():
     assert line.index_copy(0, one, clnet.tensor(5.0)).tolist() == [0, 5, 0]
     assert line.scatter(0, one, 7.0).tolist() == [0, 7, 0]
     assert line.scatter_add(0, one, clnet.tensor(7.0)).tolist() == [0, 7, 0]
+
+
+def test_minus_zero_stays_where_nothing_is_added():
+    x = clnet.tensor([-0.0, -0.0, -0.0, 1.0], requires_grad=True)
+    index, source = clnet.tensor([1, 3, 3]), clnet.tensor([-0.0, -1.0, 0.0], requires_grad=True)
+    for y in (x.scatter_add(0, index, source), x.index_add(0, index, source)):
+        assert np.signbit(y.detach().numpy()).tolist() == [True, True, True, False]
+        x.grad = source.grad = None
+        y.sum().backward()
+        assert (x.grad.tolist(), source.grad.tolist()) == ([1.0] * 4, [1.0] * 3)

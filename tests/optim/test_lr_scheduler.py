@@ -350,3 +350,25 @@ def test_a_schedule_that_is_stepped_before_the_optimiser_warns():
         late = package.optim.lr_scheduler.StepLR(optimizer, 2)
         optimizer.step()
         late.step()
+
+
+def test_a_schedule_inside_a_compiled_function_goes_on_at_every_call():
+    def rates(wrap):
+        parameter = clnet.ones(2).requires_grad_()
+        optimizer = clnet.optim.SGD([parameter], lr=0.5)
+        schedule = clnet.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+
+        def step():
+            optimizer.zero_grad()
+            parameter.sum().backward()
+            optimizer.step()
+            schedule.step()
+
+        step, found = wrap(step), []
+        for _ in range(3):
+            step()
+            found.append((parameter.tolist(), schedule.get_last_lr(), schedule.last_epoch))
+        assert getattr(step, "num_traces", 1) == 1
+        return found
+
+    assert rates(clnet.compile) == rates(lambda step: step)

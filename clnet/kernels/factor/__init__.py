@@ -2,9 +2,12 @@
 
 ``householder`` makes reflections and applies them, ``triangle`` factors by elimination and solves
 triangular systems, ``symmetric`` does so for symmetric matrices, ``spectrum`` finds their
-eigenvalues, ``schur`` those of others, ``rotations`` singular values.
+eigenvalues, ``schur`` those of others, ``rotations`` singular values. ``unitary`` and
+``complex_schur`` are reflections, eigenvalues and elimination of complex matrices.
 """
 
+from .complex_schur import complex_eigen as complex_eigen
+from .complex_schur import complex_lu as complex_lu
 from .householder import householder as householder
 from .householder import reflect as reflect
 from .rotations import orthogonal_rows as orthogonal_rows
@@ -16,3 +19,6 @@ from .triangle import cholesky as cholesky
 from .triangle import exchanged as exchanged
 from .triangle import lu as lu
 from .triangle import substitute as substitute
+from .unitary import unitary as unitary
+from .unitary import unitary_form as unitary_form
+from .unitary import unitary_reflect as unitary_reflect

@@ -13,22 +13,9 @@
 ## launch   one item per vector
 ## numerics a row or a block of two at a time from below; a pivot below eps times the largest row
 ##          is that; of length 1, and the largest element of a complex vector is real
+<%namespace name="lib" file="/lib/pairs.mako"/>
 <%def name="eigenvectors(ctype, eps)">
-typedef ${ctype} real;
-typedef ${ctype}2 pair;
-static pair times(const pair a, const pair b)
-{
-    return (pair)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-}
-static pair over(const pair a, const pair b)
-{
-    if (fabs(b.x) >= fabs(b.y)) {
-        const real ratio = b.y / b.x, size = b.x + b.y * ratio;
-        return (pair)((a.x + a.y * ratio) / size, (a.y - a.x * ratio) / size);
-    }
-    const real ratio = b.x / b.y, size = b.y + b.x * ratio;
-    return (pair)((a.x * ratio + a.y) / size, (a.y * ratio - a.x) / size);
-}
+${lib.pairs(ctype)}
 __kernel void eigenvectors(...)
 {
     const int at = get_global_id(0);

@@ -262,14 +262,18 @@ def apply(function: Function, *inputs: Tensor) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def host_action(action: Callable[[], None]) -> None:
+def host_action(action: Callable[[], None], *, changes: Any = None) -> None:
     """Do something on the host between launches: now, and again at every replay of a trace.
 
     Steps of counters and refreshed :class:`HostScalar` cells go through here.
+
+    Args:
+        action: what is done.
+        changes: an object whose attributes it changes, and which users may name in what is traced.
     """
     now = mode.current()
     if now.tracer is not None:
-        now.tracer.record_action(action)
+        now.tracer.record_action(action, changes)
     elif not now.abstract:
         action()
 

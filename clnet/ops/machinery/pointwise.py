@@ -271,6 +271,7 @@ def pointwise(
             out=out,
         )
 
+    call.of_elements = True  # pyright: ignore[reportFunctionMemberAccess] - ops/chosen.py reads it
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
