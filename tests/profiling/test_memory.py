@@ -42,7 +42,7 @@ def test_a_training_step_s_memory_has_holders():
     assert "<table>" in found._repr_html_()
 
 
-def test_blocks_are_all_accounted_for():
+def test_blocks_are_all_accounted_for(nothing_frozen):
     gc.collect()
     found = clnet.memory_snapshot()
     assert len(found.holders) == clnet.memory_stats()["allocation.all.current"]
