@@ -4,7 +4,9 @@
 #   1. the README's own command, `make test`: without PyTorch, slow tests included;
 #   2. the tests that asked PyTorch in it, with PyTorch;
 #   3. kernels and compiled functions once more, on narrower vectors than this CPU's, but for tests
-#      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same;
+#      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
+#      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
+#      that no other does), and whole networks and drawn programs with all of them;
 #   beside them formatting, lint and types.
 #
 # So every test runs somewhere here, but for those marked perf or gpu. Oclgrind is installed where
@@ -62,9 +64,10 @@ if [[ -s $asked ]]; then
 fi
 
 native=$("$VENV/bin/python" -c "import clnet; print(clnet.device().traits.simd_width)")
-narrow="tests/compile tests/kernels/test_blocked.py tests/kernels/test_gemm.py
-    tests/kernels/test_reduce.py tests/kernels/test_norm.py
-    --ignore tests/compile/test_channels_last.py -k 'not (gpu or lanes or [groups or -groups)'"
+narrow="tests/compile/test_layout.py tests/compile/test_bits.py tests/compile/test_training.py
+    tests/compile/test_programs.py tests/compile/test_rounding.py tests/compile/test_narrow_sums.py
+    tests/compile/test_fuse.py tests/kernels/test_blocked.py tests/kernels/test_gemm.py
+    tests/kernels/test_reduce.py tests/kernels/test_norm.py -k 'not (gpu or lanes or [groups or -groups)'"
 for width in 8 4; do
     if ((width < native)); then
         part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \

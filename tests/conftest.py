@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Plugins of ours, which hold for clnet's modules, too."""
     reporting.pytest_configure(config)
     config.pluginmanager.register(Examples())
+    config.pluginmanager.register(SetAside())
 
 
 pytest_terminal_summary = reporting.pytest_terminal_summary
@@ -94,6 +96,44 @@ class Examples:
         # pytest would import what is not there yet, and its packages, a second time.
         import_module(".".join(file_path.relative_to(TESTS.parent).with_suffix("").parts))
         return found
+
+
+class SetAside:
+    """A pytest plugin that keeps Python's searches for garbage short.
+
+    What was collected are half a million objects, and a worker has three times as many in the end.
+    Some tests search for all garbage, or look at all objects, and plans search again and again.
+    """
+
+    files_in_between = 8
+
+    def __init__(self):
+        self.files = 0
+
+    def pytest_collection_finish(self) -> None:
+        """What was collected stays."""
+        _set_aside()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """And so does what is left of some files."""
+        if nextitem is not None and nextitem.path != item.path:
+            self.files += 1
+            if self.files % self.files_in_between == 0:
+                _set_aside()
+
+
+def _set_aside() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def nothing_frozen():
+    """The collector looks through all objects."""
+    gc.unfreeze()
+    yield
+    _set_aside()
 
 
 @pytest.fixture(scope="session", autouse=True)

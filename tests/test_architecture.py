@@ -6,16 +6,16 @@ half of this file can show, on small trees with a planted violation, that it com
 
 from __future__ import annotations
 
-import ast
 import graphlib
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
+
+from tests.syntax import Facts, facts
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -69,10 +69,10 @@ VAGUE_NAMES = {"util", "utils", "helper", "helpers", "misc", "common"}
 
 @dataclass(frozen=True)
 class Source:
-    """A Python file: its path below the folder searched, as text, and its syntax tree."""
+    """A Python file: its path below the folder searched, and what is in it."""
 
     path: str
-    tree: ast.Module
+    facts: Facts
 
     @property
     def unit(self) -> str:
@@ -90,41 +90,9 @@ class Source:
 
 def sources(folder: Path) -> list[Source]:
     return [
-        Source(path.relative_to(folder).as_posix(), parsed(path.read_text(encoding="utf-8")))
+        Source(path.relative_to(folder).as_posix(), facts(path.read_text(encoding="utf-8")))
         for path in sorted(folder.rglob("*.py"))
     ]
-
-
-@cache
-def parsed(text: str) -> ast.Module:
-    """The syntax tree of a file, which many checks look at."""
-    return ast.parse(text)
-
-
-@cache
-def runtime_nodes(tree: ast.Module) -> list[tuple[ast.AST, int]]:
-    """All nodes but those under ``if TYPE_CHECKING``, each with its depth in functions."""
-    return list(_runtime_nodes(tree, 0))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def trees_go():
-    """Millions of nodes, which Python's collector would look through in all tests that follow."""
-    yield
-    parsed.cache_clear()
-    runtime_nodes.cache_clear()
-
-
-def _runtime_nodes(node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, int]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            for other in child.orelse:
-                yield other, depth
-                yield from _runtime_nodes(other, depth)
-            continue
-        yield child, depth
-        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _runtime_nodes(child, depth + inside)
 
 
 def imports(source: Source, modules: set[str]) -> Iterator[tuple[str, int]]:
@@ -133,16 +101,17 @@ def imports(source: Source, modules: set[str]) -> Iterator[tuple[str, int]]:
     ``from .conv import f`` gives ``clnet.ops.conv``; ``from . import conv`` gives that as well when
     there is such a module, else the package.
     """
-    for node, depth in runtime_nodes(source.tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, depth) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = source.package[: len(source.package) - node.level + 1] if node.level else ()
-            stem = ".".join((*base, *([node.module] if node.module else [])))
-            for alias in node.names:
-                longer = f"{stem}.{alias.name}"
-                known = longer in modules or (stem == "clnet" and alias.name in RANK)
-                yield (longer if known else stem), depth
+    for each in source.facts.imports:
+        if not each.at_run_time:
+            continue
+        if each.name is None:
+            yield each.module, each.depth
+            continue
+        base = source.package[: len(source.package) - each.level + 1] if each.level else ()
+        stem = ".".join((*base, *([each.module] if each.module else [])))
+        longer = f"{stem}.{each.name}"
+        known = longer in modules or (stem == "clnet" and each.name in RANK)
+        yield (longer if known else stem), each.depth
 
 
 def clnet_sources(root: Path) -> list[Source]:
@@ -213,12 +182,11 @@ def check_layers(root: Path) -> list[str]:
 def check_rooms(root: Path) -> list[str]:
     """From outside, a room of kernels is imported as a whole: what its ``__init__`` names."""
     named = {
-        f"{source.module}.{alias.asname or alias.name}"
+        f"{source.module}.{each.alias or each.name}"
         for source in clnet_sources(root)
         if PurePosixPath(source.path).match("kernels/*/__init__.py")
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+        for each in source.facts.imports
+        if each.name is not None
     }
     rooms = {name.rpartition(".")[0] for name in named}
     bad: list[str] = []
@@ -269,12 +237,11 @@ def check_packages(root: Path) -> list[str]:
 
 def check_dynamic_imports(root: Path) -> list[str]:
     return [
-        f"{source.path}:{node.lineno}: a dynamic import hides circles"
+        f"{source.path}:{call.line}: a dynamic import hides circles"
         for source in clnet_sources(root)
         if source.path not in {"cli/command.py", "cli/bench.py"}  # of the one that is named, below
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call)
-        and re.fullmatch(r"(importlib\.)?(import_module|__import__)", ast.unparse(node.func))
+        for call in source.facts.calls
+        if re.fullmatch(r"(importlib\.)?(import_module|__import__)", call.function)
     ]
 
 
@@ -290,16 +257,11 @@ def check_one_door(root: Path) -> list[str]:
     for source in clnet_sources(root):
         if source.path in doors:
             continue
-        for node in ast.walk(source.tree):
-            name = getattr(node, "attr", None) or getattr(node, "name", None)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                name = node.value
-            if isinstance(name, str) and re.match(
-                r"enqueue_\w+$|clEnqueue\w+$|clCommand\w+KHR$", name
-            ):
-                bad.append(
-                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside device/queue.py"
-                )
+        bad += [
+            f"{source.path}:{each.line}: {each.name} outside device/queue.py"
+            for each in source.facts.names
+            if re.match(r"enqueue_\w+$|clEnqueue\w+$|clCommand\w+KHR$", each.name)
+        ]
     return bad
 
 
@@ -308,21 +270,12 @@ def check_environment(root: Path) -> list[str]:
     for source in clnet_sources(root):
         if source.path == "values/settings.py":
             continue
-        for node in ast.walk(source.tree):
-            name = getattr(node, "attr", None) or getattr(node, "name", None)
-            if name in {"environ", "environb", "getenv", "putenv"}:
-                bad.append(
-                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside values/settings.py"
-                )
+        bad += [
+            f"{source.path}:{each.line}: {each.name} outside values/settings.py"
+            for each in source.facts.names
+            if not each.is_text and each.name in {"environ", "environb", "getenv", "putenv"}
+        ]
     return bad
-
-
-def function_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from ``def`` to the end, without the docstring: documentation is not to be saved on."""
-    first = node.body[0]
-    documented = ast.get_docstring(node, clean=False) is not None
-    docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
-    return (node.end_lineno or 0) - node.lineno + 1 - docstring
 
 
 def check_lengths(root: Path) -> list[str]:
@@ -332,11 +285,11 @@ def check_lengths(root: Path) -> list[str]:
             text, name = path.read_text(encoding="utf-8"), path.relative_to(root)
             if (count := len(text.splitlines())) > MAX_FILE:
                 bad.append(f"{name}: {count} lines, at most {MAX_FILE}")
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    count = function_length(node)
-                    if count > MAX_FUNCTION:
-                        bad.append(f"{name}: {node.name} has {count} lines, at most {MAX_FUNCTION}")
+            bad += [
+                f"{name}: {each.name} has {each.lines} lines, at most {MAX_FUNCTION}"
+                for each in facts(text).functions
+                if each.lines > MAX_FUNCTION
+            ]
     for path in sorted((root / "clnet").rglob("*.mako")):
         count = len(path.read_text(encoding="utf-8").splitlines())
         if count > MAX_TEMPLATE:
@@ -370,24 +323,19 @@ def check_examples(root: Path) -> list[str]:
 
 def check_documented(root: Path) -> list[str]:
     """A public method has a docstring, or the method that it overrides has the one that holds."""
-    classes = [
-        (source.path, node)
-        for source in clnet_sources(root)
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef)
-    ]
     bases: dict[str, set[str]] = {}
     documented: dict[str, set[str]] = {}
     methods: list[tuple[str, str, str]] = []
-    for path, node in classes:
-        plain = (b.value if isinstance(b, ast.Subscript) else b for b in node.bases)
-        bases.setdefault(node.name, set()).update(ast.unparse(b).split(".")[-1] for b in plain)
-        for method in node.body:
-            if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
-                if ast.get_docstring(method) is not None:
-                    documented.setdefault(node.name, set()).add(method.name)
-                elif not node.name.startswith("_"):
-                    methods.append((path, node.name, method.name))
+    for source in clnet_sources(root):
+        for cls in source.facts.classes:
+            bases.setdefault(cls.name, set()).update(cls.bases)
+            for name, has_docstring in cls.methods:
+                if name.startswith("_"):
+                    continue
+                if has_docstring:
+                    documented.setdefault(cls.name, set()).add(name)
+                elif not cls.name.startswith("_"):
+                    methods.append((source.path, cls.name, name))
 
     def says(cls: str, name: str) -> bool:
         above = bases.get(cls, set()) - {cls}

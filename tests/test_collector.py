@@ -10,11 +10,13 @@ import weakref
 import pytest
 
 import clnet
+from clnet.values import collector
 from clnet.values.collector import collecting_what_is_new, nobody_froze, paused_collector
 
 
 @pytest.fixture
-def collecting():
+def collecting(nothing_frozen, monkeypatch):
+    monkeypatch.setattr(collector._Pause, "believed", 0)
     enabled = gc.isenabled()
     yield
     (gc.enable if enabled else gc.disable)()
@@ -38,7 +40,6 @@ def test_a_collector_that_was_off_stays_off(collecting):
 
 
 def test_what_was_made_meanwhile_is_old_afterwards(collecting):
-    gc.unfreeze()  # what another package may have frozen
     gc.enable()
     with paused_collector():
         made = [[] for _ in range(10_000)]
@@ -60,6 +61,20 @@ def test_what_somebody_froze_stays_frozen(collecting):
     assert {id(x) for x in gc.get_objects()} >= {id(x) for x in frozen}
 
 
+def test_what_is_frozen_is_not_counted_again_and_again(collecting, monkeypatch):
+    counted = []
+
+    def count() -> int:
+        counted.append(None)
+        return 10_000
+
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    assert not any(nobody_froze() for _ in range(1001))
+    assert len(counted) == 1
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
+    assert nobody_froze()  # it was thawed
+
+
 class Circle:
     """Garbage that only the collector finds."""
 
@@ -68,7 +83,6 @@ class Circle:
 
 
 def test_only_what_is_new_is_looked_through(collecting):
-    gc.unfreeze()
     old = [[] for _ in range(100)]
     before = weakref.ref(Circle())
     with collecting_what_is_new():

@@ -228,7 +228,7 @@ def test_the_default_generator_gives_nothing_twice():
     assert all(start <= THREADS * 2000 for part in pairs for _, start in part)
 
 
-def test_finalizers_run_under_the_lock():
+def test_finalizers_run_under_the_lock(nothing_frozen):
     """Python's collector frees tensors wherever it runs: also in a thread that holds the lock."""
     device = clnet.device()
 

@@ -16,7 +16,6 @@ from ..errors import DistributedError as DistError  # pyright: ignore[reportUnus
 from ..nn.parallel import comm_hook, pipeline, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
-from ..ranks.barriers import *
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *

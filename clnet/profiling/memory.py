@@ -13,6 +13,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from html import escape
 from typing import Any, NamedTuple
 
@@ -217,20 +218,24 @@ def _found(device: Device) -> tuple[dict[int, tuple[str, str]], list[Storage]]:
 
     Whoever names a storage first is its holder: parameters before the tensors that look at them.
     """
-    modules, tensors, optimisers, storages = [], [], [], []
-    for each in gc.get_objects():
+    by_role: dict[_Role, list[Any]] = {role: [] for role in _Role}
+    places: dict[int, list[Any] | None] = {}
+    for each in gc.get_objects():  # a type is asked once: a process has millions of objects
         kind = type(each)
-        if kind is Storage:
-            if each.device is device and each.arena is None and each.buffer is not None:
-                storages.append(each)
-        elif issubclass(kind, Tensor):
-            if _is_made(each):
-                tensors.append(each)
-        elif issubclass(kind, Module):
-            if "_modules" in vars(each):  # else its making was interrupted
-                modules.append(each)
-        elif _is_optimiser(each):
-            optimisers.append(each)
+        if id(kind) not in places:
+            role = _role(kind)
+            places[id(kind)] = None if role is None else by_role[role]
+        if (place := places[id(kind)]) is not None:
+            place.append(each)
+    storages: list[Storage] = [
+        each
+        for each in by_role[_Role.STORAGE]
+        if each.device is device and each.arena is None and each.buffer is not None
+    ]
+    tensors = [each for each in by_role[_Role.TENSOR] if _is_made(each)]
+    # One without had its making interrupted.
+    modules = [each for each in by_role[_Role.MODULE] if "_modules" in vars(each)]
+    optimisers = [each for each in by_role[_Role.PERHAPS_OPTIMISER] if _is_optimiser(each)]
     names: dict[int, tuple[str, str]] = {}
     held = [
         *_of_modules(modules),
@@ -270,6 +275,27 @@ def _of_modules(modules: list[Module]) -> Iterator[tuple[Tensor, str, str]]:
 def _is_made(tensor: Tensor) -> bool:
     """Not of a lazy layer, which has no shape yet, nor just now in the making in a thread."""
     return hasattr(tensor, "_requires_grad") and not isinstance(tensor, UninitializedTensorMixin)
+
+
+class _Role(Enum):
+    """What the objects of a type can be to memory."""
+
+    STORAGE, TENSOR, MODULE, PERHAPS_OPTIMISER = range(4)
+
+
+_OF_PYTHON_CODE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: types that classes made
+
+
+def _role(kind: type) -> _Role | None:
+    if kind is Storage:
+        return _Role.STORAGE
+    if issubclass(kind, Tensor):
+        return _Role.TENSOR
+    if issubclass(kind, Module):
+        return _Role.MODULE
+    # Functions and classes have a ``__dict__``, too, which Python makes when it is asked for.
+    of_a_class = kind.__flags__ & _OF_PYTHON_CODE and not issubclass(kind, type)
+    return _Role.PERHAPS_OPTIMISER if of_a_class and kind.__dictoffset__ else None
 
 
 def _is_optimiser(each: object) -> bool:

@@ -3,7 +3,6 @@
 ``mpirun -n 4 python program.py`` starts the processes, ``init_process_group()`` joins them.
 """
 
-from .barriers import *
 from .membership import *
 from .message import *
 from .operations import *

@@ -13,16 +13,33 @@ _LOCK = process_lock()
 _IMMORTAL = 2000
 
 
+# To count what is frozen is to walk through it, 5 ms of half a million objects.
+_ASKED_AGAIN_AFTER = 1000
+
+
 def nobody_froze() -> bool:
-    """Whether nothing was set aside from the collector's searches: else it would be thawed here."""
-    return gc.get_freeze_count() < _IMMORTAL
+    """Whether nothing was set aside from the collector's searches: else it would be thawed here.
+
+    That something was is believed for the next thousand calls.
+    """
+    with _LOCK:
+        if _Pause.believed > 0:
+            _Pause.believed -= 1
+            return False
+        found = gc.get_freeze_count() < _IMMORTAL
+        _Pause.believed = 0 if found else _ASKED_AGAIN_AFTER
+        return found
 
 
 class _Pause:
-    """How many bodies run just now, in all threads, and whether the collector ran before them."""
+    """How many bodies run just now, in all threads, and whether the collector ran before them.
+
+    And how many more calls of :func:`nobody_froze` believe that somebody did.
+    """
 
     depth = 0
     enabled = False
+    believed = 0
 
     @classmethod
     def end(cls) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from clnet.compile import record
 from clnet.compile.layout import layout
 from clnet.compile.passes import rewrite
 from clnet.compile.tracer import Step
+from tests.syntax import facts
 
 pytestmark = pytest.mark.device
 
@@ -334,3 +336,11 @@ def test_a_gpu_keeps_plain_values(monkeypatch):
         trace = traced(nn.Conv2d(16, 16, 3), clnet.ones(1, 16, 8, 8))
     monkeypatch.setattr(device, "traits", replace(device.traits, dedicated_local_memory=True))
     assert layout(trace) is trace
+
+
+def test_no_other_pass_asks_how_wide_vectors_are():
+    """Narrower vectors are tried with this file alone, and networks (``narrow`` of ci/check.sh)."""
+    asking = {"simd_width", "block_size"}
+    files = Path(clnet.__file__).with_name("compile").glob("*.py")
+    names = {path.stem: {n.name for n in facts(path.read_text("utf-8")).names} for path in files}
+    assert {stem for stem, named in names.items() if named & asking} == {"layout"}

@@ -10,6 +10,7 @@ import pytest
 import clnet
 from clnet import nn, optim
 from clnet.errors import ArgumentError
+from clnet.profiling import memory
 
 pytestmark = pytest.mark.device
 
@@ -41,7 +42,7 @@ def test_a_training_step_s_memory_has_holders():
     assert "<table>" in found._repr_html_()
 
 
-def test_blocks_are_all_accounted_for():
+def test_blocks_are_all_accounted_for(nothing_frozen):
     gc.collect()
     found = clnet.memory_snapshot()
     assert len(found.holders) == clnet.memory_stats()["allocation.all.current"]
@@ -90,6 +91,29 @@ def test_what_is_not_made_yet_is_passed_over():
         Interrupted()
     assert clnet.memory_snapshot().holders
     kept.clear()
+
+
+def test_each_type_is_asked_once(monkeypatch):
+    asked = []
+    role = memory._role
+    monkeypatch.setattr(memory, "_role", lambda kind: asked.append(id(kind)) or role(kind))
+    clnet.memory_snapshot()
+    assert len(asked) == len(set(asked)) > 0
+
+
+def test_an_optimiser_of_a_user_is_one_and_functions_get_no_dictionaries():
+    class Own:
+        """Steps of its own, with nothing of :class:`clnet.optim.Optimizer`."""
+
+        def __init__(self, parameter):
+            self.param_groups = [{"params": [parameter]}]
+            self.state = {parameter: {"speed": clnet.zeros(3, 11)}}
+
+    own = Own(clnet.ones(3, 11, requires_grad=True))
+    assert held(clnet.memory_snapshot(), "optimiser state")["Own.speed"] == 4 * 33
+    assert memory._role(type(own)) is memory._Role.PERHAPS_OPTIMISER
+    for kind in (type(held), type, type("Meta", (type,), {}), dict, int):
+        assert memory._role(kind) is None
 
 
 def test_snapshots_of_two_devices_are_not_compared():
