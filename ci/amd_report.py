@@ -3,8 +3,9 @@
     python ci/amd_report.py [--targets gfx906 gfx1030] [--only gemm] [--jobs 2]
 
 Kernels are chosen by the traits of such a GPU (256 items a group, 64 or 32 KiB of local memory),
-for products, convolutions, attention and what surrounds them in training; each is compiled by clang with
-libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile, breaks a limit or spills.
+for products, convolutions, attention and what surrounds them in training; each is compiled by clang
+with libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile, breaks a limit or
+spills.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def surroundings(target: Target) -> Iterator[Launch]:
 
 
 def attentions(target: Target) -> Iterator[Launch]:
-    """Forward and gradients, of a sequence that fills the GPU; one has rows for halves of groups."""
+    """Forward and gradients, of sequences that fill the GPU."""
     for rows, head, causal in ATTENTIONS:
         x, row = abstract(16, 8, rows, head), abstract(16, 8, rows)
         scores = Scores(head**-0.5, causal=causal)
