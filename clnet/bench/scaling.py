@@ -41,7 +41,6 @@ from ..planning.parallel_plan import ways
 from ..planning.step_cost import Task, measured
 from ..profiling.table import aligned
 from ..random import manual_seed
-from ..ranks.barriers import barrier
 from ..ranks.membership import (
     destroy_process_group,
     get_rank,
@@ -50,7 +49,7 @@ from ..ranks.membership import (
     is_initialized,
 )
 from ..ranks.message import all_gather_object
-from ..ranks.operations import all_reduce
+from ..ranks.operations import all_reduce, barrier
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import int64
