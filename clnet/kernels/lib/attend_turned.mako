@@ -40,6 +40,7 @@
 ## param then_stay: str    the same
 ## param compute: str      C statements: what is done with a part
 ## param several: 4|8       of a block
+## param unroll: int        fours of elements that are written out at once
 ## param u: int             which of the item's others
 ## param pointer: str       what the place of its weights is called
 ## param target: str       C expression, where row 0 lies; rows are dense
@@ -141,8 +142,8 @@
 ##
 ## name_a_u += products of elements of the item's own rows and others.
 <%def name="products(
-    name, left, right, part, item, lanes, columns, others, own_swirl, other_swirl)">
-    #pragma unroll 1
+    name, left, right, part, item, lanes, columns, others, own_swirl, other_swirl, unroll)">
+    #pragma unroll ${unroll}
     for (int e = 0; e < ${part}; e += 4) {
         __local const element *l = ${left} + (begin + e) * ${item * lanes}
             + ${swirled("down", "(begin + e)", own_swirl)} * 4;

@@ -409,7 +409,8 @@ class _Work(NamedTuple):
         params = {**self._params(), **by._asdict(), "dropped": self.drop is not None}
         args |= {"sharing": self.shape.sharing, **(self.drop.args() if self.drop else {})}
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
-        params |= attention_tiles.parts(kernel, by, params["head"], params["value_head"])
+        sizes = params["head"], params["value_head"]
+        params |= attention_tiles.parts(self.target, kernel, by, *sizes)
         if kernel is attention_tiles.GRAD_KV:
             params |= {"slopes": block > 0, "block": block if causal else 0}
             params["pieces"] = "piece" in args

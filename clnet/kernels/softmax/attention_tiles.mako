@@ -15,6 +15,7 @@
 ## param    tile: int                      others gone through at once, a multiple of 4 * columns
 ## param    chunk: int                     elements of the keys at once, a multiple of 4
 ## param    value_few: int                 values at once, a divisor of tile and multiple of 4
+## param    unroll: 1|2                     fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
@@ -45,8 +46,8 @@
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%namespace name="turned" file="/lib/attend_turned.mako"/>
 <%def name="attention_tiles(
-    ctype, head, value_head, item, lanes, columns, tile, chunk, value_few, wide, causal, mask,
-    mask_ctype, dropped)">
+    ctype, head, value_head, item, lanes, columns, tile, chunk, value_few, unroll, wide, causal,
+    mask, mask_ctype, dropped)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     padded, value_padded = -(-head // chunk) * chunk, (value_head + 3) // 4 * 4
@@ -100,7 +101,7 @@ __kernel void attention_tiles(...)
             keys_come("first", f"begin + {chunk}"), keys_stay, values_come("first"), values_stay,
             capture(turned.products,
                 "s", "q_tile", "part + turn", chunk, item, lanes, columns, tile, own_swirl,
-                key_swirl))}
+                key_swirl, unroll))}
         ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
 % for a in range(item):
         {

@@ -19,6 +19,7 @@
 ## param    value_chunk: int               the same of v and gy
 ## param    few: int                       rows of q or k at once, a divisor of tile, of whole fours
 ## param    value_few: int                 the same of gy
+## param    unroll: 1|2                     fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
@@ -64,8 +65,8 @@
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%namespace name="turned" file="/lib/attend_turned.mako"/>
 <%def name="attention_tiles_grad_kv(
-    ctype, head, value_head, item, lanes, columns, tile, chunk, value_chunk, few, value_few, wide,
-    causal, mask, mask_ctype, dropped, slopes, pieces, several, block)">
+    ctype, head, value_head, item, lanes, columns, tile, chunk, value_chunk, few, value_few, unroll,
+    wide, causal, mask, mask_ctype, dropped, slopes, pieces, several, block)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     padded, value_padded = -(-head // chunk) * chunk, -(-value_head // value_chunk) * value_chunk
@@ -153,7 +154,7 @@ __kernel void attention_tiles_grad_kv(...)
                 q_comes("first", f"begin + {chunk}"), q_stays, gy_rows_come("first"), gy_rows_stay,
                 capture(turned.products,
                     "s", "k_tile", "part + turn", chunk, item, lanes, columns, tile, own_swirl,
-                    row_swirl))}
+                    row_swirl, unroll))}
             ${lib.exponents(item, lanes, columns, tile, "rows", False, causal, mask)}
 % for u in range(each):
             {
@@ -189,7 +190,7 @@ __kernel void attention_tiles_grad_kv(...)
                 gy_comes(f"begin + {value_chunk}"), gy_stays, q_rows_come("first"), q_rows_stay,
                 capture(turned.products,
                     "d", "v_tile", "part + turn", value_chunk, item, lanes, columns, tile,
-                    own_swirl, row_swirl))}
+                    own_swirl, row_swirl, unroll))}
 % if not dropped:
             ## Weights wait in local memory, not in registers.
             ${turned.gather_back("s", "weights", item, lanes, columns, tile, own_swirl)}

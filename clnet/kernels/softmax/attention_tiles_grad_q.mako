@@ -18,6 +18,7 @@
 ## param    chunk: int                     elements of the keys at once, a multiple of 4
 ## param    value_chunk: int               the same of the values
 ## param    few: int                       keys at once, a divisor of tile, of whole fours
+## param    unroll: 1|2                     fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
@@ -50,8 +51,8 @@
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%namespace name="turned" file="/lib/attend_turned.mako"/>
 <%def name="attention_tiles_grad_q(
-    ctype, head, value_head, item, lanes, columns, tile, chunk, value_chunk, few, wide, causal,
-    mask, mask_ctype, dropped)">
+    ctype, head, value_head, item, lanes, columns, tile, chunk, value_chunk, few, unroll, wide,
+    causal, mask, mask_ctype, dropped)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     padded, value_padded = -(-head // chunk) * chunk, -(-value_head // value_chunk) * value_chunk
@@ -120,7 +121,7 @@ __kernel void attention_tiles_grad_q(...)
             keys_come("first", f"begin + {chunk}"), keys_stay, values_come("0"), values_stay,
             capture(turned.products,
                 "s", "q_tile", "part + turn", chunk, item, lanes, columns, tile, own_swirl,
-                key_swirl))}
+                key_swirl, unroll))}
         ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
         ${turned.zeros("d", item, each)}
         ${turned.streamed(
@@ -128,7 +129,7 @@ __kernel void attention_tiles_grad_q(...)
             values_come(f"begin + {value_chunk}"), values_stay, rows_come("first"), rows_stay,
             capture(turned.products,
                 "d", "gy_tile", "part + turn", value_chunk, item, lanes, columns, tile, own_swirl,
-                key_swirl))}
+                key_swirl, unroll))}
 % for a in range(item):
 % for u in range(each):
 % if dropped:
