@@ -126,8 +126,9 @@ class Sequential(_Numbered):
     def __imul__(self, times: int) -> Sequential:
         return self.extend([m for _ in range(times - 1) for m in list(self)])
 
-    def forward(self, x: Any) -> Any:
-        """What the last gives for what the one before gave ... for ``x``."""
+    def forward(self, input: Any) -> Any:  # noqa: A002 - PyTorch's
+        """What the last gives for what the one before gave ... for ``input``."""
+        x = input
         for name, module in self._modules.items():
             if module is None:
                 raise DtypeError("Sequential", "all that is applied are modules", **{name: None})

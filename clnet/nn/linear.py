@@ -133,9 +133,9 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, x: Any) -> Any:
-        """``x``."""
-        return x
+    def forward(self, input: Any) -> Any:  # noqa: A002 - PyTorch's
+        """``input``."""
+        return input
 
 
 class Flatten(OpLayer):

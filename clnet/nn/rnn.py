@@ -353,12 +353,16 @@ class _OneState(_Recurrent):
             device, dtype,
         )  # fmt: skip
 
-    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    def forward(
+        self,
+        input: Any,  # noqa: A002 - PyTorch's
+        hx: Tensor | None = None,
+    ) -> tuple[Any, Tensor]:
         """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
 
         A :class:`.packed.PackedSequence` gives one again.
         """
-        y, (h,) = self._run(x, None if hx is None else (hx,))
+        y, (h,) = self._run(input, None if hx is None else (hx,))
         return y, h
 
 
@@ -423,13 +427,15 @@ class LSTM(_Recurrent):
     cell = Cell.LSTM
 
     def forward(
-        self, x: Any, hx: tuple[Tensor, Tensor] | None = None
+        self,
+        input: Any,  # noqa: A002 - PyTorch's
+        hx: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Any, tuple[Tensor, Tensor]]:
         """Outputs of all steps, and the last hidden and cell states.
 
         A :class:`.packed.PackedSequence` gives one again.
         """
-        y, (h, c) = self._run(x, hx)
+        y, (h, c) = self._run(input, hx)
         return y, (h, c)
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:

@@ -70,6 +70,10 @@ def test_a_users_subclass_declares_nothing():
 
 def test_a_layer_is_called_with_pytorchs_name_of_its_input():
     x = clnet.tensor([[1.0, 2.0]])
-    for layer in (nn.Softmax(1), nn.LogSoftmax(1), nn.ELU(), nn.MaxPool1d(2)):
+    several = nn.Sequential(nn.Identity(), nn.ELU())
+    for layer in (nn.Softmax(1), nn.LogSoftmax(1), nn.ELU(), nn.MaxPool1d(2), several):
         assert layer(input=x).tolist() == layer(x).tolist()
+    for layer in (nn.GRU(2, 1), nn.LSTM(2, 1)):
+        y, state = layer(input=x)
+        assert layer(input=x, hx=state)[0].shape == y.shape
     assert nn.L1Loss(None, None, "sum")(x, x * 2).item() == 3.0
