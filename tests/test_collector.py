@@ -95,6 +95,13 @@ def test_only_what_is_new_is_looked_through(collecting):
     assert {id(x) for x in gc.get_objects()} >= {id(x) for x in old}
 
 
+def test_what_was_thawed_meanwhile_is_no_reason_to_look_through_all(collecting, monkeypatch):
+    monkeypatch.setattr(collector._Pause, "believed", 1000)  # as after a count of much
+    old = [[] for _ in range(100)]
+    with collecting_what_is_new():
+        assert not {id(x) for x in gc.get_objects()} & {id(x) for x in old}
+
+
 def test_what_somebody_froze_stays_frozen_while_others_collect(collecting):
     gc.freeze()
     try:

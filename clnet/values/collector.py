@@ -86,6 +86,7 @@ def collecting_what_is_new() -> Iterator[None]:
     """
     gc.collect()
     with _LOCK:
+        _Pause.believed = 0  # beside the search above, to count costs nothing
         mine = nobody_froze()
         if mine:
             gc.freeze()
