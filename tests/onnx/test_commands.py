@@ -29,7 +29,7 @@ def path(tmp_path):
     """A perceptron of batches of any size."""
     file = tmp_path / "m.onnx"
     layers = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 3))
-    clnet.onnx.export(layers, clnet.zeros(2, 64), file, dynamic_axes={"x": {0: "batch"}})
+    clnet.onnx.export(layers, clnet.zeros(2, 64), file, dynamic_axes={"input": {0: "batch"}})
     return file
 
 

@@ -84,7 +84,7 @@ def test_a_network_is_written_layer_by_layer(network):
     names = {t.name for t in proto.graph.initializer}
     state = {name for name in network.state_dict() if "num_batches" not in name}
     assert {n for n in names if not n.startswith("constant")} == state
-    assert proto.graph.input[0].name == "x"
+    assert proto.graph.input[0].name == "input"
     same_everywhere(network.eval(), drawn(2, 3, 8, 8))
 
 
