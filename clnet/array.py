@@ -316,10 +316,13 @@ class Visit:
         read: whether its elements are asked for.
         write: whether they are overwritten.
         stands: whether nothing is enqueued until it is waited for.
+
+    Attributes:
+        array: the same.
     """
 
     def __init__(self, array: Array, *, read: bool, write: bool, stands: bool = False) -> None:
-        self._array, self._write = array, write
+        self.array, self._write = array, write
         self._event: Any = None
         self._stands = self._in_place = False
         self._mapped, self._taken = False, np.empty(0, np.uint8)
@@ -344,19 +347,19 @@ class Visit:
     def wait(self) -> np.ndarray:
         """The elements in a row, once they are there; any thread may wait, and needs no lock."""
         if self._stands:
-            self._array.device.queue.wait()
+            self.array.device.queue.wait()
             self._stands = False
         if self._event is not None:
             polled(lambda: self._event.command_execution_status <= 0)  # done, or failed
             self._event.wait()
-        return self._raw.view(self._array.dtype.numpy)
+        return self._raw.view(self.array.dtype.numpy)
 
     def end(self) -> None:
         """Give them back; what comes behind in the queue finds what was written.
 
         It waits for nothing: the queue may still have all to do that was asked for since.
         """
-        array, queue, last = self._array, self._array.device.queue, self._event
+        array, queue, last = self.array, self.array.device.queue, self._event
         if self._mapped:
             queue.end_map(self._raw)
         elif array.size and not self._in_place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
@@ -71,7 +71,7 @@ class Plan:
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
         # core beside a training step, so that is chained where launches cost more than they do.
-        program = _program(self.entries, scratch)
+        program = _program(self.entries, scratch, self._tell)
         units = device.traits.compute_units
         short = are_short([each for each in program if isinstance(each, Launch)], units)
         self._replay = Replay(device, program, chained=short or not changed)
@@ -83,6 +83,7 @@ class Plan:
             for a in trace.arguments
         ]
         self._changed = changed
+        self._told = False  # in this run
         self.changed_arguments = [
             (i, a) for i, a in enumerate(trace.arguments) if a.storage in changed
         ]
@@ -164,8 +165,9 @@ class Plan:
         try:
             self._poison()
             self._replay.run()
-        finally:
+        except BaseException:
             self._written()
+            raise
         return self._results_of(made)
 
     def stages(self, arguments: Sequence[Array]) -> Generator[Gate, None, list[Array]]:
@@ -178,8 +180,9 @@ class Plan:
         try:
             self._poison()
             yield from self._replay.stages()
-        finally:
+        except BaseException:
             self._written()
+            raise
         return self._results_of(made)
 
     def _begin(self, arguments: Sequence[Array]) -> dict[Storage, Storage]:
@@ -192,6 +195,7 @@ class Plan:
                     self.device.queue.launch(launch)
                 self._seen = versions
             self._seen_at = mark
+        self._told = False
         for argument, given in zip(self._arguments, arguments, strict=True):
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
             argument.take(given, apart=apart)
@@ -203,9 +207,16 @@ class Plan:
         for storage in self._mutated:
             storage.written()
 
-    def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
+    def _tell(self) -> None:
+        """Tell what was changed, and leave the gradients."""
+        self._told = True
+        self._written()
         for leaf, grad in self._grads_after:
             leaf.grad = grad
+
+    def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
+        if not self._told:
+            self._tell()
         return [
             self._copied(r) if (new := made.get(r.storage)) is None else _at(new, r)
             for r in self._results
@@ -326,11 +337,24 @@ def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int
 
 
 def _program(
-    entries: Sequence[Lowered | Action], scratch: Mapping[int, Storage]
+    entries: Sequence[Lowered | Action],
+    scratch: Mapping[int, Storage],
+    tell: Callable[[], None],
 ) -> list[Launch | Action]:
-    """What is run, with the plan's own memory in the place of the queue's workspace."""
+    """What is run, with the plan's own memory in the place of the queue's workspace.
+
+    Args:
+        entries: in order.
+        scratch: memory of steps, by position.
+        tell: has nothing to wait for, so that it comes before the last wait: behind that the device
+            stands until it is given what is left.
+    """
     program: list[Launch | Action] = []
+    waits = (i for i, e in enumerate(entries) if isinstance(e, Lowered) and e.step.function.waits)
+    last = max(waits, default=-1)
     for position, entry in enumerate(entries):
+        if position == last:
+            program.append(Action(tell))
         if isinstance(entry, Action):
             program.append(entry)
             continue

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..array import Array
+from ..array import Array, Visit
 from ..device import DeviceKind, users_line
 from ..device.large_pages import LargePages
 from ..errors import DistributedError, DtypeError, ShapeError, TraceError
@@ -22,10 +22,10 @@ from ..values.arguments import shown
 
 __all__ = [
     "apart",
+    "arrived",
     "arriving",
     "checked_tensor",
     "checked_tensors",
-    "looked_at",
     "read_only",
     "split_rows",
     "writable",
@@ -153,7 +153,7 @@ def arriving(x: Tensor, *, stands: bool) -> Iterator[Callable[[], np.ndarray]]:
     """
     visit = x.array.visit(read=True, write=True, stands=stands)
     try:
-        yield lambda: looked_at(x.array, visit.wait())
+        yield lambda: arrived(visit)
     finally:
         visit.wait()
         visit.end()
@@ -171,10 +171,10 @@ def _visited(tensors: Sequence[Tensor], *, read: bool, write: bool) -> Iterator[
     with ExitStack() as stack:
         arrays = [x.array for x in tensors]
         found = [stack.enter_context(x.on_host(read=read, write=write)) for x in arrays]
-        yield [looked_at(x, host) for x, host in zip(arrays, found, strict=True)]
+        yield [_looked_at(x, host) for x, host in zip(arrays, found, strict=True)]
 
 
-def looked_at(x: Array, host: np.ndarray) -> np.ndarray:
+def _looked_at(x: Array, host: np.ndarray) -> np.ndarray:
     """An array's elements on the host; a processor's get large pages if they come again.
 
     A GPU that shares the host's memory holds its pages.
@@ -182,3 +182,8 @@ def looked_at(x: Array, host: np.ndarray) -> np.ndarray:
     if x.device.traits.kind is DeviceKind.CPU:
         _PAGES.used(host)
     return host
+
+
+def arrived(visit: Visit) -> np.ndarray:
+    """A visited array's elements, when they are there."""
+    return _looked_at(visit.array, visit.wait())

@@ -13,7 +13,7 @@ from ..kernels.pointwise import MOST_ELEMENTS
 from ..ops.multi_tensor import update_many
 from ..ops.shape import cat
 from ..tensor import Tensor
-from .hosted import checked_tensor, read_only, writable
+from .hosted import arrived, checked_tensor, read_only, writable
 from .moves import spread
 from .traced import is_traced, record_exchange
 from .world import Group
@@ -58,7 +58,7 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
             name,
             group,
             dense,
-            lambda hosts: meet(hosts) if agreed() else None,
+            lambda given: meet([arrived(x) for x in given]) if agreed() else None,
             writes=(True,) * len(dense),
         )
     else:

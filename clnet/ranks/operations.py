@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array
+from ..array import Array, Visit
 from ..errors import ArgumentError, DistributedError, DtypeError
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
-from .device_sum import may_add
-from .hosted import apart, checked_tensor, checked_tensors, read_only, writable
+from .device_sum import Marked, may_add
+from .hosted import apart, arrived, checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, root_of, seconds_of
 from .moves import collect, spread, sum_parts, sum_to
 from .pieces import (
@@ -121,10 +121,10 @@ def all_reduce(
             name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel(), wish=wish
         )
 
-    def meet(given: Sequence[Any]) -> None:
+    def meet(given: Sequence[Visit | Marked]) -> None:
         everywhere(members, given[0], joins.value, agree)
 
-    def visit(array: Array) -> Any:
+    def visit(array: Array) -> Visit | Marked:
         return visited(members, array, joins.value)
 
     stays = may_add(x.device)
@@ -224,27 +224,21 @@ def broadcast(
     root = root_of(name, members, src, group_src)
     here = members.rank() == root
 
-    def meet(hosts: Sequence[np.ndarray]) -> None:
-        spread(members, hosts[0], root)
-
     def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
         return members.size() > 1 and x.numel() > 0
 
+    def meet(given: Sequence[Visit]) -> None:
+        if agreed():
+            spread(members, arrived(given[0]), root)
+
     if is_traced():
-        return record_exchange(
-            name,
-            members,
-            [x],
-            lambda hosts: meet(hosts) if agreed() else None,
-            writes=(True,),
-            async_op=async_op,
-        )
+        return record_exchange(name, members, [x], meet, writes=(True,), async_op=async_op)
 
     def job() -> None:
         if agreed():
-            with read_only(x) if here else writable(x, read=False) as hosts:
-                meet(hosts)
+            with read_only(x) if here else writable(x, read=False) as (host,):
+                spread(members, host, root)
 
     return members.exchange([x], job, async_op)
 
@@ -300,18 +294,24 @@ def all_gather_into_tensor(
     _check_parts(name, members, whole=y, part=x)
     x = apart(x, y)
 
-    def meet(hosts: Sequence[np.ndarray]) -> None:
-        mine, everyone = hosts
+    def agreed() -> bool:
         members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        if mine.size:
-            collect(members, mine, [*everyone.reshape(members.size(), -1)])
+        return x.numel() > 0
+
+    def fill(mine: np.ndarray, everyone: np.ndarray) -> None:
+        collect(members, mine, [*everyone.reshape(members.size(), -1)])
+
+    def meet(given: Sequence[Visit]) -> None:
+        if agreed():
+            fill(*map(arrived, given))
 
     if is_traced():
         return record_exchange(name, members, [x, y], meet, writes=(False, True), async_op=async_op)
 
     def job() -> None:
-        with read_only(x) as mine, writable(y, read=False) as everyone:
-            meet([*mine, *everyone])
+        if agreed():
+            with read_only(x) as (mine,), writable(y, read=False) as (everyone,):
+                fill(mine, everyone)
 
     return members.exchange([y], job, async_op)
 

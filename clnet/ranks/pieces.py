@@ -12,7 +12,7 @@ from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
-from .hosted import arriving
+from .hosted import arrived, arriving
 from .moves import joiner, plain
 from .nearby import NEAR_BYTES
 from .world import Group
@@ -64,7 +64,7 @@ def reduced(
 
 
 def reduced_where_it_lies(
-    x: Tensor, given: Visit | Marked, meet: Callable[[Sequence[Any]], None]
+    x: Tensor, given: Visit | Marked, meet: Callable[[Sequence[Visit | Marked]], None]
 ) -> None:
     """Overwrite a tensor with what ``meet`` makes of what is given for it.
 
@@ -74,7 +74,7 @@ def reduced_where_it_lies(
         meet: exchanges them.
     """
     try:
-        meet([given.wait()])
+        meet([given])
     finally:
         given.end()
         with x.device.lock:
@@ -94,24 +94,26 @@ def visited(group: Group, x: Array, op: str) -> Visit | Marked:
 
 
 def everywhere(
-    group: Group, given: np.ndarray | Marked, op: str, agree: Callable[[int], set[int]]
+    group: Group, given: Visit | Marked, op: str, agree: Callable[[int], set[int]]
 ) -> None:
     """Overwrite elements in a row with what ranks have together, on every rank.
 
     Args:
         group: who takes part.
-        given: the elements, on the host or on a device.
+        given: the elements, which are waited for when ranks have agreed: who waits for a device is
+            woken late, and would let the others wait for its word as well.
         op: as for :func:`in_pieces`.
         agree: tells the other ranks a wish, and gives those of all.
     """
     if not isinstance(given, Marked):
         agree(Wish.HOST)
-        join_hosts(group, given, op)
+        join_hosts(group, arrived(given), op)
         return
     x, sums = given.array, group.device_sums
     wishes = agree(sums.wish(x, op))
     if group.size() == 1:
         return
+    given.wait()
     if Wish.UNKNOWN in wishes and Wish.HOST not in wishes:
         sums.try_out(group.nearby(), x.device)
         wishes = {sums.wish(x, op)}

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..array import Array
+from ..array import Array, Visit
 from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..tensor import Tensor
 from ..values import mode
-from .hosted import looked_at
+from .device_sum import Marked
 from .work import Runner, Work
 from .world import Group
 
@@ -30,7 +28,7 @@ class Exchange:
 
     Args:
         group: who takes part.
-        job: exchanges the tensors' elements, on the host.
+        job: exchanges the tensors' elements, which it waits for when ranks have agreed.
         writes: for each tensor, whether it is overwritten.
         visit: begins to look at one that is; None: at its elements on the host.
     """
@@ -40,11 +38,11 @@ class Exchange:
         group: Group,
         job: Callable[[Sequence[Any]], None],
         writes: tuple[bool, ...],
-        visit: Callable[[Array], Any] | None = None,
+        visit: Callable[[Array], Visit | Marked] | None = None,
     ) -> None:
         self._group, self._job, self._writes = group, job, writes
         self._visit = visit
-        self._visits: list[Any] = []
+        self._visits: list[Visit | Marked] = []
         self._work: Work | None = None
 
     def begin(self, arrays: Sequence[Array]) -> None:
@@ -54,7 +52,7 @@ class Exchange:
             for x, w in zip(arrays, self._writes, strict=True)
         ]
         self._visits = visits
-        self._work = self._group.meet(lambda: self._job(_found(arrays, visits)), begin=True)
+        self._work = self._group.meet(lambda: self._job(visits), begin=True)
 
     def end(self) -> None:
         """Wait for it."""
@@ -102,15 +100,6 @@ class ExchangeStep(Function):
     def runner(self) -> Runner:
         """The exchange's."""
         return self.exchange.runner
-
-
-def _found(arrays: Sequence[Array], visits: Sequence[Any]) -> list[Any]:
-    """What is visited, when it is there: elements on the host, or those that stay on a device."""
-    found = [v.wait() for v in visits]
-    return [
-        looked_at(x, y) if isinstance(y, np.ndarray) else y
-        for x, y in zip(arrays, found, strict=True)
-    ]
 
 
 def is_traced() -> bool:
@@ -173,7 +162,7 @@ def record_exchange(
     writes: tuple[bool, ...],
     async_op: bool = False,
     behind: Callable[[], Any] | None = None,
-    visit: Callable[[Array], Any] | None = None,
+    visit: Callable[[Array], Visit | Marked] | None = None,
 ) -> Work | None:
     """Record an exchange of a function that is traced.
 
@@ -181,7 +170,7 @@ def record_exchange(
         call: its name.
         group: who takes part.
         tensors: dense.
-        job: exchanges their elements, each a row on the host; agrees with the others first.
+        job: agrees with the others, then exchanges what the visits of the tensors find.
         writes: for each tensor, whether it is overwritten.
         async_op: whether steps that follow run meanwhile.
         behind: records what comes behind it.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from ... import ops
@@ -17,8 +18,9 @@ from ...values import mode
 from ...values.futures import Future
 from .comm_hook import GradBucket, Hook, hooked
 
-FIRST_BYTES = 2**20
-"""The first bucket is smaller, so that the exchange begins early."""
+OUTER_BYTES = 2**20
+"""The first bucket is smaller, so that the exchange begins early, and the last, which all wait for
+when backward is over."""
 
 
 @dataclass(eq=False)
@@ -128,18 +130,25 @@ def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:
         parameters: in the order of the model.
         most_bytes: of a bucket; a larger parameter is alone.
     """
+    outer = min(OUTER_BYTES, most_bytes)
+    early = sum(size <= outer for size in accumulate(map(_nbytes, parameters)))
+    made = _filled(reversed(parameters[early:]), outer, most_bytes)
+    return made + _filled(reversed(parameters[:early]), outer, outer)
+
+
+def _filled(parameters: Iterable[Tensor], first: int, most: int) -> list[Bucket]:
+    """Buckets in order, of parameters of one dtype and device; of so many bytes the first."""
     made: list[Bucket] = []
     open_ones: dict[Any, list[Tensor]] = {}
-    for p in reversed(parameters):
+    for p in parameters:
         key = (p.dtype, p.device)
         held = open_ones.setdefault(key, [])
-        limit = min(FIRST_BYTES, most_bytes) if not made else most_bytes
+        limit = most if made else first
         if held and sum(_nbytes(x) for x in (*held, p)) > limit:
             made.append(Bucket(tuple(held)))
             open_ones[key] = held = []
         held.append(p)
-    made += [Bucket(tuple(held)) for held in open_ones.values() if held]
-    return made
+    return made + [Bucket(tuple(held)) for held in open_ones.values() if held]
 
 
 def _nbytes(x: Tensor) -> int:
