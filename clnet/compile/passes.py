@@ -28,6 +28,7 @@ from .split_batch_norm import split
 from .trace import Trace
 from .turn_weights import turn_weights
 from .wait_late import wait_late
+from .work_first import work_first
 
 Pass = Callable[[Trace], Trace]
 
@@ -52,6 +53,7 @@ PASSES: tuple[Pass, ...] = (
     join_products,
     prologue,
     wait_late,
+    work_first,
     merge_updates,
     pack_weights,
     with_constants,

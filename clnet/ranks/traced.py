@@ -76,7 +76,7 @@ class ExchangeStep(Function):
 
     exchange: Exchange
     call: str
-    begins: bool
+    begins: bool  # pyright: ignore[reportIncompatibleVariableOverride] - likewise
     mutates: tuple[int, ...]  # pyright: ignore[reportIncompatibleVariableOverride] - of each its own
 
     reports = True

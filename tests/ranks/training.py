@@ -23,8 +23,10 @@ from clnet.compile import record
 from clnet.compile.as_values import as_values
 from clnet.compile.passes import KEEPING_BITS, rewrite
 from clnet.compile.simplify import simplify
+from clnet.compile.trace import Trace
 from clnet.compile.tracer import Action, Step
 from clnet.compile.wait_late import wait_late
+from clnet.compile.work_first import work_first
 from clnet.errors import ArgumentError, DistributedError, TraceError
 
 DDP = nn.parallel.DistributedDataParallel
@@ -90,14 +92,27 @@ def waits_come_late() -> None:
     for here, there in pairwise(waits):
         assert any(name.startswith("sgd") for name in names[here:there])
     assert names.index("broadcast_many_wait") > names.index("linear")
-    place = {id(one): i for i, one in enumerate(late.steps)}
-    for k, one in enumerate(trace.steps):
-        for other in trace.steps[k + 1 :]:
-            if place[id(one)] > place[id(other)]:
-                assert may_change_places(one, other)
+    keeps_what_depends(trace, late)
+    first = work_first(late)
+    keeps_what_depends(late, first)
+    names = [s.function.name if isinstance(s, Step) else "" for s in first.steps]
+    assert names.index("linear") < names.index("broadcast_many") < names.index("all_reduce")
     steps = tuple(s for s in trace.steps if not (isinstance(s, Step) and s.function.waits))
     without = replace(trace, steps=steps)
     assert wait_late(without) is without
+    begins = [s for s in trace.steps if not (isinstance(s, Step) and s.function.begins)]
+    without = trace.with_steps(begins)
+    assert work_first(without) is without
+
+
+def keeps_what_depends(before: Trace, after: Trace) -> None:
+    """What changes places may do so."""
+    assert set(map(id, before.steps)) == set(map(id, after.steps))
+    place = {id(one): i for i, one in enumerate(after.steps)}
+    for k, one in enumerate(before.steps):
+        for other in before.steps[k + 1 :]:
+            if place[id(one)] > place[id(other)]:
+                assert may_change_places(one, other)
 
 
 def may_change_places(a: Step | Action, b: Step | Action) -> bool:

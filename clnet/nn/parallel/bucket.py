@@ -18,9 +18,10 @@ from ...values import mode
 from ...values.futures import Future
 from .comm_hook import GradBucket, Hook, hooked
 
-OUTER_BYTES = 2**20
-"""The first bucket is smaller, so that the exchange begins early, and the last, which all wait for
-when backward is over."""
+FIRST_BYTES = 2**20
+"""The first bucket is smaller, so that the exchange begins early."""
+LAST_BYTES = 2**18
+"""So is the last: when backward is over nothing is left to compute while it is exchanged."""
 
 
 @dataclass(eq=False)
@@ -130,10 +131,10 @@ def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:
         parameters: in the order of the model.
         most_bytes: of a bucket; a larger parameter is alone.
     """
-    outer = min(OUTER_BYTES, most_bytes)
-    early = sum(size <= outer for size in accumulate(map(_nbytes, parameters)))
-    made = _filled(reversed(parameters[early:]), outer, most_bytes)
-    return made + _filled(reversed(parameters[:early]), outer, outer)
+    last = min(LAST_BYTES, most_bytes)
+    early = sum(size <= last for size in accumulate(map(_nbytes, parameters)))
+    made = _filled(reversed(parameters[early:]), min(FIRST_BYTES, most_bytes), most_bytes)
+    return made + _filled(reversed(parameters[:early]), last, last)
 
 
 def _filled(parameters: Iterable[Tensor], first: int, most: int) -> list[Bucket]:

@@ -54,8 +54,8 @@ class DistributedDataParallel(Module):
         broadcast_buffers: whether each forward pass begins with rank 0's buffers.
         init_sync: whether parameters and buffers begin as rank 0's.
         process_group: who takes part; None: all.
-        bucket_cap_mb: MiB of gradients that are summed together; None: 25. The first and the last
-            have 1.
+        bucket_cap_mb: MiB of gradients that are summed together; None: 25. The first has 1,
+            the last a quarter.
         find_unused_parameters: whether forward looks which parameters its result does not depend
             on. Those that no rank uses keep the gradient they have.
         check_reduction: taken.

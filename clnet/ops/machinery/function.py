@@ -58,6 +58,7 @@ class Function:
         packs_saved: whether hooks may see, and give back otherwise, what is saved for backward.
         repeats: whether equal settings give equal launches, which are kept then: what is so of
             settings without numbers whose sign, or kind, equality does not tell.
+        begins: whether it begins, on the host, what goes on beside the device.
         waits: whether all it does is to wait, on the host, for what another op has begun; compiled
             functions do so as late as they can.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
@@ -76,6 +77,7 @@ class Function:
     takes_complex: ClassVar[bool] = False
     packs_saved: ClassVar[bool] = True
     repeats: ClassVar[bool] = False
+    begins: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
