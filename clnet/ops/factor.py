@@ -1,9 +1,7 @@
 """Matrices solved, inverted and factored, products of several, and what vectors make.
 
-The factorizations go column by column, every step a few launches for the whole batch: right for
-matrices of some hundred rows, and differentiable as often as one likes. Nothing waits to see
-whether a matrix is singular: the result holds infinities or NaN then, and the next synchronisation
-raises.
+Systems are solved by elimination (:mod:`.triangular`). Nothing waits to see whether a matrix is
+singular: the result holds infinities or NaN then, and the next synchronisation raises.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 from ..kernels.reduce import Bad
+from ..values import mode
 from ..values.dtypes import Kind
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
@@ -20,14 +19,15 @@ from .arithmetic import eq, log, sign, where
 from .check import of_value, require_elements
 from .complex_parts import conj
 from .create import positions
-from .index import gather_within
 from .machinery.autocast import computes_as_one
+from .machinery.derived import derived
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
 from .rearrange import diag, diagonal
-from .reduce import argmax, mean, prod
+from .reduce import mean, prod
 from .reduce import sum as total
 from .shape import cat, dense_copy, expand, fresh, narrow, reshape, unsqueeze
+from .triangular import adjoint, linalg_lu_factor_ex, linalg_lu_solve
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class SignAndLogarithm(NamedTuple):
 def det(x: Tensor) -> Tensor:
     """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
     _require_square("det", x)
-    _, pivots, swaps = _eliminated(x, narrow(x, -1, 0, 0))
+    pivots, swaps = _eliminated(x)
     return prod(pivots, -1) * swaps
 
 
@@ -216,7 +216,7 @@ def det(x: Tensor) -> Tensor:
 def slogdet(x: Tensor) -> SignAndLogarithm:
     """Sign and logarithm of the determinant's magnitude of ``(..., n, n)``."""
     _require_square("slogdet", x)
-    _, pivots, swaps = _eliminated(x, narrow(x, -1, 0, 0))
+    pivots, swaps = _eliminated(x)
     size = magnitude(pivots)
     # That of complex numbers is an angle, which has a gradient.
     signs = pivots / where(eq(size, 0), 1, size) if x.dtype.is_complex else sign(pivots).detach()
@@ -241,9 +241,13 @@ def inverse(x: Tensor) -> Tensor:
         LinAlgError: at the next synchronisation, if it is singular.
     """
     _require_square("inverse", x)
-    y, pivots, _ = _eliminated(x, _identity(x))
-    require_elements(magnitude(pivots), _SINGULAR["inverse"], Bad.EQUAL, 0)
-    return y
+    y, _, _ = _solved("inverse", x.detach(), _identity(x))
+    return derived("inverse", _inverse_rule, (x,), (y,))
+
+
+def _inverse_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    back = adjoint(results[0])
+    return (-matmul(matmul(back, grads[0]), back),)
 
 
 @op(name="linalg.inv", face=Face.LINALG)
@@ -274,40 +278,32 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     columns = unsqueeze(b, -1) if b.ndim == 1 else b
     if columns.shape[:-1] != x.shape[:-1]:
         raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
-    y, pivots, _ = _eliminated(x, columns)
-    require_elements(magnitude(pivots), _SINGULAR["solve"], Bad.EQUAL, 0)
+    found = _solved("solve", x.detach(), columns.detach())
+    y, *_ = derived("solve", _solve_rule, (x, columns), found, partial=True)
     return reshape(y, b.shape)
 
 
-def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gauss's elimination: the solution, the pivots in order, and the sign of the rows' order.
+def _solve_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    (x, _), (y, *factors), g = inputs, results, grads[0]
+    again = mode.current().grad  # by who differentiates the gradient, which depends on x
+    gb = solve(adjoint(x), g) if again else linalg_lu_solve(*factors, g, adjoint=True)
+    return -matmul(gb, adjoint(y)), gb
 
-    Rows are taken off times numbers of at most 1, and divided by their pivots last: a row that was
-    divided by a large pivot first would lose its digits below the smallest normal number.
-    """
-    n = x.shape[-1]
-    rows = reshape(positions(type(x.detach()), n, x.device), (n, 1))
-    m = cat([x, b], -1)
-    swaps, pivots = x.detach().new_ones(x.shape[:-2]), list[Any]()
-    for k in range(n):
-        column = magnitude(narrow(narrow(m.detach(), -1, k, 1), -2, k, n - k))
-        chosen = argmax(column, -2, keepdim=True) + k
-        swaps = swaps * where(eq(reshape(chosen, x.shape[:-2]), k), 1.0, -1.0)
-        order = where(eq(rows, k), chosen, where(eq(rows, chosen), k, rows))
-        m = gather_within(m, -2, expand(order, m.shape))
-        row = narrow(m, -2, k, 1)
-        pivot = narrow(row, -1, k, 1)
-        pivots.append(reshape(pivot, (*x.shape[:-2], 1)))
-        # Below a largest element of 0 there is nothing to take off.
-        share = narrow(m, -1, k, 1) / where(eq(pivot, 0), 1, pivot)
-        m = where(rows > k, m - share * row, m)
-    there = cat(pivots, -1) if pivots else x.new_ones((*x.shape[:-2], 0))
-    y = narrow(m, -1, n, b.shape[-1])
-    for k in reversed(range(n if b.shape[-1] else 0)):
-        found = narrow(y, -2, k, 1) / unsqueeze(narrow(there, -1, k, 1), -1)
-        above = where(rows < k, y - narrow(m, -1, k, 1) * found, y)
-        y = where(eq(rows, k), found, above)
-    return y, there, swaps
+
+def _solved(name: str, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The solution, packed triangles and exchanges; a pivot of 0 is told."""
+    found = linalg_lu_factor_ex(x)
+    pivots = diagonal(found.LU, 0, -2, -1)
+    require_elements(magnitude(pivots), _SINGULAR[name], Bad.EQUAL, 0)
+    return linalg_lu_solve(found.LU, found.pivots, b), found.LU, found.pivots
+
+
+def _eliminated(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The pivots of Gauss's elimination in order, and the sign of the rows' order."""
+    found = linalg_lu_factor_ex(x)
+    places = positions(type(x.detach()), x.shape[-1], x.device) + 1
+    swaps = prod(where(eq(found.pivots, places), 1.0, -1.0), -1)
+    return diagonal(found.LU, 0, -2, -1), swaps.to(x.dtype.real)
 
 
 @op()

@@ -48,21 +48,21 @@ def reflections(target: Target) -> None:
 
 @case()
 def triangles(target: Target) -> None:
-    for dtype in REALS:
+    for dtype, panel in zip(REALS, (2, 3), strict=False):
         x = normal(2, 5, 4, dtype=dtype)
         a, pivots, info = output(x.shape, dtype), output((2, 4), np.int32), output((2,), np.int32)
-        run(lu(target, a, pivots, info, given(x, before=3)))
+        run(lu(target, a, pivots, info, given(x, before=3), panel=panel))
         order = output((2, 5), np.int64)
         run(exchanged(target, order, pivots))
         low = np.tril(a.numpy()[..., :4], -1) + np.eye(5, 4)
         product = low @ np.triu(a.numpy()[:, :4])
         near(given(product.astype(dtype)), np.take_along_axis(x, order.numpy()[..., None], 1))
         assert not info.numpy().any()
-        run(lu(target, a, pivots, info, given(np.zeros_like(x))))
+        run(lu(target, a, pivots, info, given(np.zeros_like(x)), panel=panel))
         assert info.numpy().tolist() == [1, 1]
         square = x[:, :4] @ x[:, :4].swapaxes(1, 2) + np.eye(4, dtype=dtype)
         factor = output(square.shape, dtype)
-        run(cholesky(target, factor, info, given(square)))
+        run(cholesky(target, factor, info, given(square), panel=panel))
         near(factor, np.linalg.cholesky(square.astype(float)), terms=64)
         b = normal(2, 4, 3, dtype=dtype)
         for upper in (False, True):
@@ -71,7 +71,8 @@ def triangles(target: Target) -> None:
                 kept = np.triu(whole) if upper else np.tril(whole)
                 kept = kept - kept * np.eye(4) + np.eye(4) if unit else kept
                 y = output(b.shape, dtype)
-                run(substitute(target, y, given(whole), given(b), upper=upper, unit=unit))
+                how = {"upper": upper, "unit": unit, "panel": panel}
+                run(substitute(target, y, given(whole), given(b), **how))
                 near(y, np.linalg.solve(kept.astype(float), b), terms=64)
 
 

@@ -356,6 +356,64 @@ def test_products_give_back_what_was_factored(shape, device):
             close(w, np.linalg.eigvalsh(even.astype(float)), dtype)
 
 
+@pytest.mark.parametrize("shape", [(70, 70), (2, 40, 90), (90, 40), (3, 33, 65), (64, 64)])
+def test_triangles_of_large_matrices(shape, device):
+    """They are made in panels, of which products are taken off."""
+    rng = np.random.default_rng(6)
+    for dtype in reals(device):
+        host = rng.standard_normal(shape).astype(dtype)
+        found = linalg.lu_factor_ex(clnet.tensor(host))
+        assert not found.info.numpy().any()
+        p, low, high = (y.numpy() for y in clnet.lu_unpack(*found[:2]))
+        close(p @ low @ high, host, dtype)
+        assert np.abs(low).max() <= 1
+        square = host @ turned(host) + np.eye(shape[-2], dtype=dtype)
+        factor = linalg.cholesky(clnet.tensor(square)).numpy()
+        close(factor @ turned(factor), square, dtype)
+        assert np.array_equal(np.tril(factor), factor)
+        for upper in (False, True):
+            for unit in (False, True):
+                kept = np.triu(square) if upper else np.tril(square)
+                kept = kept / (8 * np.abs(square).max()) + np.eye(shape[-2], dtype=dtype)
+                kept[..., np.arange(shape[-2]), np.arange(shape[-2])] = 1 if unit else 2
+                y = linalg.solve_triangular(
+                    clnet.tensor(kept), clnet.tensor(host), upper=upper, unitriangular=unit
+                )
+                close(kept @ y.numpy(), host, dtype)
+
+
+def test_systems_of_large_matrices(device):
+    rng = np.random.default_rng(7)
+    for dtype in reals(device):
+        a = (rng.standard_normal((2, 75, 75)) + 12 * np.eye(75)).astype(dtype)
+        b = rng.standard_normal((2, 75, 5)).astype(dtype)
+        x, y = (clnet.tensor(v, requires_grad=True) for v in (a, b))
+        wide = a.astype(float)
+        solved = linalg.solve(x, y)
+        close(solved.detach().numpy(), np.linalg.solve(wide, b), dtype)
+        close(linalg.inv(x).detach().numpy(), np.linalg.inv(wide), dtype)
+        sign, size = linalg.slogdet(x)
+        assert np.array_equal(sign.detach().numpy(), np.linalg.slogdet(wide)[0])
+        close(size.detach().numpy(), np.linalg.slogdet(wide)[1], dtype)
+        g = rng.standard_normal(b.shape).astype(dtype)
+        solved.backward(clnet.tensor(g))
+        back = np.linalg.solve(turned(wide), g)
+        close(y.grad.numpy(), back, dtype)
+        close(x.grad.numpy(), -back @ turned(np.linalg.solve(wide, b)), dtype)
+        linear = clnet.autograd.grad((linalg.inv(x) * size[:, None, None]).sum(), x)[0]
+        inverse, total = np.linalg.inv(wide), np.linalg.inv(wide).sum((1, 2), keepdims=True)
+        sizes = np.linalg.slogdet(wide)[1][:, None, None]
+        wanted = total * turned(inverse) - sizes * (
+            turned(inverse).sum(-1, keepdims=True) * turned(inverse).sum(-2, keepdims=True)
+        )
+        close(linear.numpy(), wanted, dtype)
+    none = np.eye(80, dtype=np.float32)
+    none[50, 50] = 0
+    assert linalg.lu_factor_ex(clnet.tensor(none)).info.item() == 51
+    none[50, 50], none[70, 70] = -1, 0
+    assert linalg.cholesky_ex(clnet.tensor(none)).info.item() == 51
+
+
 def test_clustered_values_and_low_ranks(device):
     rng = np.random.default_rng(5)
     for dtype in reals(device):

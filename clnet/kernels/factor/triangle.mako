@@ -1,20 +1,33 @@
 ## kernel triangle: matrices as products of triangular ones, and triangular systems solved
 ##
+## Large ones go in panels of some columns, and in blocks of as many rows: between these launches
+## products of matrices take the panel from what lies beside and below it.
+##
 ## param  ctype: str                 float or double
 ## param  group: int                 work-items of a matrix, a power of two
+## param  lanes: int                 of them along a row of a panel, a power of two
+## param  panel: int                 columns of a panel
 ## param  upper: bool                the upper triangle counts, else the lower one
 ## param  unit: bool                 the diagonal is taken for ones
-## def    lu
+## def    lu, lu_beside
 ## arg    m, n: int
+## arg    first, end: int            columns of the panel
+## def    lu
 ## arg    a: inout ctype[batch][m][n], may alias  L below the diagonal, whose own is 1, and U
 ## arg    pivots: out int[batch][min(m, n)], may alias  which row, from 1, was exchanged with row k
-## arg    info: out int[batch], may alias  the first pivot, from 1, that is 0; else 0
+## arg    info: inout int[batch], may alias  the first pivot, from 1, that is 0; else 0
+## def    lu_beside
+## arg    batch: int
+## arg    a: inout ctype[batch][m][n]  the other columns: their rows exchanged; U beside the panel
+## arg    pivots: in int[batch][min(m, n)]
 ## def    cholesky
 ## arg    n: int
+## arg    first, end: int            columns of the panel
 ## arg    a: inout ctype[batch][n][n], may alias  L, with zeros above; the lower triangle is read
-## arg    info: out int[batch], may alias  the first leading block that is not positive definite
+## arg    info: inout int[batch], may alias  the first leading block that is not positive definite
 ## def    substitute
 ## arg    batch, n, columns: int
+## arg    first, end: int            rows of the block
 ## arg    x: inout ctype[batch][n][columns]  b, overwritten by the solution
 ## arg    a: in ctype[batch][n][n]
 ## def    exchanged
@@ -22,26 +35,27 @@
 ## arg    order: out long[batch][rows]       which row each comes from
 ## arg    pivots: in int[batch][count]
 ##
-## launch   lu, cholesky: a group a matrix; substitute: an item a column; exchanged: one a matrix
+## launch   lu, cholesky: a group a matrix; substitute, lu_beside: an item a column; exchanged: one
+##          a matrix
 ## numerics rows are exchanged so that elements of L are at most 1; the first of equal ones is
 ##          taken. A pivot of 0 is not divided by; what is not positive definite becomes NaN
-<%def name="lu(ctype, group)">
+<%def name="lu(ctype, group, lanes)">
 typedef ${ctype} real;
 #pragma OPENCL FP_CONTRACT OFF
 __kernel void lu(...)
 {
     __local real parts[${group}];
     __local int places[${group}];
-    const int item = get_local_id(0);
-    const int count = min(m, n);
+    const int item = get_local_id(0), lane = item % ${lanes}, row = item / ${lanes};
     a += a_offset + (long)get_group_id(0) * m * n;
-    pivots += pivots_offset + (long)get_group_id(0) * count;
-    int singular = 0;
-    for (int k = 0; k < count; ++k) {
+    pivots += pivots_offset + (long)get_group_id(0) * min(m, n);
+    info += info_offset + get_group_id(0);
+    int singular = first == 0 ? 0 : *info;
+    for (int k = first; k < end; ++k) {
         real largest = -1;
         int place = k;
         for (int i = k + item; i < m; i += ${group}) {
-            const real x = fabs(a[i * n + k]);
+            const real x = fabs(a[(long)i * n + k]);
             if (x > largest || (isnan(x) && !isnan(largest))) {
                 largest = x;
                 place = i;
@@ -64,14 +78,14 @@ __kernel void lu(...)
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
         const int chosen = places[0];
         if (chosen != k) {
-            for (int j = item; j < n; j += ${group}) {
-                const real x = a[k * n + j];
-                a[k * n + j] = a[chosen * n + j];
-                a[chosen * n + j] = x;
+            for (int j = first + item; j < end; j += ${group}) {
+                const real x = a[(long)k * n + j];
+                a[(long)k * n + j] = a[(long)chosen * n + j];
+                a[(long)chosen * n + j] = x;
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        const real pivot = a[k * n + k];
+        const real pivot = a[(long)k * n + k];
         if (item == 0)
             pivots[k] = chosen + 1;
         if (pivot == 0) {
@@ -79,50 +93,81 @@ __kernel void lu(...)
                 singular = k + 1;
         } else {
             for (int i = k + 1 + item; i < m; i += ${group})
-                a[i * n + k] /= pivot;
+                a[(long)i * n + k] /= pivot;
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
-        for (int i = k + 1; i < m; ++i) {
-            const real share = a[i * n + k];
-            for (int j = k + 1 + item; j < n; j += ${group})
-                a[i * n + j] -= share * a[k * n + j];
+        for (int i = k + 1 + row; i < m; i += ${group // lanes}) {
+            const real share = a[(long)i * n + k];
+            for (int j = k + 1 + lane; j < end; j += ${lanes})
+                a[(long)i * n + j] -= share * a[(long)k * n + j];
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
     }
     if (item == 0)
-        info[info_offset + get_group_id(0)] = singular;
+        *info = singular;
 }
 </%def>
-<%def name="cholesky(ctype, group)">
+<%def name="lu_beside(ctype, panel)">
+typedef ${ctype} real;
+#pragma OPENCL FP_CONTRACT OFF
+__kernel void lu_beside(...)
+{
+    const int others = n - (end - first), at = get_global_id(0);
+    if (at >= batch * others)
+        return;
+    const int which = at / others, other = at % others;
+    const int column = other < first ? other : other + end - first;
+    a += a_offset + (long)which * m * n;
+    pivots += pivots_offset + (long)which * min(m, n);
+    for (int k = first; k < end; ++k) {
+        const int row = clamp(pivots[k] - 1, k, m - 1);
+        const real x = a[(long)k * n + column];
+        a[(long)k * n + column] = a[(long)row * n + column];
+        a[(long)row * n + column] = x;
+    }
+    if (column < first)
+        return;
+    real x[${panel}];
+    for (int i = first; i < end; ++i) {
+        real sum = a[(long)i * n + column];
+        for (int j = first; j < i; ++j)
+            sum -= a[(long)i * n + j] * x[j - first];
+        x[i - first] = sum;
+        a[(long)i * n + column] = sum;
+    }
+}
+</%def>
+<%def name="cholesky(ctype, group, lanes)">
 typedef ${ctype} real;
 #pragma OPENCL FP_CONTRACT OFF
 __kernel void cholesky(...)
 {
-    const int item = get_local_id(0);
+    const int item = get_local_id(0), lane = item % ${lanes}, row = item / ${lanes};
     a += a_offset + (long)get_group_id(0) * n * n;
-    int wrong = 0;
-    for (int k = 0; k < n; ++k) {
-        const real square = a[k * n + k];
+    info += info_offset + get_group_id(0);
+    int wrong = first == 0 ? 0 : *info;
+    for (int k = first; k < end; ++k) {
+        const real square = a[(long)k * n + k];
         barrier(CLK_GLOBAL_MEM_FENCE);
         if (!(square > 0) && wrong == 0)
             wrong = k + 1;
         const real root = wrong ? (real)NAN : sqrt(square);
         if (item == 0)
-            a[k * n + k] = root;
+            a[(long)k * n + k] = root;
         for (int i = k + 1 + item; i < n; i += ${group}) {
-            a[i * n + k] /= root;
-            a[k * n + i] = 0;
+            a[(long)i * n + k] /= root;
+            a[(long)k * n + i] = 0;
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
-        for (int i = k + 1; i < n; ++i) {
-            const real share = a[i * n + k];
-            for (int j = k + 1 + item; j <= i; j += ${group})
-                a[i * n + j] -= share * a[j * n + k];
+        for (int i = k + 1 + row; i < n; i += ${group // lanes}) {
+            const real share = a[(long)i * n + k];
+            for (int j = k + 1 + lane; j <= min(i, end - 1); j += ${lanes})
+                a[(long)i * n + j] -= share * a[(long)j * n + k];
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
     }
     if (item == 0)
-        info[info_offset + get_group_id(0)] = wrong;
+        *info = wrong;
 }
 </%def>
 <%def name="substitute(ctype, upper, unit)">
@@ -136,15 +181,15 @@ __kernel void substitute(...)
     const int which = at / columns;
     x += x_offset + (long)which * n * columns + at % columns;
     a += a_offset + (long)which * n * n;
-    for (int step = 0; step < n; ++step) {
+    for (int step = first; step < end; ++step) {
 % if upper:
-        const int i = n - 1 - step, first = i + 1, end = n;
+        const int i = end - 1 - (step - first), begin = i + 1, stop = end;
 % else:
-        const int i = step, first = 0, end = i;
+        const int i = step, begin = first, stop = i;
 % endif
         real sum = x[(long)i * columns];
-        for (int j = first; j < end; ++j)
-            sum -= a[i * n + j] * x[(long)j * columns];
+        for (int j = begin; j < stop; ++j)
+            sum -= a[(long)i * n + j] * x[(long)j * columns];
 % if unit:
         x[(long)i * columns] = sum;
 % else:
