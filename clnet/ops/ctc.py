@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the forward recursion in log space, step by step."""
+"""Connectionist temporal classification: the forward recursion in log space, in one launch."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ import numpy as np
 
 from .. import expr as e
 from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError, DataDomainError, DtypeError, ShapeError
+from ..kernels.recurrent import NEVER, alignments, alignments_backward
 from ..kernels.reduce import Bad
 from ..values.arguments import is_tensor, shown
-from ..values.dtypes import Kind, int64
+from ..values.dtypes import Kind, int32, int64
 from .arithmetic import clamp, eq, gt, logical_and, lt, ne, where
 from .check import of_index, of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
 from .loss import check_reduction, reduced
 from .machinery.autocast import computes_as_one
-from .machinery.function import Face, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .machinery.pointwise import evaluate
 from .reduce import widened
-from .shape import cat, narrow, reshape, stack, to_dtype, unsqueeze
+from .shape import cat, contiguous, expand, narrow, reshape, stack, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -33,7 +45,69 @@ if TYPE_CHECKING:
 Lengths = Any
 """A tensor of whole numbers, or a sequence of them."""
 
-_NEVER = -1e30  # stands for log(0): finite, so that no gradient is NaN
+
+class Alignments(Function):
+    """Logarithms of what all ways to each state amount to; and after every step.
+
+    Inputs: what states emit, ``(steps, n, count)``; whether the state before one may be skipped,
+    ``(n, count)``, and steps of sequences, ``(n,)``, int32.
+    """
+
+    sixteen_bit = False
+    differentiable = (0,)
+    saved_inputs = (0, 1, 2)
+    saved_outputs = (1,)
+    repeats = True
+    op_name = "ctc_loss"
+
+    def infer(self, emitted: Array, skips: Array, lengths: Array) -> tuple[Array, ...]:
+        """``(n, count)`` after the last steps, ``(steps, n, count)`` after each."""
+        del skips, lengths
+        device = emitted.device
+        last = Array.abstract(emitted.shape[1:], emitted.dtype, device)
+        return last, Array.abstract(emitted.shape, emitted.dtype, device)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        return alignments(target, *outputs, *inputs)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """One launch, back through the steps."""
+        given = (contiguous(grads[0]), saved.outputs[1].detach())
+        return apply(AlignmentsBackward(), *given, *(saved.inputs[i] for i in range(3))), None, None
+
+    def decompose(self, emitted: Tensor, skips: Tensor, lengths: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Step by step."""
+        place = positions(type(skips), skips.shape[1], skips.device)
+        alpha = where(lt(place, 2), emitted[0], NEVER)
+        every = [alpha]
+        for t in range(1, emitted.shape[0]):
+            operands: list[Any] = [
+                alpha, _shifted(alpha, 1), _shifted(alpha, 2), skips, emitted[t],
+                unsqueeze(gt(lengths, t), 1),
+            ]  # fmt: skip
+            alpha = evaluate("ctc_loss", _advance, operands)
+            every.append(alpha)
+        return alpha, stack(every)
+
+
+class AlignmentsBackward(Function):
+    """The gradient of :class:`Alignments` to what is emitted."""
+
+    sixteen_bit = False
+    repeats = True
+    op_name = "ctc_loss_backward"
+
+    def infer(
+        self, g: Array, alpha: Array, emitted: Array, skips: Array, lengths: Array
+    ) -> tuple[Array, ...]:
+        """Of the shape of what is emitted."""
+        del g, alpha, skips, lengths
+        return (Array.abstract(emitted.shape, emitted.dtype, emitted.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        return alignments_backward(target, *outputs, *inputs)
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -113,7 +187,7 @@ def ctc_loss(
         _check_lengths(name, given[name], most)
     losses = -_log_likelihood(widened(log_probs), to_dtype(targets, int64), input_lengths,
                               to_dtype(target_lengths, int64), blank)  # fmt: skip
-    impossible = gt(losses.detach(), -_NEVER / 2)
+    impossible = gt(losses.detach(), -NEVER / 2)
     losses = where(impossible, 0.0 if zero_infinity else float("inf"), losses)
     if reduction == "mean":
         losses = losses / to_dtype(clamp(target_lengths, min=1), losses.dtype)
@@ -165,38 +239,33 @@ def _log_likelihood(
     blanks = full_like(targets, blank)
     pairs = reshape(stack([blanks, targets], -1), (n, 2 * targets.shape[1]))
     labels = cat([pairs, full_like(input_lengths, blank, dtype=int64).unsqueeze(1)], 1)
-    count = labels.shape[1]
-    place = positions(type(labels), count, labels.device)
-    before = _shifted(labels, 2, blank)
+    none = full_like(narrow(labels, 1, 0, 1), blank)
+    before = narrow(cat([none, none, labels], 1), 1, 0, labels.shape[1])
     skips = logical_and(ne(labels, blank), ne(labels, before))
-    checks = (of_index("ctc_loss", "targets", size="classes"), *(None,) * (steps - 1))
-    emitted = [gather_within(log_probs[t], 1, labels, check) for t, check in enumerate(checks)]
-    alpha = where(lt(place, 2), emitted[0], _NEVER)
-    for t in range(1, steps):
-        operands: list[Any] = [
-            alpha, _shifted(alpha, 1, _NEVER), _shifted(alpha, 2, _NEVER), skips, emitted[t],
-            unsqueeze(gt(input_lengths, t), 1),
-        ]  # fmt: skip
-        alpha = evaluate("ctc_loss", _advance, operands)
+    check = of_index("ctc_loss", "targets", size="classes")
+    index = contiguous(expand(labels, (steps, *labels.shape)))
+    emitted = gather_within(log_probs, 2, index, check)
+    given = (to_dtype(skips, int32), to_dtype(input_lengths, int32))
+    alpha, _ = apply(Alignments(), contiguous(emitted), *map(contiguous, given))
     last = unsqueeze(2 * target_lengths, 1)
     at_blank = gather_within(alpha, 1, last)
-    at_label = where(gt(last, 0), gather_within(alpha, 1, clamp(last - 1, min=0)), _NEVER)
+    at_label = where(gt(last, 0), gather_within(alpha, 1, clamp(last - 1, min=0)), NEVER)
     found = reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
-    nothing = where(eq(target_lengths, 0), 0.0, _NEVER)  # of no steps: certain where no class is
+    nothing = where(eq(target_lengths, 0), 0.0, NEVER)  # of no steps: certain where no class is
     return where(gt(input_lengths, 0), found, nothing)
 
 
-def _shifted(x: Tensor, by: int, fill: float) -> Tensor:
-    """Moved to later places, with ``fill`` at the first."""
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """Moved to later places, with what stands for log(0) at the first."""
     by = min(by, x.shape[1])
-    return cat([full_like(narrow(x, 1, 0, by), fill), narrow(x, 1, 0, x.shape[1] - by)], 1)
+    return cat([full_like(narrow(x, 1, 0, by), NEVER), narrow(x, 1, 0, x.shape[1] - by)], 1)
 
 
 def _advance(stay, one, two, skips, emitted, runs):
-    two = e.where(skips, two, _NEVER)
+    two = e.where(skips, two, NEVER)
     top = e.maximum(e.maximum(stay, one), two)
     total = e.exp(stay - top) + e.exp(one - top) + e.exp(two - top)
-    return e.where(runs, e.maximum(top + e.log(total) + emitted, _NEVER), stay)
+    return e.where(runs, e.maximum(top + e.log(total) + emitted, NEVER), stay)
 
 
 def _either(a, b):

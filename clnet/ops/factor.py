@@ -284,9 +284,9 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
 
 def _solve_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
-    (x, _), (y, *factors), g = inputs, results, grads[0]
+    (x, _), (y, factors, pivots), g = inputs, results, grads[0]
     again = mode.current().grad  # by who differentiates the gradient, which depends on x
-    gb = solve(adjoint(x), g) if again else linalg_lu_solve(*factors, g, adjoint=True)
+    gb = solve(adjoint(x), g) if again else linalg_lu_solve(factors, pivots, g, adjoint=True)
     return -matmul(gb, adjoint(y)), gb
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from clnet.kernels.norm import norm_in_registers as runs_module
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad, batch_norm_statistics
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
+from clnet.kernels.recurrent import alignments, alignments_backward
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from clnet.ops.recurrence import Recurrence, RecurrenceBackward
@@ -39,6 +41,7 @@ row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
 recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
+alignments_module = import_module("clnet.kernels.recurrent.alignments")
 
 MODULES = (
     softmax_module,
@@ -49,6 +52,7 @@ MODULES = (
     row_module,
     row_grad_module,
     recurrence_module,
+    alignments_module,
 )
 
 
@@ -283,3 +287,31 @@ def recurrent_layers(target: Target) -> None:
     check_recurrence(target, Cell.GRU, (), bias=False)
     tight = replace(target, traits=replace(target.traits, local_memory_bytes=1024))
     check_recurrence(tight, Cell.GRU, (), bias=False)
+
+
+@case()
+def ways_through_states(target: Target) -> None:
+    """Against all ways, counted out one by one."""
+    for dtype in REALS:
+        emitted, lengths = normal(3, 2, 5, dtype=dtype), np.array([3, 2], np.int32)
+        skips = np.array([[0, 0, 1, 0, 1], [0, 0, 0, 1, 0]], np.int32)
+        inputs = given(emitted, before=2), given(skips, before=3), given(lengths, before=1)
+        last, alpha = output((2, 5), dtype), output(emitted.shape, dtype)
+        run(alignments(target, last, alpha, *inputs))
+        g, out = normal(2, 5, dtype=dtype), output(emitted.shape, dtype)
+        run(alignments_backward(target, out, given(g), alpha, *inputs))
+        for i, length in enumerate(lengths):
+            sums, grads = np.zeros(5), np.zeros((3, 5, 5))
+            for way in product(range(5), repeat=int(length)):
+                if way[0] > 1 or any(b - a > 2 or b < a for a, b in pairwise(way)):
+                    continue
+                if any(b - a == 2 and not skips[i, b] for a, b in pairwise(way)):
+                    continue
+                weight = np.exp(sum(emitted[t, i, s] for t, s in enumerate(way)))
+                sums[way[-1]] += weight
+                for t, s in enumerate(way):
+                    grads[t, s, way[-1]] += weight
+            open_ones = sums > 0
+            near(given(last.numpy()[i, open_ones]), np.log(sums[open_ones]), terms=64)
+            wanted = (grads[..., open_ones] / sums[open_ones]) @ g[i, open_ones]
+            near(given(out.numpy()[:, i]), wanted, terms=64)

@@ -71,6 +71,40 @@ def test_it_agrees_with_pytorch(options, device):
     np.testing.assert_allclose(own.grad.numpy(), their.grad.numpy(), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize(("steps", "labels"), [(60, 20), (90, 44), (3, 0), (1, 1)])
+def test_long_sequences_agree_with_pytorch(steps, labels, device):
+    """Likely alignments far below the smallest number, with lengths drawn."""
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((steps, 3, 7)) * 3
+    targets = rng.integers(1, 7, (3, labels))
+    lengths = rng.integers(steps // 2 + 1, steps + 1, 3), rng.integers(0, labels + 1, 3)
+    own, their = clnet.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    options = {"reduction": "sum", "zero_infinity": True}
+    y = ops.ctc_loss(own.log_softmax(2), *map(clnet.tensor, (targets, *lengths)), **options)
+    z = torch.nn.functional.ctc_loss(
+        their.log_softmax(2), *map(torch.tensor, (targets, *lengths)), **options
+    )
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9)
+    y.backward()
+    z.backward()
+    np.testing.assert_allclose(own.grad.numpy(), their.grad.numpy(), rtol=1e-7, atol=1e-9)
+
+
+def test_it_is_differentiated_twice_compiled_and_mapped(device):
+    targets, steps, lengths = map(clnet.tensor, (TARGETS, *LENGTHS))
+
+    def loss(x):
+        return ops.ctc_loss(x.log_softmax(2), targets, steps, lengths)
+
+    x = clnet.tensor(np.random.default_rng(2).standard_normal((4, 3, 3)), requires_grad=True)
+    assert clnet.autograd.gradgradcheck(loss, (x,))
+    assert clnet.compile(loss)(x).item() == pytest.approx(loss(x).item(), rel=1e-12)
+    several = clnet.stack([x.detach(), x.detach() * 2])
+    found = clnet.func.vmap(loss)(several)
+    assert found.tolist() == pytest.approx([loss(y).item() for y in several], rel=1e-12)
+
+
 def test_a_target_that_does_not_fit_costs_infinity(device):
     loss = ops.ctc_loss(
         clnet.full((1, 1, 3), -1.0), clnet.tensor([[1, 2]]), clnet.tensor([1]), clnet.tensor([2])

@@ -1,9 +1,15 @@
-"""Recurrent layers on GPUs: all steps in one launch, in which a group keeps its examples' states.
+"""What goes from step to step, in one launch.
+
+Recurrent layers on GPUs: a group keeps its examples' states.
 
 :class:`Steps` says whether that pays, and how the work is shared out; :func:`recurrence` and
 :func:`recurrence_backward` launch it. The cell is an expression: nothing here knows one.
+Ways through the states of sequences (:func:`alignments`): a group has a sequence.
 """
 
+from .alignments import NEVER as NEVER
+from .alignments import alignments as alignments
+from .alignments import alignments_backward as alignments_backward
 from .recurrence import Steps as Steps
 from .recurrence import recurrence as recurrence
 from .recurrence import recurrence_backward as recurrence_backward
