@@ -11,11 +11,11 @@
 ## param    never: float               stands for log(0)
 ## arg      steps, n, count: int
 ## def      alignments
-## arg      alpha: out ctype[steps][n][count]   of steps within the length
-## arg      last: out ctype[n][count]           of the last of these
+## arg      alpha: inout ctype[steps][n][count], may alias  of steps within the length
+## arg      last: out ctype[n][count], may alias  of the last of these
 ## def      alignments_backward
-## arg      out: inout ctype[steps][n][count]   the gradient to what is emitted
-## arg      g: in ctype[n][count]               that of the last
+## arg      out: inout ctype[steps][n][count], may alias  the gradient to what is emitted
+## arg      g: in ctype[n][count]      that of the last
 ## arg      alpha: in ctype[steps][n][count]
 ## def      alignments, alignments_backward
 ## arg      emitted: in ctype[steps][n][count]
@@ -24,19 +24,20 @@
 ## launch   a group a sequence
 ## numerics the largest of the three is subtracted; what is below `never` is `never`, and has no
 ##          gradient
-<%def name="begin(*names)">
+<%def name="begin()">
     const int which = get_group_id(0), item = get_local_id(0);
-    const long row = (long)n * count;
-% for name in names:
-    ${name} += ${name}_offset + (long)which * count;
-% endfor
+    const long row = (long)n * count, first = (long)which * count;
     const int end = clamp(lengths[lengths_offset + which], 1, steps);
 </%def>
 <%def name="alignments(ctype, group, never)">
 typedef ${ctype} real;
 __kernel void alignments(...)
 {
-    ${begin("alpha", "last", "emitted", "skips")}
+    ${begin()}
+    alpha += alpha_offset + first;
+    last += last_offset + first;
+    emitted += emitted_offset + first;
+    skips += skips_offset + first;
     for (int s = item; s < count; s += ${group})
         alpha[s] = s < 2 ? emitted[s] : (real)${never};
     for (int t = 1; t < end; ++t) {
@@ -61,7 +62,12 @@ __kernel void alignments(...)
 typedef ${ctype} real;
 __kernel void alignments_backward(...)
 {
-    ${begin("out", "g", "alpha", "emitted", "skips")}
+    ${begin()}
+    out += out_offset + first;
+    g += g_offset + first;
+    alpha += alpha_offset + first;
+    emitted += emitted_offset + first;
+    skips += skips_offset + first;
     for (int t = steps - 1; t >= 0; --t) {
         __global real *const here = out + t * row;
         __global const real *const from = alpha + t * row;
