@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Single ops, eager, beside PyTorch's: which are many times slower?
+
+    python ci/op_speed.py [--device nvidia:0] [--rows 8] [--only TEXT] [--below 0.5]
+
+Prints for each op PyTorch's time over ours and the milliseconds of both, forward and with
+gradients: the least of a few turns, each of as many calls as fit a moment. ``--rows`` multiplies
+the first axis of operands. PyTorch takes two threads, or its first CUDA device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+import torch
+
+import clnet
+from clnet.nn import functional
+
+# An expression in x, y, z, the library t and its functions f; then operands: n normal, p positive,
+# s in order, d a definite matrix, and numbers whole ones below them.
+CASES = """
+x.sum(0) | n512x1024
+x.sum(1) | n512x1024
+x.sum() | n512x1024
+x.mean() | n512x1024
+x.std() | n512x1024
+x.var(1) | n512x1024
+x.prod(1) | n512x1024
+x.norm(dim=1) | n512x1024
+x.max(1).values | n512x1024
+x.argmax(1) | n512x1024
+(x > 3).any(1) | n512x1024
+x.cumsum(0) | n512x1024
+x.cumsum(1) | n512x1024
+x.cumprod(1) | n512x1024
+x.cummax(1).values | n512x1024
+t.logcumsumexp(x, 1) | n512x1024
+x.logsumexp(1) | n512x1024
+x.softmax(0) | n512x1024
+x.softmax(1) | n512x1024
+x.log_softmax(1) | n512x1024
+x.sort(1).values | n512x1024
+x.flatten().sort().values | n512x1024
+x.topk(8).values | n512x1024
+x.median(1).values | n512x1024
+x.quantile(0.3, dim=1) | n512x1024
+t.unique(x) | 1000:512x1024
+t.bincount(x) | 1000:524288
+t.histc(x, 100, -3, 3) | n512x1024
+t.searchsorted(x, y) | s4096 n512x1024
+t.bucketize(y, x) | s64 n512x1024
+(x > 0).nonzero() | n512x1024
+x[x > 0] | n512x1024
+t.where(x > 0, x, x * 2) | n512x1024
+x.masked_fill(x > 1, 0.0) | n512x1024
+x.t().contiguous() | n512x1024
+x.permute(2, 0, 1).contiguous() | n64x128x64
+x.flip(1) | n512x1024
+x.roll(3, 1) | n512x1024
+x.diff(dim=1) | n512x1024
+x.tril() | n512x1024
+t.cat([x, y], 1) | n512x1024 n512x1000
+t.stack([x, y], -1) | n512x1024 n512x1024
+x.repeat(2, 3) | n512x256
+x.repeat_interleave(3, 1) | n512x256
+sum(x.unbind(1)) | n512x16
+f.pad(x, (3, 3, 2, 2), mode="reflect") | n8x16x64x64
+x.gather(1, y) | n512x1024 1024:512x512
+t.zeros_like(x).scatter_add(1, y, x) | n512x1024 1024:512x1024
+x.index_select(0, y) | n512x1024 512:1024
+t.zeros_like(x).index_add(0, y, x) | n512x1024 512:512
+x[y, z] | n512x1024 512:32768 512:32768
+t.take_along_dim(x, y, 1) | n512x1024 1024:512x100
+f.embedding(y, x) | n10000x256 10000:512x16
+f.embedding_bag(y, x) | n10000x64 10000:512x20
+f.one_hot(x, 100) | 100:8192
+f.gelu(x) | n512x1024
+f.silu(x) | n512x1024
+t.exp(x) | n512x1024
+t.erf(x) | n512x1024
+t.lgamma(x) | p512x1024
+t.digamma(x) | p512x1024
+x ** y | p512x1024 p512x1024
+t.lerp(x, y, 0.3) | n512x1024 n512x1024
+x + y | n512x1024 n512x1
+(x[:, None] - y[None]).abs().sum(-1) | n256x64 n256x64
+t.cdist(x, y) | n256x64 n512x64
+x @ y | n32x64x64 n32x64x64
+t.einsum("bihd,bjhd->bhij", x, y) | n4x64x8x32 n4x64x8x32
+t.einsum("bi,bj->bij", x, y) | n512x64 n512x64
+t.kron(x, y) | n32x32 n32x32
+t.dot(x, y) | n524288 n524288
+f.bilinear(x, y, z) | n512x32 n512x32 n16x32x32
+f.conv2d(x, y, padding=1) | n8x32x32x32 n64x32x3x3
+f.conv2d(x, y, padding=1, groups=32) | n8x32x32x32 n32x1x3x3
+f.conv1d(x, y, padding=16) | n4x8x4096 n8x8x33
+f.conv3d(x, y, padding=1) | n2x16x16x16x16 n16x16x3x3x3
+f.conv_transpose2d(x, y, stride=2, padding=1) | n8x64x16x16 n64x32x4x4
+f.conv_transpose3d(x, y, stride=2) | n2x16x8x8x8 n16x16x2x2x2
+f.max_pool2d(x, 3, 2, 1) | n8x32x32x32
+f.max_pool3d(x, 2) | n2x16x16x32x32
+f.avg_pool2d(x, 3, 1, 1) | n8x32x32x32
+f.adaptive_max_pool2d(x, 1) | n8x32x32x32
+f.unfold(x, 3, padding=1) | n8x32x32x32
+f.fold(x, (32, 32), 3, padding=1) | n8x144x1024
+f.interpolate(x, scale_factor=2) | n8x32x32x32
+f.interpolate(x, scale_factor=2, mode="bilinear") | n8x32x32x32
+f.interpolate(x, scale_factor=2, mode="bicubic") | n8x32x32x32
+f.grid_sample(x, y, align_corners=False) | n8x32x32x32 n8x32x32x2
+f.pixel_shuffle(x, 4) | n8x32x32x32
+f.batch_norm(x, None, None, y, z, True) | n8x32x32x32 n32 n32
+f.layer_norm(x, (1024,), y, z) | n512x1024 n1024 n1024
+f.group_norm(x, 8, y, z) | n8x32x32x32 n32 n32
+f.local_response_norm(x, 5) | n8x32x32x32
+f.cross_entropy(x, y) | n512x1024 1024:512
+f.cross_entropy(x, y) | n8x21x64x64 21:8x64x64
+f.binary_cross_entropy_with_logits(x, y) | n512x1024 p512x1024
+f.smooth_l1_loss(x, y) | n512x1024 n512x1024
+f.cosine_similarity(x, y) | n512x1024 n512x1024
+f.ctc_loss(x.log_softmax(2), y + 1, y[:, 0] * 0 + 100, y[:, 0] * 0 + 20) | n100x16x40 39:16x20
+f.scaled_dot_product_attention(x, y, z) | n4x4x128x32 n4x4x128x32 n4x4x128x32
+t.fft.rfft(x).abs() | n512x1024
+t.fft.rfft(x).abs() | n64x1009
+t.fft.fft2(x).abs() | n16x64x64
+t.stft(x, 400, 160, window=y, return_complex=True).abs() | n8x16000 p400
+t.linalg.inv(x) | d16x32x32
+t.linalg.inv(x) | d1x512x512
+t.linalg.solve(x, y) | d16x32x32 n16x32x8
+t.linalg.slogdet(x)[1] | d16x32x32
+t.linalg.cholesky(x) | d16x32x32
+t.linalg.cholesky(x) | d1x512x512
+t.linalg.svdvals(x) | n4x32x32
+t.linalg.eigvalsh(x) | d4x32x32
+t.linalg.qr(x)[0] | n8x64x32
+t.linalg.matrix_exp(x * 0.1) | n16x16x16
+f.dropout(x, 0.3) | n512x1024
+t.randn_like(x) | n512x1024
+t.multinomial(x, 4, replacement=True) | p512x1024
+(t.complex(x, y) * t.complex(y, x)).abs() | n512x1024 n512x1024
+x[::2, 1::3] * 1 | n512x1024
+f.glu(x) | n512x1024
+x.to(t.float16) | n512x1024
+x // 7 | 1000:512x1024
+""".strip().splitlines()
+
+TURN = 0.06
+TURNS = 5
+# Whose first axis is not that of the examples.
+PARAMETERS = """
+n64x32x3x3 n32x1x3x3 n8x8x33 n16x16x3x3x3 n64x32x4x4 n16x16x2x2x2 n1024 n32 n16x32x32 p400 s4096 s64
+n10000x256 n10000x64 d1x512x512 n100x16x40 39:16x20
+""".split()
+
+
+def drawn(text: str, rows: int) -> np.ndarray:
+    """An operand."""
+    rng = np.random.default_rng(len(text))
+    kind, _, sizes = text.rpartition(":") if ":" in text else (text[0], "", text[1:])
+    shape = [int(n) for n in sizes.split("x")]
+    if text not in PARAMETERS:
+        shape[0] *= rows
+    if kind.isdigit():
+        return rng.integers(0, int(kind), shape)
+    x = rng.standard_normal(shape)
+    if kind == "p":
+        x = abs(x) + 0.1
+    elif kind == "s":
+        x = np.sort(x)
+    elif kind == "d":
+        x = x @ np.swapaxes(x, -1, -2) + 2 * shape[-1] * np.eye(shape[-1])
+    return x.astype(np.float32)
+
+
+class Side:
+    """An op in one library.
+
+    Args:
+        library: ``torch`` or ``clnet``.
+        functions: its functional module.
+        device: where.
+        code: of the expression.
+        operands: on the host.
+    """
+
+    def __init__(
+        self, library: Any, functions: Any, device: Any, code: Any, operands: list[np.ndarray]
+    ) -> None:
+        self.library, self.code = library, code
+        self.tensors = [library.tensor(x).to(device) for x in operands]
+        self.synchronize: Callable[[], object] = lambda: None
+        if library is clnet:
+            self.synchronize = device.synchronize
+        elif device != "cpu":
+            self.synchronize = torch.cuda.synchronize
+        self.names = {"t": library, "f": functions, **dict(zip("xyz", self.tensors, strict=False))}
+        self.seed: Any = None
+
+    def forward(self) -> Any:
+        """The result."""
+        with self.library.no_grad():
+            return eval(self.code, self.names)
+
+    def both(self) -> None:
+        """The result, and the gradients of what has some."""
+        y = eval(self.code, self.names)
+        if self.seed is None:
+            self.seed = self.library.ones_like(y)
+        for x in self.tensors:
+            x.grad = None
+        y.backward(self.seed)
+
+    def differentiable(self) -> bool:
+        """Whether there are gradients."""
+        for x in self.tensors:
+            x.requires_grad_(x.is_floating_point())
+        return bool(eval(self.code, self.names).requires_grad)
+
+    def milliseconds(self, call: Callable[[], object]) -> float:
+        """The least of some turns."""
+        for _ in range(2):
+            call()
+        self.synchronize()
+        begin = time.perf_counter()
+        call()
+        self.synchronize()
+        one = time.perf_counter() - begin
+        count, least = max(1, min(50, int(TURN / TURNS / max(one, 1e-6)))), math.inf
+        for _ in range(TURNS):
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            self.synchronize()
+            least = min(least, (time.perf_counter() - begin) / count)
+            if one > TURN:
+                break
+        return least * 1e3
+
+
+def in_turns(calls: list[Callable[[], object]], sides: list[Side]) -> list[float]:
+    """The milliseconds of both, PyTorch's before and after ours: the machine may have slowed."""
+    first, ours, again = (sides[i].milliseconds(calls[i]) for i in (0, 1, 0))
+    return [min(first, again), ours]
+
+
+def main() -> None:
+    """Print the table, and the worst once more."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rows", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--below", type=float, default=0.5)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    where, theirs = clnet.device(options.device), "cpu" if options.device == "cpu" else "cuda"
+    torch.set_num_threads(2)
+    found: list[tuple[float, str]] = []
+    for line in CASES:
+        if options.only not in line:
+            continue
+        expression, _, operands = line.partition(" | ")
+        code = compile(expression, "<op>", "eval")
+        values = [drawn(text, options.rows) for text in operands.split()]
+        sides = [
+            Side(torch, torch.nn.functional, theirs, code, values),
+            Side(clnet, functional, where, code, values),
+        ]
+        times = [in_turns([side.forward for side in sides], sides)]
+        if all([side.differentiable() for side in sides]):
+            times.append(in_turns([side.both for side in sides], sides))
+        shown = "   ".join(f"{a / b:6.2f} ({a:.3f}, {b:.3f})" for a, b in times)
+        text = f"{line[:76]:76} {shown}"
+        print(text, flush=True)
+        found.append((min(a / b for a, b in times), text))
+    print(f"\nbelow {options.below}:")
+    for ratio, text in sorted(found):
+        if ratio < options.below:
+            print(text)
+
+
+if __name__ == "__main__":
+    main()
