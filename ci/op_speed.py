@@ -276,7 +276,8 @@ def main() -> None:
             Side(clnet, functional, where, code, values),
         ]
         times = [in_turns([side.forward for side in sides], sides)]
-        if all([side.differentiable() for side in sides]):
+        differentiable = [side.differentiable() for side in sides]
+        if all(differentiable):
             times.append(in_turns([side.both for side in sides], sides))
         shown = "   ".join(f"{a / b:6.2f} ({a:.3f}, {b:.3f})" for a, b in times)
         text = f"{line[:76]:76} {shown}"
