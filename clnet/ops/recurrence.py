@@ -42,6 +42,7 @@ class Recurrence(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     cell: Cell
     backwards: bool
@@ -154,6 +155,7 @@ class RecurrenceBackward(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     cell: Cell
     backwards: bool
