@@ -49,6 +49,7 @@ class FactorAndInfo(NamedTuple):
 class CholeskyFactor(Function):
     """``(batch, n, n)`` as a triangle, and infos."""
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 

@@ -42,6 +42,7 @@ class GeneralEigen(Function):
 
     vectors: bool
 
+    repeats = True
     differentiable = ()
 
     def infer(self, x: Array) -> tuple[Array, ...]:

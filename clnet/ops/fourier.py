@@ -38,6 +38,7 @@ class Fourier(Function):
     n: int
     sign: int
     half: str = ""
+    repeats = True
     takes_complex = True
 
     def infer(self, x: Array) -> tuple[Array, ...]:

@@ -42,6 +42,7 @@ class SymmetricFactorsAndInfo(NamedTuple):
 class LdlFactor(Function):
     """``(batch, n, n)`` as factors, exchanges and infos."""
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 
@@ -61,6 +62,7 @@ class LdlFactor(Function):
 class LdlSubstitute(Function):
     """The solutions of systems that were factored."""
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 

@@ -43,6 +43,7 @@ class Reflections(NamedTuple):
 class Householder(Function):
     """``(batch, m, n)`` as a triangle and reflections."""
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 
@@ -64,6 +65,7 @@ class Reflect(Function):
 
     turned: bool
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 

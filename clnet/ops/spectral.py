@@ -70,6 +70,7 @@ class SymmetricEigen(Function):
 
     vectors: bool
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 
@@ -89,6 +90,7 @@ class OrthogonalRows(Function):
 
     rotation: bool
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 

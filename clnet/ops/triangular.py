@@ -93,6 +93,7 @@ class SolvedSystem(NamedTuple):
 class LuFactor(Function):
     """``(batch, m, n)`` as triangles, exchanges and infos."""
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 
@@ -116,6 +117,7 @@ class Substitute(Function):
     upper: bool
     unit: bool
 
+    repeats = True
     sixteen_bit = False
     differentiable = ()
 
@@ -133,6 +135,7 @@ class Exchanged(Function):
 
     rows: int
 
+    repeats = True
     differentiable = ()
 
     def infer(self, pivots: Array) -> tuple[Array, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class Unitary(Function):
     """``(batch, m, n, 2)`` as a triangle and reflections."""
 
+    repeats = True
     differentiable = ()
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -49,6 +50,7 @@ class UnitaryReflect(Function):
 
     turned: bool
 
+    repeats = True
     differentiable = ()
 
     def infer(self, a: Array, tau: Array, c: Array) -> tuple[Array, ...]:
@@ -65,6 +67,7 @@ class UnitaryForm(Function):
 
     both: bool
 
+    repeats = True
     differentiable = ()
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -84,6 +87,7 @@ class ComplexEigen(Function):
 
     vectors: bool
 
+    repeats = True
     differentiable = ()
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -100,6 +104,7 @@ class ComplexEigen(Function):
 class ComplexLu(Function):
     """``(batch, m, n, 2)`` as triangles, exchanges and infos."""
 
+    repeats = True
     differentiable = ()
 
     def infer(self, x: Array) -> tuple[Array, ...]:
