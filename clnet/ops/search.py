@@ -6,7 +6,10 @@ from math import fabs, isfinite, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
+from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels.index import search_rows, tally
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
 from ..values.shapes import normalize_dim
@@ -27,7 +30,7 @@ from .arithmetic import floor as rounded_down
 from .check import of_index, of_value, require_elements
 from .create import positions
 from .index import gather_within, index_select, require_index, select_within
-from .machinery.function import Face, op, require_floating
+from .machinery.function import Arrays, Face, Function, apply, op, require_floating
 from .machinery.pointwise import Operand, Result, evaluate, result_type
 from .masked import positions_of
 from .rearrange import movedim
@@ -42,6 +45,10 @@ from .sort import argsort, sort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+_MOST_COUNTED = 2**31 - 1
+"""So many elements a kernel counts with 32 bits."""
 
 
 @op(Face.FUNCTION)
@@ -97,11 +104,70 @@ def searchsorted(
     return to_dtype(reshape(found, wanted.shape), int32 if out_int32 else int64)
 
 
+class Search(Function):
+    """How many elements of each row lie below (or at) values: ``(n,)`` and ``(m,)``, or of rows."""
+
+    sixteen_bit = False
+    repeats = True
+    differentiable = ()
+    op_name = "searchsorted"
+
+    or_equal: bool
+
+    def infer(self, rows: Array, values: Array) -> tuple[Array, ...]:
+        """The shape of the values, int64."""
+        del rows
+        return (Array.abstract(values.shape, int64, values.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        return [search_rows(target, *outputs, *inputs, or_equal=self.or_equal)]
+
+    def decompose(self, rows: Tensor, values: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In as many steps."""
+        return (_counted_in_steps(rows, values, or_equal=self.or_equal),)
+
+
+class Tally(Function):
+    """How often each of ``numbers`` numbers from 0 on occurs in int64 keys, as int32."""
+
+    repeats = True
+    differentiable = ()
+    op_name = "bincount"
+
+    numbers: int
+
+    def infer(self, keys: Array) -> tuple[Array, ...]:
+        """``(numbers,)``."""
+        return (Array.abstract((self.numbers,), int32, keys.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Two launches."""
+        return tally(target, *outputs, *inputs)
+
+
+def _counted(keys: Tensor, numbers: int) -> Tensor:
+    """How often each number occurs, int64; what is no such number is not counted."""
+    if keys.numel() > _MOST_COUNTED:
+        ones = keys.new_ones(keys.shape)
+        return index_add_within(ones.new_zeros(numbers), 0, keys, ones)
+    return to_dtype(apply(Tally(numbers), contiguous(keys)), int64)
+
+
 def _counted_below(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
     """How many elements of each row lie below (or at) the values: half of the rest a step.
 
     The steps are those of PyTorch, so that rows that are not sorted, or hold NaN, give the same.
     """
+    kind = result_type(rows, values)
+    kind = int32 if kind is bool_ else kind
+    given = [contiguous(to_dtype(x, kind)) for x in (rows, values)]
+    if values.numel() == 0 or max(rows.numel(), values.numel()) > _MOST_COUNTED:
+        return _counted_in_steps(*given, or_equal=or_equal)
+    return apply(Search(or_equal), *given)
+
+
+def _counted_in_steps(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
     size = rows.shape[-1]
     first = values.new_zeros(values.shape, dtype=int64)
     last = first + size
@@ -190,12 +256,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         law = "elements and minlength are 0 or more"
         raise ArgumentError("bincount", law, least=least, minlength=minlength)
     size = int(largest(x).item()) + 1 if x.numel() else 0
+    size = size if size > minlength else minlength
     if weights is None or not x.numel():
-        ones = x.new_ones(x.shape, dtype=int64)
-    else:
-        wide = float64 if x.device.traits.float64 else float32
-        ones = weights if weights.dtype is float32 else to_dtype(weights, wide)
-    return index_add(ones.new_zeros(size if size > minlength else minlength), 0, x, ones)
+        return _counted(x, size)
+    wide = float64 if x.device.traits.float64 else float32
+    added = weights if weights.dtype is float32 else to_dtype(weights, wide)
+    return index_add(added.new_zeros(size), 0, x, added)
 
 
 @op()
@@ -233,9 +299,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat
     at = clamp(rounded_down((wide - low) * (bins / (high - low))), max=bins - 1)
     inside = logical_and(ge(wide, low), le(wide, high))
-    index = to_dtype(where(inside, at, -1.0), int64)
-    ones = wide.new_ones(wide.shape)
-    return to_dtype(index_add_within(wide.new_zeros(bins), 0, index, ones), x.dtype)
+    return to_dtype(_counted(to_dtype(where(inside, at, -1.0), int64), bins), x.dtype)
 
 
 class Unique(NamedTuple):

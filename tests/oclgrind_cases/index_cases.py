@@ -14,6 +14,7 @@ from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.index import add_rows, gather, segment
 from clnet.kernels.index import order as order_module
+from clnet.kernels.index.count import search_rows, tally
 from clnet.kernels.index.gather import (
     extremes_along,
     fold_indices,
@@ -47,6 +48,7 @@ from .harness import (
 )
 
 check_module = import_module("clnet.kernels.reduce.check")
+count_module = import_module("clnet.kernels.index.count")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 repeat_module = import_module("clnet.kernels.moving.repeat")
@@ -56,6 +58,7 @@ MODULES = (
     add_rows,
     check_module,
     copy_module,
+    count_module,
     copy_pairs,
     gather,
     order_module,
@@ -370,3 +373,21 @@ def elements_checked(target: Target) -> None:
         one = given(np.array(gate, gate_dtype))
         run(check_elements(target, given(x), one, Bad.BELOW, 0.001, 0, report=INDEX))
         reported(0.0, 0) if told else device().synchronize()
+
+
+@case()
+def searches_and_counts(target: Target) -> None:
+    for dtype in (*REALS, np.int32, np.int64):
+        rows = np.sort(RNG.integers(-5, 5, (2, 7)), 1).astype(dtype)
+        values = RNG.integers(-6, 6, (2, 3)).astype(dtype)
+        for or_equal, side in ((False, "left"), (True, "right")):
+            y = output((2, 3), np.int64)
+            run([search_rows(target, y, given(rows, before=1), given(values), or_equal=or_equal)])
+            found = [np.searchsorted(a, b, side) for a, b in zip(rows, values, strict=True)]
+            assert y.numpy().tolist() == np.array(found).tolist()
+    keys = RNG.integers(-2, 9, 50)
+    for numbers in (5, 9, 2049):
+        counts = output((numbers,), np.int32)
+        run(tally(target, counts, given(keys, before=3)))
+        inside = keys[(keys >= 0) & (keys < numbers)]
+        assert counts.numpy().tolist() == np.bincount(inside, minlength=numbers).tolist()

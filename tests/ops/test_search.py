@@ -218,3 +218,16 @@ I = clnet.tensor([1, 2])  # noqa: E741
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("numbers", [3, 2048, 2049, 100_000])
+def test_many_elements_are_counted(numbers, device):
+    """By one core or several, in memory that a group shares or not."""
+    keys = np.random.default_rng(3).integers(0, numbers, 40_000)
+    counts = ops.bincount(clnet.tensor(keys), minlength=numbers)
+    assert counts.dtype is clnet.int64
+    assert np.array_equal(counts.numpy(), np.bincount(keys, minlength=numbers))
+    assert np.array_equal(
+        ops.histc(clnet.tensor(keys[::3].astype("f4")), 16, 1, numbers - 1).numpy(),
+        np.histogram(keys[::3], 16, (1, numbers - 1))[0],
+    )

@@ -1,9 +1,11 @@
 """Elements by their indices, and orders: gather and its gradients, scatter, sort.
 
 Gradients add up what went to one place in a fixed order: indices are sorted first (:func:`sort`),
-then ``segment`` sums each run.
+then ``segment`` sums each run. Whole numbers are counted by atomics, which know no order.
 """
 
+from .count import search_rows as search_rows
+from .count import tally as tally
 from .gather import extremes_along as extremes_along
 from .gather import fold_indices as fold_indices
 from .gather import gather_along as gather_along
