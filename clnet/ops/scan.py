@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
-from ..kernels.reduce import Scan, scan
-from ..values.dtypes import DType, bool_, float32, int64
+from ..kernels.reduce import Scan, running_extreme, scan
+from ..values.dtypes import DType, bool_, float32, int32, int64
 from ..values.shapes import axis_of, normalize_dim
-from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
+from .arithmetic import eq, logical_and, ne, where
 from .complex_parts import by_parts
-from .create import positions
 from .index import gather_within
 from .machinery.autocast import autocast_operands
 from .machinery.function import (
@@ -28,7 +28,7 @@ from .machinery.function import (
 )
 from .mathematics import logaddexp
 from .reduce import sum as total
-from .shape import cat, clone, contiguous, dense_copy, expand, fresh, narrow, reshape, to_dtype
+from .shape import cat, clone, contiguous, dense_copy, fresh, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -100,6 +100,32 @@ class Cumulate(Function):
         return apply(Cumulate(Scan.SUM, self.dim, not self.reverse), contiguous(g))
 
 
+class RunningExtreme(Function):
+    """Where along ``dim`` of a dense tensor the extreme of an element and all before it is."""
+
+    sixteen_bit = False
+    repeats = True
+    differentiable = ()
+
+    dim: int
+    largest: bool
+
+    @property
+    def name(self) -> str:
+        return "cummax" if self.largest else "cummin"
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """The shape of ``x``, int64."""
+        return (Array.abstract(x.shape, int64, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        (y,), (x,) = outputs, inputs
+        if x.size == 0:
+            return []
+        return [running_extreme(target, y, x, dim=self.dim, largest=self.largest)]
+
+
 def _cumulated(kind: Scan, x: Tensor, dim: int, dtype: DType | None) -> Tensor:
     name = f"cum{kind.value}"
     axis = normalize_dim(name, dim, x.ndim)
@@ -157,36 +183,21 @@ def cummax(x: Tensor, dim: int) -> Extremes:
     Returns:
         Values and int64 indices, of the shape of ``x``.
     """
-    return _running_extreme("cummax", ge, x, dim)
+    return _running_extreme("cummax", x, dim, largest=True)
 
 
 @op()
 def cummin(x: Tensor, dim: int) -> Extremes:
     """The smallest of an element and all before it; else as :func:`cummax`."""
-    return _running_extreme("cummin", le, x, dim)
+    return _running_extreme("cummin", x, dim, largest=False)
 
 
-def _running_extreme(name: str, better: Callable[..., Tensor], x: Tensor, dim: int) -> Extremes:
-    """Steps of 1, 2, 4 ... elements back: after each the best of twice as many is known."""
+def _running_extreme(name: str, x: Tensor, dim: int, *, largest: bool) -> Extremes:
     axis = normalize_dim(name, dim, x.ndim)
     if x.ndim == 0:
         return Extremes(clone(x), x.new_zeros((), dtype=int64))
-    size, values = x.shape[axis], contiguous(x.detach())
-    indices = positions(type(values), size, x.device)
-    indices = expand(reshape(indices, (size, *(1,) * (x.ndim - axis - 1))), x.shape)
-    back = 1
-    while back < size:
-        left = [narrow(y, axis, 0, size - back) for y in (values, indices)]
-        right = [narrow(y, axis, back, size - back) for y in (values, indices)]
-        stays = logical_or(better(right[0], left[0]), isnan(right[0]))
-        if x.dtype.is_floating_point:
-            stays = logical_and(stays, logical_or(logical_not(isnan(left[0])), isnan(right[0])))
-        values, indices = (
-            cat([narrow(y, axis, 0, back), where(stays, b, a)], axis)
-            for y, a, b in zip((values, indices), left, right, strict=True)
-        )
-        back *= 2
-    indices = contiguous(indices)
+    values = contiguous(to_dtype(x.detach(), int32) if x.dtype is bool_ else x.detach())
+    indices = apply(RunningExtreme(axis, largest), values)
     return Extremes(gather_within(x, axis, indices), indices)
 
 

@@ -13,6 +13,7 @@ from clnet.device import Target
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.pool.axis_map import axis_map
 from clnet.kernels.reduce import scan_lines as lines_module
+from clnet.kernels.reduce.running_extreme import running_extreme
 from clnet.kernels.reduce.scan import Scan, scan
 
 from .harness import (
@@ -29,8 +30,9 @@ from .harness import (
 
 map_module = import_module("clnet.kernels.pool.axis_map")
 scan_module = import_module("clnet.kernels.reduce.scan")
+extreme_module = import_module("clnet.kernels.reduce.running_extreme")
 
-MODULES = (map_module, scan_module, lines_module)
+MODULES = (map_module, scan_module, lines_module, extreme_module)
 
 
 @case()
@@ -94,3 +96,23 @@ def scans_past_the_caches(target: Target) -> None:
             with constants(scan_module, _PART=part):
                 check_scan(target, shape, np.float32, Scan.SUM, reverse=reverse)
         check_scan(target, (3, 32, 1), np.float32, Scan.PROD, reverse=True)
+
+
+@case()
+def running_extremes(target: Target) -> None:
+    few = replace(target, traits=replace(target.traits, max_group_size=16))
+    for dtype in (*REALS, np.int32):
+        for shape in ((2, 5, 3), (2, 40, 1)):
+            x = RNG.integers(-4, 4, shape).astype(dtype)
+            if dtype in REALS:
+                x[0, 3] = np.nan
+            for largest in (True, False):
+                y = output(shape, np.int64)
+                run([running_extreme(few, y, given(x, before=2), dim=1, largest=largest)])
+                best, place = x[:, 0].copy(), np.zeros(x[:, 0].shape, int)
+                for i in range(shape[1]):
+                    value = x[:, i]
+                    closer = value >= best if largest else value <= best
+                    taken = np.isnan(value) | (~np.isnan(best) & closer)
+                    best, place = np.where(taken, value, best), np.where(taken, i, place)
+                    assert np.array_equal(y.numpy()[:, i], place)
