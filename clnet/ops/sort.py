@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..array import Array
 from ..device import Device, Launch, Scratch, Target
 from ..errors import ArgumentError
+from ..kernels.index import MOST, sort_lines, top
 from ..kernels.index import sort as sort_by_keys
-from ..kernels.index import sort_lines
 from ..kernels.moving import arange
 from ..kernels.pointwise import integers
-from ..values.dtypes import DType, int32, int64
+from ..values.dtypes import DType, bool_, int32, int64
 from ..values.shapes import normalize_dim
 from .copying import copy_launches
-from .index import GatherBackward, added_up
+from .index import GatherBackward, added_up, gather_within
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
 from .random import Counter
 from .rearrange import movedim
-from .shape import clone, contiguous, narrow, reshape
+from .shape import clone, contiguous, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _LARGEST_KEY = 2**31 - 1
+# Where one of so many elements is asked for, looking for it beats sorting all.
+_FEW = 4
 NUMBERS_PER_ELEMENT = 2
 """Of a random permutation: a key is a whole number, which takes two."""
 
@@ -62,6 +64,26 @@ class Sort(Function):
         """Every gradient back to where its element was."""
         back = GatherBackward(1, saved.input_specs[0][0])
         return (added_up(back, grads[0], saved.outputs[1]),)
+
+
+class Top(Function):
+    """Where the ``k`` largest or smallest elements of lines are, in order."""
+
+    sixteen_bit = False
+    repeats = True
+    differentiable = ()
+    op_name = "topk"
+
+    k: int
+    largest: bool
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """``(lines, k)``, int64."""
+        return (Array.abstract((x.shape[0], self.k), int64, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        return [top(target, *outputs, *inputs, largest=self.largest)]
 
 
 @op()
@@ -142,6 +164,14 @@ def topk(
         raise ArgumentError("topk", "k lies in [0, size of the axis]", k=k, x=x.shape, dim=dim)
     if x.ndim == 0:
         return sort(x)
+    if x.numel() and 0 < k <= min(MOST, size // _FEW):
+        moved = movedim(x.detach(), axis, -1)
+        lines = contiguous(reshape(moved, (prod(moved.shape[:-1]), size)))
+        if x.dtype is bool_:
+            lines = to_dtype(lines, int32)
+        places = reshape(apply(Top(k, largest), lines), (*moved.shape[:-1], k))
+        places = contiguous(movedim(places, -1, axis))
+        return Ordered(gather_within(x, axis, places), places)
     found = _in_order(x, axis, descending=largest)
     return Ordered(*(contiguous(narrow(y, axis, 0, k)) for y in found))
 

@@ -27,6 +27,7 @@ from clnet.kernels.index.gather import (
 )
 from clnet.kernels.index.order import sort_lines
 from clnet.kernels.index.sort import sort
+from clnet.kernels.index.top import top
 from clnet.kernels.moving import copy_pairs
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
@@ -49,6 +50,7 @@ from .harness import (
 
 check_module = import_module("clnet.kernels.reduce.check")
 count_module = import_module("clnet.kernels.index.count")
+top_module = import_module("clnet.kernels.index.top")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 repeat_module = import_module("clnet.kernels.moving.repeat")
@@ -59,6 +61,7 @@ MODULES = (
     check_module,
     copy_module,
     count_module,
+    top_module,
     copy_pairs,
     gather,
     order_module,
@@ -391,3 +394,18 @@ def searches_and_counts(target: Target) -> None:
         run(tally(target, counts, given(keys, before=3)))
         inside = keys[(keys >= 0) & (keys < numbers)]
         assert counts.numpy().tolist() == np.bincount(inside, minlength=numbers).tolist()
+
+
+@case()
+def few_of_many(target: Target) -> None:
+    few = replace(target, traits=replace(target.traits, max_group_size=16))
+    for dtype in (*REALS, np.int32):
+        x = RNG.integers(-9, 9, (3, 37)).astype(dtype)
+        if dtype in REALS:
+            x[0, 3], x[1, 5], x[1, 30] = np.inf, np.nan, np.nan
+        for largest in (True, False):
+            y = output((3, 6), np.int64)
+            run([top(few, y, given(x, before=2), largest=largest)])
+            keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
+            order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
+            assert y.numpy().tolist() == order[:, :6].tolist()

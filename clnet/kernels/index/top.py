@@ -1,0 +1,47 @@
+"""Where the few largest or smallest elements of lines are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.dtypes import Kind
+from ..grid import in_groups, items
+from ..kernel import Constraint, Kernel, named
+
+MOST = 32
+"""More are found sooner by sorting all."""
+
+_ITEMS = Kernel("top_items", "index/top.mako")
+_GROUP = Kernel(
+    "top_group", "index/top.mako", (Constraint("group & (group - 1) == 0", "a binary tree"),)
+)
+_MOST_ITEMS = 256
+
+
+def top(target: Target, y: Array, x: Array, *, largest: bool) -> Launch:
+    """``y[i]``: where the largest (or smallest) elements of ``x[i]`` are, in order.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(lines, k)``, dense int64, not empty; ``k`` is at most :data:`MOST` and at most ``n``.
+        x: ``(lines, n)``, dense; real.
+        largest: whether the largest are asked for.
+    """
+    (lines, n), k = x.shape, y.shape[1]
+    floating = x.dtype.kind is Kind.FLOATING
+    params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating, "k": k}
+    cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
+    if not in_groups(target.traits):
+        args = named("lines n y x", lines, n, y, x)
+        return _ITEMS.launch(params, args, **items(target, lines), **cost)
+    group = min(_MOST_ITEMS, target.traits.max_group_size, 1 << (n - 1).bit_length())
+    group = 1 << (group.bit_length() - 1)
+    return _GROUP.launch(
+        {**params, "group": group},
+        named("n y x", n, y, x),
+        global_size=(lines * group,),
+        local_size=(group,),
+        **cost,
+    )
