@@ -295,11 +295,12 @@ def lines(target: Target) -> None:
         # A pass takes all values of a digit, however few keys there are: long keys have short ones.
         bits = 8 if np.dtype(dtype).itemsize < 8 else 4
         # And many passes: of these one way is sorted by digits, both are by ranks.
-        ways = [(dtype == np.int64, 0)] if bits == 4 else [(False, 0), (True, 0)]
-        for descending, ranked in (*ways, (False, 100), (True, 100)):
+        ways = [(dtype == np.int64, 0, 0)] if bits == 4 else [(False, 0, 0), (True, 0, 0)]
+        near = ((False, 0, 32), (True, 0, 32))
+        for descending, ranked, held in (*ways, *near, (False, 100, 0), (True, 100, 0)):
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
             with (
-                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked),
+                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked, _MOST_NEAR=held),
                 constants(sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2),
             ):
                 run(sort_lines(small, values, indices, given(x), descending=descending))

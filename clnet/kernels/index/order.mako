@@ -6,6 +6,8 @@
 ## param  infinity: str              C literal, the bits of infinity
 ## param  descending: bool           the largest first
 ## param  first: bool                elements are taken as they lie, and `order` begins here
+## param  group: int                 work-items of a line
+## param  room: int                  elements of it, a power of two
 ## def    order_keys
 ## arg    n: int                elements
 ## arg    shift: int            lowest bit of the 32 that are taken
@@ -28,8 +30,13 @@
 ## arg    values: out raw[n]
 ## arg    indices: out long[n]
 ## arg    x: in raw[n]
+## def    order_group
+## arg    length: int
+## arg    values: out raw[lines][length]
+## arg    indices: out long[lines][length]
+## arg    x: in raw[lines][length]
 ##
-## launch   one item per element
+## launch   one item per element. order_group: a group a line, in local memory
 ## numerics exact and stable. NaN is larger than infinity, whatever its sign; -0 equals 0
 <%def name="key_of(raw, kind, top, infinity, descending)">
 ${raw} key_of(const ${raw} bits)
@@ -99,6 +106,47 @@ __kernel void order_rank(...)
         }
         values[values_offset + start + rank] = x[here];
         indices[indices_offset + start + rank] = here;
+    }
+}
+</%def>
+<%def name="order_group(raw, kind, top, infinity, descending, group, room)">
+${key_of(raw, kind, top, infinity, descending)}
+__kernel void order_group(...)
+{
+    __local ${raw} keys[${room}];
+    __local int places[${room}];
+    const int item = get_local_id(0);
+    const long start = (long)get_group_id(0) * length;
+    x += x_offset + start;
+    for (int i = item; i < ${room}; i += ${group}) {
+        keys[i] = key_of(x[min(i, length - 1)]);
+        places[i] = i;
+        if (i >= length)
+            keys[i] = (${raw})~(${raw})0;
+    }
+    ## Batcher's bitonic sort (1968), of pairs of which none are equal: what is beyond the line
+    ## comes last.
+    for (int block = 2; block <= ${room}; block *= 2)
+        for (int apart = block / 2; apart > 0; apart /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int t = item; t < ${room // 2}; t += ${group}) {
+                const int low = t & (apart - 1);
+                const int i = 2 * (t - low) + low, j = i + apart;
+                const ${raw} key = keys[i], other = keys[j];
+                const int here = places[i], there = places[j];
+                const bool behind = key > other || (key == other && here > there);
+                if (behind == ((i & block) == 0)) {
+                    keys[i] = other;
+                    keys[j] = key;
+                    places[i] = there;
+                    places[j] = here;
+                }
+            }
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = item; i < length; i += ${group}) {
+        values[values_offset + start + i] = x[places[i]];
+        indices[indices_offset + start + i] = places[i];
     }
 }
 </%def>

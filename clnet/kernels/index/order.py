@@ -1,4 +1,4 @@
-"""Lines of any dtype sorted: short ones by counting what comes before, long ones by radix."""
+"""Lines of any dtype sorted: by counting what comes before, in local memory, or by radix."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .sort import Sorted, sort
 _CPU_RANKED = 64
 _GPU_RANKED = 512
 _WORD = 32
+# Elements of a line that a group sorts, and its items, each of which compares two at a time.
+_MOST_NEAR = 4096
+_MOST_ITEMS = 512
 _RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
 
@@ -22,6 +25,7 @@ _KEYS = Kernel("order_keys", "index/order.mako")
 _LINES = Kernel("order_lines", "index/order.mako")
 _TAKE = Kernel("order_take", "index/order.mako")
 _RANK = Kernel("order_rank", "index/order.mako")
+_GROUP = Kernel("order_group", "index/order.mako")
 
 
 def sort_lines(
@@ -29,8 +33,8 @@ def sort_lines(
 ) -> list[Launch]:
     """Each line of ``x`` in order, and where its elements lay; equal ones keep their order.
 
-    A line longer than a few hundred elements takes 8 bytes of scratch memory an element, and 8
-    more for every 32 bits of its type and for the lines' numbers.
+    A line that a group does not hold takes 8 bytes of scratch memory an element, and 8 more for
+    every 32 bits of its type and for the lines' numbers.
 
     Args:
         target: what to choose the kernels for.
@@ -49,6 +53,20 @@ def sort_lines(
         moved = x.nbytes + values.nbytes + indices.nbytes
         shape, flops = items(target, x.size), 2 * x.size * length
         return [_RANK.launch(how, args, **shape, flops=flops, bytes=moved)]
+    room = 1 << (length - 1).bit_length()
+    near = room <= _MOST_NEAR and room * (x.dtype.itemsize + 4) <= target.traits.static_local_bytes
+    if shared and near:
+        group = min(_MOST_ITEMS, target.traits.max_group_size, room // 2)
+        return [
+            _GROUP.launch(
+                {**how, "group": group, "room": room},
+                by_name("length values indices x", length, values, indices, x),
+                global_size=(x.shape[0] * group,),
+                local_size=(group,),
+                flops=x.size * room.bit_length() ** 2 // 2,
+                bytes=x.nbytes + values.nbytes + indices.nbytes,
+            )
+        ]
     found = _by_radix(target, x, how)
     take = _TAKE.launch(
         by_name("raw", how["raw"]),
