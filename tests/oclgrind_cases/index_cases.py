@@ -296,8 +296,8 @@ def lines(target: Target) -> None:
         bits = 8 if np.dtype(dtype).itemsize < 8 else 4
         # And many passes: of these one way is sorted by digits, both are by ranks.
         ways = [(dtype == np.int64, 0, 0)] if bits == 4 else [(False, 0, 0), (True, 0, 0)]
-        near = ((False, 0, 32), (True, 0, 32))
-        for descending, ranked, held in (*ways, *near, (False, 100, 0), (True, 100, 0)):
+        together = ((False, 0, 32), (True, 0, 32))
+        for descending, ranked, held in (*ways, *together, (False, 100, 0), (True, 100, 0)):
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
             with (
                 constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked, _MOST_NEAR=held),
