@@ -10,19 +10,21 @@ from __future__ import annotations
 
 # Bodies are called with symbols.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
+from ..expr import Expr, Input, Scalar, as_number
 from ..values.dtypes import int64
 from .create import positions
 from .index import GatherRows
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op, require_same_dtype
-from .machinery.pointwise import evaluate
+from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm
 from .reduce import widened
 from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
+_AT_ONCE = 8  # picks that an op adds up
 
 
 @op(Face.FUNCTIONAL)
@@ -69,24 +72,20 @@ def grid_sample(
     n, c, *sizes = x.shape
     places = prod(grid.shape[1:-1])
     flat = reshape(grid, (n * places, len(sizes)))
-    axes: list[list[tuple[Tensor, Tensor, Tensor]]] = []
+    axes: list[list[_Tap]] = []
     for axis, size in enumerate(sizes):
         place = flat.narrow(1, len(sizes) - 1 - axis, 1)
-        scale = (size - 1) / 2 if align_corners else size / 2
-        at = evaluate("grid_sample", _pixel, [place], [scale, (size - 1) / 2])
-        axes.append(_taps(at, size, mode, padding_mode, bool(align_corners)))
+        axes.append(_taps(place, size, mode, padding_mode, bool(align_corners)))
     rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
-    first = positions(type(x), n, x.device)
-    image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
+    taps = list(product(*axes))
+    picked = [
+        reshape(apply(GatherRows(wrap=False), rows, reshape(at, (n * places,))), (n * places, c))
+        for at in _indices(axes, sizes, n, places)
+    ]
     y: Any = None
-    for taps in product(*axes):
-        index = image
-        for (at, _, _), size in zip(taps, sizes, strict=True):
-            index = index * size + at
-        picked = apply(GatherRows(wrap=False), rows, reshape(index, (n * places,)))
-        picked = reshape(picked, (n * places, c))
-        operands = [t for _, weight, inside in taps for t in (weight, inside)]
-        y = _added(y, picked, operands)
+    for first in range(0, len(taps), _AT_ONCE):
+        several = slice(first, first + _AT_ONCE)
+        y = _added(y, picked[several], taps[several])
     y = to_dtype(reshape(y, (n, places, c)), dtype)
     return reshape(contiguous(transpose(y, 1, 2)), (n, c, *grid.shape[1:-1]))
 
@@ -161,47 +160,78 @@ def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
         raise ShapeError(name, "mode 'bicubic' takes images", x=x.shape)
 
 
-def _taps(
-    at: Tensor, size: int, mode: str, padding: str, align_corners: bool
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Along one axis: for each tap the index, its weight, and whether it lies inside."""
+class _Tap(NamedTuple):
+    """Along one axis: the index, its weight, and whether it lies inside, as a number."""
+
+    index: Tensor
+    weight: Tensor
+    inside: Tensor
+
+
+def _taps(place: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[_Tap]:
+    """Of all places along one axis, in one op."""
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    exprs = _tap_exprs(mode, padding, span > 0)
+    scale = (size - 1) / 2 if align_corners else size / 2
+    scalars = (scale, (size - 1) / 2, size - 1.0, low, span)
+    dtypes = (int64, place.dtype, place.dtype) * (len(exprs) // 3)
+    found = apply(Pointwise("grid_sample", exprs, scalars, place.dtype, dtypes), place)
+    return [_Tap(*found[i : i + 3]) for i in range(0, len(found), 3)]
+
+
+@cache
+def _tap_exprs(mode: str, padding: str, spans: bool) -> tuple[Expr, ...]:
+    """Index, weight and whether it is inside, of each tap."""
+    scale, middle, last, low, span = (Scalar(i) for i in range(5))
+
+    def brought_in(at: Expr) -> Expr:
+        if padding == "reflection":
+            at = _reflected(at, low, span) if spans else at * 0
+        return _clipped(at, last)
+
+    at: Any = _pixel(Input(0), scale, middle)
     if mode != "bicubic" and padding != "zeros":
-        at = _brought_in(at, size, padding, align_corners)
+        at = brought_in(at)
+    taps: list[tuple[Any, Any]] = []
     if mode == "nearest":
-        near = evaluate("grid_sample", _nearest, [at])
-        return [_tap(near, evaluate("grid_sample", _whole, [near]), size)]
-    first = evaluate("grid_sample", _floor, [at.detach()])
-    reach = range(-1, 3) if mode == "bicubic" else range(2)
-    weigh = _cubic if mode == "bicubic" else _linear
-    taps: list[tuple[Tensor, Tensor, Tensor]] = []
-    for step in reach:
-        place = first + step
-        weight = evaluate("grid_sample", weigh, [at, first], [step])
-        if mode == "bicubic" and padding != "zeros":
-            place = _brought_in(place, size, padding, align_corners)
-        taps.append(_tap(place, weight, size))
-    return taps
+        near = _nearest(at)
+        taps.append((near, _whole(near)))
+    else:
+        first = e.floor(at)
+        for step in range(-1, 3) if mode == "bicubic" else range(2):
+            weigh = _cubic if mode == "bicubic" else _linear
+            outside = mode == "bicubic" and padding != "zeros"
+            place = brought_in(first + step) if outside else first + step
+            taps.append((place, weigh(at, first, step)))
+    return tuple(
+        as_number(v)
+        for place, weight in taps
+        for v in (_clipped(place, last), weight, _is_inside(place, last))
+    )
 
 
-def _tap(place: Tensor, weight: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    inside = evaluate("grid_sample", _is_inside, [place], [size - 1])
-    index = to_dtype(evaluate("grid_sample", _clipped, [place], [size - 1]), int64)
-    return index, weight, inside
-
-
-def _brought_in(at: Tensor, size: int, padding: str, align_corners: bool) -> Tensor:
-    if padding == "reflection":
-        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        at = evaluate("grid_sample", _reflected, [at], [low, span]) if span else at * 0
-    return evaluate("grid_sample", _clipped, [at], [size - 1])
+def _indices(
+    axes: Sequence[Sequence[_Tap]], sizes: Sequence[int], n: int, places: int
+) -> tuple[Tensor, ...]:
+    """Which row of all images' each combination of taps picks."""
+    some = axes[0][0].index
+    first = positions(type(some), n, some.device)
+    image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
+    numbers = [iter(range(1 + sum(map(len, axes[:k])), 99)) for k in range(len(axes))]
+    inputs = [[Input(next(count)) for _ in axis] for count, axis in zip(numbers, axes, strict=True)]
+    exprs: list[Any] = []
+    for taps in product(*inputs):
+        index: Any = Input(0)
+        for k, at in enumerate(taps):
+            index = index * Scalar(k) + at
+        exprs.append(index)
+    function = Pointwise("grid_sample", tuple(exprs), tuple(sizes), int64, (int64,) * len(exprs))
+    found = apply(function, image, *(tap.index for axis in axes for tap in axis))
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _nearest(at):
     return e.rint(at)
-
-
-def _floor(at):
-    return e.floor(at)
 
 
 def _is_inside(place, last):
@@ -236,18 +266,23 @@ def _cubic(at, first, step):
     return e.where(d <= 1, near, e.where(d >= 2, 0, far))
 
 
-def _term(picked: Any, *factors: Any) -> Any:
-    weight, inside = factors[0], factors[1]
-    for at in range(2, len(factors), 2):
-        weight, inside = weight * factors[at], inside * factors[at + 1]
-    return e.where(inside > 0, picked, 0) * weight  # a place that is NaN has such weights
-
-
-def _sum_term(total: Any, picked: Any, *factors: Any) -> Any:
-    return total + _term(picked, *factors)
-
-
-def _added(total: Any, picked: Tensor, operands: list[Tensor]) -> Any:
-    body: Callable[..., Any] = _term if total is None else _sum_term
-    before = [] if total is None else [total]
-    return evaluate("grid_sample", body, [*before, picked, *operands])
+def _added(total: Any, picked: Sequence[Tensor], taps: Sequence[Sequence[_Tap]]) -> Any:
+    """What was picked times its weights, all in one op."""
+    operands, inputs = [*picked], [Input(i) for i in range(len(picked))]
+    seen: dict[int, tuple[Any, Any]] = {}
+    for tap in (tap for each in taps for tap in each):
+        if id(tap) not in seen:
+            seen[id(tap)] = Input(len(operands)), Input(len(operands) + 1)
+            operands += [tap.weight, tap.inside]
+    y: Any = None
+    for value, each in zip(inputs, taps, strict=True):
+        weight, inside = seen[id(each[0])]
+        for tap in each[1:]:
+            weight, inside = weight * seen[id(tap)][0], inside * seen[id(tap)][1]
+        term = e.where(inside > 0, value, 0) * weight  # a place that is NaN has such weights
+        y = term if y is None else y + term
+    if total is not None:
+        y = Input(len(operands)) + y
+        operands.append(total)
+    dtype = picked[0].dtype
+    return apply(Pointwise("grid_sample", (y,), (), dtype, (dtype,)), *operands)
