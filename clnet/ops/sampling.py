@@ -11,9 +11,10 @@ from __future__ import annotations
 # Bodies are called with symbols.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Sequence
-from functools import cache
-from itertools import product
+from functools import cache, reduce
+from itertools import accumulate, product
 from math import prod
+from operator import add, mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -217,17 +218,26 @@ def _indices(
     some = axes[0][0].index
     first = positions(type(some), n, some.device)
     image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
-    numbers = [iter(range(1 + sum(map(len, axes[:k])), 99)) for k in range(len(axes))]
-    inputs = [[Input(next(count)) for _ in axis] for count, axis in zip(numbers, axes, strict=True)]
-    exprs: list[Any] = []
-    for taps in product(*inputs):
-        index: Any = Input(0)
-        for k, at in enumerate(taps):
-            index = index * Scalar(k) + at
-        exprs.append(index)
-    function = Pointwise("grid_sample", tuple(exprs), tuple(sizes), int64, (int64,) * len(exprs))
+    exprs = _index_exprs(tuple(map(len, axes)))
+    function = Pointwise("grid_sample", exprs, tuple(sizes), int64, (int64,) * len(exprs))
     found = apply(function, image, *(tap.index for axis in axes for tap in axis))
     return found if isinstance(found, tuple) else (found,)
+
+
+@cache
+def _index_exprs(taps: tuple[int, ...]) -> tuple[Expr, ...]:
+    """Of the image's number, then each axis' so many indices: every combination's row."""
+    begins = accumulate(taps, initial=1)
+    axes = [
+        [Input(begin + i) for i in range(count)] for begin, count in zip(begins, taps, strict=False)
+    ]
+    exprs: list[Any] = []
+    for combination in product(*axes):
+        index: Any = Input(0)
+        for k, at in enumerate(combination):
+            index = index * Scalar(k) + at
+        exprs.append(index)
+    return tuple(exprs)
 
 
 def _nearest(at):
@@ -268,21 +278,31 @@ def _cubic(at, first, step):
 
 def _added(total: Any, picked: Sequence[Tensor], taps: Sequence[Sequence[_Tap]]) -> Any:
     """What was picked times its weights, all in one op."""
-    operands, inputs = [*picked], [Input(i) for i in range(len(picked))]
-    seen: dict[int, tuple[Any, Any]] = {}
-    for tap in (tap for each in taps for tap in each):
-        if id(tap) not in seen:
-            seen[id(tap)] = Input(len(operands)), Input(len(operands) + 1)
-            operands += [tap.weight, tap.inside]
-    y: Any = None
-    for value, each in zip(inputs, taps, strict=True):
-        weight, inside = seen[id(each[0])]
-        for tap in each[1:]:
-            weight, inside = weight * seen[id(tap)][0], inside * seen[id(tap)][1]
-        term = e.where(inside > 0, value, 0) * weight  # a place that is NaN has such weights
-        y = term if y is None else y + term
-    if total is not None:
-        y = Input(len(operands)) + y
-        operands.append(total)
-    dtype = picked[0].dtype
-    return apply(Pointwise("grid_sample", (y,), (), dtype, (dtype,)), *operands)
+    different = list({id(tap): tap for each in taps for tap in each}.values())
+    numbers = {id(tap): i for i, tap in enumerate(different)}
+    which = tuple(tuple(numbers[id(tap)] for tap in each) for each in taps)
+    operands = [*picked, *(x for tap in different for x in (tap.weight, tap.inside))]
+    operands += [] if total is None else [total]
+    dtype, expr = picked[0].dtype, _sum_expr(which, total is not None)
+    return apply(Pointwise("grid_sample", (expr,), (), dtype, (dtype,)), *operands)
+
+
+@cache
+def _sum_expr(which: tuple[tuple[int, ...], ...], onto: bool) -> Expr:
+    """Of picks, then weights and insides of taps: the sum, by the numbers of each pick's taps.
+
+    Args:
+        which: these.
+        onto: whether it is added to a last operand.
+    """
+    first = len(which)
+    terms: list[Any] = []
+    for i, taps in enumerate(which):
+        weights: list[Any] = [Input(first + 2 * t) for t in taps]
+        insides: list[Any] = [Input(first + 2 * t + 1) for t in taps]
+        inside = reduce(mul, insides)
+        # A place that is NaN has such weights.
+        terms.append(e.where(inside > 0, Input(i), 0) * reduce(mul, weights))
+    y = reduce(add, terms)
+    last = first + 2 * (1 + max(t for taps in which for t in taps))
+    return Input(last) + y if onto else y
