@@ -85,23 +85,11 @@ narrow="tests/compile/test_layout.py tests/compile/test_bits.py tests/compile/te
     tests/compile/test_programs.py tests/compile/test_rounding.py tests/compile/test_narrow_sums.py
     tests/compile/test_fuse.py tests/kernels/test_blocked.py tests/kernels/test_gemm.py
     tests/kernels/test_reduce.py tests/kernels/test_norm.py -k 'not (gpu or lanes or [groups or -groups)'"
-widths=()
 for width in 8 4; do
     if ((width < native)); then
-        widths+=("$width")
+        part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
+            make test ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
     fi
-done
-# Side by side, each on its part of the cores: tests are collected once for each worker.
-declare -A narrower
-for width in "${widths[@]}"; do
-    share=$(($(nproc) / ${#widths[@]}))
-    CLNET_SIMD_WIDTH=$width make test >"$VENV/narrow-$width.log" 2>&1 \
-        ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow' -n $((share ? share : 1))" &
-    narrower[$width]=$!
-done
-for width in "${widths[@]}"; do
-    part "make test, vectors of $width floats" wait "${narrower[$width]}"
-    cat "$VENV/narrow-$width.log"
 done
 
 if ((${#failed[@]})); then
