@@ -7,7 +7,7 @@
 #      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
 #      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
 #      that no other does), and whole networks and drawn programs with all of them;
-#   beside them formatting, lint and types.
+#   beside them formatting, lint and types, and PyTorch's installation.
 #
 # So every test runs somewhere here, but for those marked perf or gpu. Oclgrind is installed where
 # this may be done; elsewhere its tests say why they are skipped. All parts run, then the exit
@@ -42,6 +42,19 @@ simulator=$!
 make environment
 wait "$simulator"
 
+# PyTorch has an environment of its own, which sees all else in the first: it comes while the tests
+# that must do without it run. Both have one pip.
+with_pytorch() {
+    "$VENV/bin/python" -m venv --without-pip "$VENV/torch"
+    ln -s ../../bin/pip "$VENV/torch/bin/pip"
+    local packages='import sysconfig; print(sysconfig.get_path("purelib"))'
+    printf 'import site; site.addsitedir("%s")\n' "$("$VENV/bin/python" -c "$packages")" \
+        >"$("$VENV/torch/bin/python" -c "$packages")/first.pth"
+    make environment VENV="$VENV/torch" TORCH=1
+}
+with_pytorch >"$VENV/torch.log" 2>&1 &
+pytorch=$!
+
 failed=()
 part() { # what it is called, and a command
     local start=$SECONDS
@@ -59,8 +72,12 @@ part "make test" env CLNET_TESTS_ASKED_PYTORCH="$asked" make test
 part "make lint" wait "$lint"
 cat "$VENV/lint.log"
 
+part "PyTorch" wait "$pytorch"
+cat "$VENV/torch.log"
 if [[ -s $asked ]]; then
-    part "make test TORCH=1, of what was skipped" make test TORCH=1 ARGS="@$asked"
+    # Behind its own programs those of the first environment: mpirun, pytest.
+    part "make test TORCH=1, of what was skipped" env PATH="$PWD/$VENV/bin:$PATH" \
+        make test VENV="$VENV/torch" TORCH=1 ARGS="@$asked"
 fi
 
 native=$("$VENV/bin/python" -c "import clnet; print(clnet.device().traits.simd_width)")

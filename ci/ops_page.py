@@ -15,7 +15,7 @@ import inspect
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -125,10 +125,10 @@ def functions(case: OpCase, dtype: DType) -> list[Function]:
     return [step.function for step in tracer.steps if isinstance(step, Step)]
 
 
-def taken(case: OpCase) -> set[DType]:
-    """The dtypes a case runs in."""
+def taken(case: OpCase, among: Iterable[DType]) -> set[DType]:
+    """The dtypes a case runs in, of some."""
     found: set[DType] = set()
-    for dtype in ALL:
+    for dtype in among:
         try:
             functions(case, dtype)
         except ClnetError:
@@ -159,6 +159,16 @@ def order(case: OpCase, dtype: DType) -> str:
         except (NotImplementedError, ClnetError):
             return str(times)
     return "any"
+
+
+def most(own: Iterable[OpCase], dtype: DType) -> str:
+    """How often the one of some cases that can be differentiated most often can be."""
+    found = ""
+    for case in own:
+        found = max(found, order(case, dtype))  # "any" comes after all digits
+        if found == "any":
+            break
+    return found
 
 
 # Which kernels a function launches: the rooms of the names its code mentions, and of what those do.
@@ -204,15 +214,20 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def row(name: str, own: list[OpCase]) -> str:
     """The line of an op."""
-    accepted = {id(case): taken(case) for case in own}
-    dtypes = set[DType]().union(*accepted.values())
+    usual_dtypes = {clnet.float32, clnet.int64}
+    accepted: dict[int, set[DType]] = {}
+    dtypes: set[DType] = set()
+    for case in own:  # what one case takes is not asked of the others
+        among = [d for d in ALL if d in usual_dtypes or d not in dtypes]
+        accepted[id(case)] = taken(case, among)
+        dtypes |= accepted[id(case)]
     real = clnet.float32 if clnet.float32 in dtypes else clnet.int64
     usual = [case for case in own if real in accepted[id(case)]]
     cells = [
         f"`{name}`",
         ", ".join(text for face, text in PLACES.items() if face in PUBLIC_OPS[name][1]),
         words(dtypes),
-        max(order(case, real) for case in usual),  # "any" comes after all digits
+        most(usual, real),
         ", ".join(sorted(set[str]().union(*map(kernels, functions(usual[0], real))))) or "none",
         NOTES.get(name, ""),
     ]
