@@ -295,7 +295,7 @@ class Compiled:
                 before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
                 held = outer.held()
                 try:
-                    recorded = record(self._function, args, kwargs, device)
+                    recorded = record(self._function, args, kwargs, device, rebind=outer.rebind)
                 finally:
                     left = outer.take_back(held)
                 if left:

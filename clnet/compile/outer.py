@@ -9,6 +9,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import Any
 
 from ..tensor import Tensor
+from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
 
@@ -61,8 +62,13 @@ class Outer:
                     pending.append(value)
                 elif not isinstance(value, (*_SKIPPED, BuiltinFunctionType)):
                     self._places.append(place)
-        for value in (*args, *(place() for place in self._places)):
-            self._places += [partial(_attribute, value, name) for name in _attributes(value)]
+        self._owners: list[tuple[Any, dict[str, Any]]] = []
+        self._added: list[partial[Any]] = []
+        for value in (function, *args, *(place() for place in self._places)):
+            held = _table(value)
+            if held is not None:
+                self._owners.append((value, dict(held)))
+                self._places += [partial(_attribute, value, name) for name in _attributes(held)]
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -72,6 +78,21 @@ class Outer:
     def held(self) -> list[Any]:
         """What is there now, lists and dicts as copies, for :meth:`take_back`."""
         return [_copied(place()) for place in self._places]
+
+    def rebind(self, tracer: Tracer) -> None:
+        """Tell which attributes of objects became tensors of the trace, as modules do themselves.
+
+        Later calls leave tensors there, too. An attribute that was not there is a place from now
+        on: the function may ask whether it is.
+        """
+        for owner, before in self._owners:
+            table: dict[str, Any] = owner.__dict__
+            for name, value in table.items():
+                known = value is before.get(name) or (id(owner), name) in tracer.rebound
+                if type(value) is Tensor and not known:
+                    tracer.rebound[id(owner), name] = (owner, table, before.get(name, NOTHING))
+                    if name not in before:
+                        self._added.append(partial(_attribute, owner, name))
 
     def take_back(self, before: list[Any]) -> bool:
         """Whether the function left tensors of the trace outside; what was there is again.
@@ -107,8 +128,8 @@ class Outer:
             for place, old, new in pairs
             if old == new and not (place.func is _attribute and id(place.args[0]) in owners)
         ]
-        self._places = [place for place, _ in kept]
-        return [old for _, old in kept]
+        self._places = [*[place for place, _ in kept], *self._added]
+        return [*[old for _, old in kept], *[_told(_MISSING) for _ in self._added]]
 
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
@@ -196,14 +217,20 @@ def _told(value: Any) -> Any:
     return _Same(value)
 
 
-def _attributes(value: Any) -> list[str]:
-    """The names of an object's attributes that are numbers, texts and containers of these."""
+def _table(value: Any) -> dict[str, Any] | None:
+    """What an object's attributes lie in; None for one whose changes count otherwise."""
     held: Any = getattr(value, "__dict__", None)
     counts = hasattr(type(value), "_clnet_version") or hasattr(value, "__wrapped__")
     if type(held) is not dict or counts or isinstance(value, (Tensor, *_SKIPPED)):
-        return []
+        return None
+    return held
+
+
+def _attributes(held: dict[str, Any]) -> list[str]:
+    """The names of attributes that are tensors, or numbers, texts and containers of these."""
     plain = (*_PLAIN, float, complex, list, tuple, dict)
-    return [name for name, v in held.items() if type(v) in plain][:_MOST_PARTS]
+    tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
+    return [name for name, v in held.items() if type(v) in plain][:_MOST_PARTS] + tensors
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -59,7 +59,7 @@ class Step:
         return tuple(dict.fromkeys((*self.mutated, *self.made)))
 
 
-_NOTHING = object()
+NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Tracer:
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
         changed: objects that actions on the host change, at every replay.
-        rebound: attributes of modules to which tensors of the trace were assigned: the module, the
-            dict that holds it, and what it held before.
+        rebound: attributes of modules, and of objects that the function found, to which tensors of
+            the trace were assigned: the owner, the dict that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
     """
@@ -161,13 +161,13 @@ class Tracer:
 
     def rebind(self, owner: Any, table: dict[str, Any], name: str, value: Any) -> None:
         """An attribute becomes a tensor of the trace, which only the function may see."""
-        self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, _NOTHING)))
+        self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
     def restore(self) -> None:
         """Give attributes back what they held; without effect the second time."""
         for (_, name), (_, table, before) in self.rebound.items():
-            if before is _NOTHING:
+            if before is NOTHING:
                 table.pop(name, None)
             else:
                 table[name] = before
