@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from ..device import Storage
 from ..tensor import Tensor
 from .tracer import NOTHING, Tracer
 
@@ -17,6 +18,7 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_PARTS = 64
 _MOST_FUNCTIONS = 16
+_MOST_DEPTH = 3
 _MISSING = object()
 
 
@@ -38,9 +40,10 @@ class _Same:
 class Outer:
     """The globals and variables of enclosing functions that a function and its helpers name.
 
-    Numbers, texts, and containers and attributes of these are compared by value, tensors and other
-    objects by identity; functions, classes and modules not at all. What the function changes
-    itself while it is traced is left out: that happens at the trace alone.
+    Numbers, texts, and containers and attributes of these are compared by value, tensors (also as
+    attributes of objects within objects, if the function uses them) and other objects by identity;
+    functions, classes and modules not at all. What the function changes itself while it is traced
+    is left out: that happens at the trace alone.
 
     Args:
         function: what is traced: a function, method, module, partial or callable object.
@@ -65,10 +68,21 @@ class Outer:
         self._owners: list[tuple[Any, dict[str, Any]]] = []
         self._added: list[partial[Any]] = []
         for value in (function, *args, *(place() for place in self._places)):
-            held = _table(value)
-            if held is not None:
-                self._owners.append((value, dict(held)))
-                self._places += [partial(_attribute, value, name) for name in _attributes(held)]
+            self._places += [partial(_attribute, value, n) for n in _attributes(_table(value))]
+            self._own(value)
+        for owner, held in self._owners:
+            tensors = (name for name, v in held.items() if isinstance(v, Tensor))
+            self._places += [partial(_attribute, owner, name) for name in tensors]
+
+    def _own(self, value: Any, depth: int = 0) -> None:
+        """Know an object, and those that it holds, by the tensors that are their attributes."""
+        held = _table(value)
+        if held is None or len(self._owners) >= _MOST_PARTS:
+            return
+        if not any(value is owner for owner, _ in self._owners):
+            self._owners.append((value, dict(held)))
+            for part in held.values() if depth < _MOST_DEPTH else ():
+                self._own(part, depth + 1)
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -114,20 +128,28 @@ class Outer:
                 _write(place, old)
         return left
 
-    def leave_changed(self, before: list[Any], changed: Iterable[Any]) -> list[Any]:
+    def leave_changed(
+        self, before: list[Any], changed: Iterable[Any], used: Container[Storage]
+    ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
 
         Args:
             before: the version.
             changed: objects that the plan itself changes, whose attributes are forgotten, too.
+            used: memory that the trace reads or writes; an attribute whose tensor lies elsewhere
+                (``self.loss = step(x)``) may be another at every call.
         """
         owners = {id(value) for value in changed}
+
+        def matters(place: partial[Any]) -> bool:
+            value = place()
+            if place.func is not _attribute:
+                return True
+            unused = isinstance(value, Tensor) and value.array.storage not in used
+            return id(place.args[0]) not in owners and not unused
+
         pairs = zip(self._places, before, self._clnet_version, strict=True)
-        kept = [
-            (place, old)
-            for place, old, new in pairs
-            if old == new and not (place.func is _attribute and id(place.args[0]) in owners)
-        ]
+        kept = [(place, old) for place, old, new in pairs if old == new and matters(place)]
         self._places = [*[place for place, _ in kept], *self._added]
         return [*[old for _, old in kept], *[_told(_MISSING) for _ in self._added]]
 
@@ -226,11 +248,10 @@ def _table(value: Any) -> dict[str, Any] | None:
     return held
 
 
-def _attributes(held: dict[str, Any]) -> list[str]:
-    """The names of attributes that are tensors, or numbers, texts and containers of these."""
+def _attributes(held: dict[str, Any] | None) -> list[str]:
+    """The names of attributes that are numbers, texts and containers of these."""
     plain = (*_PLAIN, float, complex, list, tuple, dict)
-    tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
-    return [name for name, v in held.items() if type(v) in plain][:_MOST_PARTS] + tensors
+    return [name for name, v in (held or {}).items() if type(v) in plain][:_MOST_PARTS]
 
 
 def _attribute(value: Any, name: str) -> Any:

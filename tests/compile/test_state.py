@@ -171,3 +171,37 @@ def test_what_a_module_keeps_is_its_own(given):
     results = [run(x) for x in xs]
     assert [x[0].item() for x in xs] == [1.0, 2.0, 3.0]
     assert [y[0].item() for y in results] == ([2.0, 3.0, 4.0] if given else [2.0, 4.0, 6.0])
+
+
+def test_tensors_of_objects_within_objects():
+    class Trainer:
+        def __init__(self):
+            self.agent, self.itself = Agent(), self
+
+        def step(self, x):
+            return self.agent.act(x)[2] + self.agent.seen
+
+    eager, trainer = Trainer(), Trainer()
+    run = clnet.compile(trainer.step)
+    for k in range(5):
+        x = clnet.tensor([1.0, k])
+        if k == 3:
+            eager.agent.second, trainer.agent.second = clnet.ones(2), clnet.ones(2)
+        assert run(x).tolist() == eager.step(x).tolist()
+        assert trainer.agent.seen.tolist() == eager.agent.seen.tolist()
+    assert run.num_traces <= 3
+
+
+def test_an_attribute_that_is_not_used_may_be_another():
+    class Trainer:
+        loss = None
+
+        def step(self, x):
+            return x * 2
+
+    trainer = Trainer()
+    run = clnet.compile(trainer.step)
+    for k in range(5):
+        trainer.loss = run(clnet.full((2,), float(k)))
+    assert trainer.loss.tolist() == [8.0, 8.0]
+    assert run.num_traces == 1
