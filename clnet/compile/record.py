@@ -97,7 +97,7 @@ def record(
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
 
-    tracer, start = Tracer(), next_sequence()
+    tracer, start = Tracer(rebind), next_sequence()
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
@@ -112,8 +112,6 @@ def record(
                 raise TraceError("compile", law, remedy="Change a copy, or return what is new")
             for end in tracer.ends:
                 end()
-            if rebind is not None:
-                rebind(tracer)
             found: list[Tensor] = []
             template = taken_apart(result, found)
             state = _state(tracer, found) if keeps_state else ()
@@ -129,20 +127,15 @@ def record(
                 "begin with x = x.detach().requires_grad_()",
             )
         tracer.forget_leaves({p.array.storage for p in placeholders})
-    except BaseException:
-        if rebind is not None:
-            rebind(tracer)
-        raise
     finally:
         tracer.restore()
         tracer.undo()
-    grads = [grad for _, grad in tracer.grads_after.values() if grad is not None]
     saved = backward.saved if backward is not None else ()
     trace = Trace(
         tuple(tracer.steps),
         tuple(p.array for p in placeholders),
         (*(t.array for t in results), *saved),
-        tuple(grad.array.storage for grad in grads),
+        tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
         device,
         num_saved=len(saved),
     )

@@ -75,6 +75,9 @@ class Tracer:
     What lies outside is left as it is, since other threads may be using it: gradients that the
     function writes and versions of what it changes are known here alone.
 
+    Args:
+        find: fills ``rebound`` with those of objects that don't tell it themselves.
+
     Attributes:
         steps: what was recorded, in order.
         watched: objects whose ``_clnet_version`` the trace depends on, by ``id``.
@@ -88,12 +91,13 @@ class Tracer:
             :class:`.Storage`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
+        self._find = find
         self.steps: list[Step | Action] = []
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
-        self.ends: list[Callable[[], None]] = []
+        self.ends: list[Callable[[], None]] = [] if find is None else [lambda: find(self)]
         self.changed: list[Any] = []
         self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
@@ -166,6 +170,8 @@ class Tracer:
 
     def restore(self) -> None:
         """Give attributes back what they held; without effect the second time."""
+        if self._find is not None:
+            self._find(self)
         for (_, name), (_, table, before) in self.rebound.items():
             if before is NOTHING:
                 table.pop(name, None)
