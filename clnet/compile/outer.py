@@ -151,6 +151,7 @@ class Outer:
         pairs = zip(self._places, before, self._clnet_version, strict=True)
         kept = [(place, old) for place, old, new in pairs if old == new and matters(place)]
         self._places = [*[place for place, _ in kept], *self._added]
+        self._owners.clear()
         return [*[old for _, old in kept], *[_told(_MISSING) for _ in self._added]]
 
 

@@ -172,6 +172,8 @@ class Tracer:
         """Give attributes back what they held; without effect the second time."""
         if self._find is not None:
             self._find(self)
+            self._find = None  # a dropped plan is freed without the collector: no circles
+            self.ends.clear()
         for (_, name), (_, table, before) in self.rebound.items():
             if before is NOTHING:
                 table.pop(name, None)
