@@ -295,7 +295,7 @@ class Compiled:
                 before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
                 held = outer.held()
                 try:
-                    recorded = record(self._function, args, kwargs, device)
+                    recorded = record(self._function, args, kwargs, device, rebind=outer.rebind)
                 finally:
                     left = outer.take_back(held)
                 if left:
@@ -303,7 +303,8 @@ class Compiled:
                     hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
                     raise TraceError("compile", law, function=self.__name__, remedy=hint)
                 watched: Any = recorded.tracer.watched
-                watched[id(outer)] = (outer, outer.leave_changed(before, recorded.tracer.changed))
+                changed, used = recorded.tracer.changed, recorded.trace.outside
+                watched[id(outer)] = (outer, outer.leave_changed(before, changed, used))
                 for value in args:
                     if hasattr(value, "named_parameters"):  # of a method that is decorated
                         recorded.tracer.watch(value)

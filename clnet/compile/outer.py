@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dis import get_instructions
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from ..device import Storage
 from ..tensor import Tensor
+from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
 
@@ -16,6 +18,7 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_PARTS = 64
 _MOST_FUNCTIONS = 16
+_MOST_DEPTH = 3
 _MISSING = object()
 
 
@@ -37,9 +40,10 @@ class _Same:
 class Outer:
     """The globals and variables of enclosing functions that a function and its helpers name.
 
-    Numbers, texts, and containers and attributes of these are compared by value, tensors and other
-    objects by identity; functions, classes and modules not at all. What the function changes
-    itself while it is traced is left out: that happens at the trace alone.
+    Numbers, texts, and containers and attributes of these are compared by value, tensors (also as
+    attributes of objects within objects, if the function uses them) and other objects by identity;
+    functions, classes and modules not at all. What the function changes itself while it is traced
+    is left out: that happens at the trace alone.
 
     Args:
         function: what is traced: a function, method, module, partial or callable object.
@@ -61,8 +65,24 @@ class Outer:
                     pending.append(value)
                 elif not isinstance(value, (*_SKIPPED, BuiltinFunctionType)):
                     self._places.append(place)
-        for value in (*args, *(place() for place in self._places)):
-            self._places += [partial(_attribute, value, name) for name in _attributes(value)]
+        self._owners: list[tuple[Any, dict[str, Any]]] = []
+        self._added: list[partial[Any]] = []
+        for value in (function, *args, *(place() for place in self._places)):
+            self._places += [partial(_attribute, value, n) for n in _attributes(_table(value))]
+            self._own(value)
+        for owner, held in self._owners:
+            tensors = (name for name, v in held.items() if isinstance(v, Tensor))
+            self._places += [partial(_attribute, owner, name) for name in tensors]
+
+    def _own(self, value: Any, depth: int = 0) -> None:
+        """Know an object, and those that it holds, by the tensors that are their attributes."""
+        held = _table(value)
+        if held is None or len(self._owners) >= _MOST_PARTS:
+            return
+        if not any(value is owner for owner, _ in self._owners):
+            self._owners.append((value, dict(held)))
+            for part in held.values() if depth < _MOST_DEPTH else ():
+                self._own(part, depth + 1)
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -72,6 +92,21 @@ class Outer:
     def held(self) -> list[Any]:
         """What is there now, lists and dicts as copies, for :meth:`take_back`."""
         return [_copied(place()) for place in self._places]
+
+    def rebind(self, tracer: Tracer) -> None:
+        """Tell which attributes of objects became tensors of the trace, as modules do themselves.
+
+        Later calls leave tensors there, too. An attribute that was not there is a place from now
+        on: the function may ask whether it is.
+        """
+        for owner, before in self._owners:
+            table: dict[str, Any] = owner.__dict__
+            for name, value in table.items():
+                known = value is before.get(name) or (id(owner), name) in tracer.rebound
+                if type(value) is Tensor and not known:
+                    tracer.rebound[id(owner), name] = (owner, table, before.get(name, NOTHING))
+                    if name not in before:
+                        self._added.append(partial(_attribute, owner, name))
 
     def take_back(self, before: list[Any]) -> bool:
         """Whether the function left tensors of the trace outside; what was there is again.
@@ -93,22 +128,31 @@ class Outer:
                 _write(place, old)
         return left
 
-    def leave_changed(self, before: list[Any], changed: Iterable[Any]) -> list[Any]:
+    def leave_changed(
+        self, before: list[Any], changed: Iterable[Any], used: Container[Storage]
+    ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
 
         Args:
             before: the version.
             changed: objects that the plan itself changes, whose attributes are forgotten, too.
+            used: memory that the trace reads or writes; an attribute whose tensor lies elsewhere
+                (``self.loss = step(x)``) may be another at every call.
         """
         owners = {id(value) for value in changed}
+
+        def matters(place: partial[Any]) -> bool:
+            value = place()
+            if place.func is not _attribute:
+                return True
+            unused = isinstance(value, Tensor) and value.array.storage not in used
+            return id(place.args[0]) not in owners and not unused
+
         pairs = zip(self._places, before, self._clnet_version, strict=True)
-        kept = [
-            (place, old)
-            for place, old, new in pairs
-            if old == new and not (place.func is _attribute and id(place.args[0]) in owners)
-        ]
-        self._places = [place for place, _ in kept]
-        return [old for _, old in kept]
+        kept = [(place, old) for place, old, new in pairs if old == new and matters(place)]
+        self._places = [*[place for place, _ in kept], *self._added]
+        self._owners.clear()
+        return [*[old for _, old in kept], *[_told(_MISSING) for _ in self._added]]
 
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
@@ -196,14 +240,19 @@ def _told(value: Any) -> Any:
     return _Same(value)
 
 
-def _attributes(value: Any) -> list[str]:
-    """The names of an object's attributes that are numbers, texts and containers of these."""
+def _table(value: Any) -> dict[str, Any] | None:
+    """What an object's attributes lie in; None for one whose changes count otherwise."""
     held: Any = getattr(value, "__dict__", None)
     counts = hasattr(type(value), "_clnet_version") or hasattr(value, "__wrapped__")
     if type(held) is not dict or counts or isinstance(value, (Tensor, *_SKIPPED)):
-        return []
+        return None
+    return held
+
+
+def _attributes(held: dict[str, Any] | None) -> list[str]:
+    """The names of attributes that are numbers, texts and containers of these."""
     plain = (*_PLAIN, float, complex, list, tuple, dict)
-    return [name for name, v in held.items() if type(v) in plain][:_MOST_PARTS]
+    return [name for name, v in (held or {}).items() if type(v) in plain][:_MOST_PARTS]
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -35,7 +35,7 @@ class Recorded:
         backward: of results that stay on the tape; what it saves are the trace's last results.
         shared: of results that are an argument or something outside, or lie in its memory, what
             gives them for the tensors of a call.
-        assigned: modules and names of attributes that get the last results.
+        assigned: modules and other objects, and names of attributes that get the last results.
     """
 
     trace: Trace
@@ -70,6 +70,7 @@ def record(
     device: Device,
     *,
     keeps_state: bool = True,
+    rebind: Callable[[Tracer], None] | None = None,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -80,6 +81,7 @@ def record(
         device: where it makes what it makes without naming a device.
         keeps_state: whether tensors that it assigns to attributes of modules are theirs after
             each replay; else the attributes stay as they are.
+        rebind: tells the tracer of attributes of other objects that became tensors of the trace.
 
     Returns:
         The recording; nothing was run, and gradients and versions are what they were.
@@ -95,7 +97,7 @@ def record(
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
 
-    tracer, start = Tracer(), next_sequence()
+    tracer, start = Tracer(rebind), next_sequence()
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
@@ -128,31 +130,32 @@ def record(
     finally:
         tracer.restore()
         tracer.undo()
-    grads = [grad for _, grad in tracer.grads_after.values() if grad is not None]
+    saved = backward.saved if backward is not None else ()
     trace = Trace(
         tuple(tracer.steps),
         tuple(p.array for p in placeholders),
-        (*(t.array for t in results), *(backward.saved if backward is not None else ())),
-        tuple(grad.array.storage for grad in grads),
+        (*(t.array for t in results), *saved),
+        tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
         device,
+        num_saved=len(saved),
     )
     assigned = tuple((owner, name) for owner, name, _ in state)
     return Recorded(trace, tracer, template, backward, shared, assigned)
 
 
 def _state(tracer: Tracer, results: list[Tensor]) -> tuple[tuple[Any, str, Tensor], ...]:
-    """Record what becomes of tensors that the function assigned to attributes of modules.
+    """Record what becomes of tensors that the function assigned to attributes.
 
     One that takes the place of a tensor of its form is copied there, so that the next replay reads
     it where this one did. Others are further results, assigned after each replay, with which the
-    module has changed: the next call is traced anew, and finds a tensor there.
+    owner has changed: the next call is traced anew, and finds a tensor there.
 
     Args:
         tracer: the recording.
         results: what the function returned; what would change with the copies is replaced.
 
     Returns:
-        Modules, names and values of those that are to be assigned.
+        Owners, names and values of those that are to be assigned.
     """
     copied: list[tuple[Tensor, Tensor]] = []
     others: list[tuple[Any, str, Tensor]] = []
@@ -161,8 +164,8 @@ def _state(tracer: Tracer, results: list[Tensor]) -> tuple[tuple[Any, str, Tenso
         form = (value.shape, value.dtype, value.device)
         if type(before) is Tensor and (before.shape, before.dtype, before.device) == form:
             copied.append((before.detach(), value))
-        else:
-            others.append((owner, name, value))
+        else:  # in memory of its own, where the next call writes: not a result's, not an argument's
+            others.append((owner, name, value.clone()))
     targets = {before.array.storage for before, _ in copied}
     for k, result in enumerate(results):
         if result.array.storage in targets:

@@ -57,6 +57,7 @@ def without_repeated_steps(trace: Trace) -> Trace:
     in between.
     """
     places: Places = {}
+    callers = set(trace.callers)
     known: dict[Any, Step] = {}
     versions: dict[Storage, int] = {}
     actions = 0
@@ -69,13 +70,14 @@ def without_repeated_steps(trace: Trace) -> Trace:
         step = moved(step, places)
         key = _identity(trace, step, versions, actions)
         before = None if key is None else known.setdefault(key, step)
-        if before is None or before is step:
+        pairs = [] if before is None else zip(step.outputs, before.outputs, strict=True)
+        same = [(old.storage, new.storage) for old, new in pairs]
+        if before is None or before is step or _meet(same, callers):
             steps.append(step)
             for storage in step.writes:
                 versions[storage] = versions.get(storage, 0) + 1
             continue
-        for old, new in zip(step.outputs, before.outputs, strict=True):
-            places[old.storage] = (new.storage, 0)
+        places.update((old, (new, 0)) for old, new in same)
     return with_places(trace, steps, places)
 
 
@@ -86,6 +88,7 @@ def without_copies(trace: Trace) -> Trace:
     """
     trace = trace.with_steps([part for step in trace.steps for part in _copies_apart(step)])
     places: Places = {}
+    lasting = set(trace.callers | trace.lasting)
     for position, step in trace.ops:
         if not _is_copy(step):
             continue
@@ -94,7 +97,8 @@ def without_copies(trace: Trace) -> Trace:
         if not x.contiguous or not trace.is_value(y.storage):
             continue
         if y.storage not in trace.kept:
-            if max(trace.writers.get(x.storage, (-1,))) < position:
+            written = max(trace.writers.get(x.storage, (-1,)))
+            if written < position and not _meet([(y.storage, source[0])], lasting):
                 places[y.storage] = (source[0], source[1] + x.offset * x.dtype.itemsize)
         elif (
             trace.is_value(x.storage)
@@ -108,6 +112,17 @@ def without_copies(trace: Trace) -> Trace:
             }
     steps = [s if isinstance(s, Action) else moved(s, places) for s in trace.steps]
     return with_places(trace, [s for s in steps if not _copies_itself(s)], places)
+
+
+def _meet(pairs: Sequence[tuple[Storage, Storage]], callers: set[Storage]) -> bool:
+    """Whether two storages would be one that the caller may write each for itself.
+
+    If not, the second of a pair is his from now on where the first was.
+    """
+    if any(old is not new and old in callers and new in callers for old, new in pairs):
+        return True
+    callers.update(new for old, new in pairs if old in callers)
+    return False
 
 
 def with_constants(trace: Trace) -> Trace:

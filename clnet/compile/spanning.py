@@ -174,7 +174,10 @@ def _part(trace: Trace, device: Device, steps: Sequence[Step | Action]) -> Trace
         return tuple(a for a in arrays if a.device is device)
 
     kept = tuple(s for s in trace.kept if s.device is device)
-    return Trace(tuple(steps), here(trace.arguments), here(trace.results), kept, device)
+    results = here(trace.results)
+    saved = here(trace.results[len(trace.results) - trace.num_saved :])
+    arguments = here(trace.arguments)
+    return Trace(tuple(steps), arguments, results, kept, device, num_saved=len(saved))
 
 
 def _share(tracer: Tracer, device: Device) -> Tracer:

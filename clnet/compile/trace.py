@@ -62,6 +62,7 @@ class Trace:
         setup: ops on constants and on what lies outside and no step changes, done before the first
             replay, and again when that changed; what they make stays.
         passes: the names of those that rewrote it, in order.
+        num_saved: how many of the last results only backward sees.
     """
 
     steps: tuple[Step | Action, ...]
@@ -71,6 +72,7 @@ class Trace:
     device: Device
     setup: tuple[Step, ...] = ()
     passes: tuple[str, ...] = ()
+    num_saved: int = 0
 
     @lazy
     def ops(self) -> tuple[tuple[int, Step], ...]:
@@ -128,6 +130,11 @@ class Trace:
         """Values that are results: what the caller gets is made where he keeps it."""
         storages = (r.storage for r in self.results)
         return frozenset(s for s in storages if self.is_value(s) and s not in self.kept)
+
+    @lazy
+    def callers(self) -> frozenset[Storage]:
+        """Storages of results that the caller may write: no two of them become one."""
+        return frozenset(r.storage for r in self.results[: len(self.results) - self.num_saved])
 
     @lazy
     def constants(self) -> tuple[Storage, ...]:

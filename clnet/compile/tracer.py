@@ -59,7 +59,7 @@ class Step:
         return tuple(dict.fromkeys((*self.mutated, *self.made)))
 
 
-_NOTHING = object()
+NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,9 @@ class Tracer:
     What lies outside is left as it is, since other threads may be using it: gradients that the
     function writes and versions of what it changes are known here alone.
 
+    Args:
+        find: fills ``rebound`` with those of objects that don't tell it themselves.
+
     Attributes:
         steps: what was recorded, in order.
         watched: objects whose ``_clnet_version`` the trace depends on, by ``id``.
@@ -82,18 +85,19 @@ class Tracer:
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
         changed: objects that actions on the host change, at every replay.
-        rebound: attributes of modules to which tensors of the trace were assigned: the module, the
-            dict that holds it, and what it held before.
+        rebound: attributes of modules, and of objects that the function found, to which tensors of
+            the trace were assigned: the owner, the dict that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
+        self._find = find
         self.steps: list[Step | Action] = []
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
-        self.ends: list[Callable[[], None]] = []
+        self.ends: list[Callable[[], None]] = [] if find is None else [lambda: find(self)]
         self.changed: list[Any] = []
         self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
@@ -161,13 +165,17 @@ class Tracer:
 
     def rebind(self, owner: Any, table: dict[str, Any], name: str, value: Any) -> None:
         """An attribute becomes a tensor of the trace, which only the function may see."""
-        self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, _NOTHING)))
+        self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
     def restore(self) -> None:
         """Give attributes back what they held; without effect the second time."""
+        if self._find is not None:
+            self._find(self)
+            self._find = None  # a dropped plan is freed without the collector: no circles
+            self.ends.clear()
         for (_, name), (_, table, before) in self.rebound.items():
-            if before is _NOTHING:
+            if before is NOTHING:
                 table.pop(name, None)
             else:
                 table[name] = before

@@ -117,3 +117,30 @@ def test_constants_are_made_once():
     compiled = clnet.compile(function)
     for _ in range(3):
         assert [y.tolist() for y in compiled(clnet.ones(3))] == [[1, 2, 3], [3, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ((y := x * 2), y.clone()),
+        lambda x: ((y := x * 2).clone(), y.clone()),
+        lambda x: (x * 2, x * 2),
+        lambda x: ((y := x * 2), y.to(x.dtype, copy=True)),
+    ],
+    ids=["clone", "clones", "twice", "copy"],
+)
+def test_two_results_are_two_tensors(function):
+    first, second = clnet.compile(function)(clnet.ones(3))
+    first.add_(1)
+    assert (first.tolist(), second.tolist()) == ([3.0] * 3, [2.0] * 3)
+    once = clnet.compile(lambda x: function(x)[1] * function(x)[0])
+    once(clnet.ones(3))
+    assert " 1 launches" in once.explain()  # inside nobody can tell
+
+
+def test_a_result_is_not_what_backward_saved():
+    w = clnet.ones(3, requires_grad=True)
+    y = clnet.compile(lambda x: (x * w).exp().clone())(clnet.ones(3))
+    y.detach().zero_()
+    y.sum().backward()
+    assert np.allclose(w.grad.numpy(), np.exp(1))

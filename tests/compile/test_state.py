@@ -105,3 +105,103 @@ def test_results_share_memory_with_what_they_are_views_of():
     assert leaf.grad.tolist() == [[1, 1], [1, 1]]
     with clnet.no_grad():
         assert compiled(leaf)[0] is leaf
+
+
+class Agent:
+    """A plain object: what :class:`Running` does, and an attribute that was not there."""
+
+    def __init__(self):
+        self.first, self.second, self.last = clnet.zeros(2), clnet.ones(2), None
+
+    def act(self, x):
+        before = self.first
+        self.first, self.second = self.second, self.first * 0.5 + x
+        self.last = x * 2
+        self.seen = self.last
+        return self.last, before, self.second * 1
+
+    __call__ = act
+    decorated = clnet.compile(act)
+
+
+@pytest.mark.parametrize("way", ["method", "decorated", "called", "closure"])
+def test_state_of_plain_objects_is_that_of_eager(way):
+    eager, agent = Agent(), Agent()
+    run = {
+        "method": clnet.compile(agent.act),
+        "decorated": agent.decorated,
+        "called": clnet.compile(agent),
+        "closure": clnet.compile(lambda x: agent.act(x)),
+    }[way]
+    results = []
+    for k in range(5):
+        x = clnet.tensor([1.0, k])
+        results.append((run(x), eager.act(x)))
+        if k == 2:
+            agent.second, eager.second = clnet.full((2,), 7.0), clnet.full((2,), 7.0)
+        for name in ("first", "second", "last", "seen"):
+            assert getattr(agent, name).tolist() == getattr(eager, name).tolist(), (k, name)
+    for found, wanted in results:  # what was given is not written by later calls
+        assert [t.tolist() for t in found] == [t.tolist() for t in wanted]
+
+
+def test_an_object_has_its_attributes_back_when_tracing_fails():
+    agent = Agent()
+    first = agent.first
+
+    def failing(x):
+        agent.first = agent.seen = x * 2
+        raise KeyError("half-way")
+
+    with pytest.raises(KeyError):
+        clnet.compile(failing)(clnet.ones(2))
+    assert agent.first is first
+    assert not hasattr(agent, "seen")
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_what_a_module_keeps_is_its_own(given):
+    class Keeping(nn.Module):
+        def forward(self, x):
+            self.last = x if given else x * 2
+            return self.last if not given else x + 1
+
+    model, xs = Keeping(), [clnet.full((2,), float(k)) for k in range(1, 4)]
+    run = clnet.compile(model)
+    results = [run(x) for x in xs]
+    assert [x[0].item() for x in xs] == [1.0, 2.0, 3.0]
+    assert [y[0].item() for y in results] == ([2.0, 3.0, 4.0] if given else [2.0, 4.0, 6.0])
+
+
+def test_tensors_of_objects_within_objects():
+    class Trainer:
+        def __init__(self):
+            self.agent, self.itself = Agent(), self
+
+        def step(self, x):
+            return self.agent.act(x)[2] + self.agent.seen
+
+    eager, trainer = Trainer(), Trainer()
+    run = clnet.compile(trainer.step)
+    for k in range(5):
+        x = clnet.tensor([1.0, k])
+        if k == 3:
+            eager.agent.second, trainer.agent.second = clnet.ones(2), clnet.ones(2)
+        assert run(x).tolist() == eager.step(x).tolist()
+        assert trainer.agent.seen.tolist() == eager.agent.seen.tolist()
+    assert run.num_traces <= 3
+
+
+def test_an_attribute_that_is_not_used_may_be_another():
+    class Trainer:
+        loss = None
+
+        def step(self, x):
+            return x * 2
+
+    trainer = Trainer()
+    run = clnet.compile(trainer.step)
+    for k in range(5):
+        trainer.loss = run(clnet.full((2,), float(k)))
+    assert trainer.loss.tolist() == [8.0, 8.0]
+    assert run.num_traces == 1
