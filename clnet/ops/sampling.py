@@ -11,10 +11,9 @@ from __future__ import annotations
 # Bodies are called with symbols.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Sequence
-from functools import cache, reduce
+from functools import cache
 from itertools import accumulate, product
 from math import prod
-from operator import add, mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -296,13 +295,15 @@ def _sum_expr(which: tuple[tuple[int, ...], ...], onto: bool) -> Expr:
         onto: whether it is added to a last operand.
     """
     first = len(which)
-    terms: list[Any] = []
-    for i, taps in enumerate(which):
-        weights: list[Any] = [Input(first + 2 * t) for t in taps]
-        insides: list[Any] = [Input(first + 2 * t + 1) for t in taps]
-        inside = reduce(mul, insides)
+    y: Any = None
+    for i, (number, *others) in enumerate(which):
+        weight: Any = Input(first + 2 * number)
+        inside: Any = Input(first + 2 * number + 1)
+        for other in others:
+            weight = weight * Input(first + 2 * other)
+            inside = inside * Input(first + 2 * other + 1)
         # A place that is NaN has such weights.
-        terms.append(e.where(inside > 0, Input(i), 0) * reduce(mul, weights))
-    y = reduce(add, terms)
+        term = e.where(inside > 0, Input(i), 0) * weight
+        y = term if y is None else y + term
     last = first + 2 * (1 + max(t for taps in which for t in taps))
     return Input(last) + y if onto else y
