@@ -8,6 +8,8 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError
+from clnet.ops.machinery.function import apply
+from clnet.ops.scan import RunningLogSum
 from tests.opcase import OpCase, booleans, distinct, every_check, normal, transposed
 
 pytestmark = pytest.mark.device
@@ -34,7 +36,15 @@ CASES = [
     ),
     case(
         "logcumsumexp",
-        lambda x: ops.logcumsumexp(x, 0),
+        lambda x: apply(RunningLogSum(1), ops.contiguous(x)),
+        lambda x: np.logaddexp.accumulate(x, 1),
+        normal(4, 9, scale=4),
+        k=9,
+        label="in one launch",
+    ),
+    case(
+        "logcumsumexp",
+        lambda x: apply(RunningLogSum(0), ops.contiguous(x)),
         lambda x: np.logaddexp.accumulate(x, 0),
         normal(70, 3, scale=4),
         k=70,
@@ -110,10 +120,11 @@ def test_logarithms_of_running_sums_at_infinities_and_far_from_0():
         ([1000.0, -1000.0, 3.0], [1000.0] * 3, [3.0, 0.0, 0.0]),
     ):
         x = clnet.tensor(given, requires_grad=True)
-        y = ops.logcumsumexp(x, 0)
+        y = apply(RunningLogSum(0), x)
         y.sum().backward()
         np.testing.assert_array_equal(y.detach().numpy(), np.float32(sums))
         np.testing.assert_array_equal(x.grad.numpy(), np.float32(gradient))
+    assert apply(RunningLogSum(0), clnet.zeros(0, 3)).shape == (0, 3)
     assert ops.logcumsumexp(clnet.zeros(0, 3), 0).shape == (0, 3)
 
 
