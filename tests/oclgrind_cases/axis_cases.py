@@ -14,6 +14,7 @@ from clnet.kernels import streaming as streaming_module
 from clnet.kernels.pool.axis_map import axis_map
 from clnet.kernels.reduce import scan_lines as lines_module
 from clnet.kernels.reduce.running_extreme import running_extreme
+from clnet.kernels.reduce.running_logsum import running_logsum, running_logsum_gradient
 from clnet.kernels.reduce.scan import Scan, scan
 
 from .harness import (
@@ -30,9 +31,10 @@ from .harness import (
 
 map_module = import_module("clnet.kernels.pool.axis_map")
 scan_module = import_module("clnet.kernels.reduce.scan")
+logsum_module = import_module("clnet.kernels.reduce.running_logsum")
 extreme_module = import_module("clnet.kernels.reduce.running_extreme")
 
-MODULES = (map_module, scan_module, lines_module, extreme_module)
+MODULES = (map_module, scan_module, lines_module, extreme_module, logsum_module)
 
 
 @case()
@@ -116,3 +118,19 @@ def running_extremes(target: Target) -> None:
                     taken = np.isnan(value) | (~np.isnan(best) & closer)
                     best, place = np.where(taken, value, best), np.where(taken, i, place)
                     assert np.array_equal(y.numpy()[:, i], place)
+
+
+@case()
+def running_sums_of_exponentials(target: Target) -> None:
+    few = replace(target, traits=replace(target.traits, max_group_size=16))
+    for dtype, shape in product(REALS, ((2, 5, 3), (2, 40, 1))):
+        x, gy = 4 * normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+        wide = np.logaddexp.accumulate(x.astype(np.float64), 1)
+        y, gx = output(shape, dtype), output(shape, dtype)
+        x_, y_ = given(x, before=2), given(wide.astype(dtype), before=1)
+        run([running_logsum(few, y, x_, dim=1)])
+        near(y, wide, terms=160)
+        run([running_logsum_gradient(few, gx, given(gy), x_, y_, dim=1)])
+        reached = np.tril(np.ones((shape[1],) * 2))[None, :, :, None]
+        terms = np.exp(np.minimum(x[:, None] - wide[:, :, None], 0)) * gy[:, :, None] * reached
+        near(gx, terms.sum(1), terms=640)

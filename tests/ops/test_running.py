@@ -8,6 +8,8 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError
+from clnet.ops.machinery.function import apply
+from clnet.ops.scan import RunningLogSum
 from tests.opcase import OpCase, booleans, distinct, every_check, normal, transposed
 
 pytestmark = pytest.mark.device
@@ -31,6 +33,22 @@ CASES = [
         lambda x: np.logaddexp.accumulate(x, 1),
         normal(4, 9, scale=4),
         k=9,
+    ),
+    case(
+        "logcumsumexp",
+        lambda x: apply(RunningLogSum(1), ops.contiguous(x)),
+        lambda x: np.logaddexp.accumulate(x, 1),
+        normal(4, 9, scale=4),
+        k=9,
+        label="in one launch",
+    ),
+    case(
+        "logcumsumexp",
+        lambda x: apply(RunningLogSum(0), ops.contiguous(x)),
+        lambda x: np.logaddexp.accumulate(x, 0),
+        normal(70, 3, scale=4),
+        k=70,
+        label="beside",
     ),
     case("diff", ops.diff, np.diff),
     case(
@@ -90,6 +108,24 @@ def test_the_last_of_equal_extremes_counts_and_nan_stays():
     whole = ops.cummin(clnet.tensor([4, 4, 5, 1]), 0)
     assert (whole.values.tolist(), whole.indices.tolist()) == ([4, 4, 4, 1], [0, 1, 1, 3])
     assert ops.cummax(clnet.tensor(2.0), 0).indices.item() == 0
+
+
+def test_logarithms_of_running_sums_at_infinities_and_far_from_0():
+    inf = float("inf")
+    for given, sums, gradient in (
+        ([-inf, 1.0], [-inf, 1.0], [np.nan, 1.0]),  # as PyTorch's
+        ([1.0, inf, 2.0], [1.0, inf, inf], [1.0, np.nan, 0.0]),
+        ([1.0, -inf], [1.0, 1.0], [2.0, 0.0]),
+        ([1.0, np.nan, 2.0], [1.0, np.nan, np.nan], [np.nan] * 3),
+        ([1000.0, -1000.0, 3.0], [1000.0] * 3, [3.0, 0.0, 0.0]),
+    ):
+        x = clnet.tensor(given, requires_grad=True)
+        y = apply(RunningLogSum(0), x)
+        y.sum().backward()
+        np.testing.assert_array_equal(y.detach().numpy(), np.float32(sums))
+        np.testing.assert_array_equal(x.grad.numpy(), np.float32(gradient))
+    assert apply(RunningLogSum(0), clnet.zeros(0, 3)).shape == (0, 3)
+    assert ops.logcumsumexp(clnet.zeros(0, 3), 0).shape == (0, 3)
 
 
 def test_errors():

@@ -1,8 +1,9 @@
 """Along axes: sums and other folds, their places (argmax), running sums.
 
 :func:`reduce` folds any axes by a :class:`Reduction`; :func:`reduce_many` measures many arrays in
-one launch; :func:`arg_reduce` gives places; :func:`scan` and
-:func:`running_extreme` run along one axis; :func:`check` reports elements that are :class:`Bad`.
+one launch; :func:`arg_reduce` gives places; :func:`scan`,
+:func:`running_extreme` and :func:`running_logsum` run along one axis; :func:`check` reports
+elements that are :class:`Bad`.
 """
 
 from .arg_reduce import arg_reduce as arg_reduce
@@ -13,5 +14,7 @@ from .reduce import reduce as reduce
 from .reduce_many import Measure as Measure
 from .reduce_many import reduce_many as reduce_many
 from .running_extreme import running_extreme as running_extreme
+from .running_logsum import running_logsum as running_logsum
+from .running_logsum import running_logsum_gradient as running_logsum_gradient
 from .scan import Scan as Scan
 from .scan import scan as scan
