@@ -28,7 +28,7 @@ from .machinery.function import (
 )
 from .mathematics import logaddexp
 from .reduce import sum as total
-from .shape import cat, clone, contiguous, dense_copy, fresh, narrow, reshape, to_dtype
+from .shape import cat, clone, contiguous, dense_copy, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -271,11 +271,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     axis = normalize_dim("logcumsumexp", dim, x.ndim)
     if x.ndim == 0:
         return clone(x)
-    function = RunningLogSum(axis)
-    # On CPUs steps that take vectors of all elements cost half of what lines by themselves do.
-    if x.device.traits.dedicated_local_memory:
-        return apply(function, contiguous(x))
-    return fresh(function.decompose(x)[0], x)
+    return apply(RunningLogSum(axis), contiguous(x))
 
 
 @op()
