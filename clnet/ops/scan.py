@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
@@ -27,11 +27,16 @@ from .machinery.function import (
     require_floating,
 )
 from .mathematics import logaddexp
+from .rearrange import movedim
 from .reduce import sum as total
 from .shape import cat, clone, contiguous, dense_copy, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+_MANY_LINES = 4096
+"""As many keep a GPU busy with an item each."""
 
 
 class Extremes(NamedTuple):
@@ -178,6 +183,20 @@ class RunningLogSumBackward(Function):
         return [running_logsum_gradient(target, *outputs, *inputs, dim=self.dim)]
 
 
+def _along(axis: int, function: Callable[[int], Function], x: Tensor) -> Tensor:
+    """What a function makes of all lines along an axis.
+
+    On GPUs few lines that lie across others are turned first: then a group has a line, where an
+    item would go through it alone.
+    """
+    lines = x.numel() // max(x.shape[axis], 1)
+    across = axis < x.ndim - 1 and x.device.traits.dedicated_local_memory
+    if not across or lines >= _MANY_LINES:
+        return apply(function(axis), contiguous(x))
+    turned = apply(function(x.ndim - 1), contiguous(movedim(x, axis, -1)))
+    return contiguous(movedim(turned, -1, axis))
+
+
 def _cumulated(kind: Scan, x: Tensor, dim: int, dtype: DType | None) -> Tensor:
     name = f"cum{kind.value}"
     axis = normalize_dim(name, dim, x.ndim)
@@ -249,7 +268,7 @@ def _running_extreme(name: str, x: Tensor, dim: int, *, largest: bool) -> Extrem
     if x.ndim == 0:
         return Extremes(clone(x), x.new_zeros((), dtype=int64))
     values = contiguous(to_dtype(x.detach(), int32) if x.dtype is bool_ else x.detach())
-    indices = apply(RunningExtreme(axis, largest), values)
+    indices = _along(axis, lambda dim: RunningExtreme(dim, largest), values)
     return Extremes(gather_within(x, axis, indices), indices)
 
 
@@ -271,7 +290,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     axis = normalize_dim("logcumsumexp", dim, x.ndim)
     if x.ndim == 0:
         return clone(x)
-    return apply(RunningLogSum(axis), contiguous(x))
+    return _along(axis, RunningLogSum, x)
 
 
 @op()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..array import Array
 from ..device import Device, Launch, Scratch, Target
 from ..errors import ArgumentError
-from ..kernels.index import MOST, sort_lines, top
+from ..kernels.index import beats_sorting, sort_lines, top
 from ..kernels.index import sort as sort_by_keys
 from ..kernels.moving import arange
 from ..kernels.pointwise import integers
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _LARGEST_KEY = 2**31 - 1
-# Where one of so many elements is asked for, looking for it beats sorting all.
-_FEW = 4
 NUMBERS_PER_ELEMENT = 2
 """Of a random permutation: a key is a whole number, which takes two."""
 
@@ -164,9 +162,10 @@ def topk(
         raise ArgumentError("topk", "k lies in [0, size of the axis]", k=k, x=x.shape, dim=dim)
     if x.ndim == 0:
         return sort(x)
-    if x.numel() and 0 < k <= min(MOST, size // _FEW):
+    count = x.numel() // max(size, 1)
+    if count and beats_sorting(x.device.target, count, size, k):
         moved = movedim(x.detach(), axis, -1)
-        lines = contiguous(reshape(moved, (prod(moved.shape[:-1]), size)))
+        lines = contiguous(reshape(moved, (count, size)))
         if x.dtype is bool_:
             lines = to_dtype(lines, int32)
         places = reshape(apply(Top(k, largest), lines), (*moved.shape[:-1], k))

@@ -17,5 +17,5 @@ from .gather import put_rows as put_rows
 from .gather import takes_extremes as takes_extremes
 from .order import sort_lines as sort_lines
 from .sort import sort as sort
-from .top import MOST as MOST
+from .top import beats_sorting as beats_sorting
 from .top import top as top

@@ -10,14 +10,23 @@ from ...values.dtypes import Kind
 from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, named
 
-MOST = 32
-"""More are found sooner by sorting all."""
-
 _ITEMS = Kernel("top_items", "index/top.mako")
 _GROUP = Kernel(
     "top_group", "index/top.mako", (Constraint("group & (group - 1) == 0", "a binary tree"),)
 )
 _MOST_ITEMS = 256
+# More are found sooner by sorting all, or one of fewer elements.
+_MOST, _FEWEST = 32, 4
+# Elements looked at by a group in all its turns, while others have nothing to do.
+_ALONE = 2**18
+
+
+def beats_sorting(target: Target, lines: int, n: int, k: int) -> bool:
+    """Whether ``k`` elements of each line are sooner found than all are sorted."""
+    if not 0 < k <= min(_MOST, n // _FEWEST):
+        return False
+    busy = lines >= target.traits.compute_units or k * n <= _ALONE
+    return busy or not in_groups(target.traits)
 
 
 def top(target: Target, y: Array, x: Array, *, largest: bool) -> Launch:
@@ -25,7 +34,7 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> Launch:
 
     Args:
         target: what to choose the kernel for.
-        y: ``(lines, k)``, dense int64, not empty; ``k`` is at most :data:`MOST` and at most ``n``.
+        y: ``(lines, k)``, dense int64, not empty; of ``k`` :func:`beats_sorting` is so.
         x: ``(lines, n)``, dense; real.
         largest: whether the largest are asked for.
     """
