@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
+from weakref import WeakMethod
 
 from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, are_short, size_class
@@ -71,7 +72,7 @@ class Plan:
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
         # core beside a training step, so that is chained where launches cost more than they do.
-        program = _program(self.entries, scratch, self._tell)
+        program = _program(self.entries, scratch, WeakMethod(self._tell))
         units = device.traits.compute_units
         short = are_short([each for each in program if isinstance(each, Launch)], units)
         self._replay = Replay(device, program, chained=short or not changed)
@@ -339,7 +340,7 @@ def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int
 def _program(
     entries: Sequence[Lowered | Action],
     scratch: Mapping[int, Storage],
-    tell: Callable[[], None],
+    tell: WeakMethod[Callable[[], None]],
 ) -> list[Launch | Action]:
     """What is run, with the plan's own memory in the place of the queue's workspace.
 
@@ -347,14 +348,19 @@ def _program(
         entries: in order.
         scratch: memory of steps, by position.
         tell: has nothing to wait for, so that it comes before the last wait: behind that the device
-            stands until it is given what is left.
+            stands until it is given what is left. The plan is not held by what it holds.
     """
+
+    def tell_early() -> None:
+        if (method := tell()) is not None:
+            method()
+
     program: list[Launch | Action] = []
     waits = (i for i, e in enumerate(entries) if isinstance(e, Lowered) and e.step.function.waits)
     last = max(waits, default=-1)
     for position, entry in enumerate(entries):
         if position == last:
-            program.append(Action(tell))
+            program.append(Action(tell_early))
         if isinstance(entry, Action):
             program.append(entry)
             continue

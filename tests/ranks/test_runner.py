@@ -9,6 +9,7 @@ from typing import Any
 
 import clnet
 from clnet.ops.machinery.function import host_action
+from clnet.ranks.hosted import arrived
 from clnet.ranks.traced import record_exchange
 from clnet.ranks.work import Runner
 
@@ -49,7 +50,9 @@ def test_an_exchange_of_another_thread_comes_before_a_replay_or_behind_it(device
     def step(x):
         y = x * 2
         host_action(pause)
-        record_exchange("add", group, [y], lambda hosts: hosts[0].__iadd__(1), writes=(True,))
+        record_exchange(
+            "add", group, [y], lambda given: arrived(given[0]).__iadd__(1), writes=(True,)
+        )
         return y
 
     asked.set()
