@@ -46,6 +46,12 @@ def items(target: Target, count: int) -> dict[str, Any]:
     return {"global_size": (round_up(count, group),), "local_size": (group,)}
 
 
+def group_of_line(target: Target, size: int) -> int:
+    """Work-items of a group that has a line of so many elements: a power of two."""
+    most = min(_GPU_GROUP, target.traits.max_group_size, 1 << (size - 1).bit_length())
+    return 1 << (most.bit_length() - 1)
+
+
 def lanes_of(target: Target, itemsize: int) -> int:
     """Lanes of a vector of ``itemsize`` bytes an element: a power of two from 2 to 16."""
     wanted = max(2, min(16, target.traits.simd_width * 4 // itemsize))

@@ -7,14 +7,13 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
-from ..grid import in_groups, items
+from ..grid import group_of_line, in_groups, items
 from ..kernel import Constraint, Kernel, named
 
 _ITEMS = Kernel("top_items", "index/top.mako")
 _GROUP = Kernel(
     "top_group", "index/top.mako", (Constraint("group & (group - 1) == 0", "a binary tree"),)
 )
-_MOST_ITEMS = 256
 # More are found sooner by sorting all, or one of fewer elements.
 _MOST, _FEWEST = 32, 4
 # Elements looked at by a group in all its turns, while others have nothing to do.
@@ -45,8 +44,7 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> Launch:
     if not in_groups(target.traits):
         args = named("lines n y x", lines, n, y, x)
         return _ITEMS.launch(params, args, **items(target, lines), **cost)
-    group = min(_MOST_ITEMS, target.traits.max_group_size, 1 << (n - 1).bit_length())
-    group = 1 << (group.bit_length() - 1)
+    group = group_of_line(target, n)
     return _GROUP.launch(
         {**params, "group": group},
         named("n y x", n, y, x),

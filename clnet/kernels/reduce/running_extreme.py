@@ -8,7 +8,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
-from ..grid import in_groups, items
+from ..grid import group_of_line, in_groups, items
 from ..kernel import Constraint, Kernel, named
 
 _TEMPLATE = "reduce/running_extreme.mako"
@@ -16,7 +16,7 @@ _ITEMS = Kernel("running_extreme_items", _TEMPLATE)
 _GROUP = Kernel(
     "running_extreme_group", _TEMPLATE, (Constraint("group & (group - 1) == 0", "it is doubled"),)
 )
-_MOST_ITEMS, _FEW = 256, 32
+_FEW = 32
 
 
 def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bool) -> Launch:
@@ -37,8 +37,7 @@ def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bo
     if inner > 1 or n <= _FEW or not in_groups(target.traits):
         args = named("lines n inner y x", lines, n, inner, y, x)
         return _ITEMS.launch(params, args, **items(target, lines), **cost)
-    group = min(_MOST_ITEMS, target.traits.max_group_size, 1 << (n - 1).bit_length())
-    group = 1 << (group.bit_length() - 1)
+    group = group_of_line(target, n)
     return _GROUP.launch(
         {**params, "group": group},
         named("n y x", n, y, x),

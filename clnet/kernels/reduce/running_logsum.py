@@ -7,7 +7,7 @@ from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
-from ..grid import in_groups, items
+from ..grid import group_of_line, in_groups, items
 from ..kernel import Constraint, Kernel
 
 _TEMPLATE = "reduce/running_logsum.mako"
@@ -16,7 +16,7 @@ _ITEMS = Kernel("running_logsum_items", _TEMPLATE)
 _GROUP = Kernel("running_logsum_group", _TEMPLATE, _DOUBLED)
 _BACK_ITEMS = Kernel("logsum_back_items", _TEMPLATE)
 _BACK_GROUP = Kernel("logsum_back_group", _TEMPLATE, _DOUBLED)
-_MOST_ITEMS, _FEW = 256, 32
+_FEW = 32
 
 
 def running_logsum(target: Target, y: Array, x: Array, *, dim: int) -> Launch:
@@ -51,8 +51,7 @@ def _along(target: Target, kernels: tuple[Kernel, Kernel], dim: int, **arrays: A
     if inner > 1 or n <= _FEW or not in_groups(target.traits):
         args = {"lines": lines, "n": n, "inner": inner, **arrays}
         return kernels[0].launch(params, args, **items(target, lines), **cost)
-    group = min(_MOST_ITEMS, target.traits.max_group_size, 1 << (n - 1).bit_length())
-    group = 1 << (group.bit_length() - 1)
+    group = group_of_line(target, n)
     return kernels[1].launch(
         {**params, "group": group},
         {"n": n, **arrays},
