@@ -15,6 +15,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "gemm": ("gemm", "matrix products"),
     "conv": ("conv", "convolutions and their gradients"),
     "attention": ("attention", "attention and its gradients"),
+    "recurrent": ("recurrent", "recurrent layers and their gradients"),
     "cnn": ("cnn", "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
     "onnx": ("onnx_model", "a model of ONNX, compiled, beside onnxruntime"),
     "bandwidth": ("bandwidth", "ops that move memory, beside a copy"),

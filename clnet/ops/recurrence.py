@@ -1,6 +1,6 @@
 """All steps of a recurrent layer as one op: a product and a fused launch over the gates in each.
 
-A GPU takes all steps in one launch where the weights are small (:mod:`..kernels.recurrent`).
+A GPU takes a step, or where the weights are small all, in one launch (:mod:`..kernels.recurrent`).
 
 The gradient walks back over the steps; that of the weights is one product over all of them. Both
 directions of a layer may go side by side, each step of the two in the same launches.
@@ -17,7 +17,13 @@ from ..kernels.epilogue import Epilogue
 from ..kernels.gemm import gemm, pack_for
 from ..kernels.moving import copy
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..kernels.recurrent import Steps
+from ..kernels.recurrent import (
+    Step,
+    Steps,
+    recurrence_step,
+    recurrence_step_backward,
+    turned_over,
+)
 from ..kernels.recurrent import recurrence as launch_recurrence
 from ..kernels.recurrent import recurrence_backward as launch_recurrence_backward
 from ..values.dtypes import from_name
@@ -67,15 +73,36 @@ class Recurrence(Function):
         return (*states, shares)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch; or for each step a product, then one that reads every gate in place."""
-        count = self.cell.results
-        x, (weight, *bias) = inputs[0], inputs[1 + count :]
+        """One launch, or one for each step, or a product and one over the gates for each."""
+        count, exprs = self.cell.results, gate_results(self.cell)
+        x, (weight, *_) = inputs[0], inputs[1 + count :]
         together = Steps.of(target, x, weight, count, inputs[1:])
         if together is not None:
-            exprs = gate_results(self.cell)
             return launch_recurrence(
                 target, together, outputs, inputs, exprs, backwards=self.backwards
             )
+        alone = Step.of(target, x, weight, count, inputs[1:])
+        if alone is not None:
+            return self._by_steps(target, alone, outputs, inputs)
+        return self._by_products(target, outputs, inputs)
+
+    def _by_steps(
+        self, target: Target, alone: Step, outputs: Arrays, inputs: Arrays
+    ) -> list[Launch]:
+        count, exprs = self.cell.results, gate_results(self.cell)
+        x, states, (weight, *bias) = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
+        launches, columns = turned_over(target, weight, x)
+        for t in order(x.shape[0], backwards=self.backwards):
+            made = tuple(step(y, t) for y in outputs)
+            read = (step(x, t), *states, columns, *bias)
+            launches.append(recurrence_step(alone, made, read, exprs))
+            states = made[:-1]
+        return launches
+
+    def _by_products(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """For each step a product, then a launch that reads every gate in place."""
+        count = self.cell.results
+        x, (weight, *bias) = inputs[0], inputs[1 + count :]
         columns = _turned(weight)
         compute, exprs = from_name(x.dtype.compute), gate_results(self.cell)
         states = inputs[1 : 1 + count]
@@ -174,9 +201,10 @@ class RecurrenceBackward(Function):
         return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch; or for each step, the last first, one over the gates, then a product.
+        """One launch; or for each step, the last first, one over the gates, and a product.
 
-        The gradients of the first states hold those of each step's on the way.
+        The gradients of the first states hold those of each step's on the way. The product of one
+        step and the gates of the next are one launch where :class:`.Step` says so.
         """
         cell, own = self.cell, _Saved.of(self.cell, self.arrived, inputs)
         together = Steps.of(target, own.x, own.weight, cell.results, inputs[1:])
@@ -189,29 +217,68 @@ class RecurrenceBackward(Function):
                 gate_gradients(cell, tuple(1 + arrived for arrived in self.arrived)),
                 backwards=self.backwards,
             )
-        running = outputs[1 : 1 + cell.results]
+        alone = Step.of(target, own.x, own.weight, cell.results, inputs[1:])
         written = (outputs[0], *outputs[1 + cell.results :])  # of the sequence's, the states' share
-        compute = from_name(own.x.dtype.compute)
-        launches, panels = pack_for(target, running[0], step(written[-1], 0), own.weight)
+        panels, launches = None, []
+        if alone is None:
+            running = outputs[1]
+            launches, panels = pack_for(target, running, step(written[-1], 0), own.weight)
         walk = order(own.x.shape[0], backwards=not self.backwards)
-        for t, before in zip(walk, [*walk[1:], None], strict=True):
-            terms = [
-                ([] if g is None else [step(g, t)]) + ([] if t == walk[0] else [held])
-                for g, held in zip(own.arriving, running, strict=True)
-            ]
-            state = own.first[-1] if before is None else step(own.made[-1], before)
-            gates = (*gate_views(step(own.x, t), cell), *gate_views(step(own.shares, t), cell))
-            into = [g for share in written for g in gate_views(step(share, t), cell)]
-            launches += launch_pointwise(
-                target, (*into, running[-1]), (*gates, state, *(a for term in terms for a in term)),
-                gate_gradients(cell, tuple(map(len, terms))), compute=compute,
-            )  # fmt: skip
-            # With one state, the gradient that does not run through the gates is there already.
-            launches += gemm(
-                target, running[0], step(written[-1], t), own.weight,
-                beta=float(cell.results == 1), panels=panels,
-            )  # fmt: skip
+        for behind, t, before in zip([None, *walk], walk, [*walk[1:], None], strict=False):
+            if behind is None or alone is None:
+                launches += self._gates(target, own, outputs, t, before, first=behind is None)
+            else:
+                launches.append(self._step(alone, own, outputs, behind, t, before))
+            if before is None or alone is None:
+                # With one state, the gradient that does not run through the gates is there already.
+                launches += gemm(
+                    target, outputs[1], step(written[-1], t), own.weight,
+                    beta=float(cell.results == 1), panels=panels,
+                )  # fmt: skip
         return launches
+
+    def _gates(
+        self,
+        target: Target,
+        own: _Saved,
+        outputs: Arrays,
+        t: int,
+        before: int | None,
+        *,
+        first: bool,
+    ) -> list[Launch]:
+        """Gradients of a step's gates, of what arrived and, but at the first, of what ran back."""
+        cell = self.cell
+        running = outputs[1 : 1 + cell.results]
+        written = (outputs[0], *outputs[1 + cell.results :])
+        terms = [
+            ([] if g is None else [step(g, t)]) + ([] if first else [held])
+            for g, held in zip(own.arriving, running, strict=True)
+        ]
+        gates = (*gate_views(step(own.x, t), cell), *gate_views(step(own.shares, t), cell))
+        into = [g for share in written for g in gate_views(step(share, t), cell)]
+        return launch_pointwise(
+            target,
+            (*into, running[-1]),
+            (*gates, own.read_by(before), *(a for term in terms for a in term)),
+            gate_gradients(cell, tuple(map(len, terms))),
+            compute=from_name(own.x.dtype.compute),
+        )
+
+    def _step(
+        self, alone: Step, own: _Saved, outputs: Arrays, behind: int, t: int, before: int | None
+    ) -> Launch:
+        """The product of the step behind, and the gradients of this step's gates."""
+        cell = self.cell
+        gx, back, others = outputs[0], outputs[cell.results], outputs[1 + cell.results :]
+        slopes = step(others[0] if others else gx, behind)
+        return recurrence_step_backward(
+            alone,
+            (step(gx, t), back, *(step(share, t) for share in others)),
+            (slopes, own.weight, step(own.x, t), step(own.shares, t), own.read_by(before)),
+            [None if g is None else step(g, t) for g in own.arriving],
+            gate_gradients(cell, tuple(1 + arrived for arrived in self.arrived)),
+        )
 
 
 class _Saved(NamedTuple):
@@ -232,6 +299,10 @@ class _Saved(NamedTuple):
     made: Arrays
     shares: Array
     arriving: list[Array | None]
+
+    def read_by(self, before: int | None) -> Array:
+        """The last of the states that a step read: of the step before it, or of none."""
+        return self.first[-1] if before is None else step(self.made[-1], before)
 
     @classmethod
     def of(cls, cell: Cell, arrived: tuple[bool, ...], inputs: Arrays) -> _Saved:

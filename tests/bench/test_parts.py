@@ -17,6 +17,7 @@ from clnet.bench import (
     ece408,
     gemm,
     profiler,
+    recurrent,
     start,
     step,
 )
@@ -288,6 +289,23 @@ def test_attention_is_compared_before_it_is_timed(capsys, device, monkeypatch):
     monkeypatch.setitem(attention._AGREE, "float32", 1e-12)
     with pytest.raises(ArithmeticError, match=r"causal: deviates from float64; got error="):
         attention.measure(attention.CASES[0], device, batch=1, rounds=1, peer=None)
+
+
+def test_recurrent_layers_are_compared_before_they_are_timed(capsys, device, monkeypatch):
+    sizes = ["--states", "5", "--batch", "3", "--steps", "2", "--rounds", "1"]
+    assert main(["bench", "recurrent", *sizes, "--only", "batch 3, two"]) == 0
+    shown = capsys.readouterr().out
+    assert "GRU 5, batch 3, two" in shown
+    assert "LSTM 5, batch 3, two" in shown
+    assert main(["bench", "recurrent", *sizes, "--only", "GRU 5, batch 3, one", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["steps"] == 2
+    assert 0 < found["asked"] < 10
+    with pytest.raises(ArgumentError, match="--states and --batch are as 128,512"):
+        recurrent.main(["--states", "5x"])
+    monkeypatch.setattr(recurrent, "_AGREE", 1e-12)
+    with pytest.raises(ArithmeticError, match=r"outputs deviate by \d"):
+        recurrent.measure(recurrent.Case("LSTM", 5, 3, 2), device, steps=2, rounds=1, peer=None)
 
 
 def test_a_tinygrad_that_is_not_there_is_named(tmp_path):

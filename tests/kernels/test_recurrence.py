@@ -1,15 +1,21 @@
-"""All steps of a recurrent layer in one launch, as GPUs take them, beside a launch for each."""
+"""Steps of recurrent layers as GPUs take them: all in one launch, or each, beside products."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+from clnet.array import Array
 from clnet.device import device
-from clnet.kernels.recurrent import Steps
+from clnet.kernels.recurrent import Step, Steps
+from clnet.kernels.recurrent.recurrence_step import Share
 from clnet.ops.recurrence import Recurrence, RecurrenceBackward
 from clnet.ops.rnn import Cell
-from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, offset, poisoned, run
+from clnet.values.dtypes import float32
+from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, offset, on_device, poisoned, run
 
 STEPS, N, SIZE = 3, 5, 8
 
@@ -21,14 +27,35 @@ def lowered(function, target, inputs):
     return len(launches), [a.numpy() for a in outputs]
 
 
-def drawn(cell, lead, *, bias):
-    rows = cell.gates * SIZE
-    shapes = [(STEPS, *lead, N, rows), *[(*lead, N, SIZE)] * cell.results, (*lead, rows, SIZE)]
+def drawn(cell, lead, *, bias, n=N, size=SIZE, place=offset):
+    rows = cell.gates * size
+    shapes = [(STEPS, *lead, n, rows), *[(*lead, n, size)] * cell.results, (*lead, rows, size)]
     shapes += [(*lead, rows)] * bias
-    return tuple(offset(normal(*shape, seed=k)) for k, shape in enumerate(shapes))
+    values = [normal(*shape, seed=k) for k, shape in enumerate(shapes)]
+    values[1 + cell.results] /= (size / SIZE) ** 0.5
+    return tuple(map(place, values))
 
 
-@pytest.mark.parametrize(
+def compared(cell, backwards, arrived, inputs, place=offset):
+    """Launches of a GPU's form and of products, forward and back; their values agree."""
+    many, one = cpu_shaped(device()), gpu_shaped(device())
+    forward = Recurrence(cell, backwards)
+    expected, found = lowered(forward, many, inputs), lowered(forward, one, inputs)
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    launches = [(found[0], expected[0])]
+
+    grads = [normal(*expected[1][k].shape, seed=9 + k) for k, given in enumerate(arrived) if given]
+    saved = (*inputs[: 2 + cell.results], *map(place, expected[1]), *map(place, grads))
+    backward = RecurrenceBackward(cell, backwards, arrived)
+    expected, found = lowered(backward, many, saved), lowered(backward, one, saved)
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        assert np.abs(b).max() > 0.1
+    return *launches, (found[0], expected[0])
+
+
+LAYERS = pytest.mark.parametrize(
     ("cell", "lead", "backwards", "bias", "arrived"),
     [
         (Cell.LSTM, (), False, True, (True, False)),
@@ -37,23 +64,49 @@ def drawn(cell, lead, *, bias):
         (Cell.GRU, (), True, False, (True,)),
     ],
 )
-def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
-    many, one = cpu_shaped(device()), gpu_shaped(device())
-    inputs = drawn(cell, lead, bias=bias)
-    forward = Recurrence(cell, backwards)
-    expected, found = lowered(forward, many, inputs), lowered(forward, one, inputs)
-    assert found[0] <= 2 < expected[0]
-    for a, b in zip(found[1], expected[1], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
-    grads = [normal(*expected[1][k].shape, seed=9 + k) for k, given in enumerate(arrived) if given]
-    saved = (*inputs[: 2 + cell.results], *map(offset, expected[1]), *map(offset, grads))
-    backward = RecurrenceBackward(cell, backwards, arrived)
-    expected, found = lowered(backward, many, saved), lowered(backward, one, saved)
-    assert found[0] == 1 < expected[0]
-    for a, b in zip(found[1], expected[1], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
-        assert np.abs(b).max() > 0.1
+
+@LAYERS
+def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
+    (forth, many), (back, many_back) = compared(
+        cell, backwards, arrived, drawn(cell, lead, bias=bias)
+    )
+    assert forth <= 2 < many
+    assert back == 1 < many_back
+
+
+@LAYERS
+@pytest.mark.parametrize(("n", "size", "place"), [(N, SIZE, offset), (19, 76, on_device)])
+def test_one_launch_is_a_step(cell, lead, backwards, bias, arrived, n, size, place, monkeypatch):
+    monkeypatch.setattr(import_module(Steps.__module__), "_NEAR_BYTES", 0)
+    inputs = drawn(cell, lead, bias=bias, n=n, size=size, place=place)
+    (forth, many), (back, many_back) = compared(cell, backwards, arrived, inputs, place)
+    assert forth == 1 + STEPS < many  # the weights are turned over first
+    assert back <= 2 + (STEPS - 1) + 1 < many_back
+
+
+def test_steps_of_one_launch_give_the_same_bits_as_before(monkeypatch):
+    monkeypatch.setattr(import_module(Steps.__module__), "_NEAR_BYTES", 0)
+    inputs = drawn(Cell.GRU, (), bias=True, n=19, size=76)
+    target = gpu_shaped(device())
+    first, again = (lowered(Recurrence(Cell.GRU, False), target, inputs)[1] for _ in range(2))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_which_shares_of_a_product_groups_make():
+    traits = replace(gpu_shaped(device()).traits, compute_units=132, max_group_size=1024)
+    traits = replace(traits, local_memory_bytes=49152)
+    for layers, n, size, gates in ((1, 128, 512, 3), (2, 16, 1024, 4), (1, 3, 1024, 3)):
+        for terms, runs in ((size, gates), (gates * size, 1)):
+            share = Share.of(traits, layers, n, size, terms=terms, runs=runs)
+            assert share is not None
+            groups = layers * -(-n // share.rows) * -(-size // share.columns)
+            assert 64 <= groups <= 132  # no unit has two, and half of them have one
+            assert 128 <= share.group <= 256
+            assert share.room * 4 <= 49152
+    little = replace(traits, local_memory_bytes=4096)
+    assert Share.of(little, 1, 128, 512, terms=512, runs=3) is None
 
 
 def test_where_all_steps_go_together():
@@ -69,3 +122,10 @@ def test_where_all_steps_go_together():
     assert Steps.of(target, offset(normal(STEPS, N, 4 * 264)), large, 2, []) is None
     turned = weight.view(weight.shape, (1, weight.shape[0]))
     assert Steps.of(target, x, turned, 2, states) is None
+    assert Step.of(target, x, turned, 2, states) is None
+    assert Step.of(target, offset(normal(STEPS, N, 4 * 264)), large, 2, []) is not None
+    assert Step.of(target, offset(normal(STEPS, N, 4 * 6)), odd, 2, []) is None
+    assert Step.of(cpu_shaped(device()), x, weight, 2, states) is None
+    fewer = replace(target, traits=replace(target.traits, compute_units=1))
+    many = Array.abstract((STEPS, 2048, 4 * 264), float32, device())  # large tiles are better
+    assert Step.of(fewer, many, large, 2, []) is None

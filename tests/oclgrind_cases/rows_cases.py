@@ -41,6 +41,7 @@ row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
 recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
+recurrence_step_module = import_module("clnet.kernels.recurrent.recurrence_step")
 alignments_module = import_module("clnet.kernels.recurrent.alignments")
 
 MODULES = (
@@ -52,6 +53,7 @@ MODULES = (
     row_module,
     row_grad_module,
     recurrence_module,
+    recurrence_step_module,
     alignments_module,
 )
 
@@ -264,12 +266,14 @@ def lowered(function: Any, target: Target, inputs: tuple[Any, ...]) -> list[np.n
     return [y.numpy() for y in outputs]
 
 
-def check_recurrence(target: Target, cell: Cell, lead: tuple[int, ...], *, bias: bool) -> None:
-    """All steps in one launch, beside a launch for each."""
+def check_recurrence(
+    target: Target, cell: Cell, lead: tuple[int, ...], *, bias: bool, size: int = 8, before: int = 4
+) -> None:
+    """All steps in one launch, or one for each, beside products and gates."""
     apart = replace(target, traits=replace(target.traits, dedicated_local_memory=False))
-    steps, n, size, rows = 2, 3, 8, cell.gates * 8
+    steps, n, rows = 2, 3, cell.gates * size
     shapes = [(steps, *lead, n, rows), *[(*lead, n, size)] * cell.results, (*lead, rows, size)]
-    inputs = tuple(given(normal(*s), before=4) for s in (*shapes, *[(*lead, rows)] * bias))
+    inputs = tuple(given(normal(*s), before=before) for s in (*shapes, *[(*lead, rows)] * bias))
     forward = Recurrence(cell, backwards=bias)
     expected = lowered(forward, apart, inputs)
     for found, wanted in zip(lowered(forward, target, inputs), expected, strict=True):
@@ -287,6 +291,15 @@ def recurrent_layers(target: Target) -> None:
     check_recurrence(target, Cell.GRU, (), bias=False)
     tight = replace(target, traits=replace(target.traits, local_memory_bytes=1024))
     check_recurrence(tight, Cell.GRU, (), bias=False)
+
+
+@case("gpu")
+def steps_of_recurrent_layers(target: Target) -> None:
+    with constants(recurrence_module, _NEAR_BYTES=0):
+        few = constants(recurrence_step_module, _ROWS=(8,), _COLUMNS=(8,), _CHUNKS=(8,))
+        with few:  # sums of several tiles, of few items
+            check_recurrence(target, Cell.LSTM, (2,), bias=True, size=12)
+            check_recurrence(target, Cell.GRU, (), bias=False, size=12, before=3)
 
 
 @case()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
@@ -123,16 +123,12 @@ def recurrence(
     """
     x, *first = inputs[: 1 + steps.states]
     weight, *bias = inputs[1 + steps.states :]
-    turned = (steps.layers, steps.size, steps.gates * steps.size)
-    columns = Array.scratch(Scratch.beside(x.storage), turned, weight.dtype)
-    across = weight.view(turned, (weight.size // steps.layers, 1, steps.size))
-    names = [*_names("g", steps.gates), *_names("s", steps.gates), "c"]
-    printed = print_c(exprs, "float", inputs=names)
+    turn, columns = turned_over(target, weight, x)
     work = outputs[0].size * (2 * steps.gates * steps.size + flops(*exprs))
     return [
-        *copy(target, columns, across),
+        *turn,
         FORWARD.launch(
-            joined(steps.params, by_name("biased", bool(bias)), printed._asdict()),
+            joined(steps.params, by_name("biased", bool(bias)), printed(exprs, steps.gates)),
             joined(
                 by_name("steps n backwards", x.shape[0], steps.n, int(backwards)),
                 by_name("x columns bias", x, columns, bias[0] if bias else None),
@@ -173,14 +169,11 @@ def recurrence_backward(
     x, first, weight, made, shares = inputs
     gx, running, others = outputs[0], outputs[1 : 1 + steps.states], outputs[1 + steps.states :]
     arrived = tuple(g is not None for g in arriving)
-    ran = [[f"a_{k}_"] * given + [f"r_{k}_"] for k, given in enumerate(arrived)]
-    own = [*_names("g", steps.gates, "_"), *_names("s", steps.gates, "_"), "c_"]
-    printed = print_c(exprs, "float", inputs=[*own, *(name for names in ran for name in names)])
     grads = [g for g in arriving if g is not None]
     params = by_name("arrived apart", arrived, bool(others))
     return [
         BACKWARD.launch(
-            joined(steps.params, params, printed._asdict()),
+            joined(steps.params, params, printed_back(exprs, steps.gates, arrived)),
             joined(
                 by_name("steps n backwards", x.shape[0], steps.n, int(backwards)),
                 by_name("x weight shares first made", x, weight, shares, first, made),
@@ -192,6 +185,44 @@ def recurrence_backward(
             bytes=nbytes_of((*inputs, *grads, *outputs)),
         )
     ]
+
+
+def turned_over(target: Target, weight: Array, beside: Array) -> tuple[list[Launch], Array]:
+    """``([layers,] size, gates * size)`` of a weight ``([layers,] gates * size, size)``.
+
+    Args:
+        target: what the device is like.
+        weight: dense.
+        beside: an array of the same plan.
+
+    Returns:
+        The launches that make it, and scratch memory that holds it.
+    """
+    *layers, rows, size = weight.shape
+    turned = (*layers, size, rows)
+    columns = Array.scratch(Scratch.beside(beside.storage), turned, weight.dtype)
+    strides = (*weight.strides[:-2], 1, size)
+    return copy(target, columns, weight.view(turned, strides)), columns
+
+
+def printed(exprs: tuple[Expr, ...], gates: int) -> dict[str, Any]:
+    """The templates' text of a step's states, of both shares' gates and of the last state."""
+    names = [*_names("g", gates), *_names("s", gates), "c"]
+    return print_c(exprs, "float", inputs=names)._asdict()
+
+
+def printed_back(exprs: tuple[Expr, ...], gates: int, arrived: Sequence[bool]) -> dict[str, Any]:
+    """The templates' text of gradients, which read those of the states, too.
+
+    Args:
+        exprs: as :func:`recurrence_backward` takes them.
+        gates: of a cell.
+        arrived: for each state, whether a gradient of it arrived.
+    """
+    ran = [[f"a_{k}_"] * given + [f"r_{k}_"] for k, given in enumerate(arrived)]
+    own = [*_names("g", gates, "_"), *_names("s", gates, "_"), "c_"]
+    names = [*own, *(name for names in ran for name in names)]
+    return print_c(exprs, "float", inputs=names)._asdict()
 
 
 def _names(letter: str, count: int, end: str = "") -> list[str]:

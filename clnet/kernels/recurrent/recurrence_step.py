@@ -1,0 +1,239 @@
+"""A step of a recurrent layer in one launch: its product and its gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import DeviceTraits, Launch, Target
+from ...expr import Expr, flops
+from ...values.dtypes import float32
+from ...values.shapes import ceil_div
+from ..grid import in_groups
+from ..kernel import Kernel, Named, by_name, joined, nbytes_of
+from .recurrence import printed, printed_back
+
+__all__ = ["Share", "Step", "recurrence_step", "recurrence_step_backward"]
+
+FORWARD = Kernel("recurrence_step", "recurrent/recurrence_step.mako")
+BACKWARD = Kernel("recurrence_step_backward", "recurrent/recurrence_step.mako")
+
+_FOUR = 4
+_ROWS, _COLUMNS = (8, 16, 32, 64), (8, 16, 32)
+# Sums of an item, terms of a tile, and tiles on their way: measured (docs/notes/recurrent.md).
+_DOWN, _ACROSS, _CHUNKS, _AHEAD = 8, 2, (64, 32), 2
+_SLICES, _ITEMS = (16, 8, 4, 2), 256
+# What a unit multiplies and reads from the caches at a time, in elements.
+_MULTIPLIES, _READS = 128, 6
+# Of more products a step and unit, larger tiles gain more than a launch costs.
+_MOST_PRODUCTS = 4_500_000
+
+
+class Share(NamedTuple):
+    """What a group makes of a product, and how its items do.
+
+    Attributes:
+        rows, columns: of the result, the latter of each of its parts.
+        runs: parts.
+        down, across: sums of an item, of each part.
+        slices: items that share a sum.
+        chunk: terms of a tile.
+        ahead: tiles that are on their way while one is multiplied.
+    """
+
+    rows: int
+    columns: int
+    runs: int
+    down: int
+    across: int
+    slices: int
+    chunk: int
+    ahead: int
+
+    @classmethod
+    def of(
+        cls, traits: DeviceTraits, layers: int, n: int, size: int, *, terms: int, runs: int
+    ) -> Share | None:
+        """That which takes the least time, by operations and elements read; None if none fits.
+
+        Args:
+            traits: what the device is like.
+            layers: products that know nothing of each other.
+            n: rows of a product.
+            size: columns of each of its parts.
+            terms: of a sum.
+            runs: parts of the result.
+        """
+
+        def cost(share: Share) -> float:
+            rows, wide = share.rows, runs * share.columns
+            groups = layers * ceil_div(n, rows) * ceil_div(size, share.columns)
+            once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
+            return ceil_div(groups, traits.compute_units) * once
+
+        return min(cls._fitting(traits, runs), key=cost, default=None)
+
+    @classmethod
+    def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Share]:
+        """Of each size of a group's part of the product the first that the device can hold."""
+        most, room = min(_ITEMS, traits.max_group_size), traits.static_local_bytes
+        for rows, columns in product(_ROWS, _COLUMNS):
+            down = min(_DOWN, rows // 2)
+            shares = (
+                cls(rows, columns, runs, down, _ACROSS, slices, chunk, _AHEAD)
+                for chunk, slices in product(_CHUNKS, _SLICES)
+                if chunk % (_FOUR * slices) == 0
+            )
+            fitting = (s for s in shares if s.group <= most and s.room * float32.itemsize <= room)
+            yield from islice(fitting, 1)
+
+    @property
+    def group(self) -> int:
+        """Work-items."""
+        return self.rows // self.down * (self.columns // self.across) * self.slices
+
+    @property
+    def room(self) -> int:
+        """Elements of local memory: two tiles, their lines a little apart, or half of the sums."""
+        wide = self.runs * self.columns
+        tiles = 2 * (self.rows * (self.chunk + _FOUR) + self.chunk * wide)
+        return max(tiles, self.slices // 2 * self.rows * wide)
+
+    @property
+    def params(self) -> Named:
+        """The template's parameters."""
+        own = {name: value for name, value in self._asdict().items() if name != "runs"}
+        return joined(own, by_name("group room", self.group, self.room))
+
+
+class Step(NamedTuple):
+    """How a step is shared out, and that of the walk back.
+
+    Attributes:
+        layers: that know nothing of each other.
+        n: examples.
+        size: of a state.
+        gates, states: of a cell.
+        aligned: whether all arrays begin at multiples of four elements.
+        forward, backward: their groups' shares.
+    """
+
+    layers: int
+    n: int
+    size: int
+    gates: int
+    states: int
+    aligned: bool
+    forward: Share
+    backward: Share
+
+    @classmethod
+    def of(
+        cls, target: Target, x: Array, weight: Array, states: int, others: Sequence[Array | None]
+    ) -> Step | None:
+        """None where a product and a launch over the gates are better, or all there is.
+
+        Args:
+            target: what the device is like.
+            x: the gates' shares of the sequence, ``(steps, [layers,] n, gates * size)``.
+            weight: ``([layers,] gates * size, size)``.
+            states: of a cell.
+            others: further operands, which have to be dense as ``x`` has.
+        """
+        traits, size = target.traits, weight.shape[-1]
+        arrays = [x, weight, *(a for a in others if a is not None)]
+        if not in_groups(traits) or size % _FOUR:
+            return None
+        if not all(a.contiguous and a.dtype is float32 and a.size for a in arrays):
+            return None
+        layers, n = (x.shape[1] if x.ndim > 3 else 1), x.shape[-2]
+        gates = x.shape[-1] // size
+        if layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
+            return None
+        forward = Share.of(traits, layers, n, size, terms=size, runs=gates)
+        backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1)
+        if forward is None or backward is None:
+            return None
+        aligned = all(a.offset % _FOUR == 0 for a in arrays)
+        return cls(layers, n, size, gates, states, aligned, forward, backward)
+
+    def params(self, share: Share) -> Named:
+        """The template's parameters."""
+        own = by_name("size gates states aligned", self.size, self.gates, self.states, self.aligned)
+        return joined(own, share.params)
+
+    def sizes(self, share: Share) -> dict[str, tuple[int, ...]]:
+        """Global and local size."""
+        down, across = ceil_div(self.n, share.rows), ceil_div(self.size, share.columns)
+        group = share.group
+        return {"global_size": (down * group, across, self.layers), "local_size": (group, 1, 1)}
+
+
+def recurrence_step(
+    step: Step, outputs: Sequence[Array], inputs: Sequence[Array], exprs: tuple[Expr, ...]
+) -> Launch:
+    """The states after a step, and the gates' shares of the hidden one before it.
+
+    Args:
+        step: how it is shared out.
+        outputs: the states, ``([layers,] n, size)`` each, and the shares; dense.
+        inputs: the gates' shares of the sequence, the states, the recurrent weight turned over,
+            ``([layers,] size, gates * size)``, and its bias or none.
+        exprs: a state each, of both shares' gates and of the last state.
+    """
+    x, *last = inputs[: 1 + step.states]
+    columns, *bias = inputs[1 + step.states :]
+    text = printed(exprs, step.gates)
+    return FORWARD.launch(
+        joined(step.params(step.forward), by_name("biased", bool(bias)), text),
+        joined(
+            by_name("n x columns bias", step.n, x, columns, bias[0] if bias else None),
+            by_name("last_{k} y_{k} shares", last, outputs[:-1], outputs[-1]),
+        ),
+        **step.sizes(step.forward),
+        flops=outputs[0].size * (2 * step.gates * step.size + flops(*exprs)),
+        bytes=nbytes_of((*inputs, *outputs)),
+    )
+
+
+def recurrence_step_backward(
+    step: Step,
+    outputs: Sequence[Array],
+    inputs: Sequence[Array],
+    arriving: Sequence[Array | None],
+    exprs: tuple[Expr, ...],
+) -> Launch:
+    """Gradients of a step's gates, of those of the step behind it.
+
+    Args:
+        step: how it is shared out.
+        outputs: of the sequence's shares, of the last state (what runs back to it past the gates:
+            the step behind left its own there), and, where they differ from the sequence's, of the
+            hidden states' shares; dense.
+        inputs: the gradients of the hidden states' shares of the step behind, the weight, the
+            sequence's shares, the hidden states', and the last of the states that the step read.
+        arriving: gradients of the states that it made, or None.
+        exprs: the gates' gradients, the others' where they differ, and the last state's; of both
+            shares' gates, the last state, and for each state of what arrived and what ran back.
+    """
+    slopes, weight, x, shares, before = inputs
+    gx, back, *others = outputs
+    arrived = tuple(g is not None for g in arriving)
+    grads = [g for g in arriving if g is not None]
+    params, text = (
+        by_name("arrived apart", arrived, bool(others)),
+        printed_back(exprs, step.gates, arrived),
+    )
+    return BACKWARD.launch(
+        joined(step.params(step.backward), params, text),
+        joined(
+            by_name("n slopes weight x shares before", step.n, slopes, weight, x, shares, before),
+            by_name("gy_{k} back gx", grads, back, gx),
+            by_name("gshares", others[0] if others else None),
+        ),
+        **step.sizes(step.backward),
+        flops=before.size * (2 * step.gates * step.size + flops(*exprs)),
+        bytes=nbytes_of((*inputs, *grads, *outputs)),
+    )
