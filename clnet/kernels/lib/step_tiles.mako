@@ -1,8 +1,8 @@
 ## lib step_tiles: a product of few rows, in which a group's items share every sum
 ##
 ## A group multiplies tiles in local memory, each tile's terms shared out among `slices` of its
-## items, while the next tiles are on their way into registers. It has `rows` rows of a, and `columns`
-## columns of each of `runs` parts of b, whose lines lie one behind the other.
+## items, while the next tiles are on their way into registers. It has `rows` rows of a, and as many
+## `columns` of each of `runs` parts of b, whose lines lie one behind the other.
 ##
 ## param size: int            columns of a part of b
 ## param gates: int           parts of a line that an element of the result belongs to
@@ -95,8 +95,8 @@
     {
         __local const float *a_at = a_tile + (slot * ${rows} + item_row) * ${pitch}
             + slice * ${chunk // slices};
-        __local const float *b_at = b_tile + (slot * ${chunk} + slice * ${chunk // slices}) * ${wide}
-            + item_column;
+        __local const float *b_at = b_tile + item_column
+            + (slot * ${chunk} + slice * ${chunk // slices}) * ${wide};
         for (int t = 0; t < ${chunk // slices}; t += 4, a_at += 4, b_at += ${4 * wide}) {
 % for t in range(4):
 % for run in range(runs):
@@ -126,7 +126,6 @@
     ctype = "float" if across == 1 else f"float{across}"
     lanes, wide, pitch, block = columns // across, runs * columns, chunk + 4, runs * rows * columns
     team, apart = rows // down * lanes, rows // down
-    sums = [(r, run) for r in range(down) for run in range(runs)]
 %>
     __local float *const a_tile = room, *const b_tile = room + ${2 * rows * pitch};
     const int slice = item / ${team}, lane = item % ${team};
@@ -136,7 +135,9 @@
     float4 ${", ".join(f"b_{into}_{u}" for u in range(-(-chunk * wide // (4 * group))))};
     ${bring(size, rows, columns, chunk, group, aligned, terms, runs, into, into * chunk)}
 % endfor
-    ${ctype} ${", ".join(f"sum_{r}_{run} = 0" for r, run in sums)};
+% for r in range(down):
+    ${ctype} ${", ".join(f"sum_{r}_{run} = 0" for run in range(runs))};
+% endfor
     int slot = 0;
     for (int k = 0; k < ${terms}; ) {
 % for into in range(ahead):
@@ -159,14 +160,18 @@
     __local float *part = room + slice % ${slices // 2} * ${block} + item_row * ${columns}
         + item_column;
     if (slice >= ${slices // 2}) {
-% for r, run in sums:
+% for r in range(down):
+% for run in range(runs):
         *(__local ${ctype} *)(part + ${(run * rows + r * apart) * columns}) = sum_${r}_${run};
+% endfor
 % endfor
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (slice < ${slices // 2}) {
-% for r, run in sums:
+% for r in range(down):
+% for run in range(runs):
         *(__local ${ctype} *)(part + ${(run * rows + r * apart) * columns}) += sum_${r}_${run};
+% endfor
 % endfor
     }
     barrier(CLK_LOCAL_MEM_FENCE);

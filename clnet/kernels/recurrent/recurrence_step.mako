@@ -4,14 +4,14 @@
 ## Its items make the product (lib/step_tiles.mako); then each finishes some elements.
 ##
 ## math     forward: share = h @ columns + bias, then the states, as recurrence.mako says
-## math     backward: h's gradient = slopes @ weight, of the step behind, added to g_0 where h is the
-##          only state, then the gates' gradients of this step, as recurrence.mako says
+## math     backward: h's gradient = slopes @ weight, of the step behind, and what ran back past the
+##          gates where h is the only state; then this step's gates', as recurrence.mako says
 ## param    size: int                 of a state, a multiple of 4
 ## param    gates: int                of a cell
 ## param    states: int               of a cell; the first is h
 ## param    rows: int                 examples of a group
 ## param    columns: int              elements of a state that a group makes, a multiple of 4
-## param    down, across: int         sums of an item: so many rows and columns, of each gate forward
+## param    down, across: int         rows and columns of an item's sums, of each gate forward
 ## param    slices: int               items that share a sum, a power of two above 1
 ## param    chunk: int                terms of a tile, four times the slices or a multiple
 ## param    ahead: int                tiles that are on their way while one is multiplied
@@ -54,8 +54,8 @@
 ## arg      gshares: out float[layers][n][gates * size]
 ## % endif
 ## launch   (groups of rows * group items, groups of columns, layers), groups of group
-## numerics terms k, k + 1, .. of a tile's slice add in their order, tile after tile; then slice s to
-##          slice s + slices / 2, and these sums in order
+## numerics terms of a slice add in their order, tile after tile; then those of slice s and of slice
+##          s + slices / 2, and these sums in order
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%namespace name="tiles" file="/lib/step_tiles.mako"/>
 <%def name="recurrence_step(
