@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy, fill
 from .householder import group_of
 from .spectrum import real_of
@@ -34,7 +34,7 @@ def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         *unitary_form(target, h, q, None, x),
         _SCHUR.launch(
             {**real_of(x), "vectors": wanted},
-            named("batch n h values q", batch, n, h, values, q if wanted else None),
+            by_name("batch n h values q", batch, n, h, values, q if wanted else None),
             **items(target, batch),
             flops=batch * n**3 * 80,
             bytes=2 * x.nbytes,
@@ -47,7 +47,7 @@ def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         *launches,
         _VECTORS.launch(
             real_of(x),
-            named("batch n v x h q", batch, n, vectors, work, h, q),
+            by_name("batch n v x h q", batch, n, vectors, work, h, q),
             **items(target, batch * n),
             flops=batch * n**3 * 12,
             bytes=4 * x.nbytes,
@@ -65,7 +65,7 @@ def complex_lu(target: Target, a: Array, pivots: Array, info: Array, x: Array) -
         *copy(target, a, x),
         _LU.launch(
             {"ctype": x.dtype.ctype, "group": group},
-            named("m n a pivots info", m, n, a, pivots, info),
+            by_name("m n a pivots info", m, n, a, pivots, info),
             global_size=(batch * group,),
             local_size=(group,),
             flops=8 * batch * m * n * min(m, n),

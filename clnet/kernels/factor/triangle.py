@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ..gemm import gemm
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy, fill
 from .householder import group_of
 
@@ -45,7 +45,7 @@ def lu(
         launches.append(
             _LU.launch(
                 params,
-                named("m n first end a pivots info", m, n, first, end, a, pivots, info),
+                by_name("m n first end a pivots info", m, n, first, end, a, pivots, info),
                 **sizes,
                 flops=batch * (m - first) * (end - first) ** 2,
                 bytes=2 * batch * (m - first) * (end - first) * x.dtype.itemsize,
@@ -56,7 +56,7 @@ def lu(
             launches.append(
                 _LU_BESIDE.launch(
                     {"ctype": x.dtype.ctype, "panel": panel},
-                    named("batch m n first end a pivots", batch, m, n, first, end, a, pivots),
+                    by_name("batch m n first end a pivots", batch, m, n, first, end, a, pivots),
                     **items(target, batch * others),
                     flops=batch * (n - end) * (end - first) ** 2,
                     bytes=2 * batch * others * (end - first) * x.dtype.itemsize,
@@ -92,7 +92,7 @@ def cholesky(
         launches.append(
             _CHOLESKY.launch(
                 params,
-                named("n first end a info", n, first, end, a, info),
+                by_name("n first end a info", n, first, end, a, info),
                 **sizes,
                 flops=batch * (n - first) * (end - first) ** 2,
                 bytes=2 * batch * (n - first) * (end - first) * x.dtype.itemsize,
@@ -134,7 +134,7 @@ def substitute(
         launches.append(
             _SUBSTITUTE.launch(
                 {"ctype": x.dtype.ctype, "upper": upper, "unit": unit},
-                named("batch n columns first end x a", batch, n, columns, first, end, x, a),
+                by_name("batch n columns first end x a", batch, n, columns, first, end, x, a),
                 **items(target, batch * columns),
                 flops=batch * columns * (end - first) ** 2,
                 bytes=2 * batch * columns * (end - first) * x.dtype.itemsize,
@@ -190,7 +190,7 @@ def exchanged(target: Target, order: Array, pivots: Array) -> list[Launch]:
     return [
         _EXCHANGED.launch(
             {},
-            named("batch rows count order pivots", batch, rows, count, order, pivots),
+            by_name("batch rows count order pivots", batch, rows, count, order, pivots),
             **items(target, batch),
             flops=0,
             bytes=order.nbytes + pivots.nbytes,

@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
 from ..grid import group_of_line, in_groups, items
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name
 
 _TEMPLATE = "reduce/running_extreme.mako"
 _ITEMS = Kernel("running_extreme_items", _TEMPLATE)
@@ -35,12 +35,12 @@ def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bo
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating}
     cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if inner > 1 or n <= _FEW or not in_groups(target.traits):
-        args = named("lines n inner y x", lines, n, inner, y, x)
+        args = by_name("lines n inner y x", lines, n, inner, y, x)
         return _ITEMS.launch(params, args, **items(target, lines), **cost)
     group = group_of_line(target, n)
     return _GROUP.launch(
         {**params, "group": group},
-        named("n y x", n, y, x),
+        by_name("n y x", n, y, x),
         global_size=(lines * group,),
         local_size=(group,),
         **cost,
