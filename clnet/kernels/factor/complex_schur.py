@@ -1,4 +1,4 @@
-"""Eigenvalues and triangles of complex matrices, whose numbers are pairs along a last axis of 2."""
+"""Eigenvalues of complex matrices, whose numbers are pairs along a last axis of 2."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
 from ..kernel import Kernel, by_name
-from ..moving import copy, fill
-from .householder import group_of
 from .spectrum import real_of
 from .unitary import unitary_form
 
 _SCHUR = Kernel("complex_schur", "factor/complex_schur.mako")
 _VECTORS = Kernel("complex_vectors", "factor/complex_schur.mako")
-_LU = Kernel("complex_lu", "factor/complex_schur.mako")
 
 
 def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array) -> list[Launch]:
@@ -51,24 +48,5 @@ def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array
             **items(target, batch * n),
             flops=batch * n**3 * 12,
             bytes=4 * x.nbytes,
-        ),
-    ]
-
-
-def complex_lu(target: Target, a: Array, pivots: Array, info: Array, x: Array) -> list[Launch]:
-    """As :func:`lu`, of ``(batch, m, n, 2)``."""
-    if x.size == 0:
-        return fill(target, info, 0)
-    batch, m, n, _ = x.shape
-    group = group_of(target)
-    return [
-        *copy(target, a, x),
-        _LU.launch(
-            {"ctype": x.dtype.ctype, "group": group},
-            by_name("m n a pivots info", m, n, a, pivots, info),
-            global_size=(batch * group,),
-            local_size=(group,),
-            flops=8 * batch * m * n * min(m, n),
-            bytes=2 * x.nbytes,
         ),
     ]

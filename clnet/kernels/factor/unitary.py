@@ -15,7 +15,7 @@ _FORM = Kernel("unitary_form", "factor/unitary.mako")
 
 
 def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
-    """As :func:`householder`, of ``(batch, m, n, 2)``; R's diagonal is real."""
+    """As :func:`.householder.householder`, of ``(batch, m, n, 2)``; R's diagonal is real."""
     if x.size == 0:
         return []
     batch, m, n, _ = x.shape
@@ -37,7 +37,7 @@ def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
 def unitary_reflect(
     target: Target, y: Array, a: Array, tau: Array, c: Array, *, turned: bool
 ) -> list[Launch]:
-    """As :func:`reflect`, of pairs; the conjugate transpose is the turned product."""
+    """As :func:`.householder.reflect`, of pairs; the conjugate transpose is the turned product."""
     if y.size == 0:
         return []
     (batch, m, p, _), n, count = y.shape, a.shape[2], tau.shape[1]
