@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name
 from ..moving import copy
 
@@ -16,9 +16,7 @@ _REFLECT = Kernel("reflect", "factor/householder.mako")
 
 def group_of(target: Target) -> int:
     """Work-items that share a matrix: one on a CPU, whose vectors do the rest."""
-    if not target.traits.dedicated_local_memory:
-        return 1
-    return min(_GPU_GROUP, target.traits.max_group_size)
+    return min(_GPU_GROUP, target.traits.max_group_size) if in_groups(target.traits) else 1
 
 
 def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:

@@ -7,14 +7,14 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ..gemm import gemm
-from ..grid import items
-from ..kernel import Kernel, by_name
+from ..grid import in_groups, items
+from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy, fill
-from .householder import group_of
 
-_LU = Kernel("lu", "factor/triangle.mako")
+_ROWS = (Constraint("group % lanes == 0", "items are rows of lanes"),)
+_LU = Kernel("lu", "factor/triangle.mako", _ROWS)
 _LU_BESIDE = Kernel("lu_beside", "factor/triangle.mako")
-_CHOLESKY = Kernel("cholesky", "factor/triangle.mako")
+_CHOLESKY = Kernel("cholesky", "factor/triangle.mako", _ROWS)
 _SUBSTITUTE = Kernel("substitute", "factor/triangle.mako")
 _EXCHANGED = Kernel("exchanged", "factor/triangle.mako")
 
@@ -152,10 +152,10 @@ def substitute(
 
 def _shared(target: Target, x: Array, panel: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and sizes of kernels in which a group has a matrix."""
-    group = group_of(target)
-    if group > 1:  # a column of a panel is short, a panel is not
-        group = min(_GROUP, target.traits.max_group_size)
-    params = {"ctype": x.dtype.ctype, "group": group, "lanes": min(group, panel)}
+    # More than for a reflection: a column of a panel is short, a panel is not.
+    group = min(_GROUP, target.traits.max_group_size) if in_groups(target.traits) else 1
+    lanes = 1 << min(group, panel).bit_length() - 1
+    params = {"ctype": x.dtype.ctype, "group": group, "lanes": lanes}
     return params, {"global_size": (x.shape[0] * group,), "local_size": (group,)}
 
 
