@@ -21,13 +21,19 @@ from .complex_parts import conj
 from .create import positions
 from .machinery.autocast import computes_as_one
 from .machinery.derived import derived
-from .machinery.function import Face, op, require_floating
+from .machinery.function import Face, op
 from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import mean, prod
 from .reduce import sum as total
-from .shape import cat, dense_copy, expand, fresh, narrow, reshape, unsqueeze
-from .triangular import adjoint, linalg_lu_factor_ex, linalg_lu_solve
+from .shape import cat, dense_copy, fresh, narrow, reshape, unsqueeze
+from .triangular import (
+    adjoint,
+    identity_like,
+    linalg_lu_factor_ex,
+    linalg_lu_solve,
+    require_square,
+)
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -185,7 +191,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     Raises:
         ShapeError: if ``x`` is not square.
     """
-    _require_square("matrix_power", x)
+    require_square("matrix_power", x, complex_too=True)
     if n < 0:
         return matrix_power(inverse(x), -n)
     power, square = None, x
@@ -194,7 +200,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
             power = square if power is None else matmul(power, square)
         n //= 2
         square = matmul(square, square) if n else square
-    return _identity(x) if power is None else fresh(power, x)
+    return identity_like(x) if power is None else fresh(power, x)
 
 
 class SignAndLogarithm(NamedTuple):
@@ -207,7 +213,7 @@ class SignAndLogarithm(NamedTuple):
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def det(x: Tensor) -> Tensor:
     """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
-    _require_square("det", x)
+    require_square("det", x, complex_too=True)
     pivots, swaps = _eliminated(x)
     return prod(pivots, -1) * swaps
 
@@ -215,7 +221,7 @@ def det(x: Tensor) -> Tensor:
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def slogdet(x: Tensor) -> SignAndLogarithm:
     """Sign and logarithm of the determinant's magnitude of ``(..., n, n)``."""
-    _require_square("slogdet", x)
+    require_square("slogdet", x, complex_too=True)
     pivots, swaps = _eliminated(x)
     size = magnitude(pivots)
     # That of complex numbers is an angle, which has a gradient.
@@ -240,8 +246,8 @@ def inverse(x: Tensor) -> Tensor:
         ShapeError: if ``x`` is not square.
         LinAlgError: at the next synchronisation, if it is singular.
     """
-    _require_square("inverse", x)
-    y, _, _ = _solved("inverse", x.detach(), _identity(x))
+    require_square("inverse", x, complex_too=True)
+    y, _, _ = _solved("inverse", x.detach(), identity_like(x))
     return derived("inverse", _inverse_rule, (x,), (y,))
 
 
@@ -272,7 +278,7 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
         ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
         LinAlgError: at the next synchronisation, if ``x`` is singular.
     """
-    _require_square("solve", x)
+    require_square("solve", x, complex_too=True)
     if not left:
         return solve(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
     columns = unsqueeze(b, -1) if b.ndim == 1 else b
@@ -370,21 +376,3 @@ def corrcoef(x: Tensor) -> Tensor:
         return y / y
     spread = diag(y) ** 0.5
     return y / (unsqueeze(spread, 0) * unsqueeze(spread, 1))
-
-
-def _identity(x: Tensor) -> Tensor:
-    n = x.shape[-1]
-    return expand(diag(x.new_ones(n)), x.shape)
-
-
-def _require_matrix(name: str, x: Tensor) -> None:
-    if not x.dtype.is_complex:
-        require_floating(name, x.array)
-    if x.ndim < 2:
-        raise ShapeError(name, "x is a matrix or a batch of them", x=x.shape)
-
-
-def _require_square(name: str, x: Tensor) -> None:
-    _require_matrix(name, x)
-    if x.shape[-1] != x.shape[-2]:
-        raise ShapeError(name, "matrices are square", x=x.shape)

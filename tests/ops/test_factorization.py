@@ -537,6 +537,8 @@ def test_columns_that_are_arbitrary_have_no_gradient():
 
 X = clnet.zeros(2, 4)
 E = clnet.eye(2)
+TALL = clnet.ones(1, 1).expand(2**26, 33)
+TALL_COMPLEX = clnet.ones(1, 1, dtype=clnet.complex64).expand(2**26, 33)
 
 
 @pytest.mark.parametrize(
@@ -567,6 +569,9 @@ E = clnet.eye(2)
         (lambda: ops.svd_lowrank(X, q=3), ArgumentError, "q lies in"),
         (lambda: ops.svd_lowrank(X, q=1, niter=-1), ArgumentError, "niter is 0 or more"),
         (lambda: ops.lobpcg(E), ShapeError, "three times as many rows"),
+        (lambda: linalg.qr(TALL), ShapeError, "fewer than 2\\^31"),
+        (lambda: ops.geqrf(TALL_COMPLEX), ShapeError, "fewer than 2\\^31"),
+        (lambda: ops.orgqr(TALL, clnet.ones(33)), ShapeError, "fewer than 2\\^31"),
     ],
 )  # fmt: skip
 def test_errors(call, error, message):
