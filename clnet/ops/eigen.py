@@ -15,7 +15,7 @@ from ..values.dtypes import float32, float64
 from .arithmetic import div
 from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex
-from .factor import solve
+from .elimination import solve
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, op, results_of
 from .matmul import matmul
