@@ -8,18 +8,18 @@ from .errors import LinAlgError as LinAlgError
 from .ops.machinery.function import PUBLIC_OPS, Face
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
+    from .ops.chain import multi_dot as multi_dot
+    from .ops.contraction import linalg_cross as cross  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.contraction import vecdot as vecdot
     from .ops.definite import cholesky as cholesky
     from .ops.definite import cholesky_ex as cholesky_ex
     from .ops.eigen import eig as eig
     from .ops.eigen import eigvals as eigvals
-    from .ops.factor import det as det
-    from .ops.factor import inv as inv
-    from .ops.factor import linalg_cross as cross  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .ops.factor import matrix_power as matrix_power
-    from .ops.factor import multi_dot as multi_dot
-    from .ops.factor import slogdet as slogdet
-    from .ops.factor import solve as solve
-    from .ops.factor import vecdot as vecdot
+    from .ops.elimination import det as det
+    from .ops.elimination import inv as inv
+    from .ops.elimination import matrix_power as matrix_power
+    from .ops.elimination import slogdet as slogdet
+    from .ops.elimination import solve as solve
     from .ops.indefinite import ldl_factor as ldl_factor
     from .ops.indefinite import ldl_factor_ex as ldl_factor_ex
     from .ops.indefinite import ldl_solve as ldl_solve

@@ -22,7 +22,9 @@ from clnet.device import Device, oversize
 from clnet.device.discovery import discover, select
 from clnet.device.oversize import keeps_numbers
 from clnet.errors import ArgumentError, OutOfDeviceMemory
+from clnet.kernels.index import gather_rows_gradient
 from clnet.values.settings import SETTINGS
+from tests.kernels.launching import run
 
 pytestmark = pytest.mark.device
 BEYOND = 2**31 + 2**20  # elements
@@ -129,6 +131,19 @@ def test_rows_behind_the_last_int_are_picked(many, columns, wide, device, monkey
         table[row] = value
     picked = table.index_select(0, clnet.tensor([rows - 1, 0, rows // 2, rows - 1]))
     assert picked.sum(1).tolist() == [value * columns for value in (7, 1, 5, 7)]
+
+
+def test_rows_behind_the_last_int_are_put_and_added_up(many, device):
+    rows, columns = BEYOND // 2**15, 2**15
+    table = many[: rows * columns].view(rows, columns)
+    index = clnet.tensor([rows - 1, 0, rows - 1, rows // 2])
+    values = clnet.tensor([[3], [1], [7], [5]], dtype=clnet.int8).expand(4, columns).contiguous()
+    table[index] = values
+    assert table[index].sum(1).tolist() == [value * columns for value in (7, 1, 7, 5)]
+    sums = clnet.empty(1, rows, columns, dtype=clnet.int8)
+    given = values.unsqueeze(0).array
+    run(gather_rows_gradient(device.target, sums.array, given, index.array))
+    assert sums[0, index].sum(1).tolist() == [value * columns for value in (10, 1, 10, 5)]
 
 
 def test_elements_behind_the_last_int_are_gathered_and_scattered(many):

@@ -58,10 +58,10 @@ class Compiled:
 
     A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
-    many.
-    What the function does on the host beside ops (printing, counting) happens at the trace alone.
-    A tensor that it assigns to an attribute of a module is there after each call; if it takes the
-    place of a tensor of its form, it is written into that one's memory.
+    many. What the function does on the host beside ops (printing, counting) happens at the trace
+    alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
+    name, is there after each call; if it takes the place of a tensor of its form, it is written
+    into that one's memory.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,

@@ -77,10 +77,9 @@ MAY_ROUND: tuple[Pass, ...] = (
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'
-and other sums on GPUs with matrix units, ``pad_rows``,
-``turn_weights``, ``by_columns`` and ``join_products`` other tiles of products,
-``prologue`` other orders for sums that compute what they read, and ``pack_weights`` other cuts of
-products' sums. All others keep every bit.
+and other sums on GPUs with matrix units, ``pad_rows``, ``turn_weights``, ``by_columns`` and
+``join_products`` other tiles of products, ``prologue`` other orders for sums that compute what they
+read, and ``pack_weights`` other cuts of products' sums. All others keep every bit.
 """
 
 KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)

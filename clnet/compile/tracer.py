@@ -108,7 +108,7 @@ class Tracer:
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
     ) -> None:
-        """Called by :func:`clnet.ops.execution.execute` instead of running the op."""
+        """Called by :func:`clnet.ops.machinery.execution.execute` instead of running the op."""
         now = mode.current()
         line = "" if function.check is None else users_line()
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))

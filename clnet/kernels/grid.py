@@ -13,6 +13,8 @@ _CPU_GROUPS = (64, 1024)
 # takes so many elements that its start costs little.
 _ITEMS_PER_UNIT = 16
 _ITEM_ELEMENTS = 4096
+# Work-items step past the end by less than this before they stop.
+_INT_HOLDS = 2**31 - 2**16
 
 
 def in_groups(traits: DeviceTraits) -> bool:
@@ -44,6 +46,11 @@ def items(target: Target, count: int) -> dict[str, Any]:
         wanted = long if count >= long * target.traits.compute_units else short
     group = min(wanted, target.traits.max_group_size)
     return {"global_size": (round_up(count, group),), "local_size": (group,)}
+
+
+def flat_type(count: int) -> str:
+    """The type by which kernels count so many elements: ``int`` wherever that holds them."""
+    return "int" if count < _INT_HOLDS else "long"
 
 
 def group_of_line(target: Target, size: int) -> int:

@@ -302,16 +302,6 @@ def _by_name(given: Params | Named) -> dict[str, Any]:
     return dict(zip(" ".join(names).split(), values, strict=True))
 
 
-def named(names: str, *values: Any) -> dict[str, Any]:
-    """The same as a dict: ``named("h w", 3, 4)`` is ``{"h": 3, "w": 4}``.
-
-    Args:
-        names: with spaces between them.
-        values: as many.
-    """
-    return dict(zip(names.split(), values, strict=True))
-
-
 def ints(*numbers: int) -> bytes:
     """An argument ``int16``: up to 16 numbers that cost a launch no more than one."""
     return struct.pack("16i", *numbers, *(0,) * (16 - len(numbers)))

@@ -1,6 +1,6 @@
 """Pointwise arithmetic, mathematics, comparisons and selection, in PyTorch's names.
 
-Bodies are called once with symbols (see :mod:`clnet.ops.pointwise`); what PyTorch writes with two
+Bodies are called once with symbols (see :mod:`.machinery.pointwise`); what PyTorch writes with two
 names has two names here.
 """
 

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices beyond matmul: outer, bilinear, added, over labelled axes."""
+"""Products of vectors and matrices beyond matmul: outer, cross, bilinear, over labelled axes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ..errors import ArgumentError, ShapeError
 from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
+from .complex_parts import conj
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op
 from .machinery.pointwise import evaluate
 from .matmul import bmm, matmul, mm
+from .rearrange import diagonal
 from .reduce import sum as total
-from .shape import Slice, permute, reshape, unsqueeze
+from .shape import Slice, cat, narrow, permute, reshape, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -475,3 +477,61 @@ def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None)
     left = reshape(matmul(reshape(x1, (rows, in1)), halves), (rows, out, in2))
     y = reshape(matmul(left, reshape(x2, (rows, in2, 1))), (*lead, out))
     return y if bias is None else y + bias
+
+
+@op()
+def trace(x: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal.
+
+    Raises:
+        ShapeError: if ``x`` is no matrix.
+    """
+    if x.ndim != 2:
+        raise ShapeError("trace", "x is a matrix", x=x.shape)
+    return total(diagonal(x))
+
+
+@op(name="linalg.vecdot", face=Face.LINALG)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """``sum(conj(x) * y)`` along an axis; both are broadcast together."""
+    return total(conj(x) * y, dim)
+
+
+@op()
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """As :func:`dot`, of the conjugate of the first vector."""
+    return conj(x).dot(other)
+
+
+@op(name="linalg.cross", face=Face.LINALG)
+def linalg_cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of three elements along an axis.
+
+    Args:
+        x: any shape with three elements along the axis.
+        other: broadcasts with it.
+        dim: the axis.
+
+    Returns:
+        The broadcast shape.
+
+    Raises:
+        ShapeError: if the axis has another size.
+    """
+    axis = normalize_dim("cross", dim, x.ndim)
+    if x.ndim != other.ndim or x.shape[axis] != 3 or other.shape[axis] != 3:
+        raise ShapeError("cross", "the axis has three elements", x=x.shape, other=other.shape)
+    (a0, a1, a2), (b0, b1, b2) = ([narrow(v, axis, i, 1) for i in range(3)] for v in (x, other))
+    return cat([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
+
+
+@op()
+@computes_as_one
+def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """As :func:`linalg.cross`; without ``dim`` along the first axis of three elements."""
+    if dim is None:
+        axes = [d for d, n in enumerate(x.shape) if n == 3]
+        if not axes:
+            raise ShapeError("cross", "an axis has three elements", x=x.shape, other=other.shape)
+        dim = axes[0]
+    return linalg_cross(x, other, dim=dim)

@@ -61,7 +61,7 @@ class CholeskyFactor(Function):
         )
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A copy and a launch."""
+        """A copy, and for each panel a launch or two."""
         return launch_cholesky(target, *outputs, *inputs)
 
 

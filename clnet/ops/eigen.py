@@ -15,15 +15,15 @@ from ..values.dtypes import float32, float64
 from .arithmetic import div
 from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex
-from .factor import solve
+from .elimination import solve
 from .machinery.derived import derived
-from .machinery.function import Arrays, Face, Function, apply, op
+from .machinery.function import Arrays, Face, Function, op, results_of
 from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import sum as total
 from .shape import cat, narrow, reshape, unsqueeze
 from .spectral import ANGLE, ANGLES, scaled_matrices
-from .triangular import adjoint, diag_of, matrices, require_square
+from .triangular import adjoint, diag_of, matrices, require_countable, require_square
 from .unitary import complex_eigenvalues
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class GeneralEigen(Function):
         return values, Array.abstract((*x.shape, 2), x.dtype, x.device)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """Four launches, two without vectors."""
+        """A copy and two launches, three with vectors."""
         values, *vectors = outputs
         return general_eigen(target, values, vectors[0] if vectors else None, *inputs)
 
@@ -86,6 +86,7 @@ def _rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
 
 def _eigen(name: str, x: Tensor, *, vectors: bool) -> list[Tensor]:
     require_square(name, x, complex_too=True)
+    require_countable(name, x)
     if x.dtype.is_complex:
         scaled, size = scaled_matrices(reshape(x.detach(), (prod(x.shape[:-2]), *x.shape[-2:])))
         values, *rest = complex_eigenvalues(scaled, vectors=vectors)
@@ -94,8 +95,7 @@ def _eigen(name: str, x: Tensor, *, vectors: bool) -> list[Tensor]:
     if x.dtype not in (float32, float64):
         raise DtypeError(name, "real matrices are float32 or float64", dtype=x.dtype)
     scaled, size = scaled_matrices(matrices(name, x))
-    found = apply(GeneralEigen(vectors), scaled)
-    values, *rest = found if isinstance(found, tuple) else (found,)
+    values, *rest = results_of(GeneralEigen(vectors), scaled)
     eigenvalues = view_as_complex(reshape(values * size, (*x.shape[:-1], 2)))
     return [eigenvalues, *(view_as_complex(reshape(v, (*x.shape, 2))) for v in rest)]
 

@@ -16,7 +16,7 @@ from .check import of_value, require_elements
 from .machinery.function import Arrays, Face, Function, apply, op
 from .rearrange import tril
 from .shape import contiguous, expand, reshape
-from .triangular import matrices, require_matrix, require_square, turned
+from .triangular import matrices, require_countable, require_matrix, require_square, turned
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -101,6 +101,7 @@ def ldl_factor_ex(
     """:func:`linalg.ldl_factor`, and what would be reported: ``check_errors`` does so, too."""
     del hermitian
     require_square("ldl_factor", x)
+    require_countable("ldl_factor", x)
     flat = matrices("ldl_factor", x)
     whole = tril(flat) + turned(tril(flat, -1))
     factors, pivots, info = apply(LdlFactor(), contiguous(whole))

@@ -13,7 +13,7 @@ from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
 from .complex_parts import conj, real
 from .doubled import in_blocks, of_blocks
-from .factor import solve
+from .elimination import solve
 from .machinery.derived import derived
 from .machinery.function import Face, op
 from .mathematics import exp2

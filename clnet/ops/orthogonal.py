@@ -15,9 +15,17 @@ from .complex_parts import conj, real
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op, require_same_dtype
 from .matmul import matmul
-from .rearrange import diag, diagonal, tril, triu
+from .rearrange import diagonal, tril, triu
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
-from .triangular import adjoint, diag_of, matrices, require_matrix, solve_triangular
+from .triangular import (
+    adjoint,
+    diag_of,
+    matrices,
+    require_countable,
+    require_matrix,
+    solve_triangular,
+    unit_columns,
+)
 from .unitary import complex_reflected, complex_reflections
 
 if TYPE_CHECKING:
@@ -81,6 +89,7 @@ class Reflect(Function):
 def reflections(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     """``(batch, m, n)`` and ``(batch, k)``, off the tape, of any floating or complex matrices."""
     require_matrix(name, x, complex_too=True)
+    require_countable(name, x)
     if x.dtype.is_complex:
         return complex_reflections(x)
     return apply(Householder(), matrices(name, x))
@@ -89,10 +98,7 @@ def reflections(name: str, x: Tensor) -> tuple[Tensor, Tensor]:
 def first_columns(a: Tensor, tau: Tensor, columns: int) -> Tensor:
     """The first columns of the product of reflections, ``(batch, m, columns)``."""
     m = a.shape[-2]
-    ones = diag(a.new_ones(min(m, columns)))
-    if m > columns:
-        ones = cat([ones, a.new_zeros((m - columns, columns))], -2)
-    start = contiguous(expand(ones, (a.shape[0], m, columns)))
+    start = contiguous(expand(unit_columns(a, m, columns), (a.shape[0], m, columns)))
     if a.dtype.is_complex:
         return complex_reflected(a, tau, start, back=False)
     return apply(Reflect(False), a, tau, start)
@@ -175,6 +181,7 @@ def geqrf(x: Tensor) -> Reflections:
 
 def _require_factors(name: str, x: Tensor, tau: Tensor) -> None:
     require_matrix(name, x, complex_too=True)
+    require_countable(name, x)
     require_same_dtype(name, x=x.array, tau=tau.array)
     fits = tau.ndim == x.ndim - 1 and tau.shape[:-1] == x.shape[:-2]
     if not fits or tau.shape[-1] > min(x.shape[-2:]):
@@ -193,9 +200,7 @@ def _reflected(x: Tensor, tau: Tensor, c: Tensor, *, back: bool) -> Tensor:
         y = apply(Reflect(back), matrices(name, x), contiguous(flat), matrices(name, c))
         return reshape(y, c.shape)
     below = tril(narrow(x, -1, 0, count), -1)
-    ones = x.detach().new_ones(count)
-    unit = cat([diag(ones), x.detach().new_zeros((x.shape[-2] - count, count))], -2)
-    vectors = below + unit
+    vectors = below + unit_columns(x, x.shape[-2], count)
     for k in range(count) if back else reversed(range(count)):
         v = narrow(vectors, -1, k, 1)
         share = unsqueeze(narrow(tau, -1, k, 1), -1)
@@ -223,8 +228,7 @@ def householder_product(x: Tensor, tau: Tensor) -> Tensor:
     m, n = x.shape[-2:]
     if m < n:
         raise ShapeError("householder_product", "x has no more columns than rows", x=x.shape)
-    ones = cat([diag(x.detach().new_ones(n)), x.detach().new_zeros((m - n, n))], -2)
-    return _reflected(x, tau, expand(ones, x.shape), back=False)
+    return _reflected(x, tau, expand(unit_columns(x, m, n), x.shape), back=False)
 
 
 @op(_BOTH)

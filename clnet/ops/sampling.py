@@ -23,7 +23,7 @@ from ..values.dtypes import int64
 from .create import positions
 from .index import GatherRows
 from .machinery.autocast import computes_as_one
-from .machinery.function import Face, apply, op, require_same_dtype
+from .machinery.function import Face, apply, op, require_same_dtype, results_of
 from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm
 from .reduce import widened
@@ -175,7 +175,7 @@ def _taps(place: Tensor, size: int, mode: str, padding: str, align_corners: bool
     scale = (size - 1) / 2 if align_corners else size / 2
     scalars = (scale, (size - 1) / 2, size - 1.0, low, span)
     dtypes = (int64, place.dtype, place.dtype) * (len(exprs) // 3)
-    found = apply(Pointwise("grid_sample", exprs, scalars, place.dtype, dtypes), place)
+    found = results_of(Pointwise("grid_sample", exprs, scalars, place.dtype, dtypes), place)
     return [_Tap(*found[i : i + 3]) for i in range(0, len(found), 3)]
 
 
@@ -219,8 +219,7 @@ def _indices(
     image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
     exprs = _index_exprs(tuple(map(len, axes)))
     function = Pointwise("grid_sample", exprs, tuple(sizes), int64, (int64,) * len(exprs))
-    found = apply(function, image, *(tap.index for axis in axes for tap in axis))
-    return found if isinstance(found, tuple) else (found,)
+    return results_of(function, image, *(tap.index for axis in axes for tap in axis))
 
 
 @cache

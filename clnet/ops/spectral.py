@@ -24,7 +24,15 @@ from .orthogonal import completed, first_columns, reflections
 from .rearrange import diag, diagonal, tril, triu
 from .reduce import amax
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
-from .triangular import adjoint, diag_of, matrices, require_matrix, require_square, turned
+from .triangular import (
+    adjoint,
+    diag_of,
+    matrices,
+    require_countable,
+    require_matrix,
+    require_square,
+    turned,
+)
 from .unitary import bidiagonal, tridiagonal
 
 if TYPE_CHECKING:
@@ -34,11 +42,10 @@ _BOTH = Face.FUNCTION | Face.METHOD
 
 
 ANGLE = 1e-2  # PyTorch's
+_WHOSE = {"eig": "eigenvectors", "eigh": "eigenvectors", "svd": "singular vectors"}
 ANGLES = {
     name: of_value(name, "what is differentiated", f"it does not depend on the angles of {whose}")
-    for name, whose in (
-        *(("eig", "eigenvectors"), ("eigh", "eigenvectors"), ("svd", "singular vectors")),
-    )
+    for name, whose in _WHOSE.items()
 }
 
 
@@ -165,8 +172,8 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
     if x.dtype.is_complex:
         values, vectors, size = _hermitian_eigen(x, UPLO)
     else:
-        values, vectors = apply(SymmetricEigen(True), *_symmetric("eigh", x, UPLO, sizes := []))
-        size = sizes[0]
+        scaled, size = _symmetric("eigh", x, UPLO)
+        values, vectors = apply(SymmetricEigen(True), scaled)
     values = reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
     found = (values, reshape(vectors, x.shape))
     return Eigen(*derived("eigh", _eigen_rule, (x,), found, partial=True))
@@ -183,16 +190,21 @@ def _hermitian_eigen(x: Tensor, half: str) -> tuple[Any, Any, Any]:
     return values, matmul(q, vectors.to(x.dtype)), size
 
 
-def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]:
-    """Scaled symmetric matrices of one triangle; what they were divided by is put into ``size``."""
+def _is_lower(name: str, x: Tensor, half: str) -> bool:
+    """Whether the lower triangle counts."""
+    require_countable(name, x)
     if half.upper() not in ("L", "U"):
         raise ArgumentError(name, "UPLO is 'L' or 'U'", UPLO=half)
-    flat = matrices(name, x)
-    kept = tril(flat) if half.upper() == "L" else triu(flat)
-    rest = turned(tril(flat, -1) if half.upper() == "L" else triu(flat, 1))
-    scaled, divided = scaled_matrices(kept + rest)
-    size.append(divided)
-    return [contiguous(scaled)]
+    return half.upper() == "L"
+
+
+def _symmetric(name: str, x: Tensor, half: str) -> tuple[Tensor, Tensor]:
+    """Scaled symmetric matrices of one triangle, and what they were divided by."""
+    lower, flat = _is_lower(name, x, half), matrices(name, x)
+    kept = tril(flat) if lower else triu(flat)
+    rest = turned(tril(flat, -1) if lower else triu(flat, 1))
+    scaled, size = scaled_matrices(kept + rest)
+    return contiguous(scaled), size
 
 
 @op(name="linalg.eigvalsh", face=Face.LINALG)
@@ -206,24 +218,18 @@ def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
         return once(eigvalsh(in_blocks(_hermitian("eigvalsh", x, UPLO))))
     if x.requires_grad:
         return eigh(x, UPLO).eigenvalues
-    (values,) = _several(SymmetricEigen(False), *_symmetric("eigvalsh", x, UPLO, size := []))
-    return reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
+    scaled, size = _symmetric("eigvalsh", x, UPLO)
+    values = apply(SymmetricEigen(False), scaled)
+    return reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
 
 
 def _hermitian(name: str, x: Tensor, half: str) -> Tensor:
     """Hermitian matrices of one triangle, with the gradient of both, as PyTorch's."""
-    if half.upper() not in ("L", "U"):
-        raise ArgumentError(name, "UPLO is 'L' or 'U'", UPLO=half)
-    plain = x.detach()
-    kept = tril(plain) if half.upper() == "L" else triu(plain)
-    strict = tril(plain, -1) if half.upper() == "L" else triu(plain, 1)
+    lower, plain = _is_lower(name, x, half), x.detach()
+    kept = tril(plain) if lower else triu(plain)
+    strict = tril(plain, -1) if lower else triu(plain, 1)
     both = (x + conj(turned(x))) * 0.5
     return (kept + conj(turned(strict))) + (both - both.detach())
-
-
-def _several(function: Function, *inputs: Any) -> tuple[Any, ...]:
-    found = apply(function, *inputs)
-    return found if isinstance(found, tuple) else (found,)
 
 
 @cache
@@ -279,13 +285,12 @@ def _tall_singular(flat: Tensor, *, vectors: bool, full: bool) -> tuple[Any, ...
         inner, s, right = _complex_singular(triangle)
         s = s * reshape(size, (-1, 1))
     else:
-        found = apply(OrthogonalRows(vectors), triangle)
-        s = found[0] * reshape(size, (-1, 1))
+        lengths, rows, *rotation = apply(OrthogonalRows(vectors), triangle)
+        s = lengths * reshape(size, (-1, 1))
         if not vectors:
             return None, s, None
-        _, rows, rotation = found
         right = completed(turned(rows))
-        inner = turned(rotation)  # the left vectors of the triangle
+        inner = turned(rotation[0])  # the left vectors of the triangle
     if columns > n:
         inner = _beside_ones(inner, columns)
     q = first_columns(a, tau, columns)

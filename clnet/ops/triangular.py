@@ -1,7 +1,8 @@
 """Triangular systems, and matrices as products of two triangles: LU, and what it solves.
 
-Each is a kernel with a group for each matrix. Nothing waits to see whether a matrix was singular:
-``*_ex`` give the numbers that say so, the others report it at the next synchronisation.
+Large ones go in panels, between which products of matrices do most of the work. Nothing waits to
+see whether a matrix was singular: ``*_ex`` give the numbers that say so, the others report it at
+the next synchronisation.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _BOTH = Face.FUNCTION | Face.METHOD
 _SINGULAR = of_value("lu_factor", "pivot", "the matrix is not singular", LinAlgError)
+_MOST_ELEMENTS = 2**31 - 1
 
 
 class TriangularFactors(NamedTuple):
@@ -107,7 +109,7 @@ class LuFactor(Function):
         )
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A copy and a launch."""
+        """A copy, and for each panel a launch or three."""
         return launch_lu(target, *outputs, *inputs)
 
 
@@ -126,7 +128,7 @@ class Substitute(Function):
         return (Array.abstract(b.shape, b.dtype, b.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A copy and a launch."""
+        """A copy, and for each block of rows a launch or two."""
         return substitute(target, *outputs, *inputs, upper=self.upper, unit=self.unit)
 
 
@@ -143,6 +145,7 @@ class Exchanged(Function):
         return (Array.abstract((pivots.shape[0], self.rows), int64, pivots.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
         return exchanged(target, *outputs, *inputs)
 
 
@@ -170,6 +173,17 @@ def require_square(name: str, x: Tensor, *, complex_too: bool = False) -> None:
     require_matrix(name, x, complex_too=complex_too)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(name, "matrices are square", x=x.shape)
+
+
+def require_countable(name: str, x: Tensor) -> None:
+    """Check that kernels can number a matrix's elements in 32 bits.
+
+    Raises:
+        ShapeError: if it has more of them.
+    """
+    if prod(x.shape[-2:]) > _MOST_ELEMENTS:
+        law = "a matrix has fewer than 2^31 elements"
+        raise ShapeError(name, law, x=x.shape, remedy="Take parts of it")
 
 
 def turned(x: Any) -> Any:
@@ -270,6 +284,15 @@ def diag_of(x: Any) -> Any:
     return unsqueeze(x, -1) * diag(x.detach().new_ones(n))
 
 
+def unit_columns(like: Tensor, rows: int, columns: int) -> Tensor:
+    """The first columns of an identity matrix, at most as many as rows; off the tape."""
+    like = like.detach()
+    ones = diag(like.new_ones(columns))
+    if rows == columns:
+        return ones
+    return cat([ones, like.new_zeros((rows - columns, columns))], -2)
+
+
 def identity_like(x: Tensor) -> Tensor:
     """Identity matrices of the shape of square ones."""
     return expand(diag(x.detach().new_ones(x.shape[-1])), x.shape)
@@ -309,6 +332,7 @@ def _eliminated(name: str, x: Tensor) -> PackedAndInfo:
     """Packed triangles on the tape, exchanges and infos."""
     require_matrix(name, x, complex_too=True)
     if x.dtype.is_complex:
+        require_countable(name, x)
         found, pivots, info = complex_eliminated(x)
     else:
         found, pivots, info = apply(LuFactor(), matrices(name, x))
@@ -389,10 +413,7 @@ def lu_unpack(
         rows = unsqueeze(row_order(pivots, m), -1)
         order = turned(one_hot(rows, m, rows.ndim - 1).to(x.dtype))
     if unpack_data:
-        ones = diag(x.detach().new_ones(count))
-        if m > count:
-            ones = cat([ones, x.detach().new_zeros((m - count, count))], -2)
-        lower = tril(narrow(x, -1, 0, count), -1) + ones
+        lower = tril(narrow(x, -1, 0, count), -1) + unit_columns(x, m, count)
         upper = triu(narrow(x, -2, 0, count))
     return TriangularFactors(order, lower, upper)
 
@@ -460,15 +481,19 @@ def linalg_lu_solve(
     batch = broadcast_shapes("lu_solve", x.shape[:-2], b.shape[:-2])
     n, k = b.shape[-2:]
     wide, b = expand(x, (*batch, n, n)), expand(b, (*batch, n, k))
-    order = expand(unsqueeze(row_order(pivots, n), -1), (*batch, n, k))
+
+    def in_order(rows: Tensor, order: Tensor) -> Tensor:
+        if not rows.numel():
+            return rows
+        return gather_within(rows, -2, expand(unsqueeze(order, -1), (*batch, n, k)))
+
+    order = row_order(pivots, n)
     if not adjoint:
-        rows = gather_within(b, -2, order) if b.numel() else b
-        y = solve_triangular(wide, rows, upper=False, unitriangular=True)
+        y = solve_triangular(wide, in_order(b, order), upper=False, unitriangular=True)
         return solve_triangular(wide, y, upper=True)
     y = solve_triangular(_adjoint(wide), b, upper=False)
     y = solve_triangular(_adjoint(wide), y, upper=True, unitriangular=True)
-    back = order.argsort(-2) if b.numel() else order
-    return gather_within(y, -2, back) if b.numel() else y
+    return in_order(y, order.argsort(-1))
 
 
 @op(_BOTH)

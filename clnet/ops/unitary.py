@@ -19,7 +19,7 @@ from ..kernels.factor import (
 )
 from ..values.dtypes import int32
 from .complex_parts import real, view_as_complex, view_as_real
-from .machinery.function import Arrays, Function, apply
+from .machinery.function import Arrays, Function, apply, results_of
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ComplexEigen(Function):
         return (values, Array.abstract(x.shape, x.dtype, x.device)) if self.vectors else (values,)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """Three launches, four with vectors."""
+        """A copy and two launches, three with vectors."""
         values, *vectors = outputs
         return complex_eigen(target, values, vectors[0] if vectors else None, *inputs)
 
@@ -152,8 +152,7 @@ def bidiagonal(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def complex_eigenvalues(x: Tensor, *, vectors: bool) -> list[Any]:
     """Eigenvalues ``(batch, n)``, and vectors ``(batch, n, n)`` where they are wanted."""
-    found = apply(ComplexEigen(vectors), _pairs(x))
-    return [view_as_complex(y) for y in (found if isinstance(found, tuple) else (found,))]
+    return [view_as_complex(y) for y in results_of(ComplexEigen(vectors), _pairs(x))]
 
 
 def complex_eliminated(x: Tensor) -> tuple[Any, Any, Any]:

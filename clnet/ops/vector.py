@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, in the names of ``torch`` and ``torch.linalg``."""
+"""Norms of vectors and matrices, and distances, in the names of ``torch`` and ``torch.linalg``."""
 
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `keepdim` by position
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..values.dtypes import DType
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
-from .machinery.autocast import autocast_operands
+from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.function import Face, apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .rearrange import movedim
@@ -236,3 +236,10 @@ def linalg_norm(
     if len(dims) > 2:
         raise ShapeError("linalg.norm", "ord is for one axis or two", x=x.shape, ord=ord)
     return vector_norm(x, ord, dims, keepdim, dtype=dtype)
+
+
+@op()
+@computes_as_one
+def dist(x: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
+    """The ``p``-norm of ``x - other``, taken as one vector."""
+    return norm(x - other, p)

@@ -67,7 +67,6 @@ def isend(
     if members is None:
         return None
     place = _other("send", members, dst, group_dst)
-
     told = x.dtype.name, x.numel(), x.array.nbytes
     return members.post.begin("send", _sending(members, place, tag, told, lambda: read_only(x)))
 
@@ -322,7 +321,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = No
     members = group_of("all_gather_object", group)
     if members is None:
         return
-    _check_places("all_gather_object", members, object_list)
+    _checked_places("all_gather_object", members, object_list)
     mine = pickle.dumps(obj)
     found = members.meet(
         lambda: _after("all_gather_object", members, lambda: members.comm.allgather(mine))
@@ -338,12 +337,18 @@ def _after(name: str, members: Group, job: Callable[[], Any], root: int = -1) ->
     return job()
 
 
-def _check_places(name: str, members: Group, places: Any) -> None:
+def _checked_places(name: str, members: Group, places: Any) -> list[Any]:
+    """A list with a place for each rank.
+
+    Raises:
+        DistributedError: if it is none.
+    """
     if not isinstance(places, list) or len(places) != members.size():
         given = len(places) if isinstance(places, list) else type(places).__name__
         raise DistributedError(
             name, "the list has a place for each rank", ranks=members.size(), given=given
         )
+    return places
 
 
 def gather_object(
@@ -360,7 +365,7 @@ def gather_object(
         return
     root = root_of(name, members, dst, group_dst, first=True)
     if members.rank() == root:
-        _check_places(name, members, object_gather_list)
+        _checked_places(name, members, object_gather_list)
     mine = pickle.dumps(obj)
     found = members.meet(
         lambda: _after(name, members, lambda: members.comm.gather(mine, root), root)
@@ -405,10 +410,10 @@ def scatter_object_list(
     if members is None:
         return
     root = root_of(name, members, src, group_src, first=True)
-    given = scatter_object_input_list if members.rank() == root else None
+    rows = None
     if members.rank() == root:
-        _check_places(name, members, given)
-    rows = None if given is None or members.rank() != root else [*map(pickle.dumps, given)]
+        given = _checked_places(name, members, scatter_object_input_list)
+        rows = [*map(pickle.dumps, given)]
     if not scatter_object_output_list:
         raise ArgumentError(name, "the output list has a place")
     found = members.meet(

@@ -2,8 +2,8 @@
 
 A step begins where the tensors have been computed: it has them brought to the host, and a thread
 exchanges them while the device goes on with what comes behind. Another waits, at the end of the
-function if nobody waits before. All ranks trace the
-same function, so that their exchanges come in one order.
+function if nobody waits before. All ranks trace the same function, so that their exchanges come in
+one order.
 """
 
 from __future__ import annotations

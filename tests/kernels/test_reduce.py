@@ -293,7 +293,7 @@ def test_many_arrays_are_measured_as_one(dev, target, kind, sizes):
 @pytest.fixture
 def small_ints(monkeypatch):
     """Kernels for sizes that an int does not hold, for the sizes of these tests."""
-    monkeypatch.setitem(reduce.__globals__, "_INT_HOLDS", 0)
+    monkeypatch.setattr("clnet.kernels.grid._INT_HOLDS", 0)
 
 
 @pytest.mark.parametrize("case", ["row", "alternating", "channel", "all", "columns over a block"])

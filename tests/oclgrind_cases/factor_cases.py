@@ -8,7 +8,8 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels.factor.complex_schur import complex_eigen, complex_lu
+from clnet.kernels.factor.complex_schur import complex_eigen
+from clnet.kernels.factor.complex_triangle import complex_lu
 from clnet.kernels.factor.householder import householder, reflect
 from clnet.kernels.factor.rotations import orthogonal_rows
 from clnet.kernels.factor.schur import general_eigen
@@ -23,7 +24,7 @@ MODULES = tuple(
     import_module(f"clnet.kernels.factor.{name}")
     for name in (
         *("householder", "triangle", "symmetric", "spectrum", "schur", "eigenvectors", "rotations"),
-        *("unitary", "complex_schur"),
+        *("unitary", "complex_schur", "complex_triangle"),
     )
 )
 

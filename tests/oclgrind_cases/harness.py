@@ -172,8 +172,10 @@ def execute(*families: ModuleType, shapes: str) -> None:
 
 
 def kernels_of(*modules: ModuleType) -> list[Kernel]:
-    """The kernels that modules define."""
-    return [value for module in modules for value in vars(module).values() if type(value) is Kernel]
+    """The kernels that modules define, alone or several in a tuple."""
+    values = (value for module in modules for value in vars(module).values())
+    each = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [kernel for several in each for kernel in several if type(kernel) is Kernel]
 
 
 def kernel_modules() -> list[ModuleType]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import ops
+from clnet import linalg, ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.opcase import OpCase, every_check, normal, sliced, transposed
 
@@ -116,6 +116,23 @@ CASES = [
         label="none",
     ),
     *(einsum(*row) for row in EQUATIONS),
+    contraction(ops.trace, np.trace, [normal(4, 6)], k=4),
+    contraction(
+        lambda x, y: linalg.vecdot(x, y),
+        lambda x, y: (x * y).sum(-1),
+        [normal(3, 4), normal(4)],
+        k=4,
+        name="linalg.vecdot",
+    ),
+    contraction(ops.vdot, np.vdot, [normal(9), normal(9)], k=9),
+    contraction(
+        lambda x, y: linalg.cross(x, y),
+        np.cross,
+        [normal(5, 3), normal(5, 3)],
+        k=16,
+        name="linalg.cross",
+    ),
+    contraction(ops.cross, lambda x, y: np.cross(x, y, axis=0), [normal(3, 4), normal(3, 4)], k=16),
 ]
 
 
@@ -195,5 +212,11 @@ def test_errors_name_what_is_wrong():
         ops.addmm(clnet.ones(4, 2, 2), matrix, matrix.T)
     with pytest.raises(ShapeError, match=r"^addbmm: operands are stacks; got"):
         ops.addbmm(matrix, matrix, matrix)
+    with pytest.raises(ShapeError, match=r"^trace: x is a matrix; got"):
+        ops.trace(vector)
+    with pytest.raises(ShapeError, match=r"^cross: an axis has three elements; got"):
+        ops.cross(clnet.ones(2, 4), clnet.ones(2, 4))
+    with pytest.raises(ShapeError, match=r"^cross: the axis has three elements; got"):
+        linalg.cross(clnet.ones(2, 4), clnet.ones(2, 4))
     with pytest.raises(DtypeError, match=r"^mm: operands have one dtype; got"):
         ops.addmm(matrix, matrix, matrix.T.long())

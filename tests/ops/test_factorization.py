@@ -114,6 +114,19 @@ CASES = [
         normal(4, 2),
     ),
     case(
+        "cholesky",
+        lambda x: ops.cholesky(device_gram(x)),
+        lambda x: np.linalg.cholesky(gram(x)),
+        well(2, 3, 3),
+    ),
+    case(
+        "cholesky",
+        lambda x: linalg.cholesky(device_gram(x), upper=True),
+        lambda x: np.linalg.cholesky(gram(x)).T,
+        well(5, 5),
+        label="upper",
+    ),
+    case(
         "linalg.cholesky_ex",
         lambda x: linalg.cholesky_ex(device_gram(x), upper=True).L,
         lambda x: turned(np.linalg.cholesky(gram(x))),
@@ -537,6 +550,8 @@ def test_columns_that_are_arbitrary_have_no_gradient():
 
 X = clnet.zeros(2, 4)
 E = clnet.eye(2)
+TALL = clnet.ones(1, 1).expand(2**26, 33)
+TALL_COMPLEX = clnet.ones(1, 1, dtype=clnet.complex64).expand(2**26, 33)
 
 
 @pytest.mark.parametrize(
@@ -549,6 +564,7 @@ E = clnet.eye(2)
         (lambda: linalg.lu(X, pivot=False), ArgumentError, "elimination exchanges rows"),
         (lambda: ops.lu_unpack(X, clnet.ones(3).int()), ShapeError, "pivots are those of x"),
         (lambda: linalg.lu_solve(E, clnet.ones(2).int(), X.T), ShapeError, "b has the rows of x"),
+        (lambda: ops.cholesky(clnet.tensor([[1]])), DtypeError, "operands are floating"),
         (lambda: linalg.qr(X, "half"), ArgumentError, "mode is"),
         (lambda: linalg.eigh(E, "M"), ArgumentError, "UPLO is"),
         (lambda: linalg.eigh(clnet.tensor([[1]])), DtypeError, "operands are floating"),
@@ -567,6 +583,9 @@ E = clnet.eye(2)
         (lambda: ops.svd_lowrank(X, q=3), ArgumentError, "q lies in"),
         (lambda: ops.svd_lowrank(X, q=1, niter=-1), ArgumentError, "niter is 0 or more"),
         (lambda: ops.lobpcg(E), ShapeError, "three times as many rows"),
+        (lambda: linalg.qr(TALL), ShapeError, "fewer than 2\\^31"),
+        (lambda: ops.geqrf(TALL_COMPLEX), ShapeError, "fewer than 2\\^31"),
+        (lambda: ops.orgqr(TALL, clnet.ones(33)), ShapeError, "fewer than 2\\^31"),
     ],
 )  # fmt: skip
 def test_errors(call, error, message):

@@ -122,6 +122,15 @@ CASES = [
         for p in MATRIX_ORDERS
     ),
     OpCase(
+        lambda x, y: ops.dist(x, y, 3),
+        lambda x, y: (np.abs(x - y) ** 3).sum() ** (1 / 3),
+        [normal(3, 4), normal(3, 4)],
+        k=16,
+        name="dist",
+        layouts=(),
+        shapes=(),
+    ),
+    OpCase(
         lambda x, s: ops.linalg_norm(x) * s,
         lambda x, s: np.sqrt((x * x).sum()) * s,
         [normal(4, 5, 3), normal(9, grad=False)],

@@ -2,12 +2,13 @@
 
 ``householder`` makes reflections and applies them, ``triangle`` factors by elimination and solves
 triangular systems, ``symmetric`` does so for symmetric matrices, ``spectrum`` finds their
-eigenvalues, ``schur`` those of others, ``rotations`` singular values. ``unitary`` and
-``complex_schur`` are reflections, eigenvalues and elimination of complex matrices.
+eigenvalues, ``schur`` and ``eigenvectors`` those of others, ``rotations`` singular values. Of
+complex matrices ``unitary`` has the reflections, ``complex_triangle`` the elimination and
+``complex_schur`` the eigenvalues.
 """
 
 from .complex_schur import complex_eigen as complex_eigen
-from .complex_schur import complex_lu as complex_lu
+from .complex_triangle import complex_lu as complex_lu
 from .householder import householder as householder
 from .householder import reflect as reflect
 from .rotations import orthogonal_rows as orthogonal_rows

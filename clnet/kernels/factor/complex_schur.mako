@@ -1,8 +1,7 @@
-## kernel complex_schur: eigenvalues of complex matrices, their vectors, and elimination
+## kernel complex_schur: eigenvalues of complex matrices, and their vectors
 ##
 ## param  ctype: str                 float or double
 ## param  eps: str                   C literal: the spacing of numbers at 1
-## param  group: int                 work-items of a matrix
 ## param  vectors: bool              the basis is wanted, too
 ## param  matrix: str                whose columns are combined
 ## param  end: str                   C expression: of how many rows
@@ -20,17 +19,11 @@
 ## arg    x: out ctype[batch][n][n][2]  scratch: a row for each vector
 ## arg    h: in ctype[batch][n][n][2]   triangular
 ## arg    q: in ctype[batch][n][n][2]   the basis that h stands in
-## def    complex_lu
-## arg    m, n: int
-## arg    a: inout ctype[batch][m][n][2], may alias  L below the diagonal, whose own is 1, and U
-## arg    pivots: out int[batch][min(m, n)], may alias  which row, from 1, was exchanged with row k
-## arg    info: out int[batch], may alias  the first pivot, from 1, that is 0; else 0
 ##
 ## launch   complex_schur: an item a matrix, its steps follow one another; complex_vectors: an item
-##          a vector; complex_lu: a group a matrix
+##          a vector
 ## numerics single steps with the shift of the last two rows; values not found in 60 are NaN.
-##          Vectors have length 1, and a largest element that is real. Pivots are the largest by
-##          the sum of both parts, as LAPACK's
+##          Vectors have length 1, and a largest element that is real
 <%namespace name="lib" file="/lib/pairs.mako"/>
 <%def name="combined(matrix, end)">
             for (int i = 0; i < ${end}; ++i) {
@@ -180,56 +173,5 @@ __kernel void complex_vectors(...)
     turn = conjugate(turn) / sqrt(largest) / sqrt(squares);
     for (int i = 0; i < n; ++i)
         vstore2(times(vload2(i * n + k, v), turn), i * n + k, v);
-}
-</%def>
-<%def name="complex_lu(ctype, group)">
-#pragma OPENCL FP_CONTRACT OFF
-${lib.pairs(ctype)}
-__kernel void complex_lu(...)
-{
-    const int item = get_local_id(0), count = min(m, n);
-    a += a_offset + (long)get_group_id(0) * m * n * 2;
-    pivots += pivots_offset + (long)get_group_id(0) * count;
-    int singular = 0;
-    for (int k = 0; k < count; ++k) {
-        real largest = -1;
-        int chosen = k;
-        for (int i = k; i < m; ++i) {
-            const pair x = fabs(vload2(i * n + k, a));
-            const real size = x.x + x.y;
-            if (size > largest || (isnan(size) && !isnan(largest))) {
-                largest = size;
-                chosen = i;
-            }
-        }
-        barrier(CLK_GLOBAL_MEM_FENCE);
-        for (int j = item; j < n; j += ${group}) {
-            const pair x = vload2(k * n + j, a);
-            vstore2(vload2(chosen * n + j, a), k * n + j, a);
-            vstore2(x, chosen * n + j, a);
-        }
-        barrier(CLK_GLOBAL_MEM_FENCE);
-        const pair pivot = vload2(k * n + k, a);
-        const bool none = pivot.x == 0 && pivot.y == 0;
-        if (item == 0)
-            pivots[k] = chosen + 1;
-        if (none && singular == 0)
-            singular = k + 1;
-        for (int i = item; i < m; i += ${group})
-            if (i > k && !none)
-                vstore2(over(vload2(i * n + k, a), pivot), i * n + k, a);
-        barrier(CLK_GLOBAL_MEM_FENCE);
-        for (int i = k + 1; i < m; ++i) {
-            const pair share = vload2(i * n + k, a);
-            for (int j = item; j < n; j += ${group})
-                if (j > k) {
-                    const pair x = times(share, vload2(k * n + j, a));
-                    vstore2(vload2(i * n + j, a) - x, i * n + j, a);
-                }
-        }
-        barrier(CLK_GLOBAL_MEM_FENCE);
-    }
-    if (item == 0)
-        info[info_offset + get_group_id(0)] = singular;
 }
 </%def>

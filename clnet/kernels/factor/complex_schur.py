@@ -1,19 +1,16 @@
-"""Eigenvalues and triangles of complex matrices, whose numbers are pairs along a last axis of 2."""
+"""Eigenvalues of complex matrices, whose numbers are pairs along a last axis of 2."""
 
 from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
-from ..kernel import Kernel, named
-from ..moving import copy, fill
-from .householder import group_of
+from ..kernel import Kernel, by_name
 from .spectrum import real_of
 from .unitary import unitary_form
 
 _SCHUR = Kernel("complex_schur", "factor/complex_schur.mako")
 _VECTORS = Kernel("complex_vectors", "factor/complex_schur.mako")
-_LU = Kernel("complex_lu", "factor/complex_schur.mako")
 
 
 def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array) -> list[Launch]:
@@ -34,7 +31,7 @@ def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         *unitary_form(target, h, q, None, x),
         _SCHUR.launch(
             {**real_of(x), "vectors": wanted},
-            named("batch n h values q", batch, n, h, values, q if wanted else None),
+            by_name("batch n h values q", batch, n, h, values, q if wanted else None),
             **items(target, batch),
             flops=batch * n**3 * 80,
             bytes=2 * x.nbytes,
@@ -47,28 +44,9 @@ def complex_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         *launches,
         _VECTORS.launch(
             real_of(x),
-            named("batch n v x h q", batch, n, vectors, work, h, q),
+            by_name("batch n v x h q", batch, n, vectors, work, h, q),
             **items(target, batch * n),
             flops=batch * n**3 * 12,
             bytes=4 * x.nbytes,
-        ),
-    ]
-
-
-def complex_lu(target: Target, a: Array, pivots: Array, info: Array, x: Array) -> list[Launch]:
-    """As :func:`lu`, of ``(batch, m, n, 2)``."""
-    if x.size == 0:
-        return fill(target, info, 0)
-    batch, m, n, _ = x.shape
-    group = group_of(target)
-    return [
-        *copy(target, a, x),
-        _LU.launch(
-            {"ctype": x.dtype.ctype, "group": group},
-            named("m n a pivots info", m, n, a, pivots, info),
-            global_size=(batch * group,),
-            local_size=(group,),
-            flops=8 * batch * m * n * min(m, n),
-            bytes=2 * x.nbytes,
         ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from .spectrum import real_of
 
 _VECTORS = Kernel("eigenvectors", "factor/eigenvectors.mako")
@@ -26,7 +26,7 @@ def eigenvectors(target: Target, v: Array, h: Array, q: Array, values: Array) ->
     return [
         _VECTORS.launch(
             real_of(h),
-            named("batch n v x h q values", batch, n, v, x, h, q, values),
+            by_name("batch n v x h q values", batch, n, v, x, h, q, values),
             **items(target, batch * n),
             flops=batch * n**3 * 6,
             bytes=4 * h.nbytes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..grid import items
-from ..kernel import Kernel, named
+from ..grid import in_groups, items
+from ..kernel import Kernel, by_name
 from ..moving import copy
 
 _GPU_GROUP = 128
@@ -16,9 +16,7 @@ _REFLECT = Kernel("reflect", "factor/householder.mako")
 
 def group_of(target: Target) -> int:
     """Work-items that share a matrix: one on a CPU, whose vectors do the rest."""
-    if not target.traits.dedicated_local_memory:
-        return 1
-    return min(_GPU_GROUP, target.traits.max_group_size)
+    return min(_GPU_GROUP, target.traits.max_group_size) if in_groups(target.traits) else 1
 
 
 def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
@@ -40,7 +38,7 @@ def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
         *copy(target, a, x),
         _HOUSEHOLDER.launch(
             {"ctype": x.dtype.ctype, "group": group},
-            named("m n a tau w", m, n, a, tau, w),
+            by_name("m n a tau w", m, n, a, tau, w),
             global_size=(batch * group,),
             local_size=(group,),
             flops=4 * batch * m * n * min(m, n),
@@ -72,7 +70,7 @@ def reflect(
         *launches,
         _REFLECT.launch(
             {"ctype": y.dtype.ctype, "turned": turned},
-            named("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
+            by_name("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
             **items(target, batch * p),
             flops=4 * y.size * count,
             bytes=2 * y.nbytes + a.nbytes,

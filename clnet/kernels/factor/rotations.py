@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy
 from .householder import group_of
 from .spectrum import real_of
@@ -42,7 +42,7 @@ def orthogonal_rows(
         *copy(target, work, x),
         _ROWS.launch(
             {**real_of(x), "group": group, "team": min(_GPU_TEAM, group), "vectors": wanted},
-            named("count n x s y r v", count, n, work, lengths, y, scratch, rotation),
+            by_name("count n x s y r v", count, n, work, lengths, y, scratch, rotation),
             global_size=(batch * group,),
             local_size=(group,),
             flops=56 * batch * n * count**2,

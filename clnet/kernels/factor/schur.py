@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy
 from .eigenvectors import eigenvectors
 from .householder import group_of
@@ -36,7 +36,7 @@ def general_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         *copy(target, h, x),
         _HESSENBERG.launch(
             {"ctype": real["ctype"], "group": group, "vectors": wanted},
-            named("n h w q", n, h, w, q),
+            by_name("n h w q", n, h, w, q),
             global_size=(batch * group,),
             local_size=(group,),
             flops=batch * n**3 * 10 // 3,
@@ -44,7 +44,7 @@ def general_eigen(target: Target, values: Array, vectors: Array | None, x: Array
         ),
         _SCHUR.launch(
             {**real, "vectors": wanted},
-            named("batch n h values q", batch, n, h, values, q),
+            by_name("batch n h values q", batch, n, h, values, q),
             **items(target, batch),
             flops=batch * n**3 * (20 if wanted else 10),
             bytes=2 * x.nbytes,

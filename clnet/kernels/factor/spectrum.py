@@ -6,7 +6,7 @@ from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy
 from .householder import group_of
 
@@ -34,7 +34,7 @@ def symmetric_eigen(target: Target, values: Array, vectors: Array | None, x: Arr
         *copy(target, a, x),
         _EIGEN.launch(
             {**real_of(x), "group": group, "vectors": vectors is not None},
-            named("n a d e z v", n, a, values, e, z, vectors),
+            by_name("n a d e z v", n, a, values, e, z, vectors),
             global_size=(batch * group,),
             local_size=(group,),
             flops=batch * n**3 * (2 if vectors is None else 12),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy, fill
 from .householder import group_of
 
@@ -31,7 +31,7 @@ def ldl(target: Target, a: Array, pivots: Array, info: Array, x: Array) -> list[
         *copy(target, a, x),
         _LDL.launch(
             {"ctype": x.dtype.ctype, "group": group},
-            named("n a pivots info", n, a, pivots, info),
+            by_name("n a pivots info", n, a, pivots, info),
             global_size=(batch * group,),
             local_size=(group,),
             flops=batch * n**3,
@@ -57,7 +57,7 @@ def ldl_substitute(target: Target, x: Array, a: Array, pivots: Array, b: Array) 
         *copy(target, x, b),
         _SUBSTITUTE.launch(
             {"ctype": x.dtype.ctype},
-            named("batch n columns x a pivots", batch, n, columns, x, a, pivots),
+            by_name("batch n columns x a pivots", batch, n, columns, x, a, pivots),
             **items(target, batch * columns),
             flops=2 * x.size * n,
             bytes=2 * x.nbytes + a.nbytes,

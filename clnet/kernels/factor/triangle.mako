@@ -193,7 +193,7 @@ __kernel void substitute(...)
 % if unit:
         x[(long)i * columns] = sum;
 % else:
-        x[(long)i * columns] = sum / a[i * n + i];
+        x[(long)i * columns] = sum / a[(long)i * n + i];
 % endif
     }
 }

@@ -7,14 +7,14 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ..gemm import gemm
-from ..grid import items
-from ..kernel import Kernel, named
+from ..grid import in_groups, items
+from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy, fill
-from .householder import group_of
 
-_LU = Kernel("lu", "factor/triangle.mako")
+_ROWS = (Constraint("group % lanes == 0", "items are rows of lanes"),)
+_LU = Kernel("lu", "factor/triangle.mako", _ROWS)
 _LU_BESIDE = Kernel("lu_beside", "factor/triangle.mako")
-_CHOLESKY = Kernel("cholesky", "factor/triangle.mako")
+_CHOLESKY = Kernel("cholesky", "factor/triangle.mako", _ROWS)
 _SUBSTITUTE = Kernel("substitute", "factor/triangle.mako")
 _EXCHANGED = Kernel("exchanged", "factor/triangle.mako")
 
@@ -45,7 +45,7 @@ def lu(
         launches.append(
             _LU.launch(
                 params,
-                named("m n first end a pivots info", m, n, first, end, a, pivots, info),
+                by_name("m n first end a pivots info", m, n, first, end, a, pivots, info),
                 **sizes,
                 flops=batch * (m - first) * (end - first) ** 2,
                 bytes=2 * batch * (m - first) * (end - first) * x.dtype.itemsize,
@@ -56,7 +56,7 @@ def lu(
             launches.append(
                 _LU_BESIDE.launch(
                     {"ctype": x.dtype.ctype, "panel": panel},
-                    named("batch m n first end a pivots", batch, m, n, first, end, a, pivots),
+                    by_name("batch m n first end a pivots", batch, m, n, first, end, a, pivots),
                     **items(target, batch * others),
                     flops=batch * (n - end) * (end - first) ** 2,
                     bytes=2 * batch * others * (end - first) * x.dtype.itemsize,
@@ -92,7 +92,7 @@ def cholesky(
         launches.append(
             _CHOLESKY.launch(
                 params,
-                named("n first end a info", n, first, end, a, info),
+                by_name("n first end a info", n, first, end, a, info),
                 **sizes,
                 flops=batch * (n - first) * (end - first) ** 2,
                 bytes=2 * batch * (n - first) * (end - first) * x.dtype.itemsize,
@@ -134,7 +134,7 @@ def substitute(
         launches.append(
             _SUBSTITUTE.launch(
                 {"ctype": x.dtype.ctype, "upper": upper, "unit": unit},
-                named("batch n columns first end x a", batch, n, columns, first, end, x, a),
+                by_name("batch n columns first end x a", batch, n, columns, first, end, x, a),
                 **items(target, batch * columns),
                 flops=batch * columns * (end - first) ** 2,
                 bytes=2 * batch * columns * (end - first) * x.dtype.itemsize,
@@ -152,10 +152,10 @@ def substitute(
 
 def _shared(target: Target, x: Array, panel: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and sizes of kernels in which a group has a matrix."""
-    group = group_of(target)
-    if group > 1:  # a column of a panel is short, a panel is not
-        group = min(_GROUP, target.traits.max_group_size)
-    params = {"ctype": x.dtype.ctype, "group": group, "lanes": min(group, panel)}
+    # More than for a reflection: a column of a panel is short, a panel is not.
+    group = min(_GROUP, target.traits.max_group_size) if in_groups(target.traits) else 1
+    lanes = 1 << min(group, panel).bit_length() - 1
+    params = {"ctype": x.dtype.ctype, "group": group, "lanes": lanes}
     return params, {"global_size": (x.shape[0] * group,), "local_size": (group,)}
 
 
@@ -190,7 +190,7 @@ def exchanged(target: Target, order: Array, pivots: Array) -> list[Launch]:
     return [
         _EXCHANGED.launch(
             {},
-            named("batch rows count order pivots", batch, rows, count, order, pivots),
+            by_name("batch rows count order pivots", batch, rows, count, order, pivots),
             **items(target, batch),
             flops=0,
             bytes=order.nbytes + pivots.nbytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import copy
 from .householder import group_of
 
@@ -15,7 +15,7 @@ _FORM = Kernel("unitary_form", "factor/unitary.mako")
 
 
 def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
-    """As :func:`householder`, of ``(batch, m, n, 2)``; R's diagonal is real."""
+    """As :func:`.householder.householder`, of ``(batch, m, n, 2)``; R's diagonal is real."""
     if x.size == 0:
         return []
     batch, m, n, _ = x.shape
@@ -25,7 +25,7 @@ def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
         *copy(target, a, x),
         _UNITARY.launch(
             {"ctype": x.dtype.ctype, "group": group},
-            named("m n a tau w", m, n, a, tau, w),
+            by_name("m n a tau w", m, n, a, tau, w),
             global_size=(batch * group,),
             local_size=(group,),
             flops=16 * batch * m * n * min(m, n),
@@ -37,7 +37,7 @@ def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
 def unitary_reflect(
     target: Target, y: Array, a: Array, tau: Array, c: Array, *, turned: bool
 ) -> list[Launch]:
-    """As :func:`reflect`, of pairs; the conjugate transpose is the turned product."""
+    """As :func:`.householder.reflect`, of pairs; the conjugate transpose is the turned product."""
     if y.size == 0:
         return []
     (batch, m, p, _), n, count = y.shape, a.shape[2], tau.shape[1]
@@ -48,7 +48,7 @@ def unitary_reflect(
         *launches,
         _REFLECT.launch(
             {"ctype": y.dtype.ctype, "turned": turned},
-            named("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
+            by_name("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
             **items(target, batch * p),
             flops=8 * y.size * count,
             bytes=2 * y.nbytes + a.nbytes,
@@ -76,7 +76,7 @@ def unitary_form(target: Target, a: Array, q: Array, p: Array | None, x: Array) 
         *copy(target, a, x),
         _FORM.launch(
             {"ctype": x.dtype.ctype, "group": group, "both": p is not None},
-            named("n a q p w", n, a, q, p, w),
+            by_name("n a q p w", n, a, q, p, w),
             global_size=(batch * group,),
             local_size=(group,),
             flops=batch * n**3 * 20,

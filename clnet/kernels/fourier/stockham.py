@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
-from ..kernel import Kernel, named
+from ..grid import in_groups
+from ..kernel import Kernel
 from .stockham_lanes import lanes_of, transform_lanes
 
 _STOCKHAM = Kernel("stockham", "fourier/stockham.mako")
@@ -44,23 +45,25 @@ def transform_lines(target: Target, y: Array, x: Array, *, n: int, sign: int) ->
     if y.size == 0 or radices is None:
         return []
     ctype = y.dtype.real.ctype
-    forms = named("load store source result", _layout(x, n), _layout(y, n), *_types(y, x))
+    forms = {
+        "load": _layout(x, n),
+        "store": _layout(y, n),
+        "source": x.dtype.ctype,
+        "result": y.dtype.ctype,
+    }
     if (lanes := lanes_of(target, lines, n, y.dtype.real.itemsize)) is not None:
         return [transform_lanes(target, y, x, lanes, radices, sign, forms)]
     most = ceil_div(n, max(radices, default=1))
-    wide = target.traits.dedicated_local_memory
-    group = min(_GPU_GROUP, target.traits.max_group_size, most) if wide else 1
-    params = {**named("ctype n radices sign group", ctype, n, radices, sign, group), **forms}
+    group = 1
+    if in_groups(target.traits):
+        group = min(_GPU_GROUP, target.traits.max_group_size, most)
+    params = {"ctype": ctype, "n": n, "radices": radices, "sign": sign, "group": group, **forms}
     flops = lines * n * sum(8 * radix for radix in radices)
     moved = x.nbytes + y.nbytes
     sizes = {"global_size": (lines * group,), "local_size": (group,)}
     return [
         _STOCKHAM.launch(params, {"size": n, "y": y, "x": x}, **sizes, flops=flops, bytes=moved)
     ]
-
-
-def _types(y: Array, x: Array) -> tuple[str, str]:
-    return x.dtype.ctype, y.dtype.ctype
 
 
 def _layout(x: Array, n: int) -> str:

@@ -64,7 +64,7 @@ __kernel void tally(...)
 {
     counts += counts_offset;
     keys += keys_offset;
-    for (int i = get_global_id(0); i < n; i += get_global_size(0)) {
+    for (long i = get_global_id(0); i < n; i += get_global_size(0)) {
         const long key = keys[i];
         if (key >= 0 && key < numbers)
             atomic_inc(counts + key);
@@ -81,7 +81,7 @@ __kernel void tally_near(...)
     for (int i = item; i < numbers; i += ${group})
         own[i] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = get_global_id(0); i < n; i += get_global_size(0)) {
+    for (long i = get_global_id(0); i < n; i += get_global_size(0)) {
         const long key = keys[i];
         if (key >= 0 && key < numbers)
             atomic_inc(own + key);

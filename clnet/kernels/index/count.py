@@ -7,7 +7,7 @@ from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
 from ..grid import in_groups, items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from ..moving import fill
 from ..reduce import Reduction, reduce
 
@@ -39,7 +39,7 @@ def search_rows(target: Target, y: Array, rows: Array, values: Array, *, or_equa
     step = n if several else 0
     return _SEARCH.launch(
         {"ctype": values.dtype.ctype, "or_equal": or_equal},
-        named("count m n step y rows values", values.size, m, n, step, y, rows, values),
+        by_name("count m n step y rows values", values.size, m, n, step, y, rows, values),
         **items(target, values.size),
         flops=values.size * n.bit_length(),
         bytes=y.nbytes + values.nbytes + min(rows.nbytes, values.nbytes * n.bit_length()),
@@ -65,7 +65,7 @@ def tally(target: Target, counts: Array, keys: Array) -> list[Launch]:
         part = max(ceil_div(keys.size, parts), 1)
         launch = _PARTS.launch(
             {},
-            named("n numbers part counts keys", keys.size, numbers, part, own, keys),
+            by_name("n numbers part counts keys", keys.size, numbers, part, own, keys),
             global_size=(parts,),
             local_size=(1,),
             **cost,
@@ -78,7 +78,7 @@ def tally(target: Target, counts: Array, keys: Array) -> list[Launch]:
     near = numbers <= _NEAR_NUMBERS
     launch = (_NEAR if near else _TALLY).launch(
         {"group": group, "size": _NEAR_NUMBERS} if near else {},
-        named("n numbers counts keys", keys.size, numbers, counts, keys),
+        by_name("n numbers counts keys", keys.size, numbers, counts, keys),
         global_size=(groups * group,),
         local_size=(group,),
         **cost,

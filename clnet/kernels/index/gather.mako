@@ -6,7 +6,7 @@
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
-## param  how: put|add|most|least  elements replace what is there, are added to it, or the larger
+## param  how: put|add|most|least    elements replace what is there, are added to it, or the larger
 ##                                   or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements

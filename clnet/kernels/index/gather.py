@@ -18,7 +18,7 @@ from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import in_groups, items
+from ..grid import flat_type, in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
 from .add_rows import add_rows, adds_rows
@@ -241,8 +241,7 @@ def fold_indices(
 def _flat(x: Array, size: int) -> str:
     """The type of places in an array, and of the numbers of so many elements."""
     reach = sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))
-    # Work-items step past the end by less than a group before they stop.
-    return "int" if max(size, reach, *x.strides) < 2**31 - 2**16 else "long"
+    return flat_type(max(size, reach, *x.strides))
 
 
 def _missing(dtype: DType) -> str:

@@ -2,6 +2,7 @@
 ##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
+## param  flat: int|long             type of a place, long beyond 2^31 elements
 ## param  vector: int                elements of a vector
 ## param  stream: bool               y goes past the caches, rows being whole vectors of a line
 ## param  lanes: int                 neighbouring columns a group takes
@@ -71,25 +72,25 @@ __kernel void segment_marks(...)
     starts += starts_offset;
     order += order_offset;
 </%def>
-<%def name="segment_sum_elements(ctype, real)">
+<%def name="segment_sum_elements(ctype, real, flat)">
 __kernel void segment_sum_elements(...)
 {
-    const int i = get_global_id(0);
+    const ${flat} i = get_global_id(0);
     ${advance()}
-    if (i < outer * rows * inner) {
+    if (i < (${flat})outer * rows * inner) {
         const int column = i % inner;
         const int row = i / inner % rows;
         const int batch = i / inner / rows;
         const int end = starts[row + 1];
         ${real} sum = 0;
-        x += batch * n * inner + column;
+        x += (${flat})batch * n * inner + column;
         for (int j = starts[row]; j < end; ++j)
-            sum += x[order[j] * inner];
+            sum += x[(${flat})order[j] * inner];
         y[i] = sum;
     }
 }
 </%def>
-<%def name="segment_sum_rows(ctype, real, vector, stream)">
+<%def name="segment_sum_rows(ctype, real, flat, vector, stream)">
 ${vectors.types(ctype, vector)}
 % if stream:
 ${prelude.stream(ctype, vector)}
@@ -102,12 +103,13 @@ __kernel void segment_sum_rows(...)
     const int first = starts[row];
     const int end = starts[row + 1];
     int column = 0;
-    x += batch * n * inner;
-    y += (batch * rows + row) * inner;
+    x += (${flat})batch * n * inner;
+    y += ((${flat})batch * rows + row) * inner;
     for (; column + ${vector} <= inner; column += ${vector}) {
         ${real}${vector} sum = 0;
         for (int j = first; j < end; ++j)
-            sum += *(__global const vector *)(x + order[j] * inner + column);
+            sum += *(__global const vector *)(
+                x + (${flat})order[j] * inner + column);
 % if stream:
         stream(sum, (__global ${ctype}${vector} *)(y + column));
 % else:
@@ -117,12 +119,12 @@ __kernel void segment_sum_rows(...)
     for (; column < inner; ++column) {
         ${real} sum = 0;
         for (int j = first; j < end; ++j)
-            sum += x[order[j] * inner + column];
+            sum += x[(${flat})order[j] * inner + column];
         y[column] = sum;
     }
 }
 </%def>
-<%def name="segment_sum_tree(ctype, real, lanes, slices)">
+<%def name="segment_sum_tree(ctype, real, flat, lanes, slices)">
 __kernel void segment_sum_tree(...)
 {
     __local ${real} sums[${slices}][${lanes}];
@@ -134,10 +136,10 @@ __kernel void segment_sum_tree(...)
     ${advance()}
     const int end = starts[row + 1];
     ${real} sum = 0;
-    x += batch * n * inner + column;
+    x += (${flat})batch * n * inner + column;
     if (column < inner)
         for (int j = starts[row] + slice; j < end; j += ${slices})
-            sum += x[order[j] * inner];
+            sum += x[(${flat})order[j] * inner];
     sums[slice][lane] = sum;
     for (int half_way = ${slices // 2}; half_way > 0; half_way /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -145,21 +147,21 @@ __kernel void segment_sum_tree(...)
             sums[slice][lane] += sums[slice + half_way][lane];
     }
     if (slice == 0 && column < inner)
-        y[(batch * rows + row) * inner + column] = sums[0][lane];
+        y[((${flat})batch * rows + row) * inner + column] = sums[0][lane];
 }
 </%def>
-<%def name="segment_last(ctype)">
+<%def name="segment_last(ctype, flat)">
 __kernel void segment_last(...)
 {
-    const int i = get_global_id(0);
+    const ${flat} i = get_global_id(0);
     ${advance()}
-    if (i < outer * rows * inner) {
+    if (i < (${flat})outer * rows * inner) {
         const int column = i % inner;
         const int row = i / inner % rows;
         const int batch = i / inner / rows;
         const int end = starts[row + 1];
         if (starts[row] < end)
-            y[i] = x[(batch * n + order[end - 1]) * inner + column];
+            y[i] = x[((${flat})batch * n + order[end - 1]) * inner + column];
     }
 }
 </%def>

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import round_up
-from ..grid import in_groups, items, lanes_of
+from ..grid import flat_type, in_groups, items, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 from .sort import Sorted
@@ -47,7 +47,7 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     starts, launches = _starts(target, memory, rows, runs)
     traits, n = target.traits, runs.keys.size
     real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
-    params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real}
+    params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real, "flat": _flat(y, x)}
     if not in_groups(traits) and inner >= traits.simd_width:
         lanes = lanes_of(target, 4)
         kernel = _SUM_ROWS
@@ -84,7 +84,7 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     starts, launches = _starts(target, memory, y.shape[1], runs)
     launches.append(
         _LAST.launch(
-            {"ctype": y.dtype.moved_as},
+            {"ctype": y.dtype.moved_as, "flat": _flat(y, x)},
             _args(y, x, starts, runs),
             **items(target, y.size),
             flops=0,
@@ -92,6 +92,11 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
         )
     )
     return launches
+
+
+def _flat(y: Array, x: Array) -> str:
+    """The type of places in both."""
+    return flat_type(max(y.size, x.size))
 
 
 def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> Named:

@@ -35,10 +35,11 @@ __kernel void top_items(...)
     y += y_offset + (long)line * ${k};
     for (int i = 0; i < n; ++i) {
         const ${ctype} value = x[i];
-        int at = min(i, ${k});
         if (i >= ${k} && !${better(largest, floating, "value", f"best[{k - 1}]")})
             continue;
-        for (at = min(at, ${k - 1}); at > 0; --at) {
+        ## The last place of those that are taken; what is worse goes one on, or is forgotten.
+        int at = min(i, ${k - 1});
+        for (; at > 0; --at) {
             if (!${better(largest, floating, "value", "best[at - 1]")})
                 break;
             best[at] = best[at - 1];

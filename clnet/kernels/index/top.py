@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
 from ..grid import group_of_line, in_groups, items
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name
 
 _ITEMS = Kernel("top_items", "index/top.mako")
 _GROUP = Kernel(
@@ -42,12 +42,12 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> Launch:
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating, "k": k}
     cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if not in_groups(target.traits):
-        args = named("lines n y x", lines, n, y, x)
+        args = by_name("lines n y x", lines, n, y, x)
         return _ITEMS.launch(params, args, **items(target, lines), **cost)
     group = group_of_line(target, n)
     return _GROUP.launch(
         {**params, "group": group},
-        named("n y x", n, y, x),
+        by_name("n y x", n, y, x),
         global_size=(lines * group,),
         local_size=(group,),
         **cost,

@@ -18,7 +18,7 @@
 ## param shared: bool                they are copied to local memory first
 ## param size: int                   elements of a row
 ## param source: str                 C expression, dense rows
-## param sources: tuple of (str, int)pointers and elements of a row
+## param sources: tuple of (str, int)   pointers and elements of a row
 ## param target: str                 C expression, dense rows
 ## param tile: int                   others gone through at once
 ## param value: str                  vectors of an element of each kept row

@@ -27,7 +27,7 @@
 ## param columns: int      items that share a row
 ## param left: str         C expression, turned tile of the group's own rows, all elements of them
 ## param right: str        C expression, turned tile of others; of gathered, others as they are
-## param each: int          others of an item; of streamed, of a part
+## param each: int         others of an item; of streamed, of a part
 ## param others: int       of a tile, a multiple of 4 * columns
 ## param weights: str      tile of weights: others down, fours of own rows with swirl
 ## param most: int         elements of the largest part, or of own rows
@@ -39,9 +39,9 @@
 ## param then_come: str    the same of what follows the last part
 ## param then_stay: str    the same
 ## param compute: str      C statements: what is done with a part
-## param several: 4|8       of a block
-## param unroll: int        fours of elements that are written out at once
-## param u: int             which of the item's others
+## param several: 4|8      of a block
+## param unroll: int       fours of elements that are written out at once
+## param u: int            which of the item's others
 ## param pointer: str       what the place of its weights is called
 ## param target: str       C expression, where row 0 lies; rows are dense
 <%def name="swirled(four, at, swirl)" filter="trim">

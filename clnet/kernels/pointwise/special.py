@@ -9,7 +9,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from .special_tables import TABLES
 
 _SPECIAL = Kernel("special", "pointwise/special.mako")
@@ -88,11 +88,13 @@ def special(
     return [
         _SPECIAL.launch(
             {
-                **named("ctype kind recurrence", ctype, kind, recurrence),
+                "ctype": ctype,
+                "kind": kind,
+                "recurrence": recurrence,
                 "unary": kind in UNARY,
                 "tables": _tables(kind, ctype),
             },
-            named("n y exponent x b", y.size, y, exponent, inputs[0], second),
+            by_name("n y exponent x b", y.size, y, exponent, inputs[0], second),
             **items(target, y.size),
             flops=_FLOPS * y.size,
             bytes=sum(a.nbytes for a in (*outputs, *inputs)),

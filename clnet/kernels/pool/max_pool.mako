@@ -151,7 +151,7 @@ ${prelude.stream(ctype, lanes)}
 __kernel void max_pool_gradient_planes(...)
 {
     /* One item owns a plane, so it can add where the index says: no other item writes there. */
-    const int from = get_global_id(0) * out_size;
+    const long from = get_global_id(0) * out_size;
     gx += gx_offset + get_global_id(0) * in_size;
 % if room:
     __local ${ctype} sums[${room}] __attribute__((aligned(64)));
@@ -160,7 +160,7 @@ __kernel void max_pool_gradient_planes(...)
 % endif
     for (int i = 0; i < in_size; ++i)
         sums[i] = 0;
-    for (int i = from; i < from + out_size; ++i)
+    for (long i = from; i < from + out_size; ++i)
         sums[index[index_offset + i]] += gy[gy_offset + i];
 % if room:
     for (int i = 0; i < in_size; i += ${lanes})

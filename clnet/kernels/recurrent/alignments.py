@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import round_up
 from ..grid import in_groups
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 
 __all__ = ["NEVER", "alignments", "alignments_backward"]
 
@@ -86,7 +86,7 @@ def _launched(
     return [
         kernel.launch(
             params,
-            named(f"steps n count {names} emitted skips lengths", steps, n, count, *operands),
+            by_name(f"steps n count {names} emitted skips lengths", steps, n, count, *operands),
             global_size=(n * group,),
             local_size=(group,),
             flops=_FLOPS * emitted.size,

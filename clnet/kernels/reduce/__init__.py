@@ -1,9 +1,8 @@
 """Along axes: sums and other folds, their places (argmax), running sums.
 
 :func:`reduce` folds any axes by a :class:`Reduction`; :func:`reduce_many` measures many arrays in
-one launch; :func:`arg_reduce` gives places; :func:`scan`,
-:func:`running_extreme` and :func:`running_logsum` run along one axis; :func:`check` reports
-elements that are :class:`Bad`.
+one launch; :func:`arg_reduce` gives places; :func:`scan`, :func:`running_extreme` and
+:func:`running_logsum` run along one axis; :func:`check` reports elements that are :class:`Bad`.
 """
 
 from .arg_reduce import arg_reduce as arg_reduce

@@ -10,9 +10,9 @@ from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import int64
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import in_groups, jobs_per_item, lanes_of
+from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined
-from .reduce import Reduction, accumulator, flat_type
+from .reduce import Reduction, accumulator
 
 ROWS = Kernel("arg_reduce_rows", "reduce/arg_reduce.mako")
 COLUMNS = Kernel("arg_reduce_columns", "reduce/arg_reduce.mako")

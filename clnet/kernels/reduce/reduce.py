@@ -14,7 +14,7 @@ from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType, Kind, from_name, int32, int64
 from ...values.shapes import ceil_div
-from ..grid import in_groups, jobs_per_item, lanes_of
+from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 
 
@@ -62,8 +62,6 @@ _GROUPS_PER_UNIT = 4
 # Neighbouring outputs of a group, at least: those of a sector of memory, of float32.
 _LEAST_KEPT = 8
 _GROUP = 256
-# Work-items step past the end by less than this before they stop.
-_INT_HOLDS = 2**31 - 2**16
 # Work-items that a unit has room for; few columns share so many between their groups.
 _RESIDENT_ITEMS = 2048
 
@@ -98,11 +96,6 @@ class _Problem(NamedTuple):
     def columns(self) -> bool:
         """Whether neighbours in memory belong to different outputs."""
         return self.kept[-1].x == 1 and self.kept[-1].size > 1
-
-
-def flat_type(count: int) -> str:
-    """The type by which kernels count so many elements: ``int`` wherever that holds them."""
-    return "int" if count < _INT_HOLDS else "long"
 
 
 def accumulator(reduction: Reduction, dtype: DType) -> DType:

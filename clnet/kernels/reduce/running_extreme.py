@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
-
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
-from ..grid import group_of_line, in_groups, items
-from ..kernel import Constraint, Kernel, named
+from .running import Running
 
-_TEMPLATE = "reduce/running_extreme.mako"
-_ITEMS = Kernel("running_extreme_items", _TEMPLATE)
-_GROUP = Kernel(
-    "running_extreme_group", _TEMPLATE, (Constraint("group & (group - 1) == 0", "it is doubled"),)
-)
-_FEW = 32
+_EXTREME = Running.of("running_extreme", "reduce/running_extreme.mako")
 
 
 def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bool) -> Launch:
@@ -29,19 +20,6 @@ def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bo
         dim: the axis.
         largest: whether the largest is looked for.
     """
-    n, inner = x.shape[dim], prod(x.shape[dim + 1 :])
-    lines = x.size // n
     floating = x.dtype.kind is Kind.FLOATING
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating}
-    cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
-    if inner > 1 or n <= _FEW or not in_groups(target.traits):
-        args = named("lines n inner y x", lines, n, inner, y, x)
-        return _ITEMS.launch(params, args, **items(target, lines), **cost)
-    group = group_of_line(target, n)
-    return _GROUP.launch(
-        {**params, "group": group},
-        named("n y x", n, y, x),
-        global_size=(lines * group,),
-        local_size=(group,),
-        **cost,
-    )
+    return _EXTREME.launch(target, params, {"y": y, "x": x}, dim=dim, flops=1)

@@ -10,7 +10,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
-from ..grid import lanes_of
+from ..grid import in_groups, lanes_of
 from ..kernel import Constraint, Kernel, longs
 from ..moving import copy, fill
 from . import attention_matrix, attention_tiles, attention_warpgroup
@@ -101,11 +101,12 @@ def attention(
         tf32: whether float32 may be rounded to TF32.
 
     Returns:
-        One launch, none if there are no outputs.
+        One launch, and copies where ``y`` is not dense and the kernel writes densely; none if there
+        are no outputs.
 
     Raises:
-        ArgumentError: if an array but the mask is not as dense, or something is for tiles only
-            where there are none.
+        ArgumentError: if an array other than the mask is less dense than said, or something is for
+            tiles only where there are none.
     """
     _require_dense(lse)
     if y.size == 0:
@@ -154,7 +155,7 @@ def attention_grad(
         and the products that give the queries'.
 
     Raises:
-        ArgumentError: if an array but the mask is not as dense.
+        ArgumentError: if an array other than the mask is less dense than said.
     """
     _require_dense(lse, delta)
     gq, gk, gv = grads
@@ -240,8 +241,10 @@ def _in_part(
     work = _Work(whole.target, shape, moved, mask, whole.scores, whole.drop)
     operands = {"gk": gk, "gv": gv, **arrays}
     mark = memory.mark()
-    make = _by_slopes if way.slopes else _by_pieces
-    launches = make(work, gq, operands, way.keys, memory)
+    if way.slopes:
+        launches = _by_slopes(work, gq, operands, memory)
+    else:
+        launches = _by_pieces(work, gq, operands, way.keys, memory)
     memory.rewind(mark)
     return launches
 
@@ -258,11 +261,8 @@ def _by_pieces(
     return [launch, summed(work.target, gq, piece, own=own, causal=causal, scale=scale)]
 
 
-def _by_slopes(
-    work: _Work, gq: Array, operands: dict[str, Array], own: int, memory: Scratch
-) -> list[Launch]:
+def _by_slopes(work: _Work, gq: Array, operands: dict[str, Array], memory: Scratch) -> list[Launch]:
     """The scores' gradients are stored, and multiplied by the keys."""
-    del own
     n, heads, rows, _ = gq.shape
     k, shape, causal = operands["k"], work.shape, work.scores.causal
     keys, step = k.shape[2], attention_tiles.slope_step(rows)
@@ -410,7 +410,7 @@ class _Work(NamedTuple):
         args |= {"sharing": self.shape.sharing, **(self.drop.args() if self.drop else {})}
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
         sizes = params["head"], params["value_head"]
-        params |= attention_tiles.parts(self.target, kernel, by, *sizes)
+        params |= attention_tiles.portions(self.target, kernel, by, *sizes)
         if kernel is attention_tiles.GRAD_KV:
             params |= {"slopes": block > 0, "block": block if causal else 0}
             params["pieces"] = "piece" in args
@@ -465,7 +465,7 @@ class _Work(NamedTuple):
         acc = from_name(self.moved[0].dtype.compute)
         traits = self.target.traits
         lanes, group, tile, shared = lanes_of(self.target, acc.itemsize), 1, _TILE, False
-        if traits.dedicated_local_memory:
+        if in_groups(traits):
             lanes, group = 1, min(_GROUP, traits.max_group_size)
             row_bytes = max(1, (self.shape.head + self.shape.value_head) * acc.itemsize)
             fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK

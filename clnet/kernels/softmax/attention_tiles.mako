@@ -15,7 +15,7 @@
 ## param    tile: int                      others gone through at once, a multiple of 4 * columns
 ## param    chunk: int                     elements of the keys at once, a multiple of 4
 ## param    value_few: int                 values at once, a divisor of tile and multiple of 4
-## param    unroll: 1|2                     fours of elements written out at once
+## param    unroll: 1|2                    fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Target
 from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups
 from ..kernel import Kernel
 from .attention_tiles_grad_kv import GRAD_KV
 from .attention_tiles_grad_q import GRAD_Q, LAWS
@@ -248,7 +249,7 @@ def tiling(
     """How a kernel is to cut up its work; None: it is not for the device, or for heads as large."""
     traits, head, value_head = target.traits, q.shape[-1], v.shape[-1]
     sizes = [size for size in TILINGS[kernel] if max(head, value_head) <= size]
-    if not traits.dedicated_local_memory or not sizes or min(head, value_head) == 0:
+    if not in_groups(traits) or not sizes or min(head, value_head) == 0:
         return None
     room = traits.static_local_bytes // q.dtype.itemsize
 
@@ -278,7 +279,9 @@ def tiling(
     return half if idle > _HALF_TILE else first
 
 
-def parts(target: Target, kernel: Kernel, by: Tiling, head: int, value_head: int) -> dict[str, int]:
+def portions(
+    target: Target, kernel: Kernel, by: Tiling, head: int, value_head: int
+) -> dict[str, int]:
     """The kernel's parameters of how much comes into local memory at once, and how it is read."""
     # Written out twice scores take 0.95 of the time on an H200; clang spills registers for AMD's.
     params = {"chunk": by.chunk(head), "unroll": 2 if target.traits.asynchronous_copies else 1}

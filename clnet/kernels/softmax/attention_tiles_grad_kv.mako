@@ -19,7 +19,7 @@
 ## param    value_chunk: int               the same of v and gy
 ## param    few: int                       rows of q or k at once, a divisor of tile, of whole fours
 ## param    value_few: int                 the same of gy
-## param    unroll: 1|2                     fours of elements written out at once
+## param    unroll: 1|2                    fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count

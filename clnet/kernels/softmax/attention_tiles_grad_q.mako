@@ -18,7 +18,7 @@
 ## param    chunk: int                     elements of the keys at once, a multiple of 4
 ## param    value_chunk: int               the same of the values
 ## param    few: int                       keys at once, a divisor of tile, of whole fours
-## param    unroll: 1|2                     fours of elements written out at once
+## param    unroll: 1|2                    fours of elements written out at once
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count

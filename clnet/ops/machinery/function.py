@@ -264,6 +264,11 @@ def apply(function: Function, *inputs: Tensor) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
+def results_of(function: Function, *inputs: Tensor) -> tuple[Any, ...]:
+    """What :func:`apply` gives, as a tuple however many outputs the function has."""
+    return tuple(type(inputs[0]).__apply_function__(function, inputs))
+
+
 def host_action(action: Callable[[], None], *, changes: Any = None) -> None:
     """Do something on the host between launches: now, and again at every replay of a trace.
 

@@ -1,0 +1,69 @@
+"""How kernels of running values are laid over lines: an item goes along one, on GPUs a group."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ..grid import group_of_line, in_groups, items
+from ..kernel import Constraint, Kernel
+
+# An item is through with so many elements before a group has met.
+_FEW = 32
+
+
+class Running(NamedTuple):
+    """The kernels of one running value.
+
+    Attributes:
+        items: an item a line, whose neighbours may lie between its elements.
+        group: a group a line, whose elements lie side by side.
+    """
+
+    items: Kernel
+    group: Kernel
+
+    @classmethod
+    def of(cls, name: str, template: str) -> Running:
+        """The defs ``<name>_items`` and ``<name>_group`` of a template."""
+        doubled = Constraint("group & (group - 1) == 0", "steps are doubled")
+        return cls(Kernel(f"{name}_items", template), Kernel(f"{name}_group", template, (doubled,)))
+
+    def launch(
+        self,
+        target: Target,
+        params: dict[str, Any],
+        arrays: dict[str, Array],
+        *,
+        dim: int,
+        flops: int,
+    ) -> Launch:
+        """The launch along an axis.
+
+        Args:
+            target: what to choose the kernel for.
+            params: of both kernels.
+            arrays: by the names of the kernels' arguments; dense, of one shape, not empty.
+            dim: the axis.
+            flops: operations of an element.
+        """
+        x = next(iter(arrays.values()))
+        n, inner = x.shape[dim], prod(x.shape[dim + 1 :])
+        lines = x.size // n
+        cost: dict[str, Any] = {
+            "flops": flops * x.size,
+            "bytes": sum(a.nbytes for a in arrays.values()),
+        }
+        if inner > 1 or n <= _FEW or not in_groups(target.traits):
+            args = {"lines": lines, "n": n, "inner": inner, **arrays}
+            return self.items.launch(params, args, **items(target, lines), **cost)
+        group = group_of_line(target, n)
+        return self.group.launch(
+            {**params, "group": group},
+            {"n": n, **arrays},
+            global_size=(lines * group,),
+            local_size=(group,),
+            **cost,
+        )

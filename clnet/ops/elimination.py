@@ -1,0 +1,176 @@
+"""What elimination (:mod:`.triangular`) gives: solved systems, inverses, powers, determinants.
+
+Nothing waits to see whether a matrix is singular: the result holds infinities or NaN then, and the
+next synchronisation raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import LinAlgError, ShapeError
+from ..kernels.reduce import Bad
+from ..values import mode
+from .arithmetic import abs as magnitude
+from .arithmetic import eq, log, sign, where
+from .check import of_value, require_elements
+from .create import positions
+from .machinery.derived import derived
+from .machinery.function import Face, op
+from .matmul import matmul
+from .rearrange import diagonal
+from .reduce import prod
+from .reduce import sum as total
+from .shape import fresh, reshape, unsqueeze
+from .triangular import (
+    adjoint,
+    identity_like,
+    linalg_lu_factor_ex,
+    linalg_lu_solve,
+    require_square,
+)
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+_SINGULAR = {
+    name: of_value(name, "pivot", "the matrix is not singular", LinAlgError)
+    for name in ("inverse", "solve")
+}
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """A square matrix times itself, ``n`` factors; of the inverse for ``n`` below 0.
+
+    Args:
+        x: ``(..., m, m)``, floating or complex.
+        n: how many.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+    """
+    require_square("matrix_power", x, complex_too=True)
+    if n < 0:
+        return matrix_power(inverse(x), -n)
+    power, square = None, x
+    while n:
+        if n % 2:
+            power = square if power is None else matmul(power, square)
+        n //= 2
+        square = matmul(square, square) if n else square
+    return identity_like(x) if power is None else fresh(power, x)
+
+
+class SignAndLogarithm(NamedTuple):
+    """A determinant's sign, and the logarithm of its magnitude."""
+
+    sign: Any
+    logabsdet: Any
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def det(x: Tensor) -> Tensor:
+    """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
+    require_square("det", x, complex_too=True)
+    pivots, swaps = _eliminated(x)
+    return prod(pivots, -1) * swaps
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def slogdet(x: Tensor) -> SignAndLogarithm:
+    """Sign and logarithm of the determinant's magnitude of ``(..., n, n)``."""
+    require_square("slogdet", x, complex_too=True)
+    pivots, swaps = _eliminated(x)
+    size = magnitude(pivots)
+    # That of complex numbers is an angle, which has a gradient.
+    signs = pivots / where(eq(size, 0), 1, size) if x.dtype.is_complex else sign(pivots).detach()
+    return SignAndLogarithm(prod(signs, -1) * swaps, total(log(size), -1))
+
+
+@op()
+def logdet(x: Tensor) -> Tensor:
+    """The logarithm of the determinant of ``(..., n, n)``; NaN where a real one is below 0."""
+    found = slogdet(x)
+    if x.dtype.is_complex:
+        return log(found.sign) + found.logabsdet
+    return where(found.sign < 0, float("nan"), found.logabsdet)
+
+
+@op(Face.FUNCTION | Face.METHOD)
+def inverse(x: Tensor) -> Tensor:
+    """The inverse of ``(..., n, n)``.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+        LinAlgError: at the next synchronisation, if it is singular.
+    """
+    require_square("inverse", x, complex_too=True)
+    y, _, _ = _solved("inverse", x.detach(), identity_like(x))
+    return derived("inverse", _inverse_rule, (x,), (y,))
+
+
+def _inverse_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    back = adjoint(results[0])
+    return (-matmul(matmul(back, grads[0]), back),)
+
+
+@op(name="linalg.inv", face=Face.LINALG)
+def inv(x: Tensor) -> Tensor:
+    """The inverse of ``(..., n, n)``, as :func:`inverse`."""
+    return inverse(x)
+
+
+@op(name="linalg.solve", face=Face.LINALG)
+def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
+    """``y`` with ``x @ y = b``, by elimination with row pivots; ``y @ x = b`` with ``left=False``.
+
+    Args:
+        x: ``(..., n, n)``, floating or complex.
+        b: ``(..., n, k)``, or ``(n,)``; for ``left=False`` ``(..., k, n)``.
+        left: on which side ``x`` stands.
+
+    Returns:
+        The shape of ``b``.
+
+    Raises:
+        ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
+        LinAlgError: at the next synchronisation, if ``x`` is singular.
+    """
+    require_square("solve", x, complex_too=True)
+    if not left:
+        return solve(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
+    columns = unsqueeze(b, -1) if b.ndim == 1 else b
+    if columns.shape[:-1] != x.shape[:-1]:
+        raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
+    found = _solved("solve", x.detach(), columns.detach())
+    y, *_ = derived("solve", _solve_rule, (x, columns), found, partial=True)
+    return reshape(y, b.shape)
+
+
+def _solve_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    (x, _), (y, factors, pivots), g = inputs, results, grads[0]
+    again = mode.current().grad  # by who differentiates the gradient, which depends on x
+    gb = solve(adjoint(x), g) if again else linalg_lu_solve(factors, pivots, g, adjoint=True)
+    return -matmul(gb, adjoint(y)), gb
+
+
+def _solved(name: str, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The solution, packed triangles and exchanges; a pivot of 0 is told."""
+    found = linalg_lu_factor_ex(x)
+    pivots = diagonal(found.LU, 0, -2, -1)
+    require_elements(magnitude(pivots), _SINGULAR[name], Bad.EQUAL, 0)
+    return linalg_lu_solve(found.LU, found.pivots, b), found.LU, found.pivots
+
+
+def _eliminated(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The pivots of Gauss's elimination in order, and the sign of the rows' order."""
+    found = linalg_lu_factor_ex(x)
+    places = positions(type(x.detach()), x.shape[-1], x.device) + 1
+    swaps = prod(where(eq(found.pivots, places), 1.0, -1.0), -1)
+    return diagonal(found.LU, 0, -2, -1), swaps.to(x.dtype.real)

@@ -1,0 +1,36 @@
+"""Covariances and correlations against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ShapeError
+from tests.opcase import OpCase, every_check, normal
+
+pytestmark = pytest.mark.device
+
+
+def case(name, fn, ref, *inputs, label="", **options):
+    options = {"k": 16, **options}
+    return OpCase(fn, ref, inputs, layouts=(), shapes=(), name=name, label=label, **options)
+
+
+CASES = [
+    case("cov", ops.cov, np.cov, normal(3, 9)),
+    case("cov", ops.cov, np.cov, normal(9), label="one"),
+    case("corrcoef", ops.corrcoef, np.corrcoef, normal(3, 9), ulps=64),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_one_variable_and_too_many_axes():
+    assert ops.corrcoef(clnet.tensor([1.0, 2.0])).item() == 1
+    with pytest.raises(ShapeError, match="x has two axes at most"):
+        ops.cov(clnet.zeros(1, 2, 4))
