@@ -22,30 +22,34 @@
 ##                                       line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## param    check: bool                  a target outside the classes is reported
-## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def cross_entropy_rows, cross_entropy_grad_rows, cross_entropy_group, cross_entropy_grad_group
 ## arg      rows: int                         outer times inner
 ## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      rows_per_item: int
+## def      cross_entropy_columns, cross_entropy_grad_columns
+## arg      rows: int
+## arg      blocks: int                       vectors that cover inner
+## arg      inner: int
 ## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      inner: int
 ## arg      x_outer: long                     from an outer item of x to the next
 ## def      cross_entropy_grad_group
 ## arg      gx_outer: long                    the same of gx
-## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def all
 ## arg      n: int
 ## arg      ignored: long
 ## arg      smoothing: acc
-## def      cross_entropy_rows, cross_entropy_group
+## def      cross_entropy_rows, cross_entropy_columns, cross_entropy_group
 ## arg      loss: out ctype[outer, inner]
 ## % if normalize:
 ## arg      lse: out ctype[2, outer, inner]
 ## % endif
 ## arg      counted: out ctype[outer, inner]  weight of the target, 0 when it is ignored
-## def      cross_entropy_grad_rows
+## def      cross_entropy_grad_rows, cross_entropy_grad_columns
 ## arg      gx: out ctype[outer, n, inner], may alias
 ## def      cross_entropy_grad_group
 ## arg      gx: out gx_type[outer, n, inner], may alias
-## def      cross_entropy_grad_rows, cross_entropy_grad_group
+## def      cross_entropy_grad_rows, cross_entropy_grad_columns, cross_entropy_grad_group
 ## arg      gy: in ctype[1 or outer, inner]
 ## % if normalize:
 ## arg      lse: in ctype[2, outer, inner]
@@ -53,21 +57,24 @@
 ## % if reduction == "mean":
 ## arg      total: in ctype[1]
 ## % endif
-## def      cross_entropy_rows, cross_entropy_grad_rows
+## def      cross_entropy_rows, cross_entropy_columns
+## arg      x: in ctype[outer, n, inner], may alias
+## def      cross_entropy_grad_rows, cross_entropy_grad_columns
 ## arg      x: in ctype[outer, n, inner], may alias
 ## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      x: in x_type[outer, n, inner], may alias
-## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def all
 ## arg      targets: in long[outer, inner]
 ## % if weighted:
 ## arg      weight: in ctype[n]
 ## % endif
-## def      cross_entropy_rows, cross_entropy_group
+## def      cross_entropy_rows, cross_entropy_columns, cross_entropy_group
 ## % if check:
 ## arg      fault: inout int                  where to report
 ## arg      site: int                         its number
 ## % endif
-## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
+## launch   rows: local 1, rows_per_item rows an item. columns: one vector of inner an item.
+##          group: (group / reduce_items) losses a group.
 ## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a
 ##          fixed order, of a group's items less the largest score so far
 <%namespace name="lib" file="/lib/fold.mako"/>
@@ -143,6 +150,50 @@ __kernel void cross_entropy_rows(...) {
         }
         const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"},
             dot = sum_fold(dots);
+% endif
+        ${finish(normalize, weighted, smooth, acc, check)}
+    }
+}
+</%def>
+<%def name="cross_entropy_columns(
+    normalize, weighted, smooth, ctype, acc, lanes, check)">
+<% vector = f"{acc}{lanes}" %>
+${lib.join("top", acc, lanes)}
+${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${scores(ctype, acc)}
+${faults.define(check)}
+__kernel void cross_entropy_columns(...) {
+    const int outer = get_global_id(0) / blocks, column = get_global_id(0) % blocks * ${lanes};
+    const int count = inner - column, step = inner;
+    __global const ${ctype} *corner = x + x_offset + (long)outer * n * inner + column;
+    ${vector} tops = ${"-INFINITY" if normalize else "0"}, sums = ${"0" if normalize else "1"};
+% if normalize:
+    for (int i = 0; i < n; i++)
+        tops = top_join${lanes}(tops, load_ragged(corner + (long)i * inner, count, 0));
+    for (int i = 0; i < n; i++)
+        sums += decay(load_ragged(corner + (long)i * inner, count, 0) - tops);
+% endif
+% if smooth:
+    ${acc} weights = 0;
+    ${vector} dots = 0;
+    for (int i = 0; i < n; i++) {
+        const ${acc} w = ${"weight[weight_offset + i]" if weighted else "1"};
+        weights += w;
+        dots += w * (load_ragged(corner + (long)i * inner, count, 0) - tops);
+    }
+    ${acc} dot_of[${lanes}];
+    vstore${lanes}(dots, 0, dot_of);
+% endif
+    ${acc} top_of[${lanes}], log_sum_of[${lanes}];
+    vstore${lanes}(tops, 0, top_of);
+    vstore${lanes}(log(sums), 0, log_sum_of);
+    for (int k = 0; k < min(${lanes}, count); k++) {
+        const int row = outer * inner + column + k;
+        __global const ${ctype} *from = corner + k;
+        const ${acc} top = top_of[k], log_sum = log_sum_of[k];
+% if smooth:
+        const ${acc} dot = dot_of[k];
 % endif
         ${finish(normalize, weighted, smooth, acc, check)}
     }
@@ -246,6 +297,58 @@ __kernel void cross_entropy_grad_rows(...) {
         else if (target != ignored)
             to[0] = NAN;
     }
+}
+</%def>
+<%def name="cross_entropy_grad_columns(
+    normalize, weighted, smooth, reduction, ctype, acc, lanes)">
+<% vector = f"{acc}{lanes}" %>
+${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${ragged.store(ctype, acc, lanes)}
+__kernel void cross_entropy_grad_columns(...) {
+    ${acc} weights = n;
+% if weighted and smooth:
+    weights = 0;
+    for (int i = 0; i < n; i++)
+        weights += weight[weight_offset + i];
+% endif
+    const int outer = get_global_id(0) / blocks, column = get_global_id(0) % blocks * ${lanes};
+    const int count = inner - column;
+    const long corner = (long)outer * n * inner + column;
+    __global const ${ctype} *from = x + x_offset + corner;
+    __global ${ctype} *to = gx + gx_offset + corner;
+<% kept = ["counts", "hit"] + ["top", "log_sum", "every"] * normalize + ["spread"] * smooth %>
+% for name in kept:
+    ${acc} ${name}_of[${lanes}] = {0};
+% endfor
+    int classes[${lanes}];
+    for (int k = 0; k < min(${lanes}, count); k++) {
+        const int row = outer * inner + column + k;
+        ${slopes(normalize, weighted, reduction, acc)}
+        /* What is ignored has the slope 0, whatever its scores are. */
+        const ${acc} counts = target == ignored ? 0 : inside ? 1 : NAN;
+        classes[k] = counts == 1 ? target : -1;
+% for name in kept:
+        ${name}_of[k] = ${name};
+% endfor
+    }
+% for name in kept:
+    const ${vector} ${name}_lanes = vload${lanes}(0, ${name}_of);
+% endfor
+    for (int i = 0; i < n; i++) {
+        ${vector} v = 0;
+% if normalize:
+        const ${vector} score = load_ragged(from + (long)i * inner, count, 0);
+        v = decay(score - top_lanes - log_sum_lanes) * every_lanes;
+% endif
+% if smooth:
+        v -= spread_lanes${" * weight[weight_offset + i]" if weighted else ""};
+% endif
+        store_ragged(to + (long)i * inner, count, counts_lanes == 1 ? v : counts_lanes);
+    }
+    for (int k = 0; k < min(${lanes}, count); k++)
+        if (classes[k] >= 0)
+            to[(long)classes[k] * inner + k] -= hit_of[k];
 }
 </%def>
 <%def name="cross_entropy_grad_group(

@@ -37,13 +37,14 @@ class Settings(NamedTuple):
 
 _TEMPLATE = "softmax/cross_entropy.mako"
 ROWS = Kernel("cross_entropy_rows", _TEMPLATE)
+COLUMNS = Kernel("cross_entropy_columns", _TEMPLATE)
 GROUP = Kernel("cross_entropy_group", _TEMPLATE)
 GRAD_ROWS = Kernel("cross_entropy_grad_rows", _TEMPLATE)
+GRAD_COLUMNS = Kernel("cross_entropy_grad_columns", _TEMPLATE)
 GRAD_GROUP = Kernel("cross_entropy_grad_group", _TEMPLATE)
 
 # More losses than this are summed by the whole device first.
 _MEAN_MOST = 1 << 14
-_GROUP = 64
 _EXP_FLOPS = 10
 
 
@@ -122,14 +123,18 @@ def cross_entropy_grad(
     args = joined(_numbers(settings, lines), by_name("gx gy lse total x targets weight", *arrays))
     flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not in_groups(target.traits):
+    if not in_groups(target.traits):
         lanes = lanes_of(target, acc.itemsize)
-        params = joined(params, by_name("lanes stream", lanes, streams_rows(gx, lines.n, lanes)))
+        params = joined(params, by_name("lanes", lanes))
+        if lines.inner > 1:
+            args = joined(by_name("rows", lines.count), args)
+            return [lines.by_columns(lanes, GRAD_COLUMNS, params, args, **cost)]
+        params = joined(params, by_name("stream", streams_rows(gx, lines.n, lanes)))
         return [lines.by_rows(target, GRAD_ROWS, params, args, **cost)]
     params = joined(params, by_name("x_type gx_type", x.dtype.stored, gx.dtype.stored))
     places = by_name("x_outer gx_outer", _outer(x, lines), _outer(gx, lines))
     args = joined(by_name("rows inner", lines.count, lines.inner), places, args)
-    return [lines.by_groups(_group_shape(target, lines), GRAD_GROUP, params, args, **cost)]
+    return [lines.by_groups(lines.group_shape(target), GRAD_GROUP, params, args, **cost)]
 
 
 def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
@@ -163,14 +168,6 @@ def _numbers(settings: Settings, lines: Lines) -> Named:
     return by_name("n ignored smoothing", lines.n, settings.ignore_index, settings.label_smoothing)
 
 
-def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
-    """Work-items that share one loss, and losses of a group."""
-    if in_groups(target.traits):
-        return lines.group_shape(target)
-    # Without work-items that run together a loss is one work-item's work, and no barrier waits.
-    return 1, min(_GROUP, target.traits.max_group_size)
-
-
 def _forward(
     target: Target, arrays: tuple[Any, ...], settings: Settings, *, check: Check | None
 ) -> Launch:
@@ -181,11 +178,15 @@ def _forward(
     args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not in_groups(target.traits):
-        params = joined(params, by_name("lanes", lanes_of(target, acc.itemsize)))
+    if not in_groups(target.traits):
+        lanes = lanes_of(target, acc.itemsize)
+        params = joined(params, by_name("lanes", lanes))
+        if lines.inner > 1:
+            args = joined(by_name("rows", lines.count), args)
+            return lines.by_columns(lanes, COLUMNS, params, args, **cost).reporting(check)
         return lines.by_rows(target, ROWS, params, args, **cost).reporting(check)
     params = joined(params, by_name("x_type", x.dtype.stored))
     places = by_name("rows inner x_outer", lines.count, lines.inner, _outer(x, lines))
     args = joined(places, args)
-    shape = _group_shape(target, lines)
+    shape = lines.group_shape(target)
     return lines.by_groups(shape, GROUP, params, args, **cost).reporting(check)
