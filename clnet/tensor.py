@@ -14,8 +14,9 @@ from .array import Array
 from .autodiff.data import give_data, take_data
 from .autodiff.given import listed_inputs, require_gradient
 from .autodiff.overwrite import overwrite, refresh
-from .autodiff.tape import Node, root_gradient, walk_back
+from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
+from .autodiff.walk import root_gradient, walk_back
 from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError

@@ -78,18 +78,26 @@ class Pointwise(Function):
         return wanted.saved_inputs, wanted.saved_outputs
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """All wanted gradients in one launch, then sums over the broadcast axes."""
+        """All wanted gradients in one launch, then sums over the broadcast axes.
+
+        Where each is what arrived, as a sum's are, there is none.
+        """
         arrived = tuple(g is not None for g in grads)
         wanted = _gradients(self.exprs, self.gradient, needs, arrived)
         operands = [saved.inputs[i] for i in wanted.saved_inputs]
         operands += [saved.outputs[i] for i in wanted.saved_outputs]
         operands += [g for g in grads if g is not None]
         dtypes = tuple(saved.input_specs[i][1] for i in wanted.positions)
-        function = Pointwise(
-            f"{self.op_name}_backward", wanted.exprs, self.scalars, self.compute, dtypes
-        )
-        results = apply(function, *operands)
-        results = results if isinstance(results, tuple) else (results,)
+        kept = len(wanted.saved_inputs) + len(wanted.saved_outputs)
+        passed = [operands[e.index] for e in wanted.exprs if type(e) is Input and e.index >= kept]
+        if [g.dtype for g in passed] == [*dtypes]:
+            results = passed
+        else:
+            function = Pointwise(
+                f"{self.op_name}_backward", wanted.exprs, self.scalars, self.compute, dtypes
+            )
+            results = apply(function, *operands)
+            results = results if isinstance(results, tuple) else (results,)
         out: list[Any] = [None] * len(needs)
         for position, result in zip(wanted.positions, results, strict=True):
             out[position] = result.sum_to_size(saved.input_specs[position][0])
