@@ -76,8 +76,6 @@ def test_vectors_of_all_16_bit_numbers_give_the_same_bits(device, thresholds, na
     """Beside operands of float32, with a number for each row, and along columns."""
     if device.traits.dedicated_local_memory:
         pytest.skip("vectors are for CPU-shaped devices")
-    if device.traits.simd_width > pointwise_vectors.MOST_NARROW:
-        pytest.skip("16-bit numbers come eight at once at most")
     rows, columns = shape
     x = clnet.arange(2**16, device=device).to(clnet.int16).view(dtype).array
     y = clnet.tensor([0.3, -2.0] * (rows // 2), device=device).to(dtype).array

@@ -16,7 +16,7 @@ from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
-from .pointwise_vectors import MOST_NARROW
+from .pointwise_vectors import widest
 
 # Elements an item takes: enough to repay its start, few enough for all units to have some.
 _LEAST_SHARE, _MOST_SHARE = 256, 4096
@@ -54,10 +54,9 @@ def rows_fit(
     return (
         not in_groups(traits)
         and traits.simd_width in (4, 8, 16)
-        and sizes[-1] >= traits.simd_width
+        and sizes[-1] >= widest(traits, dtypes)
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
-        and (traits.simd_width <= MOST_NARROW or all(d is float32 for d in dtypes))
         and all(step[-1] == 1 for step in steps[:outputs])
         and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
@@ -94,7 +93,7 @@ def rows_recipe(
         steps: of each operand, outputs first, along them.
         scalars: how many run-time scalars there are.
     """
-    lanes, n, count = traits.simd_width, sizes[-1], prod(sizes[:-1])
+    lanes, n, count = widest(traits, dtypes), sizes[-1], prod(sizes[:-1])
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     stored = tuple(dtype.stored for dtype in dtypes)
     inputs = (*zip(stored, inner, strict=True),)[len(exprs) :]
