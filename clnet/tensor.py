@@ -481,8 +481,7 @@ class Tensor:
 
     # Operators.
 
-    __neg__, __pos__ = ops.neg, ops.positive
-    __abs__ = ops.abs
+    __neg__, __pos__, __abs__ = ops.neg, ops.positive, ops.abs
     __invert__ = ops.bitwise_not
     __matmul__ = ops.matmul
     __add__, __radd__ = ops.add, _reflected(ops.add)
