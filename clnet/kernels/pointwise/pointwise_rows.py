@@ -41,7 +41,7 @@ def rows_fit(
     steps: Sequence[Strides],
     outputs: int,
 ) -> bool:
-    """Whether rows of a problem hold a vector of this device, and outputs are dense along them.
+    """Whether rows of a problem hold a vector of this device, and each element is written once.
 
     Args:
         traits: the device's numbers.
@@ -57,7 +57,7 @@ def rows_fit(
         and sizes[-1] >= widest(traits, dtypes)
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
-        and all(step[-1] == 1 for step in steps[:outputs])
+        and all(step[-1] for step in steps[:outputs])
         and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
 
@@ -96,7 +96,8 @@ def rows_recipe(
     lanes, n, count = widest(traits, dtypes), sizes[-1], prod(sizes[:-1])
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     stored = tuple(dtype.stored for dtype in dtypes)
-    inputs = (*zip(stored, inner, strict=True),)[len(exprs) :]
+    operands = (*zip(stored, inner, strict=True),)
+    inputs = operands[len(exprs) :]
     printed = print_c(
         exprs,
         f"float{lanes}",
@@ -106,7 +107,7 @@ def rows_recipe(
     params = {
         **printed._asdict(),
         "lanes": lanes,
-        "outputs": stored[: len(exprs)],
+        "outputs": operands[: len(exprs)],
         "inputs": inputs,
         "scalars": scalars,
         "outer": len(sizes) - 1,
