@@ -14,8 +14,9 @@ from .array import Array
 from .autodiff.data import give_data, take_data
 from .autodiff.given import listed_inputs, require_gradient
 from .autodiff.overwrite import overwrite, refresh
-from .autodiff.tape import Node, root_gradient, walk_back
+from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
+from .autodiff.walk import root_gradient, walk_back
 from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError
@@ -480,8 +481,7 @@ class Tensor:
 
     # Operators.
 
-    __neg__, __pos__ = ops.neg, ops.positive
-    __abs__ = ops.abs
+    __neg__, __pos__, __abs__ = ops.neg, ops.positive, ops.abs
     __invert__ = ops.bitwise_not
     __matmul__ = ops.matmul
     __add__, __radd__ = ops.add, _reflected(ops.add)

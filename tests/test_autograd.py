@@ -38,6 +38,47 @@ def test_a_tensor_used_twice_by_one_op_gets_both_parts():
     assert x.grad.tolist() == [4, 6]
 
 
+def test_gradients_of_pieces_come_together_whatever_else_arrives():
+    values = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    for inner in (False, True):
+        x = clnet.tensor(values, requires_grad=True)
+        whole = x * 1 if inner else x
+        pieces = [*whole.unbind(1), whole[:, 1:4], whole[1], whole.tensor_split((2, 2), 0)[1]]
+        y = sum((p * (k + 1)).sum() for k, p in enumerate(pieces)) + (whole * 100).sum()
+        y.backward()
+        expected = np.full((4, 6), 100.0) + np.arange(1, 7)
+        expected[:, 1:4] += 7
+        expected[1] += 8
+        np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+def test_gradients_of_pieces_are_one_op_and_differentiable():
+    x = clnet.tensor(np.arange(6.0, dtype=np.float32).reshape(2, 3), requires_grad=True)
+    a, b, c = x.unbind(1)
+    (g,) = grad((a * b * c).sum(), x, create_graph=True)
+    assert g.tolist() == [[2, 0, 0], [20, 15, 12]]
+    assert len(g.node.edges) == 3
+    (again,) = grad((g * g).sum(), x)
+    a, b, c = x.detach().unbind(1)
+    found = [2 * a * b * b + 2 * a * c * c, 2 * a * a * b + 2 * b * c * c]
+    np.testing.assert_array_equal(
+        again.numpy(), clnet.stack([*found, 2 * c * b * b + 2 * c * a * a], 1).numpy()
+    )
+
+
+def test_gradients_of_a_sum_are_memory_of_their_own():
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    weight = clnet.ones(2)
+    ga, gb = grad(a + b, (a, b), weight)
+    ga.zero_()
+    assert (gb.tolist(), weight.tolist()) == ([1, 1], [1, 1])
+    (gs,) = grad((a + b).sum(), a)
+    gs.mul_(2)
+    (a + b).backward(weight)
+    a.grad.zero_()
+    assert (gs.tolist(), b.grad.tolist(), weight.tolist()) == ([2, 2], [1, 1], [1, 1])
+
+
 def test_a_diamond_is_walked_once_per_node():
     x = leaf(1.0)
     y = x

@@ -11,7 +11,7 @@ from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
-from .tape import root_gradient, run_backward
+from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
 
@@ -74,7 +74,8 @@ def grad(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )
-    results = tuple(found[id(t)][1] if id(t) in found else None for t in targets)
+    held = {id(g.array.storage) for g in given if g is not None}
+    results = tuple(_own(found[id(t)][1], held) if id(t) in found else None for t in targets)
     if materialize_grads:
         return tuple(
             t.new_zeros(t.shape) if r is None else r for t, r in zip(targets, results, strict=True)
@@ -87,6 +88,18 @@ def grad(
             remedy="Pass allow_unused=True to get None for it",
         )
     return results
+
+
+def _own(gradient: Tensor, held: set[int]) -> Tensor:
+    """A gradient that may be written to: one that shares memory is copied.
+
+    Args:
+        gradient: as a walk found it.
+        held: the ``id`` of storages that somebody holds; this one's is put there.
+    """
+    shared = id(gradient.array.storage) in held or gradient.array.repeated
+    held.add(id(gradient.array.storage))
+    return gradient.clone() if shared else gradient
 
 
 def _batched(

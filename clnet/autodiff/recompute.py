@@ -14,7 +14,8 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
 from ..values.containers import again
-from .tape import Node, next_sequence, run_backward
+from .tape import Node, next_sequence
+from .walk import run_backward
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 

@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from ..values.arguments import require_tensors
 from ..values.plain import is_iterable, is_sequence, shown
 from .given import listed_inputs
-from .tape import root_gradient, walk_back
+from .walk import root_gradient, walk_back
 
 __all__ = ["Variable", "backward"]
 

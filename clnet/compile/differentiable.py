@@ -14,7 +14,8 @@ from typing import Any
 
 from ..array import Array
 from ..autodiff.custom import Function
-from ..autodiff.tape import Node, run_backward
+from ..autodiff.tape import Node
+from ..autodiff.walk import run_backward
 from ..device import HostScalar, Storage
 from ..errors import GradientError, TraceError
 from ..ops import contiguous

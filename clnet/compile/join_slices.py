@@ -15,7 +15,7 @@ from ..array import Array
 from ..device import Storage
 from ..expr import Input
 from ..ops.attention import AttentionBackward
-from ..ops.rewritten.placed import Placed
+from ..ops.placed import Placed
 from ..ops.shape import SliceBackward, slice_view
 from .pointwise_step import as_pointwise
 from .trace import Trace
@@ -97,8 +97,10 @@ def _lying_in(output: Array, x: Array, place: Array) -> Array | None:
 
 
 def _placed(step: Step) -> Step | None:
-    """The gradient of one slice of neighbours as such a step."""
+    """The gradient of one slice of neighbours as such a step; of several it is one."""
     function = step.function
+    if isinstance(function, Placed):
+        return step
     if not isinstance(function, SliceBackward) or {*function.steps} - {1}:
         return None
     form = Placed((function.starts,), function.shape)

@@ -4,21 +4,36 @@
 
 from __future__ import annotations
 
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import expr as e
 from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels.reduce import differences, distances
 from ..values.dtypes import float64
 from ..values.plain import shown
 from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
 from .index import select_within
 from .machinery.autocast import computes_as_one
-from .machinery.function import Face, op
-from .machinery.pointwise import result_type
-from .shape import expand, to_dtype, unsqueeze
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_same_dtype,
+)
+from .machinery.pointwise import evaluate, result_type
+from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -29,6 +44,66 @@ _COMPUTE_MODES = (
     "use_mm_for_euclid_dist",
     "donot_use_mm_for_euclid_dist",
 )
+
+
+class Distances(Function):
+    """Of each row of the first input ``(..., m, d)`` and each column of the other, ``(..., d, n)``.
+
+    Attributes:
+        absolute: differences are added by their absolute values, not by their squares.
+    """
+
+    sixteen_bit = False
+    repeats = True
+    op_name = "cdist"
+    saved_inputs = (0, 1)
+    saved_outputs = (0,)
+
+    absolute: bool
+
+    def infer(self, a: Array, b: Array) -> tuple[Array, ...]:
+        require_same_dtype(self.name, x1=a, x2=b)
+        return (Array.abstract((*a.shape[:-1], b.shape[-1]), a.dtype, a.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        return distances(target, *outputs, *inputs, absolute=self.absolute)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Sums of differences, over distances that are not 0."""
+        a, b = saved.inputs[0], saved.inputs[1]
+        w = grads[0]
+        if not self.absolute:
+            w = evaluate("cdist_backward", _over, [w, saved.outputs[0]])
+        function = Differences(self.absolute)
+        ga = gb = None
+        if needs[0]:
+            turned = [contiguous(x.transpose(-1, -2)) for x in (a, b, w)]
+            ga = apply(function, *turned).transpose(-1, -2)
+        if needs[1]:
+            gb = apply(function, b, a, contiguous(w))
+        return ga, gb
+
+    def decompose(self, a: Tensor, b: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+        """As a norm of all differences."""
+        apart = unsqueeze(a, -2) - unsqueeze(b.transpose(-1, -2), -3)
+        return norm(apart, 1 if self.absolute else 2, -1)
+
+
+class Differences(Function):
+    """``s[k, i] = sum_j w[j, i] (a[k, i] - b[j, k])``: inputs a, b, w; or by the signs of these."""
+
+    sixteen_bit = False
+    repeats = True
+    op_name = "cdist_backward"
+
+    absolute: bool
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        return differences(target, *outputs, *inputs, absolute=self.absolute)
+
+
+def _over(g, y):
+    return e.where(e.eq(y, 0), 0, g / e.where(e.eq(y, 0), 1, y))
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -108,7 +183,12 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         raise ArgumentError("cdist", law, compute_mode=shown(compute_mode))
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist", "x1 is (..., m, d), x2 (..., n, d)", x1=x1.shape, x2=x2.shape)
-    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+    if p not in (1, 2) or not (x1.dtype.is_floating_point and x2.dtype is x1.dtype):
+        return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+    lead = broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
+    a = contiguous(expand(x1, (*lead, *x1.shape[-2:])))
+    b = contiguous(expand(x2, (*lead, *x2.shape[-2:])).transpose(-1, -2))
+    return apply(Distances(p == 1), a, b)
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -130,9 +210,13 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     p = _exponent("pdist", p, x)
     if x.ndim != 2:
         raise ShapeError("pdist", "x is (n, d)", x=x.shape)
+    rows, columns = np.triu_indices(x.shape[0], 1)
+    tensor = type(x.detach())
+    if p in (1, 2):
+        places = tensor(Array.from_numpy(rows * x.shape[0] + columns, x.device))
+        return select_within(reshape(cdist(x, x, p), (-1,)), places)
     first, second = (
-        select_within(x, type(x.detach())(Array.from_numpy(rows, x.device)))
-        for rows in np.triu_indices(x.shape[0], 1)
+        select_within(x, tensor(Array.from_numpy(i, x.device))) for i in (rows, columns)
     )
     return norm(first - second, p, -1)
 

@@ -44,7 +44,7 @@ class Unfold(Function):
         return (Array.abstract((x.shape[0], g.ic, g.kh, g.kw, g.oh, g.ow), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return [im2col(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
+        return [im2col(target, outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Columns summed into images."""
@@ -66,7 +66,7 @@ class Fold(Function):
         return (Array.abstract(shape, columns.dtype, columns.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return [col2im(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
+        return [col2im(target, outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The patches of the gradient."""

@@ -12,7 +12,7 @@ from clnet.compile.join_slices import join_slices
 from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.tracer import Step
-from clnet.ops.rewritten.placed import Placed
+from clnet.ops.placed import Placed
 from tests.kernels.launching import gpu_shaped
 
 BEFORE = PASSES[: PASSES.index(join_slices)]

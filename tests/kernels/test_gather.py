@@ -158,10 +158,11 @@ def test_gradient_without_indices_is_0():
 
 
 @both_shapes
-def test_put_rows_keeps_the_last_of_equal_indices(shaped):
+@pytest.mark.parametrize("inner", [7, 45])
+def test_put_rows_keeps_the_last_of_equal_indices(shaped, inner):
     index = np.array([2, -1, 2, 9, 0], np.int64)
-    x = RNG.normal(size=(2, 5, 7)).astype(np.float32)
-    before = RNG.normal(size=(2, 4, 7)).astype(np.float32)
+    x = RNG.normal(size=(2, 5, inner)).astype(np.float32)
+    before = RNG.normal(size=(2, 4, inner)).astype(np.float32)
     y = on_device(before)
     run(put_rows(shaped(device()), y, on_device(x), on_device(index), wrap=True))
     expected = before.copy()

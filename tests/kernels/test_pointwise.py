@@ -76,8 +76,6 @@ def test_vectors_of_all_16_bit_numbers_give_the_same_bits(device, thresholds, na
     """Beside operands of float32, with a number for each row, and along columns."""
     if device.traits.dedicated_local_memory:
         pytest.skip("vectors are for CPU-shaped devices")
-    if device.traits.simd_width > pointwise_vectors.MOST_NARROW:
-        pytest.skip("16-bit numbers come eight at once at most")
     rows, columns = shape
     x = clnet.arange(2**16, device=device).to(clnet.int16).view(dtype).array
     y = clnet.tensor([0.3, -2.0] * (rows // 2), device=device).to(dtype).array
@@ -147,6 +145,31 @@ def test_rows_of_any_length_give_the_same_bits(device, thresholds, shape, first,
         with np.errstate(all="ignore"):
             held = exact.astype(np.float32)
         np.testing.assert_allclose(rows, held, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)
+@pytest.mark.parametrize("steps", [(1, 67), (134, -2), (2, 40)])
+def test_rows_are_stored_by_steps_and_nothing_beside(device, thresholds, dtype, steps):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors along rows are for CPU-shaped devices")
+    rng = np.random.default_rng(2)
+    shape = (40, 67) if steps[0] != 2 else (20, 67)
+    first = max(0, -steps[1] * 66)
+    inputs = [
+        Array.from_numpy(rng.standard_normal(shape, dtype=np.float32), device) for _ in range(2)
+    ]
+    found = {}
+    for rows in (False, True):
+        thresholds(rows=rows)
+        made = clnet.full((2, 40 * 134), 7, device=device, dtype=dtype)
+        y = [made[k].array for k in (0, 1)]
+        y = [a.view(shape, steps, a.offset + first) for a in y]
+        (launch,) = pointwise(device.target, y, inputs, EXPRS, scalars=(0.5,), compute=float32)
+        assert launch.kernel.name == ("pointwise_rows" if rows else "pointwise")
+        device.queue.launch(launch)
+        found[rows] = made.float().numpy()
+    np.testing.assert_array_equal(found[True].view(np.int32), found[False].view(np.int32))
+    assert np.count_nonzero(found[True] != 7) == 2 * np.prod(shape)
 
 
 def test_rows_are_read_before_they_are_written_over(device, thresholds):

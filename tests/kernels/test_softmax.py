@@ -11,7 +11,8 @@ from clnet.array import Array
 from clnet.device import device
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
-from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy
+from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
 

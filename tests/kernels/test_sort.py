@@ -81,10 +81,11 @@ def test_segment_sum_gives_the_same_bits_again(shaped):
 
 
 @both_shapes
-def test_segment_last_leaves_rows_without_a_key(shaped):
+@pytest.mark.parametrize("inner", [3, 45])
+def test_segment_last_leaves_rows_without_a_key(shaped, inner):
     keys = np.array([2, 0, 2, 4, 5], np.int32)  # 5 is out of range
-    x = RNG.normal(size=(2, 5, 3)).astype(np.float32)
-    before = RNG.normal(size=(2, 5, 3)).astype(np.float32)
+    x = RNG.normal(size=(2, 5, inner)).astype(np.float32)
+    before = RNG.normal(size=(2, 5, inner)).astype(np.float32)
     y = on_device(before)
     run(segment_last(shaped(device()), Scratch(device()), y, on_device(x), by_key(keys)))
     expected = before.copy()

@@ -1,4 +1,4 @@
-"""What goes along one axis: sparse linear maps, and running sums and products."""
+"""What goes along one axis: sparse linear maps, running sums and products; distances of rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from clnet.device import Target
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.pool.axis_map import axis_map
 from clnet.kernels.reduce import scan_lines as lines_module
+from clnet.kernels.reduce.distances import differences, distances
 from clnet.kernels.reduce.running_extreme import running_extreme
 from clnet.kernels.reduce.running_logsum import running_logsum, running_logsum_gradient
 from clnet.kernels.reduce.scan import Scan, scan
@@ -33,8 +34,16 @@ map_module = import_module("clnet.kernels.pool.axis_map")
 scan_module = import_module("clnet.kernels.reduce.scan")
 logsum_module = import_module("clnet.kernels.reduce.running_logsum")
 extreme_module = import_module("clnet.kernels.reduce.running_extreme")
+distances_module = import_module("clnet.kernels.reduce.distances")
 
-MODULES = (map_module, scan_module, lines_module, extreme_module, logsum_module)
+MODULES = (
+    map_module,
+    scan_module,
+    lines_module,
+    extreme_module,
+    logsum_module,
+    distances_module,
+)
 
 
 @case()
@@ -134,3 +143,18 @@ def running_sums_of_exponentials(target: Target) -> None:
         reached = np.tril(np.ones((shape[1],) * 2))[None, :, :, None]
         terms = np.exp(np.minimum(x[:, None] - wide[:, :, None], 0)) * gy[:, :, None] * reached
         near(gx, terms.sum(1), terms=640)
+
+
+@case()
+def distances_of_rows(target: Target) -> None:
+    for dtype, absolute, (m, n, d) in product(REALS, (False, True), ((6, 19, 5), (1, 3, 1))):
+        a, b = normal(2, m, d, dtype=dtype), normal(2, n, d, dtype=dtype)
+        apart = a[:, :, None] - b[:, None].astype(np.float64)
+        w = normal(2, m, n, dtype=dtype)
+        y, s = output((2, m, n), dtype), output((2, d, n), dtype)
+        turned = given(np.ascontiguousarray(b.swapaxes(1, 2)), before=2)
+        run(distances(target, y, given(a, before=1), turned, absolute=absolute))
+        near(y, abs(apart).sum(-1) if absolute else (apart**2).sum(-1) ** 0.5, terms=8)
+        run(differences(target, s, turned, given(a), given(w, before=3), absolute=absolute))
+        each = np.sign(-apart) if absolute else -apart
+        near(s, np.einsum("bmn,bmnd->bdn", w, each), terms=4 * m)

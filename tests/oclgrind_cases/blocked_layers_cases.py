@@ -202,3 +202,8 @@ def rows_of_any_length(target: Target) -> None:
         run(pointwise(target, [y, z], inputs, exprs, scalars=(0.5,), compute=float32))
         near(y, x * c + s[:, ::2] * 0.5)
         near(z, np.exp(x), terms=64)
+        # The parts of complex numbers, which lie in turns.
+        both = output((44, n, 2))
+        parts = [both.view((44, n), (2 * n, 2), both.offset + k) for k in (0, 1)]
+        run(pointwise(target, parts, inputs, exprs, scalars=(0.5,), compute=float32))
+        near(both, np.stack([x * c + s[:, ::2] * 0.5, np.exp(x)], -1), terms=64)

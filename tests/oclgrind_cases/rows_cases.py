@@ -17,7 +17,8 @@ from clnet.kernels.norm.norm import batch_norm, batch_norm_grad, batch_norm_stat
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.kernels.recurrent import alignments, alignments_backward
-from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy
+from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from clnet.ops.recurrence import Recurrence, RecurrenceBackward
 from clnet.ops.rnn import Cell
@@ -35,6 +36,7 @@ from .harness import (
 )
 
 loss_module = import_module("clnet.kernels.softmax.cross_entropy")
+loss_grad_module = import_module("clnet.kernels.softmax.cross_entropy_grad")
 loss_mean_module = import_module("clnet.kernels.softmax.cross_entropy_mean")
 norm_module = import_module("clnet.kernels.norm.norm")
 row_module = import_module("clnet.kernels.norm.row_norm")
@@ -47,6 +49,7 @@ alignments_module = import_module("clnet.kernels.recurrent.alignments")
 MODULES = (
     softmax_module,
     loss_module,
+    loss_grad_module,
     loss_mean_module,
     norm_module,
     runs_module,

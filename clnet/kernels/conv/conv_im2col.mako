@@ -7,8 +7,9 @@
 ## param    ctype: str       OpenCL element type
 ## param    kh, kw: int               height and width of the filter
 ## param    group_size: int  work-items of a group
+## param    dense: bool      sw is 1
 ##
-## def      im2col
+## def      im2col, im2col_rows
 ## arg      columns: out ctype[n * c][kh][kw][oh][ow]
 ## arg      x: in ctype[n * c][h][w]
 ## arg      h, w: int  height and width of x
@@ -17,7 +18,7 @@
 ## arg      ph, pw: int  padding above and on the left
 ## arg      dh, dw: int  dilation
 ##
-## def      col2im
+## def      col2im, col2im_rows
 ## arg      gx: out ctype[n * c][h][w]
 ## arg      columns: in ctype[n * c][kh][kw][oh][ow]
 ## arg      h, w: int  height and width of gx
@@ -28,6 +29,7 @@
 ##
 ## launch   im2col: global (oh * ow rounded up to group_size, n * c * kh * kw)
 ##          col2im: global (h * w rounded up to group_size, n * c)
+##          im2col_rows: an item for each n * c * kh * kw; col2im_rows: for each n * c
 ## numerics exact; col2im adds in the order r, s
 <%def name="im2col(ctype, kh, kw, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
@@ -65,6 +67,54 @@ __kernel void col2im(...)
             }
         }
         gx[pixel] = sum;
+    }
+}
+</%def>
+##
+## What a tap reads, and of an output's row the pixels where it lies inside: from first up to last.
+<%def name="reach(kw)">
+        const int top = tap / ${kw} * dh - ph, left = tap % ${kw} * dw - pw;
+        const int last = left < w ? min(ow, (w - left + sw - 1) / sw) : 0;
+        const int first = min(last, left < 0 ? (sw - 1 - left) / sw : 0);
+</%def>
+<%def name="im2col_rows(ctype, kh, kw, dense)">
+__kernel void im2col_rows(...)
+{
+    const int row = get_global_id(0);
+    const int tap = row % ${kh * kw};
+    ${reach(kw)}
+    x += x_offset + (long)(row / ${kh * kw}) * h * w;
+    columns += columns_offset + (long)row * oh * ow;
+    for (int i = 0; i < oh; i++, columns += ow) {
+        const int line = i * sh + top, inside = line >= 0 && line < h;
+        const int begin = inside ? first : 0, end = inside ? last : 0;
+        for (int j = 0; j < begin; j++)
+            columns[j] = 0;
+        __global const ${ctype} *from = x + (long)line * w + left;
+        for (int j = begin; j < end; j++)
+            columns[j] = from[${"j" if dense else "j * sw"}];
+        for (int j = end; j < ow; j++)
+            columns[j] = 0;
+    }
+}
+</%def>
+<%def name="col2im_rows(ctype, kh, kw, dense)">
+__kernel void col2im_rows(...)
+{
+    const long image = get_global_id(0);
+    gx += gx_offset + image * h * w;
+    columns += columns_offset + image * ${kh * kw} * oh * ow;
+    for (int pixel = 0; pixel < h * w; pixel++)
+        gx[pixel] = 0;
+    for (int tap = 0; tap < ${kh * kw}; tap++) {
+        ${reach(kw)}
+        for (int i = 0; i < oh; i++, columns += ow) {
+            const int line = i * sh + top;
+            if (line < 0 || line >= h) continue;
+            __global ${ctype} *to = gx + (long)line * w + left;
+            for (int j = first; j < last; j++)
+                to[${"j" if dense else "j * sw"}] += columns[j];
+        }
     }
 }
 </%def>

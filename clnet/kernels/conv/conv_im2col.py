@@ -14,6 +14,7 @@ from ...device import Launch, Scratch, Target
 from ...values.shapes import contiguous_strides, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import gemm
+from ..grid import in_groups
 from ..kernel import Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
 
@@ -24,41 +25,53 @@ _CHUNK_BYTES = 8 * 2**20
 
 IM2COL = Kernel("im2col", "conv/conv_im2col.mako")
 COL2IM = Kernel("col2im", "conv/conv_im2col.mako")
+IM2COL_ROWS = Kernel("im2col_rows", "conv/conv_im2col.mako")
+COL2IM_ROWS = Kernel("col2im_rows", "conv/conv_im2col.mako")
 
 
-def im2col(columns: Array, x: Array, g: ConvGeometry) -> Launch:
+def im2col(target: Target, columns: Array, x: Array, g: ConvGeometry) -> Launch:
     """The launch that writes the columns of images.
 
     Args:
+        target: what to choose the kernel for.
         columns: output, dense, ``(n, ic, kh, kw, oh, ow)``.
         x: images, dense, ``(n, ic, h, w)``.
         g: the convolution; its ``n`` does not matter.
     """
+    args = joined(by_name("columns x", columns, x), _sizes(g))
+    cost = {"flops": 0, "bytes": columns.nbytes + x.nbytes}
+    count = x.shape[0] * g.ic * g.taps
+    if not in_groups(target.traits):
+        return _by_rows(IM2COL_ROWS, x, g, args, count, cost)
     return IM2COL.launch(
         _params(x, g),
-        joined(by_name("columns x", columns, x), _sizes(g)),
-        global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), x.shape[0] * g.ic * g.taps),
+        args,
+        global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), count),
         local_size=(_GROUP_SIZE, 1),
-        flops=0,
-        bytes=columns.nbytes + x.nbytes,
+        **cost,
     )
 
 
-def col2im(gx: Array, columns: Array, g: ConvGeometry) -> Launch:
+def col2im(target: Target, gx: Array, columns: Array, g: ConvGeometry) -> Launch:
     """The launch that sums columns into the pixels they came from; the adjoint of :func:`im2col`.
 
     Args:
+        target: what to choose the kernel for.
         gx: output, dense, ``(n, ic, h, w)``.
         columns: dense, ``(n, ic, kh, kw, oh, ow)``.
         g: the convolution; its ``n`` does not matter.
     """
+    args = joined(by_name("gx columns", gx, columns), _sizes(g))
+    cost = {"flops": columns.size, "bytes": columns.nbytes + gx.nbytes}
+    count = gx.shape[0] * g.ic
+    if not in_groups(target.traits):
+        return _by_rows(COL2IM_ROWS, gx, g, args, count, cost)
     return COL2IM.launch(
         _params(gx, g),
-        joined(by_name("gx columns", gx, columns), _sizes(g)),
-        global_size=(round_up(g.h * g.w, _GROUP_SIZE), gx.shape[0] * g.ic),
+        args,
+        global_size=(round_up(g.h * g.w, _GROUP_SIZE), count),
         local_size=(_GROUP_SIZE, 1),
-        flops=columns.size,
-        bytes=columns.nbytes + gx.nbytes,
+        **cost,
     )
 
 
@@ -76,7 +89,7 @@ def forward(
     launches: list[Launch] = []
     for first, count, columns in work.chunks:
         if not g.pointwise:
-            launches.append(im2col(columns, _images(x, first, count), g))
+            launches.append(im2col(target, columns, _images(x, first, count), g))
         for group in range(g.groups):
             launches += work.product(
                 _matrices(_images(y, first, count), g, group),
@@ -104,7 +117,7 @@ def input_grad(
                 _matrices(_images(gy, first, count), g, group),
             )
         if not g.pointwise:
-            launches.append(col2im(_images(gx, first, count), columns, g))
+            launches.append(col2im(target, _images(gx, first, count), columns, g))
     return launches
 
 
@@ -117,7 +130,7 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     launches: list[Launch] = []
     for first, count, columns in work.chunks:
         if not g.pointwise:
-            launches.append(im2col(columns, _images(x, first, count), g))
+            launches.append(im2col(target, columns, _images(x, first, count), g))
         for image in range(count):
             for group in range(g.groups):
                 launches += work.product(
@@ -169,6 +182,14 @@ class _Work:
 
 def _image_bytes(g: ConvGeometry, itemsize: int) -> int:
     return 0 if g.pointwise else g.ic * g.taps * g.oh * g.ow * itemsize
+
+
+def _by_rows(
+    kernel: Kernel, images: Array, g: ConvGeometry, args: Named, count: int, cost: dict[str, int]
+) -> Launch:
+    """A launch whose items go along rows of pixels, which compilers make vectors of."""
+    params = joined(by_name("ctype dense", images.dtype.ctype, g.sw == 1), g.sizes("kh kw"))
+    return kernel.launch(params, args, global_size=(count,), local_size=(1,), **cost)
 
 
 def _params(images: Array, g: ConvGeometry) -> Named:

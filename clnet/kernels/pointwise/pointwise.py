@@ -18,7 +18,7 @@ from ..streaming import aligned
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
-from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
+from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe, widest
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -128,7 +128,7 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    runs, along = in_vectors(traits, sizes, steps)
+    runs, along = in_vectors(widest(traits, dtypes), sizes, steps)
     if is_short(traits, sizes, num_outputs) and rows_fit(
         traits, compute, dtypes, sizes, steps, num_outputs
     ):

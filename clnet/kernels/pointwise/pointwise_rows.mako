@@ -1,22 +1,25 @@
 ## kernel pointwise_rows: y_j[i] = expression_j(x_0[i], x_1[i], ...), rows of any length in vectors
 ##
 ## math     any expressions of expr/, as in pointwise.mako
-## layout   along the inner axis outputs are dense; an input is dense, stays, or moves by steps; the
-##          end of a row that fills no vector is computed as one, of which some lanes are stored
+## layout   along the inner axis operands are dense or move by steps, and inputs may stay; the end
+##          of a row that fills no vector is computed as one, of which some lanes are stored
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each output's value
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    lanes: int                elements of a vector: 4, 8 or 16
-## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
-## param    inputs: tuple[(str, str)]  the same of each input, and its inner step: "unit", "none" or
-##                                    "any"
+## param    outputs: tuple[(str, str)]  type in memory (float, half or bfloat16) of each output, and
+##                                    its inner step: "unit" or "any"
+## param    inputs: tuple[(str, str)]  the same of each input, whose step may be "none", too
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
 ## param    ragged: bool              the row, and so an item's share, may end within a vector
 ## param    operand: str              name of an output or an input
 ## param    ctype: str                its type in memory
-## % for j, ctype in enumerate(outputs):
+## % for j, (ctype, step) in enumerate(outputs):
 ## arg      y_{j}: out ctype, may alias
+## % if step == "any":
+## arg      y_{j}_inner: int     its inner step
+## % endif
 ## % for a in range(outer):
 ## arg      y_{j}_step_{a}: int  its step along outer axis a
 ## % endfor
@@ -66,15 +69,16 @@ inline float${lanes} some_${ctype}(
 }
 </%def>
 ##
-## Some lanes are stored.
+## Some lanes are stored, each a step further.
 <%def name="keep(ctype, lanes)">
 <% bits = "float" if ctype == "float" else "ushort" %>
-inline void keep_${ctype}(__global ${pointed(ctype)} *to, const float${lanes} x, const int lanes)
+inline void keep_${ctype}(
+    __global ${pointed(ctype)} *to, const float${lanes} x, const int step, const int lanes)
 {
     __global ${bits} *y = (__global ${bits} *)to;
     const ${bits}${lanes} v = ${"x" if ctype == "float" else f"narrowed_{ctype}(x)"};
 % for lane in range(lanes):
-    if (lanes > ${lane}) y[${lane}] = v.s${"%x" % lane};
+    if (lanes > ${lane}) y[(long)step * ${lane}] = v.s${"%x" % lane};
 % endfor
 }
 </%def>
@@ -86,17 +90,15 @@ ${"ushort" if ctype == "bfloat16" else ctype}
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
 ${elementary.define(functions, "float", lanes)}
-${stored.vectors([*outputs, *(ctype for ctype, _ in inputs)], lanes)}
+${stored.vectors([ctype for ctype, _ in (*outputs, *inputs)], lanes)}
 % for ctype in ("float", "half", "bfloat16"):
 % if any(own == ctype and (step == "any" or ragged and step == "unit") for own, step in inputs):
 ${some(ctype, lanes)}
 % endif
 % endfor
-% if ragged:
-% for ctype in sorted({*outputs}):
+% for ctype in sorted({ctype for ctype, step in outputs if ragged or step == "any"}):
 ${keep(ctype, lanes)}
 % endfor
-% endif
 __kernel void pointwise_rows(...)
 {
     const int from = get_global_id(0) * share, end = min(n, from + share);
@@ -111,7 +113,7 @@ __kernel void pointwise_rows(...)
         const int o0 = o;
 % endif
 % for j in range(len(results)):
-        __global ${pointed(outputs[j])} *to_${j} = ${start("y_%d" % j, outer)};
+        __global ${pointed(outputs[j][0])} *to_${j} = ${start("y_%d" % j, outer)};
 % endfor
 % for j, (ctype, step) in enumerate(inputs):
         __global const ${pointed(ctype)} *from_${j} = ${start("x_%d" % j, outer)};
@@ -123,7 +125,7 @@ __kernel void pointwise_rows(...)
 % if ragged:
             const int left = end - i < ${lanes} ? end - i : ${lanes};
 % else:
-    % if any(step == "any" for _, step in inputs):
+    % if any(step == "any" for _, step in (*outputs, *inputs)):
             const int left = ${lanes};
     % endif
 % endif
@@ -147,11 +149,15 @@ __kernel void pointwise_rows(...)
 % for j, result in enumerate(results):
             const float${lanes} found_${j} = ${result};
 % endfor
-% for j in range(len(results)):
-    % if ragged:
-            if (left < ${lanes}) keep_${outputs[j]}(to_${j} + i, found_${j}, left); else
+% for j, (ctype, step) in enumerate(outputs):
+    % if step == "any":
+            keep_${ctype}(to_${j} + (long)i * y_${j}_inner, found_${j}, y_${j}_inner, left);
+    % else:
+        % if ragged:
+            if (left < ${lanes}) keep_${ctype}(to_${j} + i, found_${j}, 1, left); else
+        % endif
+            ${stored.write(ctype, f"to_{j} + i", f"found_{j}", lanes)}
     % endif
-            ${stored.write(outputs[j], f"to_{j} + i", f"found_{j}", lanes)}
 % endfor
         }
     }

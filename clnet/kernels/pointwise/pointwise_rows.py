@@ -16,7 +16,7 @@ from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
-from .pointwise_vectors import MOST_NARROW
+from .pointwise_vectors import widest
 
 # Elements an item takes: enough to repay its start, few enough for all units to have some.
 _LEAST_SHARE, _MOST_SHARE = 256, 4096
@@ -41,7 +41,7 @@ def rows_fit(
     steps: Sequence[Strides],
     outputs: int,
 ) -> bool:
-    """Whether rows of a problem hold a vector of this device, and outputs are dense along them.
+    """Whether rows of a problem hold a vector of this device, and each element is written once.
 
     Args:
         traits: the device's numbers.
@@ -54,11 +54,10 @@ def rows_fit(
     return (
         not in_groups(traits)
         and traits.simd_width in (4, 8, 16)
-        and sizes[-1] >= traits.simd_width
+        and sizes[-1] >= widest(traits, dtypes)
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
-        and (traits.simd_width <= MOST_NARROW or all(d is float32 for d in dtypes))
-        and all(step[-1] == 1 for step in steps[:outputs])
+        and all(step[-1] for step in steps[:outputs])
         and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
 
@@ -94,10 +93,11 @@ def rows_recipe(
         steps: of each operand, outputs first, along them.
         scalars: how many run-time scalars there are.
     """
-    lanes, n, count = traits.simd_width, sizes[-1], prod(sizes[:-1])
+    lanes, n, count = widest(traits, dtypes), sizes[-1], prod(sizes[:-1])
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     stored = tuple(dtype.stored for dtype in dtypes)
-    inputs = (*zip(stored, inner, strict=True),)[len(exprs) :]
+    operands = (*zip(stored, inner, strict=True),)
+    inputs = operands[len(exprs) :]
     printed = print_c(
         exprs,
         f"float{lanes}",
@@ -107,7 +107,7 @@ def rows_recipe(
     params = {
         **printed._asdict(),
         "lanes": lanes,
-        "outputs": stored[: len(exprs)],
+        "outputs": operands[: len(exprs)],
         "inputs": inputs,
         "scalars": scalars,
         "outer": len(sizes) - 1,

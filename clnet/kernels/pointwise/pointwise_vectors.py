@@ -34,20 +34,26 @@ VECTORS = Kernel(
 )
 
 
+def widest(traits: DeviceTraits, dtypes: Sequence[DType]) -> int:
+    """The lanes of a device's vectors that operands of these dtypes may be taken in."""
+    every = traits.simd_width
+    return every if all(d is float32 for d in dtypes) else min(every, MOST_NARROW)
+
+
 def in_vectors(
-    traits: DeviceTraits, sizes: Shape, steps: Sequence[Strides]
+    lanes: int, sizes: Shape, steps: Sequence[Strides]
 ) -> tuple[Shape, tuple[Strides, ...]]:
     """A problem whose inner axis is long as runs of vectors; others as they are.
 
     Args:
-        traits: the device's numbers.
+        lanes: the :func:`widest` vectors.
         sizes: the common axes, collapsed.
         steps: of each operand, along them.
 
     Returns:
         The sizes and steps.
     """
-    lanes = min(max(traits.simd_width, 4), 16)
+    lanes = min(max(lanes, 4), 16)
     n = sizes[-1]
     if n % lanes or n < LEAST_RUN * lanes or prod(sizes) < DENSE_ELEMENTS:
         return sizes, tuple(steps)
@@ -73,11 +79,10 @@ def vectors_fit(
         not in_groups(traits)
         and len(sizes) > 1
         and sizes[-1] in (4, 8, 16)
-        and sizes[-1] <= traits.simd_width
+        and sizes[-1] <= widest(traits, dtypes)
         and sizes[-2] > 1
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
-        and (sizes[-1] <= MOST_NARROW or all(d is float32 for d in dtypes))
         and all(s in (0, 1) for s in wide)
         and all(wide[:outputs])
         and all(moving[:outputs])

@@ -1,13 +1,17 @@
-"""Along axes: sums and other folds, their places (argmax), running sums.
+"""Along axes: sums and other folds, their places (argmax), running sums; distances of rows.
 
 :func:`reduce` folds any axes by a :class:`Reduction`; :func:`reduce_many` measures many arrays in
 one launch; :func:`arg_reduce` gives places; :func:`scan`, :func:`running_extreme` and
-:func:`running_logsum` run along one axis; :func:`check` reports elements that are :class:`Bad`.
+:func:`running_logsum` run along one axis; :func:`check` reports elements that are :class:`Bad`;
+:func:`distances` are those of all rows of two matrices, and :func:`differences` what their
+gradients are sums of.
 """
 
 from .arg_reduce import arg_reduce as arg_reduce
 from .check import Bad as Bad
 from .check import check as check
+from .distances import differences as differences
+from .distances import distances as distances
 from .reduce import Reduction as Reduction
 from .reduce import reduce as reduce
 from .reduce_many import Measure as Measure

@@ -18,7 +18,7 @@ from .attention_matrix import attends_on_units as attends_on_units
 from .attention_tiles import read_views as read_views
 from .cross_entropy import Settings as Settings
 from .cross_entropy import cross_entropy as cross_entropy
-from .cross_entropy import cross_entropy_grad as cross_entropy_grad
+from .cross_entropy_grad import cross_entropy_grad as cross_entropy_grad
 from .softmax import log_softmax as log_softmax
 from .softmax import log_softmax_grad as log_softmax_grad
 from .softmax import softmax as softmax

@@ -1,4 +1,4 @@
-"""Cross entropy of class scores (or log-probabilities) against target classes, and its gradient.
+"""Cross entropy of class scores (or log-probabilities) against target classes.
 
 The loss of a target outside the classes, and what is made from it, is NaN, and nothing outside the
 arrays is read; it is reported without waiting for the device.
@@ -14,7 +14,6 @@ from ...values.dtypes import from_name
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
-from ..streaming import streams_rows
 from .cross_entropy_mean import cross_entropy_mean
 from .softmax import Lines
 
@@ -37,14 +36,12 @@ class Settings(NamedTuple):
 
 _TEMPLATE = "softmax/cross_entropy.mako"
 ROWS = Kernel("cross_entropy_rows", _TEMPLATE)
+COLUMNS = Kernel("cross_entropy_columns", _TEMPLATE)
 GROUP = Kernel("cross_entropy_group", _TEMPLATE)
-GRAD_ROWS = Kernel("cross_entropy_grad_rows", _TEMPLATE)
-GRAD_GROUP = Kernel("cross_entropy_grad_group", _TEMPLATE)
 
 # More losses than this are summed by the whole device first.
 _MEAN_MOST = 1 << 14
-_GROUP = 64
-_EXP_FLOPS = 10
+EXP_FLOPS = 10
 
 
 def cross_entropy(
@@ -96,43 +93,7 @@ def cross_entropy(
     return launches
 
 
-def cross_entropy_grad(
-    target: Target,
-    gx: Array,
-    gy: Array,
-    lse: Array | None,
-    total: Array | None,
-    x: Array,
-    targets: Array,
-    weight: Array | None,
-    *,
-    settings: Settings,
-) -> list[Launch]:
-    """The gradient of :func:`cross_entropy` with respect to ``x``, in one launch.
-
-    ``gx`` is shaped as ``x``, and as dense, of its dtype or as wide as ``out``, ``gy`` as ``out``
-    was; the rest is as that had or left it.
-    """
-    if gx.size == 0:
-        return []
-    lines = _lines(target, x, gx)
-    acc = from_name(x.dtype.compute)
-    arrays = (gx, gy, lse, total, x, targets, weight)
-    params = joined(_params(settings, x, weight), by_name("reduction", settings.reduction))
-    args = joined(_numbers(settings, lines), by_name("gx gy lse total x targets weight", *arrays))
-    flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
-    cost = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not in_groups(target.traits):
-        lanes = lanes_of(target, acc.itemsize)
-        params = joined(params, by_name("lanes stream", lanes, streams_rows(gx, lines.n, lanes)))
-        return [lines.by_rows(target, GRAD_ROWS, params, args, **cost)]
-    params = joined(params, by_name("x_type gx_type", x.dtype.stored, gx.dtype.stored))
-    places = by_name("x_outer gx_outer", _outer(x, lines), _outer(gx, lines))
-    args = joined(by_name("rows inner", lines.count, lines.inner), places, args)
-    return [lines.by_groups(_group_shape(target, lines), GRAD_GROUP, params, args, **cost)]
-
-
-def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
+def loss_params(settings: Settings, x: Array, weight: Array | None) -> Named:
     """The parameters that the loss and its gradient have."""
     return joined(
         by_name("normalize smooth", settings.normalize, settings.label_smoothing != 0),
@@ -141,7 +102,7 @@ def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
     )
 
 
-def _lines(target: Target, *arrays: Array) -> Lines:
+def lines_of(target: Target, *arrays: Array) -> Lines:
     """The classes of each loss, in rows that may lie apart where groups read them."""
     x, apart = arrays[0], in_groups(target.traits) and arrays[0].ndim == 2
     for array in arrays:
@@ -154,38 +115,37 @@ def _lines(target: Target, *arrays: Array) -> Lines:
     )
 
 
-def _outer(x: Array, lines: Lines) -> int:
+def outer_step(x: Array, lines: Lines) -> int:
     """Elements from the classes of one outer item to those of the next."""
     return lines.n * lines.inner if x.contiguous else x.strides[0]
 
 
-def _numbers(settings: Settings, lines: Lines) -> Named:
+def numbers_of(settings: Settings, lines: Lines) -> Named:
+    """The numbers among the arguments that both have."""
     return by_name("n ignored smoothing", lines.n, settings.ignore_index, settings.label_smoothing)
-
-
-def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
-    """Work-items that share one loss, and losses of a group."""
-    if in_groups(target.traits):
-        return lines.group_shape(target)
-    # Without work-items that run together a loss is one work-item's work, and no barrier waits.
-    return 1, min(_GROUP, target.traits.max_group_size)
 
 
 def _forward(
     target: Target, arrays: tuple[Any, ...], settings: Settings, *, check: Check | None
 ) -> Launch:
     *_, x, _, weight = arrays
-    lines = _lines(target, x)
+    lines = lines_of(target, x)
     acc = from_name(x.dtype.compute)
-    params = joined(_params(settings, x, weight), by_name("check", check is not None))
-    args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
-    flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
+    params = joined(loss_params(settings, x, weight), by_name("check", check is not None))
+    args = joined(
+        numbers_of(settings, lines), by_name("loss lse counted x targets weight", *arrays)
+    )
+    flops = x.size * (2 + EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not in_groups(target.traits):
-        params = joined(params, by_name("lanes", lanes_of(target, acc.itemsize)))
+    if not in_groups(target.traits):
+        lanes = lanes_of(target, acc.itemsize)
+        params = joined(params, by_name("lanes", lanes))
+        if lines.inner > 1:
+            args = joined(by_name("rows", lines.count), args)
+            return lines.by_columns(lanes, COLUMNS, params, args, **cost).reporting(check)
         return lines.by_rows(target, ROWS, params, args, **cost).reporting(check)
     params = joined(params, by_name("x_type", x.dtype.stored))
-    places = by_name("rows inner x_outer", lines.count, lines.inner, _outer(x, lines))
+    places = by_name("rows inner x_outer", lines.count, lines.inner, outer_step(x, lines))
     args = joined(places, args)
-    shape = _group_shape(target, lines)
+    shape = lines.group_shape(target)
     return lines.by_groups(shape, GROUP, params, args, **cost).reporting(check)

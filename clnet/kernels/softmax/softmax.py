@@ -60,6 +60,14 @@ class Lines(NamedTuple):
         args = joined(args, by_name("rows rows_per_item", self.outer, each))
         return kernel.launch(params, args, global_size=(ceil_div(self.outer, each),), **cost)
 
+    def by_columns(
+        self, lanes: int, kernel: Kernel, params: Named, args: Named, **cost: Any
+    ) -> Launch:
+        """A launch of which each work-item takes as many neighbouring lines as a vector holds."""
+        blocks = ceil_div(self.inner, lanes)
+        args = joined(args, by_name("blocks inner", blocks, self.inner))
+        return kernel.launch(params, args, global_size=(self.outer * blocks,), **cost)
+
     def by_groups(
         self, shape: tuple[int, int], kernel: Kernel, params: Named, args: Named, **cost: Any
     ) -> Launch:
@@ -165,12 +173,5 @@ def _launch(
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         return [lines.by_rows(target, rows, params, args, **cost)]
-    blocks = ceil_div(lines.inner, lanes)
-    return [
-        columns.launch(
-            joined(params, by_name("lanes", lanes)),
-            joined(args, by_name("blocks inner", blocks, lines.inner)),
-            global_size=(lines.outer * blocks,),
-            **cost,
-        )
-    ]
+    params = joined(params, by_name("lanes", lanes))
+    return [lines.by_columns(lanes, columns, params, args, **cost)]

@@ -1,0 +1,401 @@
+"""The walk back along the tape: from outputs to the gradients of leaves.
+
+It knows tensors only by what it was handed; the ops' own gradients are in ``ops``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from ..errors import GradientError
+from ..ops.create import ones_like
+from ..ops.machinery.function import Function
+from ..ops.machinery.update import accumulate
+from ..ops.shape import alias
+from ..values import mode
+from .parts import Parts, cut_of
+from .saved import Edge, edge_of
+from .tape import Node, SavedTensors
+from .tensor_hook import GradientHooks, LeafHooks
+
+Finish = Callable[[Any, Any, set[int]], None]
+"""Takes a leaf, its whole gradient, and the ``id`` of storages that somebody else may hold."""
+
+
+def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
+    """Add a gradient to a leaf's; one that shares memory with another's is copied first.
+
+    Args:
+        leaf: a tensor.
+        grad: of its shape.
+        seen: the ``id`` of storages that hold a gradient of this walk; this one's is put there.
+        create_graph: whether the sum is recorded.
+    """
+    before = leaf.grad
+    if before is not None:
+        if create_graph:
+            leaf.grad = before + grad
+        else:
+            accumulate(before, grad)
+        return
+    shared = id(grad.array.storage) in seen or not grad.array.contiguous
+    seen.add(id(grad.array.storage))
+    owned = grad.clone() if shared else grad
+    leaf.grad = owned if create_graph else owned.detach()
+
+
+def walk_back(
+    roots: Sequence[Any],
+    grads: Sequence[Any],
+    inputs: Sequence[Any] | None,
+    seen: set[int],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> None:
+    """``backward``: add the gradients of tensors to those of leaves, in one walk.
+
+    Args:
+        roots: where the walk begins.
+        grads: the gradient of each.
+        inputs: the tensors that are meant; None: all leaves.
+        seen: as :func:`add_to_leaf` takes it.
+        retain_graph: keep what the nodes saved.
+        create_graph: record the walk itself.
+    """
+    inner = any(x.node is not None for x in inputs or ())
+    wanted = None if inputs is None else {id(x) for x in inputs if not x.retains_grad}
+
+    def finish(leaf: Any, whole: Any, shown: set[int]) -> None:
+        seen.update(shown)
+        add_to_leaves({id(leaf): (leaf, whole)}, wanted, seen, create_graph=create_graph)
+
+    after: list[Callable[[], None]] = []
+    with mode.using(after_backward=after):
+        found = run_backward(
+            roots,
+            grads,
+            targets=inputs if inner else None,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            shown=seen,
+            finish=finish if GradientHooks.any_awaits else None,
+        )
+        with mode.using(grad=create_graph, phase="backward"):
+            add_to_leaves(found, wanted, seen, create_graph=create_graph)
+    for callback in after:
+        callback()
+
+
+def add_to_leaves(
+    found: dict[int, tuple[Any, Any]],
+    wanted: set[int] | None,
+    seen: set[int],
+    *,
+    create_graph: bool,
+) -> None:
+    """Add what a walk found to the gradients of leaves, all those of a device as a whole.
+
+    Threads that share leaves add to their gradients one after another: none is lost.
+
+    Args:
+        found: what :func:`run_backward` gave.
+        wanted: the ``id`` of the leaves that are meant; None: all.
+        seen: as :func:`add_to_leaf` takes it.
+        create_graph: whether the sums are recorded.
+    """
+    chosen = [pair for key, pair in found.items() if wanted is None or key in wanted]
+    for device in dict.fromkeys([leaf.device for leaf, _ in chosen]):
+        with device.lock:
+            for leaf, grad in chosen:
+                if leaf.device is device:
+                    add_to_leaf(leaf, grad, seen, create_graph=create_graph)
+    for leaf, _ in chosen:  # without the lock: a hook may wait for a thread that takes it
+        if leaf.hooks is not None:
+            leaf.hooks.accumulated(leaf)
+
+
+def run_backward(
+    roots: Sequence[Any],
+    grads: Sequence[Any],
+    *,
+    targets: Sequence[Any] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    stop_at_targets: bool = False,
+    shown: set[int] | None = None,
+    finish: Finish | None = None,
+) -> dict[int, tuple[Any, Any]]:
+    """Walk back from ``roots``, newest node first.
+
+    Args:
+        roots: tensors to start from.
+        grads: the gradient of each.
+        targets: tensors whose gradients are wanted, or None for all leaves.
+        retain_graph: keep what the nodes saved.
+        create_graph: record the walk itself, so that its results can be differentiated.
+        stop_at_targets: do not walk on behind a target, nor call the hooks of leaves: the walk is
+            part of another, which will.
+        shown: the ``id`` of every storage that a hook may hold is put here.
+        finish: takes the gradient of a leaf for which hooks wait, as soon as it is whole.
+
+    Returns:
+        By the ``id`` of a leaf or target: the tensor and its gradient; not of leaves that
+        ``finish`` took.
+    """
+    walk = _Walk(
+        targets,
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        stop_at_targets=stop_at_targets,
+        finish=finish,
+    )
+    with mode.using(grad=create_graph, phase="backward", autocast=None):
+        if finish is not None:
+            walk.expect(roots)
+        for root, grad in zip(roots, grads, strict=True):
+            walk.deliver(edge_of(root), grad)
+        walk.run()
+        if not stop_at_targets:
+            walk.call_hooks_of_leaves()
+    if shown is not None:
+        shown |= walk.shown
+    return walk.found
+
+
+class _Walk:
+    """State of one backward pass."""
+
+    def __init__(
+        self,
+        targets: Sequence[Any] | None,
+        *,
+        retain_graph: bool,
+        create_graph: bool,
+        stop_at_targets: bool = False,
+        finish: Finish | None = None,
+    ) -> None:
+        self._stop = stop_at_targets
+        self._finish = finish
+        self._awaited: dict[int, int] = {}
+        self._finished: list[Any] = []
+        self.shown: set[int] = set()
+        self.found: dict[int, tuple[Any, Any]] = {}
+        self._retain = retain_graph
+        self._create = create_graph
+        self._pending: dict[int, list[Any]] = {}
+        self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
+        self._heap: list[tuple[int, int, Node]] = []
+        self._all_leaves = targets is None
+        self._leaves = {id(t) for t in targets or () if t.node is None}
+        self._inner: dict[tuple[int, int], Any] = {
+            (id(t.node), t.index): t for t in targets or () if t.node is not None
+        }
+
+    def expect(self, roots: Sequence[Any]) -> None:
+        """Count the ways to each leaf whose hooks wait for its gradient."""
+        pending = [root.node for root in roots if root.node is not None]
+        known = {id(node) for node in pending}
+        while pending:
+            for edge in pending.pop().edges:
+                if edge is None:
+                    continue
+                if edge.node is None:
+                    if edge.leaf.hooks is not None and edge.leaf.hooks.awaits:
+                        self._awaited[id(edge.leaf)] = self._awaited.get(id(edge.leaf), 0) + 1
+                elif id(edge.node) not in known:
+                    known.add(id(edge.node))
+                    pending.append(edge.node)
+
+    def _arrived(self, node: Node) -> None:
+        """Hand over the gradients of leaves that the node was the last way to."""
+        for edge in node.edges:
+            if edge is None or id(edge.leaf) not in self._awaited:
+                continue
+            self._awaited[id(edge.leaf)] -= 1
+            if self._awaited[id(edge.leaf)] == 0:
+                self._join(_key(edge))
+            if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
+                leaf, grad = self.found.pop(id(edge.leaf))
+                grad = leaf.hooks.run(grad, self.shown)
+                if self._is_held(grad):
+                    self.shown.add(id(grad.array.storage))
+                self._finished.append(leaf)
+                self._finish(leaf, grad, self.shown)  # pyright: ignore[reportOptionalCall] - something is awaited
+
+    def _is_held(self, grad: Any) -> bool:
+        """Whether other gradients that are on their way lie in the same memory."""
+        storage = grad.array.storage
+        slots = (g for arrived in self._pending.values() for g in arrived if g is not None)
+        others = (g for _, g in self.found.values())
+        parts = (g for _, held in self._parts.values() for g in held.grads)
+        return any(g.array.storage is storage for g in chain(slots, others, parts))
+
+    def deliver(self, edge: Edge, grad: Any) -> None:
+        """Add ``grad`` to what has arrived at an edge."""
+        self._join(_key(edge))
+        node = edge.node
+        if node is None:
+            if self._all_leaves or id(edge.leaf) in self._leaves:
+                self._collect(edge.leaf, grad)
+            return
+        slots = self._slots(node)
+        before = slots[edge.index]
+        slots[edge.index] = grad if before is None else before + grad
+
+    def _slots(self, node: Node) -> list[Any]:
+        """What has arrived at a node, which will be visited."""
+        slots = self._pending.get(id(node))
+        if slots is None:
+            slots = self._pending[id(node)] = [None] * node.num_outputs
+            heapq.heappush(self._heap, (-node.sequence, id(node), node))
+        return slots
+
+    def _hold(self, node: Node, axis: int, grad: Any) -> None:
+        """Keep the gradient of a slice until those of others have come."""
+        (edge, *_), ((shape, _), *_) = node.edges, node.input_specs
+        if edge is None:
+            return
+        starts, key = node.function.starts, _key(edge)
+        held = self._parts.get(key)
+        if held is not None and held[1].takes(axis, starts, grad):
+            return
+        self._join(key)
+        if edge.node is not None:
+            self._slots(edge.node)
+        elif not self._all_leaves and id(edge.leaf) not in self._leaves:
+            return
+        parts = Parts(axis, shape)
+        parts.takes(axis, starts, grad)
+        self._parts[key] = (edge, parts)
+
+    def _join(self, key: tuple[int, int]) -> None:
+        """Deliver what is held of slices."""
+        held = self._parts.pop(key, None)
+        if held is not None:
+            self.deliver(held[0], held[1].joined())
+
+    def run(self) -> None:
+        """Visit nodes until none is pending."""
+        while self._heap:
+            _, key, node = heapq.heappop(self._heap)
+            if self._parts:
+                for index in range(node.num_outputs):
+                    self._join((key, index))
+            grads = self._pending.pop(key)
+            if node.hooks is not None:
+                for index, hooks in node.hooks.items():
+                    if grads[index] is not None:
+                        grads[index] = hooks.run(grads[index], self.shown)
+            reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
+            for index in reached:
+                if grads[index] is not None:
+                    self._collect(self._inner[key, index], grads[index])
+            if reached and self._stop:
+                continue
+            axis = cut_of(node) if mode.current().anomaly is None else None
+            if axis is not None:
+                node.unpack()  # which raises if it was released
+                self._hold(node, axis, grads[0])
+                if not self._retain:
+                    node.release()
+                results = ()
+            elif self._create:
+                results = self._step(node, grads)
+            else:
+                with mode.using(module_path=node.module_path):
+                    results = self._step(node, grads)
+            del grads
+            for edge, need, grad in zip(node.edges, node.needs, results, strict=False):
+                if need and grad is not None and edge is not None:
+                    self.deliver(edge, grad)
+            if self._awaited:
+                del results
+                self._arrived(node)
+        for key in [*self._parts]:
+            self._join(key)
+
+    def call_hooks_of_leaves(self) -> None:
+        """Let gradients of leaves pass their hooks; a trace depends on which there are."""
+        leaves = [tensor for tensor, _ in self.found.values() if tensor.node is None]
+        for leaf in leaves:
+            if leaf.hooks is not None:
+                grad = self.found[id(leaf)][1]
+                self.found[id(leaf)] = (leaf, leaf.hooks.run(grad, self.shown))
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.watch(LeafHooks([*self._finished, *leaves]))
+
+    def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
+        saved = node.unpack()
+        function = node.function
+        if self._create and function.decompose is not None:
+            return _through_decomposition(function, saved, grads, node.needs)
+        results = function.backward(saved, tuple(grads), node.needs)
+        anomaly = mode.current().anomaly
+        if anomaly is not None:
+            anomaly.look_back(node, results)
+        if not self._retain:
+            node.release()
+        return results
+
+    def _collect(self, tensor: Any, grad: Any) -> None:
+        before = self.found.get(id(tensor))
+        self.found[id(tensor)] = (tensor, grad if before is None else before[1] + grad)
+
+
+def _key(edge: Edge) -> tuple[int, int]:
+    return id(edge.leaf if edge.node is None else edge.node), edge.index
+
+
+def _through_decomposition(
+    function: Function, saved: SavedTensors, grads: list[Any], needs: tuple[bool, ...]
+) -> tuple[Any, ...]:
+    """Gradients of a fused op by differentiating the simpler ops it stands for, with a graph."""
+    # Aliases, so that the walk ends there and one input's gradient does not run through another.
+    inputs = [alias(saved.inputs[i]) for i in range(len(saved.input_specs))]
+    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall] - only ops that have one come here
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
+    wanted = [t for t, need in zip(inputs, needs, strict=True) if need]
+    walk = _Walk(wanted, retain_graph=True, create_graph=True, stop_at_targets=True)
+    for output, grad in pairs:
+        walk.deliver(edge_of(output), grad)
+    walk.run()
+    found = walk.found
+    return tuple(
+        found[id(t)][1] if need and id(t) in found else None
+        for t, need in zip(inputs, needs, strict=True)
+    )
+
+
+def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
+    """The gradient a walk starts with at a tensor: the one given, or 1.
+
+    Raises:
+        GradientError: if the tensor requires none, or what is given does not fit.
+    """
+    if not root.requires_grad:
+        raise GradientError(
+            op_name,
+            "the tensor requires no gradient",
+            shape=root.shape,
+            remedy="Call requires_grad_() on a leaf it is made of, outside clnet.no_grad()",
+        )
+    if gradient is None:
+        if root.array.size != 1:
+            raise GradientError(
+                op_name, "a tensor of several elements needs a gradient", shape=root.shape
+            )
+        return ones_like(root.detach())
+    if gradient.shape != root.shape:
+        raise GradientError(
+            op_name,
+            "the gradient has the tensor's shape",
+            shape=root.shape,
+            gradient=gradient.shape,
+        )
+    return gradient
