@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
@@ -15,7 +15,7 @@ import numpy as np
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError, DtypeError, ShapeError
-from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
+from ...expr import Expr, Input, Scalar
 from ...kernels.moving import fill
 from ...kernels.pointwise import pointwise as launch_pointwise
 from ...values.arguments import number, require_tensors, shown
@@ -31,6 +31,7 @@ from ...values.dtypes import (
     promote,
 )
 from ...values.shapes import broadcast_shapes
+from .derivative import gradients_of
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .paired import Paired, paired
 
@@ -60,6 +61,17 @@ class Pointwise(Function):
     dtypes: tuple[DType, ...]
     gradient: Callable[..., Any] | None = None
     elementwise = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """The name and the gradient decide about no kernel."""
+        return self.exprs, self.compute, self.dtypes, len(self.scalars)
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Its scalars."""
+        return self.scalars
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Abstract outputs of the broadcast shape."""
@@ -74,13 +86,13 @@ class Pointwise(Function):
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """Only the operands that occur in the wanted gradients."""
-        wanted = _gradients(self.exprs, self.gradient, needs, (True,) * len(self.exprs))
+        wanted = gradients_of(self.exprs, self.gradient, needs, (True,) * len(self.exprs))
         return wanted.saved_inputs, wanted.saved_outputs
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """All wanted gradients in one launch, then sums over the broadcast axes."""
         arrived = tuple(g is not None for g in grads)
-        wanted = _gradients(self.exprs, self.gradient, needs, arrived)
+        wanted = gradients_of(self.exprs, self.gradient, needs, arrived)
         operands = [saved.inputs[i] for i in wanted.saved_inputs]
         operands += [saved.outputs[i] for i in wanted.saved_outputs]
         operands += [g for g in grads if g is not None]
@@ -102,6 +114,19 @@ class Overwrite(Function):
     function: Pointwise | Paired
     mutates = (0,)
     takes_complex = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        return type(self.function), self.function.repeat_key
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its op's
+        """Those of the op whose result it is."""
+        return self.function.scalars
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Overwrite:
+        return Overwrite(replace(self.function, scalars=numbers))
 
     @property
     def name(self) -> str:
@@ -135,53 +160,6 @@ class Overwrite(Function):
             rest = fill(target, out.part(1), 0)
             return self.function.lower(target, (out.part(0),), tuple(operands)) + rest
         return self.function.lower(target, (out,), tuple(operands))
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Gradient expressions over the saved inputs, the saved outputs and the output gradients."""
-
-    positions: tuple[int, ...]
-    exprs: tuple[Expr, ...]
-    saved_inputs: tuple[int, ...]
-    saved_outputs: tuple[int, ...]
-
-
-@lru_cache(maxsize=4096)
-def _gradients(
-    exprs: tuple[Expr, ...],
-    gradient: Callable[..., Any] | None,
-    needs: tuple[bool, ...],
-    arrived: tuple[bool, ...],
-) -> Gradients:
-    """The gradients that are wanted, over what has to be saved for them.
-
-    Symbols are operands, results and arriving gradients, numbered in this order: of ``y = a * b``
-    ``a`` is 0, ``b`` 1, ``y`` 2 and its gradient 3. The gradients are ``3 * 1`` and ``3 * 0``, so
-    that both operands are saved, ``y`` is not, and its gradient gets number 2.
-    """
-    count = len(needs)
-    inputs = {i.index: i for i in inputs_of(*exprs)}
-    operands = [inputs.get(i, Input(i)) for i in range(count)]
-    results = [Input(count + k) for k in range(len(exprs))]
-    grads = [Input(count + len(exprs) + k) for k in range(len(exprs))]
-    positions = tuple(i for i, x in enumerate(operands) if needs[i] and not x.boolean)
-    cotangents = [g if here else Const(0) for g, here in zip(grads, arrived, strict=True)]
-    if gradient is None:
-        derived = vjp(exprs, cotangents, wrt=[operands[i] for i in positions])
-    else:
-        found = gradient(cotangents[0], results[0])
-        each = found if isinstance(found, tuple) else (found,)
-        derived = tuple(as_number(each[i if len(each) > 1 else 0]) for i in positions)
-    used = {i.index for i in inputs_of(*derived)}
-    saved_inputs = tuple(i for i, x in enumerate(operands) if x.index in used)
-    saved_outputs = tuple(k for k, y in enumerate(results) if y.index in used)
-    read = [operands[i] for i in saved_inputs] + [results[k] for k in saved_outputs]
-    read += [g for g, here in zip(grads, arrived, strict=True) if here]
-    renumbered: dict[Expr, Expr] = {old: Input(new, old.boolean) for new, old in enumerate(read)}
-    return Gradients(
-        positions, tuple(substitute(e, renumbered) for e in derived), saved_inputs, saved_outputs
-    )
 
 
 class Result:
