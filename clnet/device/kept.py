@@ -88,8 +88,7 @@ class KeptLaunches:
 
     Attributes:
         parts: in order.
-        enqueues: the same as the queue enqueues them; None until every kernel has run, and for ever
-            if one checks its data.
+        enqueues: the same as the queue enqueues them; None until every kernel has run.
     """
 
     __slots__ = ("_scratch", "enqueues", "parts")
@@ -157,7 +156,7 @@ class KeptLaunches:
         return made
 
     def compiled(self, kernels: Any) -> None:
-        """Know the kernels from now on, if all have run and none checks its data.
+        """Know the kernels from now on, if all have run.
 
         Args:
             kernels: the compiled ones, by what they are rendered from.
@@ -165,7 +164,7 @@ class KeptLaunches:
         found: list[Enqueue] = []
         for launch, own, scratch, given in self.parts:
             kernel = kernels.get(launch.kernel)
-            if kernel is None or not kernel.launched or launch.check is not None:
+            if kernel is None or not kernel.launched:
                 return
             items = dict(kernel.signature.pointers)
             pointers = tuple([(place, number, items[place]) for place, number in own])
