@@ -16,6 +16,9 @@ from .values.dtypes import DType, from_numpy
 from .values.polling import polled
 from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
 
+Form = tuple[Device, int, Shape, Strides, int, DType]
+"""A device, bytes of a storage there, and how an array lies in it; see :attr:`Array.form`."""
+
 
 class Array:
     """Elements of one dtype in device memory, addressed by shape and strides.
@@ -31,7 +34,7 @@ class Array:
         dtype: the element type.
     """
 
-    __slots__ = ("__weakref__", "dtype", "offset", "shape", "storage", "strides")
+    __slots__ = ("__weakref__", "_form", "dtype", "offset", "shape", "storage", "strides")
 
     def __init__(
         self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
@@ -41,6 +44,7 @@ class Array:
         self.strides = strides
         self.offset = offset
         self.dtype = dtype
+        self._form: Form | None = None
 
     def __repr__(self) -> str:
         state = "abstract" if self.storage.buffer is None else "on"
@@ -57,6 +61,26 @@ class Array:
             raise DtypeError(f"device {device.name!r}", "it has no double precision", dtype=dtype)
         storage = Storage(device, prod(shape) * dtype.itemsize)
         return Array(storage, shape, contiguous_strides(shape), 0, dtype)
+
+    @staticmethod
+    def like(form: Form) -> Array:
+        """An array of a form, without memory yet, in a storage of its own."""
+        device, nbytes, shape, strides, offset, dtype = form
+        array = Array(Storage(device, nbytes), shape, strides, offset, dtype)
+        array._form = form
+        return array
+
+    @property
+    def form(self) -> Form:
+        """All that ops see of it but its elements: where it lives, and how it lies in how much."""
+        form = self._form
+        if form is None:
+            storage = self.storage
+            form = self._form = (
+                *(storage.device, storage.nbytes),
+                *(self.shape, self.strides, self.offset, self.dtype),
+            )
+        return form
 
     @staticmethod
     def scratch(memory: Scratch, shape: Shape, dtype: DType) -> Array:

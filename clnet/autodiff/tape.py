@@ -75,9 +75,9 @@ class Node(NodeFace):
         self.released = False
         self.hooks: dict[int, GradientHooks] | None = None
         self.num_outputs = len(outputs)
-        self.input_specs = tuple((t.array.shape, t.array.dtype) for t in inputs)
+        self.input_specs = tuple([(t.array.shape, t.array.dtype) for t in inputs])
         self.edges = tuple(
-            edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True)
+            [edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True)]
         )
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:

@@ -303,7 +303,7 @@ class _Walk:
                 if not self._retain:
                     node.release()
                 results = ()
-            elif self._create:
+            elif self._create or node.module_path == mode.current().module_path:
                 results = self._step(node, grads)
             else:
                 with mode.using(module_path=node.module_path):

@@ -24,6 +24,7 @@ from .device import (
 from .discovery import Found
 from .fault import Check, users_line
 from .integer_dot import DOTS, IntegerDot
+from .kept import KeptLaunches
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .matrix_units import MatrixUnit, matrix_units
 from .memory_figures import (
@@ -67,6 +68,7 @@ __all__ = [
     "Found",
     "HostScalar",
     "IntegerDot",
+    "KeptLaunches",
     "KernelSource",
     "Launch",
     "MatrixUnit",

@@ -15,6 +15,7 @@ from ..errors import DeviceError
 from ..values.settings import SETTINGS
 from .buffer_pool import BufferPool
 from .device import WITHOUT_HARDWARE, Device, workspace_limit
+from .kept import KeptLaunches
 from .launch import Launch, Scratch, Storage
 from .program import Prepared
 from .target import Target
@@ -120,6 +121,20 @@ class _AbsentQueue:
             for arg in (arg for launch in launches for arg in launch.args):
                 if type(arg) is Scratch:
                     self.workspace.lend(arg.nbytes)
+
+    def run_again(
+        self,
+        kept: KeptLaunches,
+        op: Any,
+        storages: Sequence[Storage],
+        numbers: Sequence[Any],
+        num_made: int,
+    ) -> None:
+        """As :meth:`run` does."""
+        with self.lock:
+            for storage in storages[:num_made]:
+                storage.materialize()
+        self.run(kept.launches(storages[0].device, storages, numbers))
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Count the kernels; none is built."""

@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from threading import RLock
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ _LARGEST_STEP = 16 * 2**20
 _TOLD_HOLDERS = 3
 
 
+@lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
     """The capacity of the block that serves a request: at most 12.5% more, eight to a doubling.
 

@@ -102,12 +102,16 @@ class Faults:
         """A launch's arguments; of a kernel that checks with the cell, and the check's number."""
         if launch.check is None:
             return launch.args
-        line = launch.line or (users_line() if mode.current().debug else "")
-        site = Site(launch.check, launch.module_path, line)
+        number = self.number_of(launch.check, launch.module_path, launch.line)
+        return (*launch.args, self.cell, 0, number)
+
+    def number_of(self, check: Check, module_path: str, line: str = "") -> int:
+        """What a kernel reports a check by; the cell has its memory then."""
+        site = Site(check, module_path, line or (users_line() if mode.current().debug else ""))
         number = self._numbers.get(site)
         if number is None or self.cell.buffer is None:
             number = self._new(site)
-        return (*launch.args, self.cell, 0, number)
+        return number
 
     def _new(self, site: Site) -> int:
         with self._lock:

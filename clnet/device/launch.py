@@ -301,8 +301,8 @@ class Launch:
         self.module_path = ""
         self.phase = "forward"
 
-    def with_args(self, args: tuple[Any, ...]) -> Launch:
-        """The launch with other arguments; who asked for it is not said yet."""
+    def with_args(self, args: tuple[Any, ...], op: str = "") -> Launch:
+        """The launch with other arguments; of who asked for it the op alone is said."""
         made = Launch(
             self.kernel,
             self.global_size,
@@ -311,7 +311,7 @@ class Launch:
             flops=self.flops,
             bytes=self.bytes,
         )
-        made.check = self.check
+        made.check, made.op = self.check, op
         return made
 
     def reporting(self, check: Check | None) -> Launch:

@@ -19,12 +19,13 @@ from .bound import BoundLaunches
 from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .in_place import InPlace
-from .launch import Launch, Scratch, Storage, abstract_error, values_of
+from .kept import KeptLaunches
+from .launch import HostScalar, Launch, Storage, abstract_error, values_of
 from .misfit import misfit
 from .refusal import told
 from .staging import MOST_BYTES, Staging
 from .transfer import Landing, Pinned
-from .watch import Observer, Record, Watch
+from .watch import Observer, Watch
 
 if TYPE_CHECKING:
     from .program import CompiledKernel, Prepared, ProgramCache
@@ -143,6 +144,60 @@ class Queue:
                     self.faults.expected = True
                     if mode.current().debug:  # under the lock: nobody else is told
                         self.finish()
+
+    @told
+    def run_again(
+        self,
+        kept: KeptLaunches,
+        op: Any,
+        storages: Sequence[Storage],
+        numbers: Sequence[float | HostScalar],
+        num_made: int,
+    ) -> None:
+        """Enqueue the launches of an op that came before, as :meth:`run` does.
+
+        Args:
+            kept: the launches.
+            op: who asks for them, with a ``name``.
+            storages: of what the op makes, and of its inputs.
+            numbers: those that are given each time.
+            num_made: how many storages the op makes; these get their memory first.
+        """
+        with self.lock:
+            for storage in storages[:num_made]:
+                storage.materialize()
+            looked_at = self._watch.observers or mode.current().debug
+            if kept.enqueues is not None and not looked_at:
+                self._enqueue(kept, op, storages, numbers)
+                return
+        now = mode.current()
+        launches = kept.launches(storages[0].device, storages, numbers)
+        for launch in launches:
+            launch.op, launch.module_path, launch.phase = op.name, now.module_path, now.phase
+        self.run(launches)
+        if kept.enqueues is None:
+            kept.compiled(self._programs.kernels)
+
+    def _enqueue(
+        self, kept: KeptLaunches, op: Any, storages: Sequence[Storage], numbers: Sequence[Any]
+    ) -> None:
+        """Enqueue kernels that have run before, under the lock."""
+        queue, lent = self._queue, kept.lent(storages[0].device)
+        for each in kept.enqueues or ():
+            kernel, launch = each.kernel, each.launch
+            values = each.values(storages, numbers, lent, self.workspace.serve)
+            if launch.check is not None:
+                number = self.faults.number_of(launch.check, mode.current().module_path)
+                values += (self.faults.cell.buffer, 0, number)
+                self.faults.expected = True
+            try:
+                kernel.set_args(*values)
+                cl.enqueue_nd_range_kernel(
+                    queue, kernel.handle, launch.global_size, launch.local_size
+                )
+            except RuntimeError as error:  # not the driver's, but the binding's
+                named = launch.with_args(launch.args, op.name)
+                raise misfit(named, kernel.signature.types, values) or error from error
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
@@ -524,32 +579,7 @@ class Queue:
         if not kernel.launched:
             kernel.launched = True
             self._programs.statistics.first_launch_seconds += time.perf_counter() - enqueue
-        self._tell_launch(launch, kernel.signature.writes, event, start)
-
-    def _tell_launch(
-        self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float
-    ) -> None:
-        held = [
-            (arg, w)
-            for arg, w in zip(launch.args, writes, strict=launch.check is None)
-            if isinstance(arg, Storage | Scratch)
-        ]
-        record = Record(
-            "kernel",
-            launch.kernel.name,
-            launch.op,
-            launch.module_path,
-            launch.phase,
-            tuple(arg for arg, written in held if not written),
-            tuple(arg for arg, written in held if written),
-            launch.flops,
-            launch.bytes,
-            event,
-            start,
-            time.perf_counter() - start,
-        )
-        for observer in self._watch.observers:
-            observer.command(record)
+        self._watch.launched(launch, kernel.signature.writes, event, start)
 
     def _tell(
         self,
@@ -565,33 +595,5 @@ class Queue:
             return
         with self.lock:
             if queue is None or queue is self._queue:  # else it began before they looked on
-                self._tell_copy(kind, reads, writes, nbytes, event, start)
-
-    def _tell_copy(
-        self,
-        kind: str,
-        reads: tuple[Storage, ...],
-        writes: tuple[Storage, ...],
-        nbytes: int,
-        event: Any,
-        start: float,
-    ) -> None:
-        self._watch.call(_CALLS[kind], start)
-        seconds = time.perf_counter() - start
-        now = mode.current()
-        record = Record(
-            kind,
-            kind,
-            kind,
-            now.module_path,
-            now.phase,
-            reads,
-            writes,
-            0,
-            nbytes,
-            event,
-            start,
-            seconds,
-        )
-        for observer in self._watch.observers:
-            observer.command(record)
+                self._watch.call(_CALLS[kind], start)
+                self._watch.copied(kind, reads, writes, nbytes, event, start)

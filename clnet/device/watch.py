@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from .launch import Scratch, Storage
+from ..values import mode
+from .launch import Launch, Scratch, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +95,63 @@ class Watch:
             seconds = time.perf_counter() - start
             for callee in self.callees:
                 callee.call(name, start, seconds)
+
+    def launched(self, launch: Launch, written: Sequence[bool], event: Any, start: float) -> None:
+        """Tell of a kernel.
+
+        Args:
+            launch: what was enqueued.
+            written: for each argument, whether it is a pointer that is written.
+            event: of the command.
+            start: when the host began with it.
+        """
+        held = [
+            (arg, w)
+            for arg, w in zip(launch.args, written, strict=launch.check is None)
+            if isinstance(arg, Storage | Scratch)
+        ]
+        record = Record(
+            "kernel",
+            launch.kernel.name,
+            launch.op,
+            launch.module_path,
+            launch.phase,
+            tuple(arg for arg, written in held if not written),
+            tuple(arg for arg, written in held if written),
+            launch.flops,
+            launch.bytes,
+            event,
+            start,
+            time.perf_counter() - start,
+        )
+        for observer in self.observers:
+            observer.command(record)
+
+    def copied(
+        self,
+        kind: str,
+        reads: tuple[Storage, ...],
+        writes: tuple[Storage, ...],
+        nbytes: int,
+        event: Any,
+        start: float,
+    ) -> None:
+        """Tell of a copy, whose ``kind`` is its name, too; the others as of a :class:`Record`."""
+        seconds = time.perf_counter() - start
+        now = mode.current()
+        record = Record(
+            kind,
+            kind,
+            kind,
+            now.module_path,
+            now.phase,
+            reads,
+            writes,
+            0,
+            nbytes,
+            event,
+            start,
+            seconds,
+        )
+        for observer in self.observers:
+            observer.command(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from numbers import Complex
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,24 @@ class Full(Function):
     dtype: DType
     device: Device
 
+    @property
+    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+        """Where the value is one number of a launch."""
+        return not self.dtype.is_complex
+
+    @property
+    def repeat_key(self) -> Any:
+        """All but the value."""
+        return self.shape, self.dtype, self.device
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """The value."""
+        return (self.value,)
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Full:
+        return replace(self, value=numbers[0])  # pyright: ignore[reportArgumentType] - it becomes a dataclass
+
     def infer(self) -> tuple[Array, ...]:
         _check_sizes("full", self.shape)
         return (Array.abstract(self.shape, self.dtype, self.device),)
@@ -54,6 +73,8 @@ class Full(Function):
 
 class Empty(Function):
     """A dense array of which nothing is written: whatever its memory holds."""
+
+    repeats = True
 
     shape: tuple[int, ...]
     dtype: DType
@@ -103,6 +124,13 @@ class Arange(Function):
     dtype: DType
     device: Device
 
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """With the signs of zeros."""
+        return self.n, repr(self.start), repr(self.step), self.dtype, self.device
+
     def infer(self) -> tuple[Array, ...]:
         """A dense vector."""
         return (Array.abstract((self.n,), self.dtype, self.device),)
@@ -114,6 +142,8 @@ class Arange(Function):
 
 class Eye(Function):
     """Zeros with 1 on the main diagonal."""
+
+    repeats = True
 
     rows: int
     columns: int
@@ -148,6 +178,24 @@ class MakeInto(Function):
     op_name: str
     function: Function
     mutates = (0,)
+
+    @property
+    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+        """As the function does."""
+        return self.function.repeats
+
+    @property
+    def repeat_key(self) -> Any:
+        """The name decides about no kernel."""
+        return type(self.function), self.function.repeat_key
+
+    @property
+    def varying(self) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its function's
+        """The function's."""
+        return self.function.varying
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> MakeInto:
+        return MakeInto(self.op_name, self.function.with_varying(numbers))
 
     def infer(self, place: Array) -> tuple[Array, ...]:
         """No outputs."""

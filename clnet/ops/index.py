@@ -33,6 +33,7 @@ class GatherRows(Function):
     """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
 
     takes_complex = True
+    repeats = True
 
     wrap: bool
     check: Check | None = None
@@ -56,6 +57,7 @@ class GatherRowsBackward(Function):
     """``y[o, r]``: the sum of ``x[o, i]`` with ``index[i] == r``; 0 for the row ``skip``."""
 
     of_complex = by_parts
+    repeats = True
 
     rows: int
     wrap: bool
@@ -88,6 +90,7 @@ class PutRows(Function):
     """``x[o, index[i]] = value[o, i]`` in place; of equal indices the last one stays."""
 
     takes_complex = True
+    repeats = True
 
     wrap: bool
     check: Check | None = None
@@ -107,6 +110,8 @@ class PutRows(Function):
 class FoldIndices(Function):
     """Several indices as one into the flattened axes."""
 
+    repeats = True
+
     sizes: Shape
     check: Check | None = None
 
@@ -121,6 +126,7 @@ class Gather(Function):
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` at ``dim``."""
 
     takes_complex = True
+    repeats = True
 
     dim: int
     check: Check | None = None
@@ -143,6 +149,7 @@ class GatherBackward(Function):
     """The transpose of :class:`Gather`; ``shape`` is that of what was gathered from."""
 
     of_complex = by_parts
+    repeats = True
 
     dim: int
     shape: Shape
@@ -170,6 +177,7 @@ class ExtremesAlong(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     dim: int
     shape: Shape
@@ -194,6 +202,7 @@ class Scatter(Function):
     """The first input with the second at ``index`` along ``dim``; of equal indices the last."""
 
     of_complex = by_parts
+    repeats = True
 
     dim: int
     check: Check | None = None
@@ -222,6 +231,7 @@ class ReplaceRows(Function):
     """As :class:`PutRows`, in a copy."""
 
     takes_complex = True
+    repeats = True
 
     wrap: bool
     check: Check | None = None

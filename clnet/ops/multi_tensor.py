@@ -34,6 +34,7 @@ class MeasureMany(Function):
 
     differentiable = ()
     sixteen_bit = False
+    repeats = True
     op_name = "norm"
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:

@@ -36,6 +36,12 @@ class ConstantPad(Function):
     shape: Shape
     value: float
     op_name = "pad"
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """With the sign of a zero."""
+        return self.starts, self.shape, repr(self.value)
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         return (Array.abstract(self.shape, x.dtype, x.device),)

@@ -36,6 +36,7 @@ class Unfold(Function):
     of_complex = by_parts
 
     sixteen_bit = False
+    repeats = True
 
     geometry: ConvGeometry
 
@@ -57,6 +58,7 @@ class Fold(Function):
     of_complex = by_parts
 
     sixteen_bit = False
+    repeats = True
 
     geometry: ConvGeometry
 

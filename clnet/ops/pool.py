@@ -111,6 +111,8 @@ class WindowMax(Function):
     -1 where none of a window's elements lies within the volume.
     """
 
+    repeats = True
+
     op_name: str
     size: Shape
     window: Window3 | None

@@ -66,6 +66,8 @@ _LARGEST = 3.4028234663852886e38
 class MaxUnpool(Function):
     """Zeros of ``(1, size, 1)`` with ``x`` at the positions; of equal ones the last value stays."""
 
+    repeats = True
+
     op_name: str
     size: int
     saved_inputs = (1,)

@@ -32,6 +32,8 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 class Shared(Function):
     """A value found among the elements of a tensor; those that equal it share its gradient."""
 
+    repeats = True
+
     op_name: str
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -147,9 +147,23 @@ class Dropout(Function):
     """Elements dropped with probability ``p``, the others scaled; backward makes the mask anew."""
 
     sixteen_bit = False
+    repeats = True
 
     p: float
     counter: Counter
+
+    @property
+    def repeat_key(self) -> Any:
+        """All but where the generator stood."""
+        return self.p
+
+    @property
+    def varying(self) -> tuple[HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Where the generator stood."""
+        return self.counter.seed, self.counter.offset
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Dropout:
+        return Dropout(self.p, Counter(*numbers))
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         require_floating("dropout", x)

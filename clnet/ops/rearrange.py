@@ -31,6 +31,7 @@ class Flip(Function):
     """Axes read backwards."""
 
     takes_complex = True
+    repeats = True
 
     dims: tuple[int, ...]
 
@@ -51,6 +52,7 @@ class Roll(Function):
     """Elements moved along axes, by so many positions for each; those that leave come in again."""
 
     takes_complex = True
+    repeats = True
 
     steps: tuple[int, ...]
 
@@ -98,6 +100,7 @@ class DiagonalBackward(Function):
     """Zeros of ``shape`` with the input on the diagonal of two axes."""
 
     takes_complex = True
+    repeats = True
 
     offset: int
     dims: tuple[int, int]
@@ -121,6 +124,7 @@ class PutDiagonal(Function):
     """The first input with the second, converted, on the diagonal of two axes."""
 
     takes_complex = True
+    repeats = True
 
     offset: int
     dims: tuple[int, int]
@@ -185,7 +189,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         ShapeError: if the sizes do not multiply to that of the axis.
     """
     at = normalize_dim("unflatten", dim, x.ndim)
-    inner = resolve_reshape("unflatten", x.shape[at : at + 1], sizes)
+    inner = resolve_reshape("unflatten", x.shape[at : at + 1], tuple(sizes))
     return reshape(x, (*x.shape[:at], *inner, *x.shape[at + 1 :]))
 
 

@@ -81,6 +81,8 @@ class Cell(Enum):
 class Gates(Function):
     """New states: inputs are the gates' two shares, ``(n, gates * hidden)``, and the state."""
 
+    repeats = True
+
     cell: Cell
 
     @property
@@ -131,6 +133,8 @@ class GatesBackward(Function):
         cell: the kind.
         arrived: for each result, whether its gradient is among the inputs.
     """
+
+    repeats = True
 
     cell: Cell
     arrived: tuple[bool, ...]

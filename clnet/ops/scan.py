@@ -49,6 +49,8 @@ class Extremes(NamedTuple):
 class Cumulate(Function):
     """The running sum or product of a dense tensor along ``dim``; ``reverse``: from the end."""
 
+    repeats = True
+
     kind: Scan
     dim: int
     reverse: bool = False

@@ -125,6 +125,7 @@ class SliceBackward(Function):
     """Zeros of ``shape`` with the input at the places that a slice takes."""
 
     takes_complex = True
+    repeats = True
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -152,6 +153,7 @@ class PutSlice(Function):
     """The first input with the second, converted, at the places that a slice takes."""
 
     takes_complex = True
+    repeats = True
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -176,6 +178,7 @@ class Cat(Function):
     """Inputs one after another along an axis."""
 
     takes_complex = True
+    repeats = True
 
     dim: int
 
@@ -228,6 +231,7 @@ class CopyInto(Function):
     """
 
     takes_complex = True
+    repeats = True
 
     op_name: str = "copy_"
     mutates = (0,)
@@ -257,6 +261,7 @@ class Copy(Function):
     """The same elements, dense."""
 
     takes_complex = True
+    repeats = True
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy."""
@@ -388,6 +393,8 @@ def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tenso
         ShapeError: if the number of elements differs.
     """
     own = x.array.shape
+    if sizes and type(sizes[0]) is tuple and sizes[0] == own and len(sizes) == 1 and not shape:
+        return x
     target = resolve_reshape("reshape", own, sizes_of("reshape", sizes, shape))
     if target == own:
         return x
@@ -582,6 +589,8 @@ def sizes_of(
         if given:
             raise DtypeError(op_name, "sizes are given once", sizes=shown(given), size=shown(named))
         given = (named,)
-    if len(given) == 1 and type(given[0]) is not int and is_sequence(given[0]):
-        given = tuple(given[0])
+    if len(given) == 1 and type(given[0]) is not int:
+        first = given[0]
+        if isinstance(first, tuple) or is_sequence(first):
+            given = tuple(first)
     return integers(op_name, "size", given)

@@ -44,6 +44,8 @@ class Ordered(NamedTuple):
 class Sort(Function):
     """The last of two axes in order, and where its elements were."""
 
+    repeats = True
+
     descending: bool
 
     differentiable = (0,)

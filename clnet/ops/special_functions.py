@@ -41,6 +41,7 @@ class Special(Function):
     kind: str
 
     sixteen_bit = False
+    repeats = True
     differentiable = ()
 
     @property

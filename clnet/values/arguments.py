@@ -36,6 +36,7 @@ from .plain import (
     require_tensors,
     shown,
     whole_or_no,
+    written,
 )
 from .spelling import Spelling
 
@@ -44,6 +45,11 @@ Convert = Callable[[str, str, Any], Any]
 """``convert(op, name, value)`` gives the value to go on with, or raises."""
 
 _NONE: frozenset[type] = frozenset()
+
+
+class _Whole(tuple[int, ...]):
+    """Among the types that pass it stands for tuples of whole numbers, which are looked into."""
+
 
 # Alternatives: each gives the value to go on with, or NO. Errors of range they raise themselves.
 
@@ -153,9 +159,7 @@ class Kind:
         """Whether whole numbers are such, of few enough bits."""
         if type(value) is int:
             return self.whole and LEAST <= value <= MOST
-        if self.several and isinstance(value, tuple):
-            return all(type(v) is int and LEAST <= v <= MOST for v in value)
-        return False
+        return self.several and _are_whole(value)
 
     def __call__(self, op: str, name: str, value: Any) -> Any:
         """The value to go on with.
@@ -169,6 +173,16 @@ class Kind:
                 return found
         hint = "Make one with clnet.tensor(...)" if self.what.startswith("a tensor") else None
         raise DtypeError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
+
+
+def _are_whole(values: Any) -> bool:
+    """Whether it is a tuple of whole numbers of at most 64 bits, as Python's."""
+    if not isinstance(values, tuple):
+        return False
+    for v in values:  # noqa: SIM110 - a generator takes three times as long
+        if type(v) is not int or not LEAST <= v <= MOST:
+            return False
+    return True
 
 
 _FITS: dict[str, tuple[type, ...]] = {
@@ -360,16 +374,22 @@ class Door:
     def fitting(self, name: str) -> set[type]:
         """Types that pass for a parameter, as far as known from the start."""
         kind = self.kinds[name]
-        return set() if kind is None else {*kind.fits, int} if kind.whole else {*kind.fits}
+        if kind is None:
+            return set()
+        also = {int} if kind.whole else set[type]()
+        return {*kind.fits, *also, *((_Whole,) if kind.several else ())}
 
     def learn(
         self, args: tuple[Any, ...], given: dict[str, Any], known: dict[str, set[type]]
     ) -> None:
         """Remember the types of tensors, and of what may be anything, that have passed."""
         for name, value in (*zip(self.names, args, strict=False), *given.items()):
+            types = known.get(name)
+            if types is None or type(value) in types:
+                continue
             kind = self.kinds.get(name)
-            if name in known and (kind is None or (is_tensor(value) and kind.tensor)):
-                known[name].add(type(value))
+            if kind is None or (is_tensor(value) and kind.tensor):
+                types.add(type(value))
 
     @lazy
     def positional(self) -> tuple[Kind | None, ...]:
@@ -382,21 +402,40 @@ class Door:
         found = [p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL]
         return next((name for name in found if self.kinds[name] is not None), None)
 
-    def passes(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-        """Whether all arguments are as they should be; what costs time at every call."""
-        for value, kind in zip(args, self.positional, strict=False):
-            if kind is not None and type(value) not in kind.fits and not kind.passes(value):
-                return False
-        if self.rest is not None and len(args) > len(self.positional):
-            return False
-        kinds = self.kinds
-        for name, value in given.items():
-            if name not in kinds:
-                return False
-            kind = kinds[name]
-            if kind is not None and type(value) not in kind.fits and not kind.passes(value):
+    @lazy
+    def required(self) -> frozenset[str]:
+        """The parameters that a call has to give."""
+        every = self.signature.parameters.values()
+        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return frozenset(p.name for p in every if p.default is p.empty and p.kind not in several)
+
+    @lazy
+    def keywords(self) -> frozenset[str]:
+        """The parameters that can be given by name."""
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return frozenset(p.name for p in self.signature.parameters.values() if p.kind in named)
+
+    def takes_more(self, values: tuple[Any, ...]) -> bool:
+        """Whether what is given behind the last place passes as it is."""
+        if self.rest is None:
+            return self.limits[1] == MOST  # anything, if there is such a place
+        kind = self.kinds[self.rest]
+        for value in values:
+            if kind is None or (type(value) not in kind.fits and not kind.passes(value)):
                 return False
         return True
+
+    def are_bound(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        """Whether arguments are each parameter's own, and none is missing; else it is found out."""
+        names = self.names
+        if len(args) > len(names):
+            return False
+        by_place = names[: len(args)]
+        return (
+            self.keywords.issuperset(given)
+            and given.keys().isdisjoint(by_place)
+            and self.required <= {*by_place, *given}
+        )
 
     def settle(
         self, args: tuple[Any, ...], given: dict[str, Any], op: str | None = None
@@ -411,25 +450,33 @@ class Door:
         Raises:
             ClnetError: if one is not what its parameter takes.
         """
+        op = op or self.op
+        if self.are_bound(args, given):  # to bind takes as long as some ops
+            settled = [self._settled(op, *pair) for pair in zip(self.names, args, strict=False)]
+            return tuple(settled), {k: self._settled(op, k, value) for k, value in given.items()}
         try:
             bound = self.signature.bind(*args, **given)
         except TypeError as error:
-            raise DtypeError(op or self.op, f"it is called otherwise: {error}") from None
+            raise DtypeError(op, f"it is called otherwise: {error}") from None
         for name, value in bound.arguments.items():
-            kind = self.kinds[name]
-            if kind is not None and name == self.rest:
-                bound.arguments[name] = tuple(kind(op or self.op, name, v) for v in value)
-                continue
-            if kind is None or type(value) in kind.fits or kind.passes(value):
-                continue
-            default = self.signature.parameters[name].default
-            if value is None and isinstance(default, DType):  # PyTorch's default for it
-                bound.arguments[name] = default
-                continue
-            bound.arguments[name] = kind(op or self.op, name, value)
-            if is_tensor(value) and kind.tensor:
-                kind.fits.add(type(value))
+            if name == self.rest and (kind := self.kinds[name]) is not None:
+                bound.arguments[name] = tuple(kind(op, name, v) for v in value)
+            else:
+                bound.arguments[name] = self._settled(op, name, value)
         return bound.args, bound.kwargs
+
+    def _settled(self, op: str, name: str, value: Any) -> Any:
+        """What a parameter goes on with."""
+        kind = self.kinds[name]
+        if kind is None or type(value) in kind.fits or kind.passes(value):
+            return value
+        default = self.signature.parameters[name].default
+        if value is None and isinstance(default, DType):  # PyTorch's default for it
+            return default
+        found = kind(op, name, value)
+        if is_tensor(value) and kind.tensor:
+            kind.fits.add(type(value))
+        return found
 
 
 def _the_default(default: Any) -> Convert:
@@ -455,15 +502,19 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
     def at_the_door(*args: Any, **given: Any) -> Any:
         for value, types in zip(args, known, strict=False):
             kind = type(value)
-            if kind not in types or (kind is int and not LEAST <= value <= MOST):
+            if kind not in types:
+                if _Whole not in types or not _are_whole(value):
+                    break
+            elif kind is int and not LEAST <= value <= MOST:
                 break
         else:
-            if by_name:
+            if by_name and (len(args) <= len(known) or door.takes_more(args[len(known) :])):
                 for key, value in given.items():
-                    kind = type(value)
-                    if kind not in by_name.get(key, _NONE):
-                        break
-                    if kind is int and not LEAST <= value <= MOST:
+                    kind, types = type(value), by_name.get(key, _NONE)
+                    if kind not in types:
+                        if _Whole not in types or not _are_whole(value):
+                            break
+                    elif kind is int and not LEAST <= value <= MOST:
                         break
                 else:
                     try:
@@ -478,34 +529,15 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
         if door.is_foreign(args, given):
             args, given, beside = door.translated(args, given)
             result, out = at_the_door(*args, **given), beside.get("out")
-            return result if out is None else _written(door.op, result, out)
-        if not by_name and door.rest is None:
+            return result if out is None else written(door.op, result, out)
+        if not by_name:
             look()
-        if not door.passes(args, given):
-            args, given = door.settle(args, given)
+        args, given = door.settle(args, given)
         door.learn(args, given, by_name)
         return function(*args, **given)
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
     return at_the_door  # pyright: ignore[reportReturnType] - it takes and gives the same
-
-
-def _written(op: str, result: Any, out: Any) -> Any:
-    """``out`` with the elements of a result, in its shape."""
-    if isinstance(result, tuple | list):
-        if not is_sequence(out) or len(out) != len(result):
-            law = f"out is a sequence of {len(result)} tensors"
-            raise DtypeError(op, law, out=shown(out))
-        for r, o in zip(result, out, strict=True):
-            _written(op, r, o)
-        return out
-    require_tensors(op, out=out)
-    if result.dtype.kind > out.dtype.kind:
-        law = "the result does not fit the dtype of out"
-        raise DtypeError(op, law, out=out.dtype, result=result.dtype)
-    if out.shape != result.shape:
-        out.resize_(result.shape)
-    return out.copy_(result)
 
 
 def checked_class(cls: type, later: Collection[str] = ()) -> None:

@@ -167,3 +167,21 @@ def is_sequence(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 1
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def written(op: str, result: Any, out: Any) -> Any:
+    """``out`` with the elements of a result, in its shape."""
+    if isinstance(result, tuple | list):
+        if not is_sequence(out) or len(out) != len(result):
+            law = f"out is a sequence of {len(result)} tensors"
+            raise DtypeError(op, law, out=shown(out))
+        for r, o in zip(result, out, strict=True):
+            written(op, r, o)
+        return out
+    require_tensors(op, out=out)
+    if result.dtype.kind > out.dtype.kind:
+        law = "the result does not fit the dtype of out"
+        raise DtypeError(op, law, out=out.dtype, result=result.dtype)
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)

@@ -40,7 +40,7 @@ class Size(tuple[int, ...]):
 
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)
-        return Size(found) if type(found) is tuple else found
+        return tuple.__new__(Size, found) if type(found) is tuple else found
 
     def __add__(self, other: Any) -> Any:
         return Size(tuple.__add__(self, tuple(other)))
@@ -171,7 +171,8 @@ def collapse(shape: Shape, operands: Sequence[Strides]) -> tuple[Shape, tuple[St
     return tuple(sizes), tuple(tuple(step[i] for step in steps) for i in range(len(operands)))
 
 
-def resolve_reshape(op: str, shape: Shape, target: Sequence[int]) -> Shape:
+@lru_cache(maxsize=4096)
+def resolve_reshape(op: str, shape: Shape, target: tuple[int, ...]) -> Shape:
     """The shape that ``target`` asks for, its single ``-1`` filled in.
 
     Raises:

@@ -64,7 +64,7 @@ def test_kept_launches_hold_no_memory(device):
     assert len(device.target.launches) == 1
     assert clnet.memory_allocated(device) == before
     for kept in device.target.launches.values():
-        args = [arg for each in kept for arg in each.launch.args]
+        args = [arg for part in kept.launches.parts for arg in part.launch.args]
         assert not any(isinstance(arg, Storage | Scratch) for arg in args)
 
 

@@ -173,8 +173,8 @@ __kernel void segment_last_rows(...)
     ${advance()}
     const int end = starts[row + 1];
     if (starts[row] < end) {
-        x += (batch * n + order[end - 1]) * inner;
-        y += (batch * rows + row) * inner;
+        x += ((long)batch * n + order[end - 1]) * inner;
+        y += ((long)batch * rows + row) * inner;
         for (int column = 0; column < inner; ++column)
             y[column] = x[column];
     }

@@ -11,7 +11,7 @@ from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .first_use import LeftOut, look
 from .function import Arrays, Function
-from .lowering import launches_of
+from .lowering import Kept, kept_of, launches_of
 from .pointwise import Pointwise
 
 
@@ -29,12 +29,17 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         ClnetError: whatever ``infer`` finds wrong; nothing has been changed then.
         OutOfDeviceMemory: if an output or the scratch memory does not fit.
     """
+    now = mode.current()
+    if function.repeats and now.tracer is None and not now.abstract and now.anomaly is None:
+        device = inputs[0].storage.device if inputs else function.device
+        kept = kept_of(function, device.target, inputs)
+        if kept is not None and device.first_uses is None:
+            return _again(function, kept, inputs, device)
     device = _common_device(function, inputs)
     outputs = function.infer(*inputs)
     narrow = not function.sixteen_bit and any(_narrow(x) for x in inputs)
     if narrow and not function.narrow_on(device.target, inputs):
         return _between_conversions(function, inputs, outputs)
-    now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
     elif now.abstract:
@@ -59,6 +64,22 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
                 output.storage.materialize()
         if anomaly is not None:
             anomaly.look(function, inputs, outputs, clean)
+    return outputs
+
+
+def _again(
+    function: Function, kept: Kept, inputs: tuple[Array, ...], device: Device
+) -> tuple[Array, ...]:
+    """The op once more, for inputs that lie as others did that it took."""
+    outputs = tuple([Array.like(form) for form in kept.outputs])
+    storages = [a.storage for a in (*outputs, *inputs)]
+    queue, numbers = device.queue, function.varying
+    if kept.mutates:
+        with device.lock:  # who finds the new version finds what was written
+            queue.run_again(kept.launches, function, storages, numbers, len(outputs))
+            _written(function, inputs)
+    else:
+        queue.run_again(kept.launches, function, storages, numbers, len(outputs))
     return outputs
 
 

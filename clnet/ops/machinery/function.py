@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Complex
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -56,8 +57,10 @@ class Function:
             its place, and before that: an output may then lie where an input of its layout lay.
         takes_complex: whether it takes complex inputs as they are, because it only moves elements.
         packs_saved: whether hooks may see, and give back otherwise, what is saved for backward.
-        repeats: whether equal settings give equal launches, which are kept then: what is so of
-            settings without numbers whose sign, or kind, equality does not tell.
+        repeats: whether equal settings and inputs that lie alike give equal outputs and launches,
+            which are kept then: what is so of settings without numbers whose sign, or kind,
+            equality does not tell.
+        varying: numbers that launches are given each time, which decide about nothing else.
         begins: whether it begins, on the host, what goes on beside the device.
         waits: whether all it does is to wait, on the host, for what another op has begun; compiled
             functions do so as late as they can.
@@ -77,6 +80,7 @@ class Function:
     takes_complex: ClassVar[bool] = False
     packs_saved: ClassVar[bool] = True
     repeats: ClassVar[bool] = False
+    varying: ClassVar[Any] = ()
     begins: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
@@ -103,11 +107,20 @@ class Function:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        pairs = zip(self.__match_args__, self._values(), strict=True)
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+        pairs = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__]
+        return f"{type(self).__name__}({', '.join(pairs)})"
 
-    def _values(self) -> tuple[Any, ...]:
-        return tuple([getattr(self, name) for name in self.__match_args__])
+    def _values(self) -> Any:
+        return _reader(self.__match_args__)(self)
+
+    @property
+    def repeat_key(self) -> Any:
+        """What its outputs and launches follow from, beside its class: its fields."""
+        return _reader(self.__match_args__)(self)
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Function:
+        """The same with other ``varying`` numbers."""
+        return replace(self, scalars=numbers)  # pyright: ignore[reportArgumentType] - it becomes a dataclass
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Whether a device's kernels take 16-bit inputs, though not every device's do."""
@@ -312,6 +325,12 @@ def require_same_dtype(op_name: str, **arrays: Spec) -> None:
             **{n: a.dtype for n, a in arrays.items()},
             remedy="Convert one with .to(dtype)",
         )
+
+
+@cache
+def _reader(names: tuple[str, ...]) -> Callable[[Function], Any]:
+    """What reads so many attributes at once: a class of ops has few of them, and a process few."""
+    return attrgetter(*names) if names else lambda function: ()
 
 
 @lru_cache(maxsize=256)

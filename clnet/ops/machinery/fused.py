@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...expr import Expr
@@ -36,6 +38,17 @@ class Fused(Function):
     dtypes: tuple[DType, ...]
 
     elementwise = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """The names decide about no kernel."""
+        return self.exprs, self.compute, self.shape, self.changed, self.dtypes, len(self.scalars)
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Its scalars."""
+        return self.scalars
 
     @property
     def name(self) -> str:
@@ -80,6 +93,18 @@ class UpdateMany(Function):
     compute: DType
     groups: int
     operands: int
+
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """The name decides about no kernel."""
+        return self.exprs, self.compute, self.groups, self.operands, len(self.scalars)
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Its scalars."""
+        return self.scalars
 
     @property
     def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings

@@ -1,15 +1,47 @@
-"""Launches of ops that come again are looked up, and not chosen anew; it decides nothing else."""
+"""What ops that come again make and launch is looked up, and not found out anew.
+
+What ``infer`` and ``lower`` give follows from the op's settings, the device, how the inputs lie,
+and the one setting of the mode that they ask for, float32's precision. So both are kept in the
+device's target, without memory and without the numbers that differ each time, for ops that say that
+they repeat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...device import Launch, Scratch, Storage, Target
+from ...array import Form
+from ...device import HostScalar, KeptLaunches, Launch, Target
 from ...values import mode
 from .function import Arrays, Function
 
-_MOST_KEPT = 2048
+_MOST_KEPT = 4096
+
+
+class Kept(NamedTuple):
+    """What an op makes and launches for inputs that lie so.
+
+    Attributes:
+        outputs: how they lie, each in memory of its own.
+        launches: without memory.
+        mutates: positions of inputs that are written.
+    """
+
+    outputs: tuple[Form, ...]
+    launches: KeptLaunches
+    mutates: tuple[int, ...]
+
+
+def kept_of(function: Function, target: Target, inputs: Arrays) -> Kept | None:
+    """What an op that repeats makes and launches for such inputs; None if they are new.
+
+    Args:
+        function: the op.
+        target: the first input's device's numbers, or the op's. Inputs of several devices are new
+            every time.
+        inputs: its arrays.
+    """
+    return target.launches.get(_key(function, inputs))
 
 
 def launches_of(
@@ -17,85 +49,45 @@ def launches_of(
 ) -> list[Launch]:
     """The launches that compute ``outputs``: what ``lower`` gives, or gave for such arrays before.
 
-    What ``lower`` gives follows from the target, how the arrays lie, and the one setting of the
-    mode that it asks for, float32's precision. So launches are kept in ``target`` without the
-    memory they name, and get that of these arrays.
-
     Args:
-        function: the op; its ``repeats`` says whether its launches are kept.
+        function: the op; its ``repeats`` says whether what it does is kept.
         target: the device's numbers.
         outputs: its arrays; ``infer`` gave them.
         inputs: its arrays.
     """
     if not function.repeats:
         return function.lower(target, outputs, inputs)
-    arrays = (*outputs, *inputs)
-    storages = [a.storage for a in arrays]
-    one_each = len({*storages}) == len(storages)
-    lies = [(a.dtype, a.shape, a.strides, a.offset, a.storage.nbytes) for a in arrays]
-    shared = None if one_each else tuple(map(storages.index, storages))
-    key = function, tuple(lies), shared, mode.current().float32_precision
-    kept = target.launches.get(key)
-    if kept is not None:
-        return _of_these(kept, storages)
-    launches = function.lower(target, outputs, inputs)
-    kept = _without_memory(launches, storages)
-    if kept is not None:
+    storages = [a.storage for a in (*outputs, *inputs)]
+    key = _key(function, inputs)
+    kept: Kept | None = target.launches.get(key)
+    if kept is None:
+        kept = _found(function, target, outputs, inputs)
+        if kept is None:
+            return function.lower(target, outputs, inputs)
         if len(target.launches) >= _MOST_KEPT:
             target.launches.clear()
         target.launches[key] = kept
-    return launches
+    return kept.launches.launches(storages[0].device, storages, function.varying)
 
 
-class _Kept(NamedTuple):
-    """A launch without its memory.
-
-    Attributes:
-        launch: with None for memory.
-        storages: the places of storages among its arguments, and which of the arrays' each is.
-        scratch: the places of scratch memory, which of the op's it is, and its bytes.
-    """
-
-    launch: Launch
-    storages: tuple[tuple[int, int], ...]
-    scratch: tuple[tuple[int, int, int], ...]
+def _key(function: Function, inputs: Arrays) -> Any:
+    forms = tuple([x.form for x in inputs])
+    shared = None
+    if len(inputs) > 1:
+        storages = [x.storage for x in inputs]
+        if len({*storages}) < len(storages):
+            shared = tuple(map(storages.index, storages))
+    return type(function), function.repeat_key, forms, shared, mode.current().float32_precision
 
 
-def _without_memory(launches: Sequence[Launch], storages: list[Storage]) -> list[_Kept] | None:
-    """What is kept of launches; None if one names memory that is not the arrays'."""
-    numbers = {storage: number for number, storage in enumerate(storages)}
-    lent: dict[Scratch, int] = {}
-    kept: list[_Kept] = []
-    for launch in launches:
-        args: list[Any] = list(launch.args)
-        own: list[tuple[int, int]] = []
-        scratch: list[tuple[int, int, int]] = []
-        for place, arg in enumerate(launch.args):
-            if isinstance(arg, Storage):
-                if arg not in numbers:
-                    return None
-                own.append((place, numbers[arg]))
-                args[place] = None
-            elif isinstance(arg, Scratch):
-                scratch.append((place, lent.setdefault(arg, len(lent)), arg.nbytes))
-                args[place] = None
-        kept.append(_Kept(launch.with_args(tuple(args)), tuple(own), tuple(scratch)))
-    return kept
-
-
-def _of_these(kept: Sequence[_Kept], storages: list[Storage]) -> list[Launch]:
-    """Kept launches with memory: the storages of these arrays, and scratch memory of their own."""
-    lent: dict[int, Scratch] = {}
-    made: list[Launch] = []
-    for launch, own, scratch in kept:
-        args = list(launch.args)
-        for place, number in own:
-            args[place] = storages[number]
-        for place, number, nbytes in scratch:
-            memory = lent.get(number)
-            if memory is None:
-                memory = lent[number] = Scratch(storages[0].device)
-                memory.nbytes = nbytes
-            args[place] = memory
-        made.append(launch.with_args(tuple(args)))
-    return made
+def _found(function: Function, target: Target, outputs: Arrays, inputs: Arrays) -> Kept | None:
+    """What is kept of an op; None if it makes views, or names memory that is not the arrays'."""
+    made, read = [y.storage for y in outputs], [x.storage for x in inputs]
+    if len({*made}) < len(made) or not {*made}.isdisjoint(read):
+        return None
+    cells = [HostScalar(0.0) for _ in function.varying]
+    twin = function.with_varying(tuple(cells)) if cells else function
+    launches = KeptLaunches.of(twin.lower(target, outputs, inputs), (*made, *read), cells)
+    if launches is None:
+        return None
+    return Kept(tuple([y.form for y in outputs]), launches, function.mutates)

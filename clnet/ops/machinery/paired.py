@@ -39,6 +39,17 @@ class Paired(Function):
     compute: DType
     dtypes: tuple[DType, ...]
     takes_complex = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """The name decides about no kernel."""
+        return self.exprs, self.wide, self.compute, self.dtypes, len(self.scalars)
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Its scalars."""
+        return self.scalars
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Dense outputs of the broadcast shape."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
@@ -60,6 +61,17 @@ class Pointwise(Function):
     dtypes: tuple[DType, ...]
     gradient: Callable[..., Any] | None = None
     elementwise = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        """The name and the gradient decide about no kernel."""
+        return self.exprs, self.compute, self.dtypes, len(self.scalars)
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Its scalars."""
+        return self.scalars
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Abstract outputs of the broadcast shape."""
@@ -110,6 +122,19 @@ class Overwrite(Function):
     function: Pointwise | Paired
     mutates = (0,)
     takes_complex = True
+    repeats = True
+
+    @property
+    def repeat_key(self) -> Any:
+        return type(self.function), self.function.repeat_key
+
+    @property
+    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its op's
+        """Those of the op whose result it is."""
+        return self.function.scalars
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Overwrite:
+        return Overwrite(replace(self.function, scalars=numbers))
 
     @property
     def name(self) -> str:
@@ -206,30 +231,22 @@ def pointwise(
         last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
         signature = signature.replace(parameters=[*signature.parameters.values(), last])
 
-    defaults = tuple(p.default for p in signature.parameters.values())
-    fewest, most = len(operands), len(operands) + len(options)
+    takes = _Takes(signature, len(operands), len(operands) + len(options))
+    fewest, most, usual = takes.fewest, takes.most, takes.defaults[takes.fewest : takes.most]
 
     def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
-        if not given and fewest <= len(args) <= len(defaults):
-            values = (*args, *defaults[len(args) :])
-        else:
-            values = _bound(body.__name__, signature, args, given)
-        if len(args) > fewest or given:
-            values = _settings(body.__name__, signature, values, fewest, most)
+        xs, settings = args, usual
+        if given or len(args) != fewest:
+            values = takes.settled(body.__name__, takes.bound(body.__name__, args, given))
+            xs, settings = values[:fewest], values[fewest:most]
             if laws:
-                _check_laws(body.__name__, options, values[fewest:most], laws)
-        if inplace and values[-1]:
-            out = values[0]
+                _check_laws(body.__name__, options, settings, laws)
+            if inplace and values[-1]:
+                out = values[0]
         if out is not None:
             require_tensors(body.__name__, out=out)
         return evaluate(
-            body.__name__,
-            body,
-            values[:fewest],
-            values[fewest:most],
-            result=result,
-            gradient=gradient,
-            out=out,
+            body.__name__, body, xs, settings, result=result, gradient=gradient, out=out
         )
 
     call.of_elements = True  # pyright: ignore[reportFunctionMemberAccess] - ops/chosen.py reads it
@@ -243,16 +260,41 @@ def pointwise(
     return op(face)(call)
 
 
-def _bound(
-    name: str, signature: inspect.Signature, args: tuple[Any, ...], given: dict[str, Any]
-) -> tuple[Any, ...]:
-    """The values of all parameters, in order."""
-    try:
-        bound = signature.bind(*args, **given)
-    except TypeError as error:
-        raise DtypeError(name, f"it is called otherwise: {error}") from None
-    bound.apply_defaults()
-    return bound.args
+class _Takes:
+    """What a pointwise op is called with.
+
+    Args:
+        signature: of its body, and what is taken beside.
+        fewest: how many are operands.
+        most: how many are operands or run-time scalars.
+    """
+
+    def __init__(self, signature: inspect.Signature, fewest: int, most: int) -> None:
+        self.signature, self.fewest, self.most = signature, fewest, most
+        self.names = tuple(signature.parameters)
+        self.defaults = tuple(p.default for p in signature.parameters.values())
+
+    def bound(self, name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, ...]:
+        """The values of all parameters, in order."""
+        placed, rest = len(args), self.names[len(args) :]
+        if self.fewest <= placed <= len(self.names) and given.keys() <= {*rest}:
+            return (*args, *map(given.get, rest, self.defaults[placed:]))  # `bind` takes 10 us
+        try:
+            bound = self.signature.bind(*args, **given)
+        except TypeError as error:
+            raise DtypeError(name, f"it is called otherwise: {error}") from None
+        bound.apply_defaults()
+        return bound.args
+
+    def settled(self, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values with run-time scalars as Python's numbers."""
+        if len(values) > self.most and not isinstance(values[-1], bool | np.bool_):
+            raise DtypeError(name, "inplace is a bool", inplace=shown(values[-1]))
+        settings = [
+            value if type(value) is HostScalar else number(name, self.names[k], value)
+            for k, value in enumerate(values[self.fewest : self.most], self.fewest)
+        ]
+        return (*values[: self.fewest], *settings, *values[self.most :])
 
 
 def _check_laws(
@@ -263,21 +305,6 @@ def _check_laws(
     for law, holds in laws.items():
         if not holds(*values):
             raise ArgumentError(name, law, **dict(zip(options, values, strict=True)))
-
-
-def _settings(
-    name: str, signature: inspect.Signature, values: tuple[Any, ...], fewest: int, most: int
-) -> tuple[Any, ...]:
-    """The values with run-time scalars as Python's numbers."""
-    names = tuple(signature.parameters)
-    if len(values) > most and not isinstance(values[-1], bool | np.bool_):
-        raise DtypeError(name, "inplace is a bool", inplace=shown(values[-1]))
-    return tuple(
-        number(name, names[k], value)
-        if fewest <= k < most and type(value) is not HostScalar
-        else value
-        for k, value in enumerate(values)
-    )
 
 
 def evaluate(
@@ -464,6 +491,9 @@ know_numbers()
 
 def _sort(operand: Operand) -> _Sort | None:
     """The sort of a tensor or a number of Python's; None for what is neither."""
+    array = getattr(operand, "array", None)
+    if type(array) is Array:  # what most are
+        return array.dtype, 0 if array.shape else 1
     if hasattr(operand, "__apply_function__"):
         return operand.dtype, 0 if operand.ndim else 1
     return _OF_NUMBERS.get(type(operand))
