@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..array import Array
+from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
 from ..device import Device
 from ..errors import TraceError
@@ -18,7 +19,6 @@ from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, placed, same_contents
 from .differentiable import Backward, record_backward
-from .results import put_together, taken_apart
 from .trace import Trace
 from .tracer import Tracer
 
