@@ -18,8 +18,9 @@ What holds for all of them, beside PyTorch's documentation:
 - Everything is deterministic: the same inputs give the same bits on the same device.
 - What depends on elements is checked by kernels, and raised when the host next waits for the
   device (`item`, `numpy`, `tolist`, `synchronize`, the end of a profile): indices and classes out
-  of range, probabilities outside [0, 1], negative variances, lengths and offsets, singular
-  matrices. The error is PyTorch's (`IndexError`, `ValueError`, `RuntimeError`,
+  of range, probabilities outside [0, 1], negative variances, lengths and offsets. What programs
+  catch, a matrix that is singular or not positive definite, is raised at once outside of compiled
+  functions. The error is PyTorch's (`IndexError`, `ValueError`, `RuntimeError`,
   `linalg.LinAlgError`) and names op, argument, value and place; inside `clnet.debug()`, or with
   `CLNET_DEBUG=1`, it comes at once, from the line that called the op. Until then an index out of
   range reads NaN (0 of whole numbers) and writes nothing.

@@ -6,7 +6,7 @@ same results as PyTorch's, without its speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -474,7 +474,8 @@ def functional_call(
         parameter_and_buffer_dicts: tensors by dotted name; gradients flow to them.
         args: its arguments: a tuple, or one.
         kwargs: further ones, by name.
-        tie_weights: taken.
+        tie_weights: what is given for one name of a tensor that has several is given for all of
+            them, but for those that are given themselves.
         strict: every parameter and buffer must be given.
 
     Raises:
@@ -489,10 +490,13 @@ def functional_call(
         given.update(part)
     if not hasattr(module, "named_parameters"):
         raise DtypeError("functional_call", "module is a module", module=shown(module))
-    known = {n for n, _ in (*module.named_parameters(), *module.named_buffers())}
-    if given.keys() - known or (strict and known - given.keys()):
-        wrong = sorted(given.keys() ^ known)
+    names = _names(module)
+    own = {name: name for name in given}
+    tied = _tied(names, given) | own if tie_weights else own
+    if given.keys() - names.keys() or (strict and names.keys() - tied.keys()):
+        wrong = sorted(given.keys() - names.keys()) or sorted(names.keys() - tied.keys())
         raise ArgumentError("functional_call", "names are the module's", names=wrong)
+    given = {name: given[source] for name, source in tied.items()}
     before: list[tuple[Any, str, Any]] = []
     try:
         for path, value in given.items():
@@ -506,6 +510,19 @@ def functional_call(
     finally:
         for table, name, value in reversed(before):
             table[name] = value
+
+
+def _names(module: Any) -> dict[str, int]:
+    """All names of a module's parameters and buffers, of those that have several too, and whose."""
+    every: dict[str, bool] = {"remove_duplicate": False}
+    tensors = (*module.named_parameters(**every), *module.named_buffers(**every))
+    return {name: id(x) for name, x in tensors}
+
+
+def _tied(names: Mapping[str, int], given: Iterable[str]) -> dict[str, str]:
+    """For each other name of a tensor that is given, by which it was."""
+    source = {names[name]: name for name in given if name in names}
+    return {name: source[key] for name, key in names.items() if key in source}
 
 
 @checked

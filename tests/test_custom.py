@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from clnet.autograd.function import once_differentiable
 
 import clnet
 from clnet.autograd import Function, grad, gradcheck
@@ -247,3 +248,28 @@ def test_only_tensors_are_saved():
 def test_methods_that_are_missing_are_named():
     with pytest.raises(NotImplementedError, match="forward"):
         Function.apply(batch(2))
+
+
+class Written(Function):
+    """The square, with a gradient that nobody may differentiate."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        return x * x * y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        assert not clnet.is_grad_enabled()
+        return g * 2 * ctx.saved_tensors[0], None
+
+
+def test_what_is_once_differentiable_is_so_once():
+    x = batch(3)
+    (g,) = grad(Written.apply(x, 1).sum(), x)
+    np.testing.assert_array_equal(g.numpy(), 2 * x.detach().numpy())
+    (g,) = grad(Written.apply(x, 1).sum(), x, create_graph=True)
+    np.testing.assert_array_equal(g.detach().numpy(), 2 * x.detach().numpy())
+    with pytest.raises(GradientError, match=r"once_differentiable: .*Leave the mark out"):
+        g.sum().backward()

@@ -160,6 +160,21 @@ def test_a_module_is_as_before_after_a_functional_call():
         clnet.func.functional_call(layer, {"nothing": given}, clnet.ones(1, 2))
 
 
+def test_a_functional_call_gives_a_tensor_all_its_names():
+    net = clnet.nn.Sequential(clnet.nn.Linear(2, 2, bias=False), clnet.nn.Linear(2, 2, bias=False))
+    net[1].weight = net[0].weight
+    own, x, three = net[0].weight.detach(), clnet.ones(1, 2), clnet.eye(2) * 3
+    for given, expected in (
+        ({"0.weight": three}, x * 9),
+        ({"1.weight": three}, x * 9),
+        ({"0.weight": three, "1.weight": three * 2}, x * 18),
+    ):
+        assert clnet.func.functional_call(net, given, x).tolist() == expected.tolist()
+    apart = clnet.func.functional_call(net, {"0.weight": three}, x, tie_weights=False)
+    np.testing.assert_allclose(apart.detach().numpy(), ((x * 3) @ own.T).numpy(), rtol=1e-6)
+    assert net[0].weight is net[1].weight
+
+
 def test_vmap_wants_a_batch():
     with pytest.raises(ArgumentError, match="one argument has a batch"):
         clnet.vmap(lambda x: x, in_dims=(None,))(clnet.ones(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from ..creation import zeros
@@ -161,8 +162,48 @@ def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A ``backward`` as it is: where its ops are clnet's they can be differentiated once more."""
-    return fn
+    """A ``backward`` whose ops are not recorded: to differentiate what it gives is an error.
+
+    Args:
+        fn: the static method, which may compute by NumPy or in memory of its own.
+
+    Raises:
+        GradientError: of what is returned, when a gradient of its results is asked for.
+    """
+
+    @wraps(fn)
+    def once(ctx: Any, *grads: Any) -> Any:
+        with mode.using(grad=False):
+            given = fn(ctx, *grads)
+        if not mode.current().grad:
+            return given
+        found = given if isinstance(given, tuple) else (given,)
+        made = [_Once.apply(x.detach().requires_grad_()) if _has_graph(x) else x for x in found]
+        return tuple(made) if isinstance(given, tuple) else made[0]
+
+    return once
+
+
+def _has_graph(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.differentiable
+
+
+class _Once(Function):
+    """Itself, without a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        del ctx
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise GradientError(
+            "once_differentiable",
+            "a backward that is marked so has no gradient of its own",
+            shape=grad.shape,
+            remedy="Leave the mark out if its ops are clnet's",
+        )
 
 
 def _on_tape(

@@ -13,7 +13,7 @@ from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
-from ..values.containers import again
+from .structure import put_together, taken_apart
 from .tape import Node, next_sequence
 from .walk import run_backward
 
@@ -30,17 +30,17 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     checkpoint, bit for bit.
 
     Args:
-        function: a module or a function of tensors and plain values; it does the same when it runs
+        function: a module or a function of tensors and other values; it does the same when it runs
             again.
-        *args: its arguments; tensors among them may be on the tape.
-        **kwargs: plain values.
+        *args: its arguments; tensors among them, also in tuples, lists, dicts and data classes, may
+            be on the tape.
+        **kwargs: further ones, by name.
 
     Returns:
-        What the function returns: a tensor, or a tuple or list of tensors.
+        What the function returns: tensors, also in tuples, lists, dicts and data classes.
 
     Raises:
         GradientError: if the function uses a tensor on the tape that is not an argument.
-        ArgumentError: if it returns something else, or a keyword argument is a tensor.
 
     Example:
         >>> import clnet
@@ -49,36 +49,33 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         >>> x.grad.shape
         (2,)
     """
-    if any(isinstance(v, Tensor) for v in kwargs.values()):
-        raise ArgumentError(
-            "checkpoint",
-            "tensors are passed by position",
-            keywords=sorted(k for k, v in kwargs.items() if isinstance(v, Tensor)),
-        )
     now = mode.current()
     if not now.grad:
         return function(*args, **kwargs)
-    segment = _Segment(function, args, kwargs, Draws(now.draws), now)
+    tensors: list[Tensor] = []
+    called, named = taken_apart([list(args), kwargs], tensors)
+    segment = _Segment(function, called, named, Draws(now.draws), now)
     start = next_sequence()
-    tensors = [x for x in args if isinstance(x, Tensor)]
     inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
     apart = now.autocast and now.autocast.apart()
     with mode.using(draws=segment.draws, autocast=apart, saved_hooks=None):
         result = segment.run(inside)
-    outputs = _tensors(result)
+    outputs: list[Tensor] = []
+    template = taken_apart(result, outputs)
     leaves = _leaves(outputs, start, exclude=inside)
     inputs = (*tensors, *leaves)
     needs = tuple(x.requires_grad for x in inputs)
+    own = {id(x): given for x, given in zip(inside, tensors, strict=True)}  # given back as it came
     if not any(o.node is not None for o in outputs):
-        return result
+        return put_together(template, (own.get(id(o), o) for o in outputs))
     node = Node(
         Recomputed(segment, len(tensors)), inputs, needs, [o.array for o in outputs], Tensor
     )
     made = [
-        Tensor(o.array) if o.node is None else Tensor(o.array, node, k)
+        own.get(id(o), o) if o.node is None else Tensor(o.array, node, k)
         for k, o in enumerate(outputs)
     ]
-    return made[0] if isinstance(result, Tensor) else again(result, made)
+    return put_together(template, iter(made))
 
 
 @checked
@@ -132,26 +129,21 @@ class _Segment:
     """A function with its plain arguments, and how it was run first.
 
     Attributes:
-        args: the arguments; tensors among them only mark their places.
+        args, kwargs: the arguments; tensors among them only mark their places.
         draws: the random numbers it drew.
         forward: the mode it ran in.
     """
 
     function: Callable[..., Any]
-    args: tuple[Any, ...]
+    args: list[Any]
     kwargs: dict[str, Any]
     draws: Draws
     forward: mode.Mode
 
-    def __post_init__(self) -> None:
-        places = tuple(Tensor if isinstance(x, Tensor) else x for x in self.args)
-        object.__setattr__(self, "args", places)
-
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The function on these tensors."""
-        given = iter(tensors)
-        args = [next(given) if x is Tensor else x for x in self.args]
-        return self.function(*args, **self.kwargs)
+        args, kwargs = put_together([self.args, self.kwargs], iter(tensors))
+        return self.function(*args, **kwargs)
 
     def run_again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The function on these tensors, as it ran before."""
@@ -165,7 +157,9 @@ class _Segment:
             conv_algorithm=before.conv_algorithm,
             autocast=before.autocast and before.autocast.apart(),
         ):
-            return _tensors(self.run(tensors))
+            found: list[Tensor] = []
+            taken_apart(self.run(tensors), found)
+            return found
 
 
 class Recomputed(Function):
@@ -214,17 +208,6 @@ class Recomputed(Function):
             found[id(t)][1] if need and id(t) in found else None
             for t, need in zip(targets, needs, strict=True)
         )
-
-
-def _tensors(result: Any) -> list[Tensor]:
-    found = [result] if isinstance(result, Tensor) else result
-    if not isinstance(found, list | tuple) or any(not isinstance(x, Tensor) for x in found):
-        raise ArgumentError(
-            "checkpoint",
-            "the function returns a tensor, or a tuple or list of tensors",
-            type=type(result).__name__,
-        )
-    return list(found)
 
 
 def _leaves(outputs: Sequence[Tensor], start: int, *, exclude: Sequence[Tensor]) -> list[Tensor]:

@@ -27,7 +27,7 @@ from .differentiable import Differentiable
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
-from .record import record
+from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
@@ -37,6 +37,7 @@ _MOST_PLANS = 16
 # PyTorch's; there is one way to compile here.
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _MOST_TURNS = 4
+_MOST_RESTLESS = 8
 _USES = count()
 
 
@@ -81,6 +82,7 @@ class Compiled:
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
     _eager: set[Any]
+    _restless: int
     _tracing: Any
     __name__: str
 
@@ -103,6 +105,7 @@ class Compiled:
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
             "_eager": set(),  # of calls that run uncompiled
+            "_restless": 0,  # how many traces in a row were of what the function itself changed
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
@@ -289,33 +292,65 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[AnyPlan, _Finish]:
+        outer = Outer(self._function, (*args, *kwargs.values()))
         try:
             with paused_collector():
-                outer = Outer(self._function, args)
-                before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
-                held = outer.held()
-                try:
-                    recorded = record(self._function, args, kwargs, device, rebind=outer.rebind)
-                finally:
-                    left = outer.take_back(held)
-                if left:
-                    law = "the function leaves a tensor in a variable outside; later calls do not"
-                    hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
-                    raise TraceError("compile", law, function=self.__name__, remedy=hint)
-                watched: Any = recorded.tracer.watched
-                changed, used = recorded.tracer.changed, recorded.trace.outside
-                watched[id(outer)] = (outer, outer.leave_changed(before, changed, used))
-                for value in args:
-                    if hasattr(value, "named_parameters"):  # of a method that is decorated
-                        recorded.tracer.watch(value)
-                plan = self._planned(recorded.trace, recorded.tracer)
+                recorded, plan = self._recorded(outer, args, kwargs, device)
         except LeftOut:  # each time less is left that could be
+            outer.undo()
             return self._trace(args, kwargs, device)
+        except TraceError:
+            outer.undo()
+            raise
         self.num_traces += 1
         if recorded.backward is None:
             return plan, lambda arrays, given: recorded.rebuild(map(Tensor, arrays), given)
         on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
         return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given), given)
+
+    def _recorded(
+        self, outer: Outer, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+    ) -> tuple[Recorded, AnyPlan]:
+        """What the function does with these arguments, and its plan."""
+        before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
+        held = outer.held()
+        try:
+            recorded = record(self._function, args, kwargs, device, rebind=outer.rebind)
+        finally:
+            left = outer.take_back(held)
+        if left:
+            law = "the function leaves a tensor in a variable outside; later calls do not"
+            hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
+            raise TraceError("compile", law, function=self.__name__, remedy=hint)
+        watched: Any = recorded.tracer.watched
+        changed, used = recorded.tracer.changed, recorded.trace.outside
+        watched[id(outer)] = (outer, outer.leave_changed(before, changed, used))
+        self._check_rest(outer.counted)
+        for value in args:
+            if hasattr(value, "named_parameters"):  # of a method that is decorated
+                recorded.tracer.watch(value)
+        return recorded, self._planned(recorded.trace, recorded.tracer)
+
+    def _check_rest(self, counted: list[str]) -> None:
+        """Tell of a function whose every call is another, since it changes what it reads.
+
+        Raises:
+            TraceError: if it may run uncompiled instead, which is faster.
+        """
+        self._restless = self._restless + 1 if counted else 0
+        if self._restless != _MOST_RESTLESS:
+            return
+        error = TraceError(
+            "compile",
+            "each call is traced anew: the function changes what it reads itself",
+            function=self.__name__,
+            changed=", ".join(counted),
+            remedy="Pass it as an argument, or keep it in a tensor",
+        )
+        if self.lenient:
+            self._restless = 0
+            raise error
+        warnings.warn(str(error), RuntimeWarning, stacklevel=6)
 
     def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
         """The plan of a trace, rewritten: of each device's part, if there are several."""

@@ -8,7 +8,7 @@ tape's: what an op saves in eager execution is saved here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,11 @@ def _is_whole(node: Any) -> bool:
 
 
 def record_backward(
-    tracer: Tracer, results: Sequence[Tensor], arguments: Sequence[Tensor], start: int
+    tracer: Tracer,
+    results: Sequence[Tensor],
+    arguments: Sequence[Tensor],
+    start: int,
+    overwritten: Mapping[Storage, Tensor],
 ) -> Backward | None:
     """Walk back from a function's results, while it is traced.
 
@@ -77,6 +81,8 @@ def record_backward(
         results: what the function returned.
         arguments: the placeholders it was called with.
         start: a sequence number older than the function's nodes.
+        overwritten: tensors outside that the function will have overwritten by then; where the
+            walk reads one, a copy is saved.
 
     Returns:
         The backward, or None if no result is on the tape.
@@ -112,14 +118,17 @@ def record_backward(
     position = {t.array.storage: i for i, t in enumerate(arguments)}
     read = tuple(position[s] for s in needed if s in position)
     saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
+    lost = [overwritten[s] for s in needed if s in overwritten]
     # The forward plan gives these storages memory of its own; the backward has its own in turn.
-    own = [a.storage for a in (*saved, *(arguments[i].array for i in read))]
+    own = [
+        a.storage for a in (*saved, *(x.array for x in lost), *(arguments[i].array for i in read))
+    ]
     moved = {s: Storage(s.device, s.nbytes) for s in own}
     trace = Trace(
         tuple(_moved_step(step, moved) for step in steps),
         (
             *(g.array for g in grads),
-            *(_moved(a, moved) for a in saved),
+            *(_moved(a, moved) for a in (*saved, *(x.array for x in lost))),
             *(_moved(arguments[i].array, moved) for i in read),
         ),
         tuple(_moved(a, moved) for a in gradients),
@@ -127,6 +136,8 @@ def record_backward(
         chosen[0].device,
     )
     del tracer.steps[len(forward) :]
+    with mode.using(grad=False):
+        saved += tuple(x.detach().clone().array for x in lost)
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
 
 

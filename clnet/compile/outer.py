@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable, Iterator
-from dis import get_instructions
 from functools import partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
+from .reachable import MISSING, Code, Objects, attribute, content, is_programs
 from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
 
 _PLAIN = (int, bool, str, bytes, type(None))
-_SKIPPED = (ModuleType, FunctionType, MethodType, type)
+_CONTAINERS = (list, dict, set, deque, np.ndarray)
+_VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
 _MOST_PARTS = 64
-_MOST_FUNCTIONS = 16
-_MOST_DEPTH = 3
-_MISSING = object()
+_MOST_BYTES = 4096
 
 
 class _Same:
@@ -40,49 +42,61 @@ class _Same:
 class Outer:
     """The globals and variables of enclosing functions that a function and its helpers name.
 
-    Numbers, texts, and containers and attributes of these are compared by value, tensors (also as
-    attributes of objects within objects, if the function uses them) and other objects by identity;
-    functions, classes and modules not at all. What the function changes itself while it is traced
-    is left out: that happens at the trace alone.
+    Numbers, texts, and containers of these are compared by value, tensors (also as attributes of
+    objects within objects, if the function uses them) and other objects by identity, functions by
+    their code. Of an object that is found by name all plain attributes matter; of what it holds,
+    and of classes and Python modules, those whose name occurs in code that may run: a meter's sum,
+    which the step does not read, may be another at every call. What the function changes itself
+    while it is traced is left out: that happens at the trace alone.
 
     Args:
         function: what is traced: a function, method, module, partial or callable object.
         args: what it is called with; of objects among these the attributes matter, too.
+
+    Attributes:
+        counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
+        self.counted: list[str] = []
         self._places: list[partial[Any]] = []
-        pending, known = list(_functions(function, self._places)), set[CodeType]()
-        while pending and len(known) < _MOST_FUNCTIONS:
-            each = pending.pop()
-            if each.__code__ in known:
-                continue
-            known.add(each.__code__)
-            for place in _named(each):
-                value = place()
-                value = getattr(value, "__wrapped__", value)  # of one that is compiled, too
-                if isinstance(value, FunctionType) and value.__module__ == each.__module__:
-                    pending.append(value)
-                elif not isinstance(value, (*_SKIPPED, BuiltinFunctionType)):
-                    self._places.append(place)
-        self._owners: list[tuple[Any, dict[str, Any]]] = []
         self._added: list[partial[Any]] = []
+        code, found = Code(), Objects()
+        for each in _functions(function, self._places):
+            code.follow(each, each.__module__)
         for value in (function, *args, *(place() for place in self._places)):
-            self._places += [partial(_attribute, value, n) for n in _attributes(_table(value))]
-            self._own(value)
-        for owner, held in self._owners:
-            tensors = (name for name, v in held.items() if isinstance(v, Tensor))
-            self._places += [partial(_attribute, owner, name) for name in tensors]
-
-    def _own(self, value: Any, depth: int = 0) -> None:
-        """Know an object, and those that it holds, by the tensors that are their attributes."""
-        held = _table(value)
-        if held is None or len(self._owners) >= _MOST_PARTS:
-            return
-        if not any(value is owner for owner, _ in self._owners):
-            self._owners.append((value, dict(held)))
-            for part in held.values() if depth < _MOST_DEPTH else ():
-                self._own(part, depth + 1)
+            found.add(value)
+        seen = looked = 0
+        while seen != (seen := len(code.functions)):  # what is called names more in its turn
+            for place in code.places[looked:]:
+                found.add(place())
+            looked = len(code.places)
+            for each in [*found.methods(code.names)]:
+                code.follow(each)
+        self._reads = code.reads
+        self._places += [place for place in code.places if _matters(place())]
+        for space, name, value in found.settings(code.names):
+            computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
+            if not computed and _matters(value):
+                self._places.append(partial(attribute, space, name))
+        for layer in found.layers:
+            for name in code.names & vars(layer).keys():
+                if type(vars(layer)[name]) in _CONTAINERS:
+                    self._places.append(partial(attribute, layer, name))
+        self._owners = [(owner, held) for owner, held, _ in found.owners]
+        for owner, held, depth in found.owners:
+            plain = [] if depth else [name for name, v in held.items() if type(v) in _VALUES]
+            named = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
+            tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
+            names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
+            self._places += [partial(attribute, owner, name) for name in names]
+        settings = (
+            partial(attribute, layer, name)
+            for layer in found.layers
+            for name in code.names & vars(layer).keys()
+            if type(vars(layer)[name]) in (*_PLAIN, float)
+        )
+        self._restored = [(place, _copied(place())) for place in (*self._places, *settings)]
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -100,13 +114,13 @@ class Outer:
         on: the function may ask whether it is.
         """
         for owner, before in self._owners:
-            table: dict[str, Any] = owner.__dict__
+            table: dict[str, Any] = getattr(owner, "__dict__", {})
             for name, value in table.items():
                 known = value is before.get(name) or (id(owner), name) in tracer.rebound
                 if type(value) is Tensor and not known:
                     tracer.rebound[id(owner), name] = (owner, table, before.get(name, NOTHING))
                     if name not in before:
-                        self._added.append(partial(_attribute, owner, name))
+                        self._added.append(partial(attribute, owner, name))
 
     def take_back(self, before: list[Any]) -> bool:
         """Whether the function left tensors of the trace outside; what was there is again.
@@ -128,10 +142,27 @@ class Outer:
                 _write(place, old)
         return left
 
+    def undo(self) -> None:
+        """Take back what tracing counted and appended: the function runs once more."""
+        for place, old in self._restored:
+            value = place()
+            if isinstance(value, Tensor) or isinstance(old, Tensor) or _told(value) == _told(old):
+                continue
+            if isinstance(value, list | deque) and isinstance(old, list | deque):
+                value.clear()
+                value.extend(old)
+            elif isinstance(value, dict | set) and isinstance(old, dict | set):
+                value.clear()
+                value.update(old)
+            elif old is not MISSING:
+                _write(place, old)
+
     def leave_changed(
         self, before: list[Any], changed: Iterable[Any], used: Container[Storage]
     ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
+
+        A counter that the function also reads stays: the next call is another.
 
         Args:
             before: the version.
@@ -143,16 +174,21 @@ class Outer:
 
         def matters(place: partial[Any]) -> bool:
             value = place()
-            if place.func is not _attribute:
+            if place.func is not attribute:
                 return True
             unused = isinstance(value, Tensor) and value.array.storage not in used
             return id(place.args[0]) not in owners and not unused
 
         pairs = zip(self._places, before, self._clnet_version, strict=True)
-        kept = [(place, old) for place, old, new in pairs if old == new and matters(place)]
+        kept: list[tuple[partial[Any], Any]] = []
+        for place, old, new in pairs:
+            counted = old != new and _name(place) in self._reads
+            if matters(place) and (old == new or counted):
+                kept.append((place, old))
+                self.counted += [_name(place)] * counted
         self._places = [*[place for place, _ in kept], *self._added]
         self._owners.clear()
-        return [*[old for _, old in kept], *[_told(_MISSING) for _ in self._added]]
+        return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
 
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
@@ -161,7 +197,7 @@ def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionTy
     if isinstance(function, partial):
         function = function.func
     if isinstance(function, MethodType):
-        places.append(partial(_attribute, function, "__self__"))
+        places.append(partial(attribute, function, "__self__"))
         function = function.__func__
     elif not isinstance(function, FunctionType):  # a module, or an object that is called
         kind: Any = type(function)
@@ -170,32 +206,13 @@ def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionTy
         yield function
 
 
-def _named(function: FunctionType) -> Iterator[partial[Any]]:
-    """What gives each value that a function's code names and does not hold."""
-    names, codes = dict[str, None](), [function.__code__]
-    while codes:
-        code = codes.pop()
-        loads = (i for i in get_instructions(code) if i.opname == "LOAD_GLOBAL")
-        names.update((i.argval, None) for i in loads)  # co_names has attributes', too
-        codes += [c for c in code.co_consts if isinstance(c, CodeType)]
-    space = function.__globals__
-    yield from (partial(_global, name, space) for name in names if name in space)
-    yield from (partial(_content, cell) for cell in function.__closure__ or ())
-
-
-def _global(name: str, space: dict[str, Any]) -> Any:
-    return space.get(name, _MISSING)
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return _MISSING
+def _name(place: partial[Any]) -> str:
+    """By which name a place's value is found."""
+    return place.args[0] if isinstance(place.args[0], str) else place.args[1]
 
 
 def _copied(value: Any) -> Any:
-    return value.copy() if type(value) in (list, dict) else value
+    return value.copy() if type(value) in (list, dict, set, deque) else value
 
 
 def _is_traced(value: Any) -> bool:
@@ -214,12 +231,18 @@ def _is_traced(value: Any) -> bool:
 def _write(place: partial[Any], value: Any) -> None:
     """Put a value back where a place reads it."""
     owner, *name = place.args
-    if place.func is _content:
+    if place.func is content:
         owner.cell_contents = value
-    elif place.func is _attribute:
+    elif place.func is attribute:
         setattr(owner, name[0], value)
     else:
         name[0][owner] = value
+
+
+def _matters(value: Any) -> bool:
+    """Whether what is found by name is compared; what a compiled one holds is read instead."""
+    inside = hasattr(value, "__wrapped__") and not isinstance(value, FunctionType)
+    return not inside and not isinstance(value, ModuleType | type)
 
 
 def _told(value: Any) -> Any:
@@ -227,33 +250,28 @@ def _told(value: Any) -> Any:
     kind: Any = type(value)
     if kind in _PLAIN:
         return (kind, value)
-    if kind is float or kind is complex:
+    if kind is float or kind is complex or isinstance(value, np.generic):
         return (kind, repr(value))  # NaN is as another, and -0.0 not as 0.0
     if isinstance(value, Tensor):
         return (_Same(value), value.requires_grad)
-    if isinstance(value, _SKIPPED):
+    if isinstance(value, ModuleType):
         return None
-    if kind in (list, tuple) and len(value) <= _MOST_PARTS:
-        return (kind, [_told(v) for v in value])
-    if kind is dict and len(value) <= _MOST_PARTS:
+    if kind in (list, tuple, deque):
+        few = len(value) <= _MOST_PARTS
+        return (kind, [_told(v) for v in value] if few else (len(value), _Same(value)))
+    if issubclass(kind, dict) and len(value) <= _MOST_PARTS:
         return (kind, [(_told(k), _told(v)) for k, v in value.items()])
+    if kind in (set, frozenset) and len(value) <= _MOST_PARTS:
+        return (kind, frozenset(value))
+    if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
+        return (value.dtype, value.shape, value.tobytes())
+    if kind is MethodType:
+        return (_Same(value.__self__), _told(value.__func__))
+    if kind is FunctionType and is_programs(value):  # made anew it is as it was, a lambda too
+        held: list[Any] = [content(cell, "") for cell in value.__closure__ or ()]
+        held += (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        if hasattr(value, "__wrapped__"):
+            held.append(value.__wrapped__)
+        known = (*_PLAIN, float, FunctionType)
+        return (_Same(value.__code__), [_told(v) for v in held if type(v) in known])
     return _Same(value)
-
-
-def _table(value: Any) -> dict[str, Any] | None:
-    """What an object's attributes lie in; None for one whose changes count otherwise."""
-    held: Any = getattr(value, "__dict__", None)
-    counts = hasattr(type(value), "_clnet_version") or hasattr(value, "__wrapped__")
-    if type(held) is not dict or counts or isinstance(value, (Tensor, *_SKIPPED)):
-        return None
-    return held
-
-
-def _attributes(held: dict[str, Any] | None) -> list[str]:
-    """The names of attributes that are numbers, texts and containers of these."""
-    plain = (*_PLAIN, float, complex, list, tuple, dict)
-    return [name for name, v in (held or {}).items() if type(v) in plain][:_MOST_PARTS]
-
-
-def _attribute(value: Any, name: str) -> Any:
-    return getattr(value, name, _MISSING)

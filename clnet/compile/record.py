@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from ..array import Array
+from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
 from ..device import Device
 from ..errors import TraceError
@@ -18,7 +19,6 @@ from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, placed, same_contents
 from .differentiable import Backward, record_backward
-from .results import put_together, taken_apart
 from .trace import Trace
 from .tracer import Tracer
 
@@ -114,18 +114,14 @@ def record(
                 end()
             found: list[Tensor] = []
             template = taken_apart(result, found)
-            state = _state(tracer, found) if keeps_state else ()
+            copied, state = _state(tracer, found) if keeps_state else ((), ())
             found += [value for _, _, value in state]
             shared = _shared(found, placeholders)
             results = [_on_tape(t, placeholders) for t in found]
-            backward = record_backward(tracer, results, placeholders, start)
-        if any(id(p) in tracer.grads_after for p in placeholders):
-            raise TraceError(
-                "compile",
-                "backward collects the gradient of an argument, which stays inside",
-                remedy="Ask for it with clnet.autograd.grad and return it; where nobody wants it, "
-                "begin with x = x.detach().requires_grad_()",
-            )
+            lost = {before.array.storage: before for before, _ in copied}
+            backward = record_backward(tracer, results, placeholders, start, lost)
+            _overwrite(copied)
+        _refuse_gradients(tracer, placeholders)
         tracer.forget_leaves({p.array.storage for p in placeholders})
     finally:
         tracer.restore()
@@ -143,19 +139,22 @@ def record(
     return Recorded(trace, tracer, template, backward, shared, assigned)
 
 
-def _state(tracer: Tracer, results: list[Tensor]) -> tuple[tuple[Any, str, Tensor], ...]:
-    """Record what becomes of tensors that the function assigned to attributes.
+def _state(
+    tracer: Tracer, results: list[Tensor]
+) -> tuple[list[tuple[Tensor, Tensor]], tuple[tuple[Any, str, Tensor], ...]]:
+    """What becomes of tensors that the function assigned to attributes.
 
-    One that takes the place of a tensor of its form is copied there, so that the next replay reads
-    it where this one did. Others are further results, assigned after each replay, with which the
-    owner has changed: the next call is traced anew, and finds a tensor there.
+    One that takes the place of a tensor of its form is to be copied there, so that the next replay
+    reads it where this one did. Others are further results, assigned after each replay, with which
+    the owner has changed: the next call is traced anew, and finds a tensor there.
 
     Args:
         tracer: the recording.
         results: what the function returned; what would change with the copies is replaced.
 
     Returns:
-        Owners, names and values of those that are to be assigned.
+        Tensors that are to be overwritten, with what; then owners, names and values of those that
+        are to be assigned.
     """
     copied: list[tuple[Tensor, Tensor]] = []
     others: list[tuple[Any, str, Tensor]] = []
@@ -171,10 +170,24 @@ def _state(tracer: Tracer, results: list[Tensor]) -> tuple[tuple[Any, str, Tenso
         if result.array.storage in targets:
             results[k] = result.clone()
     values = [value.clone() if value.array.storage in targets else value for _, value in copied]
+    targeted = [before for before, _ in copied]
+    return list(zip(targeted, values, strict=True)), tuple(others)
+
+
+def _refuse_gradients(tracer: Tracer, arguments: Sequence[Tensor]) -> None:
+    if any(id(p) in tracer.grads_after for p in arguments):
+        raise TraceError(
+            "compile",
+            "backward collects the gradient of an argument, which stays inside",
+            remedy="Ask for it with clnet.autograd.grad and return it; where nobody wants it, "
+            "begin with x = x.detach().requires_grad_()",
+        )
+
+
+def _overwrite(copied: Iterable[tuple[Tensor, Tensor]]) -> None:
     with mode.using(grad=False):
-        for (before, _), value in zip(copied, values, strict=True):
+        for before, value in copied:
             before.copy_(value)
-    return tuple(others)
 
 
 def _shared(

@@ -1,7 +1,8 @@
 """Checks of a tensor's elements: made on the device, told at the next synchronisation.
 
 Indices are checked by the kernels that read them; what other ops are not defined for is looked for
-by a kernel of its own. Nothing is changed, and nobody waits (:mod:`clnet.device.fault`).
+by a kernel of its own. Nothing is changed, and nobody waits (:mod:`clnet.device.fault`), but for
+matrices that cannot be factored: programs try, and add something to the diagonal if that fails.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..array import Array
 from ..device import Check, Launch, Target
-from ..errors import ClnetError, DataBoundsError, DataDomainError, DtypeError
+from ..errors import ClnetError, DataBoundsError, DataDomainError, DtypeError, LinAlgError
 from ..kernels.reduce import Bad
 from ..kernels.reduce import check as launch_check
+from ..values import mode
 from ..values.dtypes import Kind
 from .machinery.function import Arrays, Function, apply
 from .shape import contiguous
@@ -95,7 +97,9 @@ def require_elements(
     operands: list[Any] = [contiguous(x.detach())]
     if gate is not None:
         operands.append(gate.detach())
-    apply(CheckElements(bad, low, high, check), *operands)
+    now = mode.current()
+    with mode.using(debug=now.debug or (check.error is LinAlgError and now.tracer is None)):
+        apply(CheckElements(bad, low, high, check), *operands)
 
 
 def require_classes(

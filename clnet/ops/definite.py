@@ -102,7 +102,7 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:  # noqa: FBT001, FBT002 
 
     Raises:
         ShapeError: if ``x`` is not square.
-        LinAlgError: at the next synchronisation, if it is not positive definite.
+        LinAlgError: if it is not positive definite.
     """
     y, _ = _factored("cholesky", x, upper=upper)
     require_elements(real(diagonal(y.detach(), 0, -2, -1)), _INDEFINITE, Bad.NOT_ABOVE, 0)

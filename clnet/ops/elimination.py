@@ -108,7 +108,7 @@ def inverse(x: Tensor) -> Tensor:
 
     Raises:
         ShapeError: if ``x`` is not square.
-        LinAlgError: at the next synchronisation, if it is singular.
+        LinAlgError: if it is singular.
     """
     require_square("inverse", x, complex_too=True)
     y, _, _ = _solved("inverse", x.detach(), identity_like(x))
@@ -132,7 +132,8 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
     Args:
         x: ``(..., n, n)``, floating or complex.
-        b: ``(..., n, k)``, or ``(n,)``; for ``left=False`` ``(..., k, n)``.
+        b: ``(..., n, k)``, or ``(n,)``, or for several ``x`` as many vectors, ``(..., n)``; for
+            ``left=False`` ``(..., k, n)``.
         left: on which side ``x`` stands.
 
     Returns:
@@ -140,12 +141,15 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
     Raises:
         ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
-        LinAlgError: at the next synchronisation, if ``x`` is singular.
+        LinAlgError: if ``x`` is singular.
     """
     require_square("solve", x, complex_too=True)
-    if not left:
+    vectors = b.ndim == 1 or b.shape == x.shape[:-1]
+    if not left and not vectors:
         return solve(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
-    columns = unsqueeze(b, -1) if b.ndim == 1 else b
+    if not left:
+        raise ShapeError("solve", "with left=False b is of matrices", x=x.shape, b=b.shape)
+    columns = unsqueeze(b, -1) if vectors else b
     if columns.shape[:-1] != x.shape[:-1]:
         raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
     found = _solved("solve", x.detach(), columns.detach())

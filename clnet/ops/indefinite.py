@@ -88,7 +88,7 @@ def ldl_factor(x: Tensor, *, hermitian: bool = False) -> SymmetricFactors:
 
     Raises:
         ShapeError: if ``x`` is not square.
-        LinAlgError: at the next synchronisation, if a block of ``D`` is 0.
+        LinAlgError: if a block of ``D`` is 0.
     """
     found = ldl_factor_ex(x, hermitian=hermitian, check_errors=True)
     return SymmetricFactors(found.LD, found.pivots)

@@ -488,9 +488,9 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
 
 
 @op()
-def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """As ``x.expand(shape)``."""
-    return expand(x, tuple(shape))
+def broadcast_to(x: Tensor, *sizes: Any, size: Sequence[int] | None = None) -> Tensor:
+    """As ``x.expand(size)``, its sizes one by one or as a sequence."""
+    return expand(x, sizes_of("broadcast_to", sizes, size))
 
 
 @op()

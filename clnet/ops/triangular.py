@@ -363,7 +363,7 @@ def linalg_lu_factor(x: Tensor, *, pivot: bool = True) -> Packed:
         ``(..., min(m, n))``, from 1.
 
     Raises:
-        LinAlgError: at the next synchronisation, if a pivot is 0.
+        LinAlgError: if a pivot is 0.
     """
     found = linalg_lu_factor_ex(x, pivot=pivot, check_errors=True)
     return Packed(found.LU, found.pivots)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from enum import Enum
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import clnet
+from clnet import nn
 from clnet.errors import TraceError
 
 pytestmark = pytest.mark.device
 
 FACTOR = 1
+ACTIVATION = clnet.relu
 
 
 def scaled(x):
@@ -120,3 +128,159 @@ def test_a_tensor_left_outside_is_refused():
     written = clnet.compile(lambda x: kept.copy_(x.mean(0, keepdim=True)))
     written(clnet.full((2,), 3.0))
     assert kept.item() == 3
+
+
+class Slots:
+    __slots__ = ("__hidden", "rate", "spare")
+
+    def __init__(self):
+        self.rate, self.__hidden = 1.0, 2.0
+
+    def hide(self, value):
+        self.__hidden = value
+
+    @property
+    def total(self):
+        return self.rate + self.__hidden
+
+
+class Mode(Enum):
+    PLUS = 1
+    MINUS = -1
+
+
+class Settings:
+    scale = 1.0
+
+    def __init__(self):
+        self.inner = SimpleNamespace(shift=0.0, mode=Mode.PLUS, parts=[SimpleNamespace(k=1.0)])
+        self.few, self.table, self.numbers = {1}, OrderedDict(a=1.0), np.ones(2)
+        self.slots, self.meter = Slots(), SimpleNamespace(sum=0.0)
+
+
+SETTINGS = Settings()
+CHANGES = {
+    "a slot": lambda s: setattr(s.slots, "rate", 5.0),
+    "a slot's hidden name, read by a property": lambda s: s.slots.hide(7.0),
+    "an object within an object": lambda s: setattr(s.inner, "shift", 3.0),
+    "an enum": lambda s: setattr(s.inner, "mode", Mode.MINUS),
+    "an object in a list": lambda s: setattr(s.inner.parts[0], "k", 4.0),
+    "a set": lambda s: s.few.add(2),
+    "an ordered dict": lambda s: s.table.update(a=6.0),
+    "an array": lambda s: s.numbers.__setitem__(1, 8.0),
+    "another object": lambda s: setattr(
+        s, "inner", SimpleNamespace(**vars(s.inner) | {"shift": 2})
+    ),
+    "a class": lambda s: setattr(type(s), "scale", 9.0),
+}
+
+
+def described(x, s):
+    y = x * s.scale * s.inner.parts[0].k * s.inner.mode.value + s.inner.shift + s.slots.total
+    return y + len(s.few) + s.table["a"] + float(s.numbers[1])
+
+
+class Described(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.settings, self.factors = Settings(), [1.0]
+
+    def forward(self, x):
+        return described(x, self.settings) * self.factors[0]
+
+
+@pytest.mark.parametrize("way", ["global", "argument", "module", "named module"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_objects_are_asked_as_deep_as_the_code_looks(monkeypatch, way, change):
+    model, x = Described(), clnet.ones(1)
+    monkeypatch.setattr(f"{__name__}.SETTINGS", model.settings)
+    monkeypatch.setattr(Settings, "scale", 1.0)
+    f = {
+        "global": clnet.compile(lambda x: described(x, SETTINGS)),
+        "argument": partial(clnet.compile(described), s=model.settings),
+        "module": clnet.compile(model),
+        "named module": clnet.compile(lambda x: model(x)),
+    }[way]
+    assert f(x).item() == described(x, model.settings).item()
+    CHANGES[change](model.settings)
+    assert f(x).item() == described(x, model.settings).item()
+
+
+def test_what_the_code_does_not_look_at_is_no_reason_to_trace():
+    settings = Settings()
+    f = clnet.compile(lambda x: described(x, settings))
+    for _ in range(3):
+        settings.meter.sum += f(clnet.ones(1)).item()
+    assert f.num_traces == 1
+
+
+def test_containers_of_modules_are_asked():
+    model = Described()
+    f = clnet.compile(model)
+    before = f(clnet.ones(1)).item()
+    model.factors[0] = 3.0
+    assert f(clnet.ones(1)).item() == 3 * before
+
+
+def test_functions_are_told_by_their_code(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.ACTIVATION", clnet.relu)
+    f = clnet.compile(lambda x: ACTIVATION(x))
+    assert f(-clnet.ones(1)).item() == 0
+    monkeypatch.setattr(f"{__name__}.ACTIVATION", clnet.square)
+    assert f(-clnet.ones(1)).item() == 1
+    for k in (2.0, 2.0, 3.0):
+        monkeypatch.setattr(f"{__name__}.ACTIVATION", lambda x, k=k: x * k + FACTOR)
+        assert f(clnet.ones(1)).item() == k + 1
+    assert f.num_traces == 4
+
+
+class Agent:
+    """Learns for two steps, then copies what it has learned."""
+
+    def __init__(self):
+        self.steps, self.log, self.size = 0, [], None
+        self.network, self.target = clnet.zeros(1), clnet.zeros(1)
+
+    def learn(self, x):
+        self.steps += 1
+        self.log.append(self.steps)
+        self.network.add_(x)
+        if self.steps % 3 == 0:
+            self.target.copy_(self.network)
+        return self.target * 1
+
+    def begin(self, x):
+        if self.size is None:
+            self.size = x.shape[0]
+            self.network.fill_(10.0)
+        return self.network + x * self.size
+
+    def ask(self, x):
+        self.steps += 1
+        self.log.append(self.steps)
+        return x * self.steps if x.sum().item() > 0 else x
+
+
+def test_a_counter_that_is_read_is_that_of_eager():
+    agent, compiled = Agent(), Agent()
+    f = clnet.compile(compiled.learn)
+    expected = [agent.learn(clnet.ones(1)).item() for _ in range(10)]
+    with pytest.warns(RuntimeWarning, match=r"traced anew.*changed=steps.*Pass it as an argument"):
+        assert [f(clnet.ones(1)).item() for _ in range(10)] == expected
+    assert (compiled.steps, compiled.log) == (agent.steps, agent.log)
+
+
+def test_what_is_made_at_the_first_call_is_not_made_again():
+    agent = Agent()
+    f = clnet.compile(agent.begin)
+    assert [f(clnet.ones(2)).sum().item() for _ in range(3)] == [24, 24, 24]
+    agent.network.fill_(0.0)
+    assert f(clnet.ones(2)).sum().item() == 4
+    assert f.num_traces == 2
+
+
+def test_what_cannot_be_traced_leaves_counters_as_they_were():
+    agent = Agent()
+    with pytest.raises(TraceError):
+        clnet.compile(agent.ask)(clnet.ones(1))
+    assert (agent.steps, agent.log) == (0, [])

@@ -205,3 +205,31 @@ def test_an_attribute_that_is_not_used_may_be_another():
         trainer.loss = run(clnet.full((2,), float(k)))
     assert trainer.loss.tolist() == [8.0, 8.0]
     assert run.num_traces == 1
+
+
+class Remembering(nn.Module):
+    """Reads its state where backward will ask for it, and overwrites it."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.state = nn.GRUCell(2, 3), clnet.ones(1, 3)
+        for p in self.parameters():
+            p.data.fill_(0.3)
+
+    def forward(self, x):
+        before = self.state.detach()
+        self.state = self.cell(x, before)
+        return self.state * before
+
+
+def test_backward_reads_a_state_as_it_was():
+    found = []
+    for compiled in (False, True):
+        model = Remembering()
+        run = clnet.compile(model) if compiled else model
+        results = [run(clnet.full((1, 2), k)) for k in (1.0, 2.0, 3.0)]
+        for k, y in enumerate(results):  # after later calls, too
+            (y * (k + 1)).sum().backward()
+        found.append([p.grad.numpy() for p in model.parameters()])
+    for eager, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, eager, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""What a compiled function returns: its structure, and the tensors of a call in their places."""
+"""What a function takes or returns: its structure, and the tensors of a call in their places."""
 
 from __future__ import annotations
 

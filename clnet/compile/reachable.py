@@ -1,0 +1,261 @@
+"""What may run when a function is called, and what that may look at: read from code, not run."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dis import Instruction, get_instructions
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from ..tensor import Tensor
+
+__all__ = ["MISSING", "Code", "Objects", "attribute", "content", "is_programs"]
+
+MISSING = object()
+_SKIPPED = (ModuleType, FunctionType, MethodType, type)
+_MOST_FUNCTIONS = 64
+_MOST_OBJECTS = 256
+_MOST_DEPTH = 3
+_OURS = str(Path(__file__).parents[1])
+_LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
+_LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
+_WRITERS = ("append", "extend", "add", "update", "appendleft")
+_UNASKED = {"__init__", "__new__", "__repr__", "__str__", "__eq__", "__hash__", "__reduce__"}
+"""Methods of Python's that a step hardly runs, though their names stand nowhere in its code."""
+
+
+class Code:
+    """The functions that may run, and the names in their code.
+
+    Attributes:
+        functions: their code.
+        names: of globals, attributes and methods, whoever's they are.
+        reads: those of them that are read not only to be counted up or appended to.
+        places: what gives each global and enclosing variable that they name.
+    """
+
+    def __init__(self) -> None:
+        self.functions: set[CodeType] = set()
+        self.names = {"forward"}  # of modules, which are called
+        self.reads: set[str] = set()
+        self.places: list[partial[Any]] = []
+
+    def follow(self, function: Any, beside: str = "") -> None:
+        """Read a function that may be called, and those of the program that it names.
+
+        Args:
+            function: the function; anything else, and those of libraries, are left alone.
+            beside: the module of who names it, of which it is read though that is a library.
+        """
+        pending = [(function, beside)]
+        while pending and len(self.functions) < _MOST_FUNCTIONS:
+            each, beside = pending.pop()
+            each = getattr(each, "__wrapped__", each)  # of one that is compiled, too
+            if not isinstance(each, FunctionType) or each.__code__ in self.functions:
+                continue
+            if each.__module__ != beside and not is_programs(each):
+                continue
+            self.functions.add(each.__code__)
+            for place in self._named(each):
+                self.places.append(place)
+                pending.append((place(), each.__module__))
+
+    def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
+        """What gives each value that a function's code names and does not hold."""
+        names, codes = dict[str, None](), [function.__code__]
+        while codes:
+            code = codes.pop()
+            self.names.update(code.co_names)
+            steps = [*get_instructions(code)]
+            self.reads |= _reads(steps)
+            loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
+            names.update((i.argval, None) for i in loads)  # co_names has attributes', too
+            codes += [c for c in code.co_consts if isinstance(c, CodeType)]
+        space = function.__globals__
+        yield from (partial(_global, name, space) for name in names if name in space)
+        cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
+        yield from (partial(content, cell, name) for cell, name in cells)
+
+
+class Objects:
+    """Objects that are found by name, and what they hold, nearest first.
+
+    Attributes:
+        owners: plain objects, their attributes as they were, and how deep they lie.
+        layers: modules, of which Python's containers do not tell when they change.
+        spaces: classes and Python modules.
+    """
+
+    def __init__(self) -> None:
+        self.owners: list[tuple[Any, dict[str, Any], int]] = []
+        self.layers: list[Any] = []
+        self.spaces: list[Any] = []
+        self._known: dict[int, Any] = {}
+
+    def add(self, value: Any) -> None:
+        """Know an object, and those that it holds."""
+        pending = deque([(value, 0)])
+        while pending and len(self._known) < _MOST_OBJECTS:
+            each, depth = pending.popleft()
+            if id(each) in self._known:
+                continue
+            held = _table(each)
+            if held is not None and (depth == 0 or not _is_ours(type(each))):
+                self.owners.append((each, held, depth))
+            elif getattr(type(each), "_clnet_tells_changes", False):
+                held = self._add_layers(each)
+            elif type(each) in (list, tuple, dict):
+                held = dict(enumerate(each.values() if type(each) is dict else each))
+                depth -= 1  # what lies in a container is as near as that
+            elif isinstance(each, ModuleType | type) and is_programs(each):
+                self.spaces.append(each)
+                held = {}
+            else:
+                continue
+            self._known[id(each)] = each
+            if depth < _MOST_DEPTH:
+                pending += [(part, depth + 1) for part in held.values()]
+
+    def _add_layers(self, network: Any) -> dict[int, Any]:
+        """Know a module and those in it, of the program's classes; gives what they hold."""
+        held: list[Any] = []
+        for layer in network.modules():
+            if not _is_ours(type(layer)) and id(layer) not in self._known:
+                self.layers.append(layer)
+                self._known[id(layer)] = layer
+                held += [v for k, v in vars(layer).items() if not k.startswith("_")]
+        return dict(enumerate(held))
+
+    def methods(self, names: set[str]) -> Iterator[Any]:
+        """The functions of classes and modules that go by one of these names, or by Python's."""
+        for kind in self._classes():
+            for name, value in vars(kind).items():
+                if name in names or (name[:2] == "__" and name not in _UNASKED):
+                    yield from _functions_of(value)
+        for space in self.spaces:
+            yield from (vars(space)[name] for name in names if name in vars(space))
+        for owner in (*(o for o, _, _ in self.owners), *self.layers):
+            held = getattr(owner, "__dict__", {})
+            yield from (held[name] for name in names if type(held.get(name)) is FunctionType)
+
+    def settings(self, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
+        """Classes and modules with each of these names that they have, and its value."""
+        for space in (*self.spaces, *self._classes()):
+            for name in names & vars(space).keys():
+                yield space, name, vars(space)[name]
+
+    def _classes(self) -> list[type]:
+        """The program's classes of all objects."""
+        kinds = dict.fromkeys(type(x) for x in (*(o for o, _, _ in self.owners), *self.layers))
+        found = dict.fromkeys(base for kind in kinds for base in kind.__mro__)
+        found.update(dict.fromkeys(s for s in self.spaces if isinstance(s, type)))
+        return [kind for kind in found if is_programs(kind)]
+
+
+def is_programs(value: Any) -> bool:
+    """Whether a function, class or module is the program's own, not a library's."""
+    if isinstance(value, FunctionType):
+        place = value.__code__.co_filename
+    else:
+        name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+        module = value if isinstance(value, ModuleType) else sys.modules.get(name)
+        place = getattr(module, "__file__", None)
+        if place is None:  # typed in, or built in
+            return name == "__main__"
+    return _is_programs_file(place)
+
+
+@lru_cache(4096)
+def _is_programs_file(place: str) -> bool:
+    return "-packages" not in place and not place.startswith(_LIBRARIES)
+
+
+def _table(value: Any) -> dict[str, Any] | None:
+    """An object's attributes; None of one whose changes count otherwise."""
+    kind: Any = type(value)
+    counts = hasattr(kind, "_clnet_version") or hasattr(value, "__wrapped__")
+    if counts or isinstance(value, (Tensor, *_SKIPPED)):
+        return None
+    held: Any = getattr(value, "__dict__", None)
+    names = _slots(kind)
+    if type(held) is not dict:
+        held = {} if names else None
+    elif not names:
+        return dict(held)
+    if held is None:
+        return None
+    found = {name: attribute(value, name) for name in names}
+    return held | {name: v for name, v in found.items() if v is not MISSING}
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute, if it is there."""
+    return getattr(value, name, MISSING)
+
+
+def content(cell: CellType, name: str) -> Any:
+    """What an enclosing function's variable of that name is, if it was assigned."""
+    del name
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _global(name: str, space: dict[str, Any]) -> Any:
+    return space.get(name, MISSING)
+
+
+def _reads(steps: list[Instruction]) -> set[str]:
+    """The names that code reads, but for ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)``.
+
+    Who changes a counter and never asks for it computes the same at every call.
+    """
+    found: set[str] = set()
+    for i, step in enumerate(steps):
+        if step.opname not in _LOADS or "NULL|self" in step.argrepr:  # what is called no counter is
+            continue
+        before = steps[i - 1].opname if i else ""
+        behind = steps[i + 1 : i + 4]
+        ops = [s.opname for s in behind]
+        if step.opname == "LOAD_ATTR" and before in ("COPY", "DUP_TOP"):
+            continue  # self.x += y
+        if ops[1:2] in (["COPY"], ["DUP_TOP_TWO"], ["STORE_SUBSCR"]):
+            continue
+        if ops[2:] and ops[2].startswith("STORE_") and behind[2].argval == step.argval:
+            continue
+        if ops and ops[0] in ("LOAD_METHOD", "LOAD_ATTR") and behind[0].argval in _WRITERS:
+            continue
+        found.add(step.argval)
+    return found
+
+
+def _slots(kind: type) -> list[str]:
+    """The names of slots of a class of the program's."""
+    found: list[str] = []
+    for base in kind.__mro__:
+        named: Any = vars(base).get("__slots__", ())
+        if not is_programs(base):
+            continue
+        for name in (named,) if isinstance(named, str) else named:
+            hidden = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{base.__name__.lstrip('_')}{name}" if hidden else name)
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
+
+
+def _functions_of(value: Any) -> Iterable[Any]:
+    """The functions that an entry of a class may run."""
+    if isinstance(value, property):
+        return (value.fget,)
+    if isinstance(value, cached_property):
+        return (value.func,)
+    return (getattr(value, "__func__", value),)  # of a static method, or a class's
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "clnet"
