@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, DtypeError, LinAlgError, ShapeError
+from ..expr import Input
 from ..kernels.reduce import Bad
 from ..values import mode
-from ..values.dtypes import Kind
+from ..values.dtypes import Kind, from_name
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
@@ -21,7 +22,8 @@ from .complex_parts import conj
 from .create import positions
 from .machinery.autocast import computes_as_one
 from .machinery.derived import derived
-from .machinery.function import Face, op, require_floating
+from .machinery.function import Face, apply, op, require_floating
+from .machinery.pointwise import Pointwise
 from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import mean, prod
@@ -89,8 +91,19 @@ def linalg_cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     axis = normalize_dim("cross", dim, x.ndim)
     if x.ndim != other.ndim or x.shape[axis] != 3 or other.shape[axis] != 3:
         raise ShapeError("cross", "the axis has three elements", x=x.shape, other=other.shape)
-    (a0, a1, a2), (b0, b1, b2) = ([narrow(v, axis, i, 1) for i in range(3)] for v in (x, other))
-    return cat([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
+    parts = [narrow(v, axis, i, 1) for v in (x, other) for i in range(3)]
+    kind = x.dtype
+    if kind is other.dtype and kind.is_floating_point:
+        function = Pointwise("cross", _CROSS, (), from_name(kind.compute), (kind,) * 3)
+        return cat(apply(function, *parts), axis)
+    return cat(_crossed(*parts), axis)
+
+
+def _crossed(a0: Any, a1: Any, a2: Any, b0: Any, b1: Any, b2: Any) -> list[Any]:
+    return [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+
+
+_CROSS = tuple(_crossed(*map(Input, range(6))))
 
 
 @op()
