@@ -9,13 +9,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
+from ..expr import Input
 from ..values.arguments import require_tensors
+from ..values.dtypes import from_name
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
 from .complex_parts import conj
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op
-from .machinery.pointwise import evaluate
+from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm, matmul, mm
 from .rearrange import diagonal
 from .reduce import sum as total
@@ -521,8 +523,19 @@ def linalg_cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     axis = normalize_dim("cross", dim, x.ndim)
     if x.ndim != other.ndim or x.shape[axis] != 3 or other.shape[axis] != 3:
         raise ShapeError("cross", "the axis has three elements", x=x.shape, other=other.shape)
-    (a0, a1, a2), (b0, b1, b2) = ([narrow(v, axis, i, 1) for i in range(3)] for v in (x, other))
-    return cat([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
+    parts = [narrow(v, axis, i, 1) for v in (x, other) for i in range(3)]
+    kind = x.dtype
+    if kind is other.dtype and kind.is_floating_point:
+        function = Pointwise("cross", _CROSS, (), from_name(kind.compute), (kind,) * 3)
+        return cat(apply(function, *parts), axis)
+    return cat(_crossed(*parts), axis)
+
+
+def _crossed(a0: Any, a1: Any, a2: Any, b0: Any, b1: Any, b2: Any) -> list[Any]:
+    return [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+
+
+_CROSS = tuple(_crossed(*map(Input, range(6))))
 
 
 @op()

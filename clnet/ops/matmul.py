@@ -78,11 +78,13 @@ class MatMul(Function):
         return [i for i in (0, 1) if needs[1 - i]], []
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """``g @ b.T`` and ``a.T @ g``, summed over broadcast batches."""
+        """``g @ b.T`` and ``a.T @ g``, summed over broadcast batches; of numbers, multiples."""
         (g,) = grads
         left = right = None
         if needs[0]:
-            left = apply(MatMul("matmul_backward"), g, _transposed(saved.inputs[1]))
+            turned = _transposed(saved.inputs[1])
+            number = g.shape[-2:] == (1, 1)
+            left = g * turned if number else apply(MatMul("matmul_backward"), g, turned)
             left = left.sum_to_size(saved.input_specs[0][0])
         if needs[1]:
             right = _right_gradient(saved.inputs[0], g, saved.input_specs[1][0])
@@ -173,6 +175,8 @@ def _on_units(target: Target, inputs: tuple[Array, ...]) -> bool:
 def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:
     if len(shape) == 2 and a.ndim > 2:  # one matrix for all batches: the product sums over them
         a, g = _rows(a), _rows(g)
+    if g.shape[-2:] == (1, 1):
+        return (_transposed(a) * g).sum_to_size(shape)
     return apply(MatMul("matmul_backward"), _transposed(a), g).sum_to_size(shape)
 
 

@@ -101,7 +101,7 @@ def unfold(
         raise ShapeError("unfold", "x is (n, c, h, w) or (c, h, w)", x=x.shape)
     batch = contiguous(x if x.ndim == 4 else unsqueeze(x, 0))
     n, c, h, w = batch.shape
-    g = _geometry("unfold", c, (h, w), (kernel_size, stride, padding, dilation))
+    g = patch_geometry("unfold", c, (h, w), (kernel_size, stride, padding, dilation))
     columns = reshape(apply(Unfold(g), batch), (n, c * g.taps, g.oh * g.ow))
     return columns if x.ndim == 4 else squeeze(columns, 0)
 
@@ -139,7 +139,7 @@ def fold(
     size = pair(output_size, "fold", "output_size")
     kh, kw = pair(kernel_size, "fold", "kernel_size")
     c, rest = divmod(x.shape[-2], max(kh * kw, 1))
-    g = _geometry("fold", c, size, (kernel_size, stride, padding, dilation))
+    g = patch_geometry("fold", c, size, (kernel_size, stride, padding, dilation))
     if rest or x.shape[-1] != g.oh * g.ow:
         law = f"x has a multiple of {kh * kw} rows, and {g.oh * g.ow} columns, one for each patch"
         raise ShapeError("fold", law, x=x.shape, output_size=size, kernel_size=(kh, kw))
@@ -149,9 +149,15 @@ def fold(
     return images if x.ndim == 3 else squeeze(images, 0)
 
 
-def _geometry(
+def patch_geometry(
     name: str, channels: int, size: tuple[int, int], settings: tuple[Pair, ...]
 ) -> ConvGeometry:
+    """Patches of images as a convolution reads them: ``settings`` as :func:`unfold` takes them.
+
+    Raises:
+        ShapeError: if the patch does not fit into the image.
+        ArgumentError: if a setting is out of its range.
+    """
     names = ("kernel_size", "stride", "padding", "dilation")
     k, s, p, d = (pair(v, name, n) for v, n in zip(settings, names, strict=True))
     if min(*k, *s, *d) < 1 or min(p) < 0:

@@ -16,9 +16,20 @@ from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resol
 from .arithmetic import le, where
 from .copying import copy_launches
 from .create import positions
-from .index import pick
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import cat, dense_copy, expand, fresh, narrow, permute, reshape, sizes_of, slice_view
+from .patches import Fold, patch_geometry
+from .shape import (
+    cat,
+    contiguous,
+    dense_copy,
+    expand,
+    fresh,
+    narrow,
+    permute,
+    reshape,
+    sizes_of,
+    slice_view,
+)
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -520,6 +531,49 @@ def _axis(name: str, x: Tensor, dim: int) -> int:
     return normalize_dim(name, dim, x.ndim)
 
 
+class Windows(Function):
+    """Windows of an axis, at its place their number, behind all axes their elements."""
+
+    takes_complex = True
+    repeats = True
+
+    axis: int
+    size: int
+    step: int
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        return (Array.abstract((*self._counted(x.shape), self.size), x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """A copy of a view in which windows overlap."""
+        (x,) = inputs
+        far = x.strides[self.axis]
+        strides = [far * self.step if d == self.axis else n for d, n in enumerate(x.strides)]
+        view = x.view((*self._counted(x.shape), self.size), (*strides, far))
+        return copy_launches(target, outputs[0], view)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Summed into the places that they were taken from, as patches of images one row wide."""
+        shape = saved.input_specs[0][0]
+        if 0 in grads[0].shape:
+            return (grads[0].new_zeros(shape),)
+        outer, length, inner = (
+            prod(shape[: self.axis]),
+            shape[self.axis],
+            prod(shape[self.axis + 1 :]),
+        )
+        count = self._counted(shape)[self.axis]
+        taps = reshape(grads[0], (outer, count, inner, self.size))
+        taps = reshape(permute(taps, (0, 3, 1, 2)), (outer, 1, self.size, 1, count, inner))
+        sizes, settings = (length, inner), ((self.size, 1), (self.step, 1), 0, 1)
+        fold = Fold(patch_geometry(self.name, 1, sizes, settings))
+        return (reshape(apply(fold, contiguous(taps)), shape),)
+
+    def _counted(self, shape: Shape) -> Shape:
+        count = (shape[self.axis] - self.size) // self.step + 1
+        return (*shape[: self.axis], count, *shape[self.axis + 1 :])
+
+
 @op(Face.METHOD, name="Tensor.unfold")
 def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` elements along an axis, ``step`` apart: ``x.unfold(dim, size, step)``.
@@ -544,10 +598,4 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not 0 <= size <= x.shape[axis] or step < 1:
         law = "a window fits the axis, and the step is positive"
         raise ArgumentError("unfold", law, size=size, step=step, x=x.shape)
-    count = (x.shape[axis] - size) // step + 1
-    firsts = positions(type(x.detach()), count, x.device) * step
-    places = reshape(firsts, (count, 1)) + positions(type(x.detach()), size, x.device)
-    picked = pick(x, axis, axis + 1, reshape(places, (count * size,)), wrap=False)
-    return movedim(
-        reshape(picked, (*x.shape[:axis], count, size, *x.shape[axis + 1 :])), axis + 1, -1
-    )
+    return apply(Windows(axis, size, step), x)

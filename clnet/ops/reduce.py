@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 
+from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
@@ -21,7 +22,6 @@ from .arithmetic import abs as magnitude
 from .arithmetic import (
     clamp,
     eq,
-    gt,
     isnan,
     log,
     logical_and,
@@ -35,6 +35,7 @@ from .complex_parts import view_as_complex, view_as_real
 from .create import positions
 from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
+from .machinery.pointwise import evaluate
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Reduce(Function):
             return (expand(g / builtins.max(product(shape[d] for d in self.dims), 1), shape),)
         x = saved.inputs[0]
         if self.kind is Reduction.SUM_SQUARES:
-            return (2 * x * g,)
+            return (x * (2 * g),)
         y = self._spread(saved.outputs[0], shape)
         if self.kind is Reduction.PROD:
             return (g * self._others(x, y),)
@@ -162,13 +163,30 @@ class Reduce(Function):
 
         Beside a 0 the others' product is 0, but NaN if one of them is infinite or NaN.
         """
-        zero, strange = eq(x, 0), ne(x * 0, 0)
-        zeros = zero.sum(self.dims, keepdim=True)
-        filled = where(zero, 1.0, x)
-        rest = prod_over(filled, self.dims)
-        lost = gt(strange.sum(self.dims, keepdim=True) - to_dtype(strange, int64), 0)
-        beside = where(gt(zeros - to_dtype(zero, int64), 0), where(lost, _nan, 0.0), rest)
-        return where(eq(zeros, 0), y / filled, beside)
+        zeros, strange = (
+            evaluate("prod_backward", body, [x]).sum(self.dims, keepdim=True)
+            for body in (_is_zero, _is_strange)
+        )
+        rest = prod_over(evaluate("prod_backward", _filled, [x]), self.dims)
+        return evaluate("prod_backward", _beside, [x, y, zeros, strange, rest])
+
+
+def _is_zero(x: Any) -> Any:
+    return e.where(e.eq(x, 0), 1, 0)
+
+
+def _is_strange(x: Any) -> Any:
+    return e.where(e.ne(x * 0, 0), 1, 0)
+
+
+def _filled(x: Any) -> Any:
+    return e.where(e.eq(x, 0), 1, x)
+
+
+def _beside(x: Any, y: Any, zeros: Any, strange: Any, rest: Any) -> Any:
+    others = e.where(strange > _is_strange(x), _nan, 0)
+    beside = e.where(zeros > _is_zero(x), others, rest)
+    return e.where(e.eq(zeros, 0), y / _filled(x), beside)
 
 
 class ArgReduce(Function):

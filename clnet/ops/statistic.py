@@ -3,6 +3,7 @@
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `unbiased` and `keepdim` by position
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ..kernels.reduce import Reduction
 from ..values.dtypes import DType
 from ..values.shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
+from .machinery.derived import derived
 from .machinery.function import apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .reduce import Dims, Reduce, mean, reduced_shape, widened
@@ -35,6 +37,10 @@ def _root(x: Any) -> Any:
 
 def _root_gradient(g: Any, y: Any) -> Any:
     return e.where(y <= 0, 0, g / (2 * y))
+
+
+def _slope(g: Any, x: Any, center: Any) -> Any:
+    return 2 * g * (x - center)
 
 
 def root_of(name: str, x: Tensor) -> Tensor:
@@ -64,12 +70,31 @@ def _moments(
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
-    squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
+    squares = _squares(name, x, center, dims, keepdim=keepdim)
     spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
     if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
         spread = spread + squares.detach() * float("inf")
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
+
+
+def _squares(
+    name: str, x: Tensor, center: Tensor, dims: tuple[int, ...], *, keepdim: bool
+) -> Tensor:
+    """The sums of squared distances from the mean, whose gradient has no part by way of it."""
+    function = Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim)
+    if x.dtype.is_complex or not x.requires_grad:
+        return apply(function, x - center)
+
+    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
+        return [
+            evaluate(
+                f"{name}_backward", _slope, [g, inputs[0], mean(inputs[0], dims or None, True)]
+            )
+        ]
+
+    return derived(name, rule, [x], [apply(function, x.detach() - center.detach())])
 
 
 @op()

@@ -119,6 +119,7 @@ def test_networks_are_exported(make, shapes):
 FUNCTIONS = {
     "views": (lambda x: (x[:, 1:], x.T, x[::2, None], x.expand(2, 3, 4), x.reshape(-1)), (3, 4)),
     "moves": (lambda x: (x.flip(0), x.roll(2, 1), clnet.cat([x, x], 1), F.pad(x, (1, 2))), (3, 4)),
+    "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(0, 2, 1)), (3, 9, 2)),
     "sums": (lambda x: (x.sum(), x.mean(1), x.amax(0), x.std(), x.prod(1), (x > 0).any(1)), (3, 4)),
     "order": (lambda x: (x.sort(-1).values, x.argmax(1), x.cumsum(1), x.max(1).indices), (3, 4)),
     "rounding": (lambda x: (x.floor(), x.trunc(), x % 0.7, x // 0.7, x.fmod(0.7)), (3, 4)),

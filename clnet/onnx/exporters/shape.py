@@ -8,7 +8,7 @@ from ...compile.tracer import Step
 from ...ops.create import Arange, Eye, Full
 from ...ops.machinery.boundary import Boundary
 from ...ops.padding import ConstantPad
-from ...ops.rearrange import Flip, Roll
+from ...ops.rearrange import Flip, Roll, Windows
 from ...ops.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from ...values.dtypes import bool_, int64
 from ..protos import library
@@ -109,6 +109,18 @@ def roll(given: Given) -> str:
             before = graph.add("Slice", name, graph.integers([0]), at, axes)
             name = graph.add("Concat", behind, before, axis=axis)
     return name
+
+
+@exporter(Windows)
+def windows(given: Given) -> str:
+    """Picked by their places, then with these behind all axes."""
+    of: Windows = given.function
+    (count,) = given.fixed(given.made()[of.axis : of.axis + 1], "the number of windows")
+    places = np.arange(count)[:, None] * of.step + np.arange(of.size)
+    index = given.graph.constant(places, np.int64)
+    picked = given.graph.add("Gather", given.names[0], index, axis=of.axis)
+    axes = [d for d in range(given.step.outputs[0].ndim) if d != of.axis + 1]
+    return given.graph.add("Transpose", picked, perm=[*axes, of.axis + 1])
 
 
 @exporter(ConstantPad, varies="shape")
