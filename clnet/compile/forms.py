@@ -9,13 +9,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..array import Array
 from ..device import Storage
 from ..ops.machinery.function import Function
 from .trace import Trace
 from .tracer import Action, Step
+
+_Rule = TypeVar("_Rule", bound=Callable[..., bool])
+
+
+def registering(
+    rules: dict[type[Function], _Rule],
+) -> Callable[..., Callable[[_Rule], _Rule]]:
+    """A decorator, ``@rule(Conv2d)``, that puts a rule into a table under the classes it names."""
+
+    def rule_of(*functions: type[Function]) -> Callable[[_Rule], _Rule]:
+        def register(rule: _Rule) -> _Rule:
+            rules.update(dict.fromkeys(functions, rule))
+            return rule
+
+        return register
+
+    return rule_of
 
 
 class Forms(ABC):

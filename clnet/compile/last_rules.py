@@ -30,6 +30,7 @@ from ..ops.shape import Cat, Copy
 from ..values.dtypes import bfloat16, float16, float32, from_name, int32
 from ..values.shapes import Shape, contiguous_strides
 from .convolution import on_units
+from .forms import registering
 from .tracer import Step
 
 if TYPE_CHECKING:
@@ -43,12 +44,7 @@ _FOUR = 4  # channels of a read of a pool's kernels
 _LAST_AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 
 
-def _rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
+_rule = registering(RULES)
 
 
 @_rule(Conv2d)

@@ -49,6 +49,7 @@ from ..ops.rewritten.blocked_layers import (
 from ..ops.shape import Cat, Copy, SliceBackward
 from ..values.dtypes import float32, int32
 from .convolution import convolution_of
+from .forms import registering
 from .tracer import Step
 
 if TYPE_CHECKING:
@@ -63,12 +64,7 @@ RULES: dict[type[Function], Rule] = {}
 """For each class of op that has one, its rule."""
 
 
-def _rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
+_rule = registering(RULES)
 
 
 @_rule(Conv2d)

@@ -40,8 +40,8 @@ def load(path: Any) -> ImportedModule:
 
     Initialisers of floating types are parameters, trainable as they are; numbers without axes,
     running statistics of batch norms, scales, bounds, paddings and masks (with infinities, or
-    numbers beyond 1e30) are constants. Nothing runs
-    before all nodes are known to have a handler (:func:`clnet.onnx.handler` adds them).
+    numbers beyond 1e30) are constants. Nothing runs before all nodes are known to have a handler
+    (:func:`clnet.onnx.handler` adds them).
 
     Args:
         path: a file, its bytes, or an ``onnx.ModelProto``. External data is read from the file's

@@ -28,7 +28,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import evaluate
 from .machinery.update import update
-from .norm import BatchNormBackward, batch_norm, blend
+from .norm import BatchNormBackward, affine, batch_norm, blend
 from .padding import pad
 from .pool import avg_pool2d
 from .shape import contiguous, reshape, to_dtype
@@ -62,7 +62,7 @@ class GroupNorm(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Statistics in parts, their joining, the normalisation."""
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         y, mean, invstd, var = outputs
         return launch_group_norm(target, y, (mean, invstd, var), x, weight, bias, eps=self.eps)
 
@@ -92,7 +92,7 @@ class GroupNorm(Function):
 
     def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """In means, differences and products."""
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         mean = x.mean((2, 3), keepdim=True)
         distance = x - mean
         variance = (distance * distance).mean((2, 3), keepdim=True)
@@ -106,11 +106,6 @@ class GroupNorm(Function):
         unbiased = variance * (count / max(count - 1, 1))
         groups = (x.shape[0] * x.shape[1],)
         return y, *(reshape(s, groups) for s in (mean, invstd, unbiased))
-
-    def _operands(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
-        weight = inputs[1] if self.weighted else None
-        bias = inputs[-1] if self.biased else None
-        return inputs[0], weight, bias
 
 
 def _share(gy: Any, x: Any, mean: Any, invstd: Any) -> Any:

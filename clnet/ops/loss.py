@@ -374,12 +374,9 @@ def _weighted(name: str, each: Tensor, x: Tensor, weight: Tensor, reduction: str
     """Losses times weights; their mean is by the sum of the weights."""
     if weight.shape != x.shape:
         raise ShapeError(name, "weight has the shape of x", x=x.shape, weight=weight.shape)
-    if reduction not in ("none", "sum", "mean"):
-        raise ArgumentError(name, "reduction is 'none', 'mean' or 'sum'", reduction=reduction)
+    check_reduction(name, reduction)
     found = each * weight
-    if reduction == "none":
-        return found
-    return found.sum() if reduction == "sum" else found.sum() / weight.sum()
+    return found.sum() / weight.sum() if reduction == "mean" else reduced(found, reduction)
 
 
 def _l1_loss(x, target):

@@ -59,7 +59,7 @@ class BatchNorm(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Statistics in parts, their joining, the normalisation."""
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         y, mean, invstd, var = outputs
         statistics = (mean, invstd, var)
         return launch_batch_norm(target, y, statistics, x, weight, bias, eps=self.eps)
@@ -88,7 +88,7 @@ class BatchNorm(Function):
 
     def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
         """In means, differences and products."""
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         dims = (0, *range(2, x.ndim))
         mean = x.mean(dims, keepdim=True)
         distance = x - mean
@@ -104,10 +104,12 @@ class BatchNorm(Function):
         channel = (x.shape[1],)
         return y, *(reshape(s, channel) for s in (mean, invstd, unbiased))
 
-    def _operands(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
-        weight = inputs[1] if self.weighted else None
-        bias = inputs[-1] if self.biased else None
-        return inputs[0], weight, bias
+
+def affine(norm: Any, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """What a function that is ``weighted`` and ``biased``, or not, gets: x, weight and bias."""
+    weight = inputs[1] if norm.weighted else None
+    bias = inputs[-1] if norm.biased else None
+    return inputs[0], weight, bias
 
 
 class BatchNormStatistics(Function):

@@ -80,8 +80,8 @@ def pad(
         x: any shape.
         pad: ``(before, after)`` of the last axis, then of the one before it, and so on.
         mode: ``"constant"``; ``"reflect"``, mirrored at the outermost element; ``"replicate"``,
-            the outermost element; ``"circular"``, from the other end
-            (of what negative numbers leave).
+            the outermost element; ``"circular"``, from the other end (of what negative numbers
+            leave).
         value: the constant; None: 0.
 
     Returns:

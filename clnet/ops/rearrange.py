@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -478,8 +478,8 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     if sum(lengths) != size or any(n < 0 for n in lengths):
         law = "lengths add up to the size of the axis"
         raise ShapeError("split", law, x=x.shape, dim=dim, split_size=split_size)
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return tuple(narrow(x, axis, s, n) for s, n in zip(starts, lengths, strict=True))
+    starts = accumulate(lengths, initial=0)
+    return tuple(narrow(x, axis, s, n) for s, n in zip(starts, lengths, strict=False))
 
 
 @op()

@@ -129,11 +129,9 @@ class Reduce(Function):
             return self._in_pairs(x)
         if self.kind in (Reduction.ANY, Reduction.ALL):
             return apply(self, ne(x, 0))
-        return (
-            apply(self, magnitude(x))
-            if self.kind is Reduction.SUM_SQUARES
-            else (super().of_complex(x))
-        )
+        if self.kind is Reduction.SUM_SQUARES:
+            return apply(self, magnitude(x))
+        return super().of_complex(x)
 
     @property
     def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
@@ -279,9 +277,8 @@ def _reduce(
     kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool, nan_shares: bool = False
 ) -> Tensor:
     name = Reduce(kind, (), keepdim=keepdim).name
-    given = (
-        None if isinstance(dim, Sequence) and not dim else dim
-    )  # () stands for all, as PyTorch's
+    # () stands for all, as PyTorch's.
+    given = None if isinstance(dim, Sequence) and not dim else dim
     dims = normalize_dims(name, given, x.ndim)
     function = Reduce(kind, dims, keepdim=keepdim, nan_shares=nan_shares)
     (x,) = autocast_operands(name, x)

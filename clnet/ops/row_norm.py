@@ -25,6 +25,7 @@ from .machinery.function import (
     op,
     require_floating,
 )
+from .norm import affine
 from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RowNorm(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         y, invstd, *mean = outputs
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         centre = mean[0] if mean else None
         return launch_row_norm(target, y, centre, invstd, x, weight, bias, eps=self.eps)
 
@@ -84,7 +85,7 @@ class RowNorm(Function):
 
     def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
         """In means, differences and products; of 16 bits in float32."""
-        x, weight, bias = self._operands(inputs)
+        x, weight, bias = affine(self, inputs)
         distance = to_dtype(x, from_name(x.dtype.compute))
         rows, statistics = (x.shape[0],), []
         if self.centred:
@@ -98,11 +99,6 @@ class RowNorm(Function):
         if bias is not None:
             y = y + bias
         return to_dtype(y, x.dtype), reshape(invstd, rows), *statistics
-
-    def _operands(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
-        weight = inputs[1] if self.weighted else None
-        bias = inputs[-1] if self.biased else None
-        return inputs[0], weight, bias
 
 
 class RowNormBackward(Function):

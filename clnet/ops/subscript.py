@@ -133,8 +133,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         x: any shape; a leaf that requires a gradient only under ``clnet.no_grad()``. On the tape it
             becomes what :func:`index_put` would give.
         key: as :func:`getitem` takes it, but for steps below 0 beside index tensors; indices out
-            of range write nothing and are reported at
-            the next synchronisation. For one value and a single mask the host does not wait.
+            of range write nothing and are reported at the next synchronisation. For one value and a
+            single mask the host does not wait.
         value: a number or a tensor that broadcasts to ``x[key]``.
 
     Raises:

@@ -397,6 +397,7 @@ def parted(x: Tensor, dim: int, group: Group) -> Tensor:
     Args:
         x: the same on all ranks.
         dim: the axis.
-        group: who takes part; the first ranks have one row more where they do not divide evenly.
+        group: who takes part; parts are those of ``chunk``: the last ones may be smaller, or of no
+            elements.
     """
     return _Parted.apply(x, dim, group)

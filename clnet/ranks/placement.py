@@ -48,7 +48,7 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each rank has a part along an axis, the first ones the larger."""
+    """Each rank has a part along an axis, as ``chunk`` cuts it: the last ones may be smaller."""
 
     dim: int
 

@@ -1,7 +1,7 @@
 """Direct convolution on padded planes: the CPU-shaped algorithm, without columns.
 
-It owns the register tiles and the division into work-groups; which
-convolutions take it is chosen in :mod:`.conv`.
+It owns the register tiles and the division into work-groups; which convolutions take it is chosen
+in :mod:`.conv`.
 """
 
 from __future__ import annotations

@@ -52,10 +52,10 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     launches: list[Launch] = []
     for turn, slices in enumerate(counts):
         first, count = turn * images, min(images, g.n - turn * images)
-        some = [_some(a, first, count) for a in (x, gy)]
+        some = [some_of(a, first, count) for a in (x, gy)]
         before, source = channels_last(target, memory, some[0], g.groups, places.get(id(x)))
         more, grads = channels_last(target, memory, some[1], g.groups, places.get(id(gy)))
-        to = _some(parts, sum(counts[:turn]), slices)
+        to = some_of(parts, sum(counts[:turn]), slices)
         multiply = WEIGHT.launch(
             by_name("ctype unit tile", ctype, unit, tile),
             joined(
@@ -105,8 +105,8 @@ def added(target: Target, gw: Array, parts: Array, g: ConvGeometry) -> Launch:
     )
 
 
-def _some(x: Array, first: int, count: int) -> Array:
-    """Some of the images, or of the slices."""
+def some_of(x: Array, first: int, count: int) -> Array:
+    """Some of the images, or of the slices, ``count`` from the one numbered ``first`` on."""
     return x.view((count, *x.shape[1:]), x.strides, x.offset + first * x.strides[0])
 
 

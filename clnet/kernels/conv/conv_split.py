@@ -31,7 +31,7 @@ from . import conv_winograd
 from .conv_geometry import ConvGeometry, Direction, Phase
 from .conv_lines import filters_from_lines, laid_lines, lines_choice, lines_of
 from .conv_matrix import channels_last, input_phases, is_last, output_phases
-from .conv_matrix_weight import added
+from .conv_matrix_weight import added, some_of
 from .conv_warpgroup import (
     LINE_BYTES,
     MOST_SKIP,
@@ -188,10 +188,10 @@ def _from_lines(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
         for turn, (first, count) in enumerate(turns):
             memory.rewind(mark)
             before, gy_lines = laid_lines(
-                memory, _some(of_gy, first, count), one, lines, source=False
+                memory, some_of(of_gy, first, count), one, lines, source=False
             )
-            more, x_lines = laid_lines(memory, _some(of_x, first, count), one, lines, source=True)
-            to = _some(parts, sum(slices[:turn]), slices[turn])
+            more, x_lines = laid_lines(memory, some_of(of_x, first, count), one, lines, source=True)
+            to = some_of(parts, sum(slices[:turn]), slices[turn])
             multiply = filters_from_lines(
                 target, memory, to, gy_lines, x_lines, one, lines, choices[turn]
             )
@@ -227,8 +227,8 @@ def _convolved(
         for first in range(0, g.n, images):
             memory.rewind(mark)
             count = min(images, g.n - first)
-            to = _some(_of_group(out, group, of_out), first, count)
-            x = _some(_of_group(source, group, of_source), first, count)
+            to = some_of(_of_group(out, group, of_out), first, count)
+            x = some_of(_of_group(source, group, of_source), first, count)
             before, pixels = channels_last(target, memory, x, 1)
             part = one._replace(n=count)
             launches += before
@@ -306,11 +306,6 @@ def _of_filters(weight: Array, group: int, g: ConvGeometry) -> Array:
     """A group's filters, dense as all are."""
     shape = (g.oc, *weight.shape[1:])
     return weight.view(shape, weight.strides, weight.offset + group * prod(shape))
-
-
-def _some(x: Array, first: int, count: int) -> Array:
-    """Some of the images, or of the slices."""
-    return x.view((count, *x.shape[1:]), x.strides, x.offset + first * x.strides[0])
 
 
 def _channels(g: ConvGeometry, direction: Direction) -> tuple[int, int]:

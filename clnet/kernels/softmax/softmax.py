@@ -80,8 +80,17 @@ class Lines(NamedTuple):
             joined(params, how), args, global_size=sizes, local_size=(group,), **cost
         )
 
+    def group_shape(self, target: Target) -> tuple[int, int]:
+        """Work-items that share one line, and lines of a group."""
+        group = min(_GROUP, target.traits.max_group_size)
+        if self.inner > 1:
+            kept = min(32, group, 1 << (self.inner - 1).bit_length())
+            return group // kept, kept
+        share = min(group, 1 << (self.n - 1).bit_length())
+        return share, group // share
+
     def short_shape(self, target: Target) -> tuple[int, int]:
-        """The same where lines that lie in one piece fill the device with few items for each.
+        """As :meth:`group_shape`, with fewer items for a line where short lines fill the device so.
 
         An item of few that share a line waits less for the others; each keeps what it read.
         """
@@ -100,15 +109,6 @@ class Lines(NamedTuple):
         """Elements that an item keeps of a line which so many share, 0 where they are too many."""
         each = ceil_div(self.n, share)
         return each if self.inner == 1 and each <= _MOST_HELD else 0
-
-    def group_shape(self, target: Target) -> tuple[int, int]:
-        """Work-items that share one line, and lines of a group."""
-        group = min(_GROUP, target.traits.max_group_size)
-        if self.inner > 1:
-            kept = min(32, group, 1 << (self.inner - 1).bit_length())
-            return group // kept, kept
-        share = min(group, 1 << (self.n - 1).bit_length())
-        return share, group // share
 
 
 def softmax(target: Target, y: Array, x: Array, *, dim: int) -> list[Launch]:

@@ -132,7 +132,7 @@ def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:
         most_bytes: of a bucket; a larger parameter is alone.
     """
     last = min(LAST_BYTES, most_bytes)
-    early = sum(size <= last for size in accumulate(map(_nbytes, parameters)))
+    early = sum(size <= last for size in accumulate(p.array.nbytes for p in parameters))
     made = _filled(reversed(parameters[early:]), min(FIRST_BYTES, most_bytes), most_bytes)
     return made + _filled(reversed(parameters[:early]), last, last)
 
@@ -145,12 +145,8 @@ def _filled(parameters: Iterable[Tensor], first: int, most: int) -> list[Bucket]
         key = (p.dtype, p.device)
         held = open_ones.setdefault(key, [])
         limit = most if made else first
-        if held and sum(_nbytes(x) for x in (*held, p)) > limit:
+        if held and sum(x.array.nbytes for x in (*held, p)) > limit:
             made.append(Bucket(tuple(held)))
             open_ones[key] = held = []
         held.append(p)
     return made + [Bucket(tuple(held)) for held in open_ones.values() if held]
-
-
-def _nbytes(x: Tensor) -> int:
-    return x.numel() * x.dtype.itemsize

@@ -257,17 +257,13 @@ def _moved(given: Sequence[Tensor], device: Any) -> list[Tensor]:
 _SMALL_BYTES = 2**18
 
 
-def _nbytes(x: Tensor) -> int:
-    return x.numel() * x.dtype.itemsize
-
-
 def _messages(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
     """Tensors that go together: the small ones, first, since a network's first layers have some."""
     small: dict[Any, list[Tensor]] = {}
     for x in (given := list({id(x): x for x in tensors}.values())):
-        if _nbytes(x) <= _SMALL_BYTES:
+        if x.array.nbytes <= _SMALL_BYTES:
             small.setdefault(x.dtype, []).append(x)
-    return [*small.values(), *([x] for x in given if _nbytes(x) > _SMALL_BYTES)]
+    return [*small.values(), *([x] for x in given if x.array.nbytes > _SMALL_BYTES)]
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
