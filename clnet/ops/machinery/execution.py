@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ...array import Array, Uncounted
-from ...device import Device, Launch, Target
+from ...device import Device, Launch, Storage, Target
 from ...errors import DeviceError
 from ...expr import Input
 from ...values import mode
@@ -11,8 +13,10 @@ from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .first_use import LeftOut, look
 from .function import Arrays, Function
-from .lowering import Kept, kept_of, launches_of
+from .lowering import Kept, key_of, launches_of
 from .pointwise import Pointwise
+
+_STORAGE = attrgetter("storage")
 
 
 def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -31,10 +35,11 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """
     now = mode.current()
     if function.repeats and now.tracer is None and not now.abstract and now.anomaly is None:
-        device = inputs[0].storage.device if inputs else function.device
-        kept = kept_of(function, device.target, inputs)
+        storages = list(map(_STORAGE, inputs))
+        device = storages[0].device if storages else function.device
+        kept = device.target.launches.get(key_of(function, inputs, storages))
         if kept is not None and device.first_uses is None:
-            return _again(function, kept, inputs, device)
+            return _again(function, kept, inputs, storages, device)
     device = _common_device(function, inputs)
     outputs = function.infer(*inputs)
     narrow = not function.sixteen_bit and any(_narrow(x) for x in inputs)
@@ -68,11 +73,15 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _again(
-    function: Function, kept: Kept, inputs: tuple[Array, ...], device: Device
+    function: Function,
+    kept: Kept,
+    inputs: tuple[Array, ...],
+    storages: list[Storage],
+    device: Device,
 ) -> tuple[Array, ...]:
     """The op once more, for inputs that lie as others did that it took."""
-    outputs = tuple([Array.like(form) for form in kept.outputs])
-    storages = [a.storage for a in (*outputs, *inputs)]
+    outputs = tuple(map(Array.like, kept.outputs))
+    storages[:0] = map(_STORAGE, outputs)
     queue, numbers = device.queue, function.varying
     if kept.mutates:
         with device.lock:  # who finds the new version finds what was written
