@@ -122,6 +122,8 @@ class Node(NodeFace):
                 "its saved tensors were freed by an earlier backward",
                 remedy="Pass retain_graph=True to the earlier one",
             )
+        tracer = mode.current().tracer
+        version_of = _own_version if tracer is None else tracer.seen_version
         for kept in (*kept_inputs.values(), *kept_outputs.values()):
             if kept.version is None:  # packed: nobody else holds it
                 continue
@@ -495,7 +497,8 @@ class _Walk:
                 for index, hooks in node.hooks.items():
                     if grads[index] is not None:
                         grads[index] = hooks.run(grads[index], self.shown)
-            reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
+            inner = self._inner
+            reached = inner and [i for i in range(node.num_outputs) if (key, i) in inner]
             for index in reached:
                 if grads[index] is not None:
                     self._collect(self._inner[key, index], grads[index])
