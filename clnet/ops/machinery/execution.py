@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from ...array import Array, Uncounted
@@ -54,7 +55,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
     elif now.abstract:
-        _written(function, inputs)
+        _written(function.mutates, inputs)
     else:
         anomaly = now.anomaly
         clean = () if anomaly is None else anomaly.look_before(function, inputs)
@@ -67,7 +68,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         if function.mutates:
             with device.lock:  # who finds the new version finds what was written
                 device.queue.run(launches, outputs)
-                _written(function, inputs)
+                _written(function.mutates, inputs)
         elif launches:
             device.queue.run(launches, outputs)
         else:  # views, most often
@@ -92,7 +93,7 @@ def _again(
     if kept.mutates:
         with device.lock:  # who finds the new version finds what was written
             queue.run_again(kept.launches, function, storages, numbers, len(outputs))
-            _written(function, inputs)
+            _written(kept.mutates, inputs)
     else:
         queue.run_again(kept.launches, function, storages, numbers, len(outputs))
     return outputs
@@ -109,8 +110,8 @@ def _differs(
     return False
 
 
-def _written(function: Function, inputs: tuple[Array, ...]) -> None:
-    for position in function.mutates:
+def _written(positions: Sequence[int], inputs: tuple[Array, ...]) -> None:
+    for position in positions:
         inputs[position].storage.written(seen=type(inputs[position]) is not Uncounted)
 
 
