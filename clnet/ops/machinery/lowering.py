@@ -16,7 +16,7 @@ from ...device import HostScalar, KeptLaunches, Launch, Storage, Target
 from ...values import mode
 from .function import Arrays, Function
 
-_MOST_KEPT = 4096
+_MOST_KEPT = 8192
 _FORM = attrgetter("form")
 
 
