@@ -181,7 +181,9 @@ class Array:
         So that an op in place that reads ``other`` element by element reads a copy; what lies in
         the same memory in the same order is read before it is written.
         """
-        if self.storage is not other.storage or 0 in (*self.shape, *other.shape):
+        if self is other or self.storage is not other.storage:
+            return False
+        if 0 in self.shape or 0 in other.shape:
             return False
         mine, its = self._span(), other._span()
         if mine[0] >= its[1] or its[0] >= mine[1]:
