@@ -15,13 +15,13 @@ from ..device import users_line
 from ..errors import DtypeError, GradientError
 from ..ops.create import ones_like
 from ..ops.machinery.function import Function
-from ..ops.machinery.update import accumulate
 from ..ops.shape import alias
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
 from .decorated import in_mode
 from .graph_face import NodeFace
+from .leaf import add_to_leaves
 from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks, LeafHooks
 
@@ -269,28 +269,6 @@ def is_grad_enabled() -> bool:
     return mode.current().grad
 
 
-def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
-    """Add a gradient to a leaf's; one that shares memory with another's is copied first.
-
-    Args:
-        leaf: a tensor.
-        grad: of its shape.
-        seen: the ``id`` of storages that hold a gradient of this walk; this one's is put there.
-        create_graph: whether the sum is recorded.
-    """
-    before = leaf.grad
-    if before is not None:
-        if create_graph:
-            leaf.grad = before + grad
-        else:
-            accumulate(before, grad)
-        return
-    shared = id(grad.array.storage) in seen or not grad.array.contiguous
-    seen.add(id(grad.array.storage))
-    owned = grad.clone() if shared else grad
-    leaf.grad = owned if create_graph else owned.detach()
-
-
 def walk_back(
     roots: Sequence[Any],
     grads: Sequence[Any],
@@ -306,7 +284,7 @@ def walk_back(
         roots: where the walk begins.
         grads: the gradient of each.
         inputs: the tensors that are meant; None: all leaves.
-        seen: as :func:`add_to_leaf` takes it.
+        seen: as :func:`.leaf.add_to_leaves` takes it.
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself.
     """
@@ -332,34 +310,6 @@ def walk_back(
             add_to_leaves(found, wanted, seen, create_graph=create_graph)
     for callback in after:
         callback()
-
-
-def add_to_leaves(
-    found: dict[int, tuple[Any, Any]],
-    wanted: set[int] | None,
-    seen: set[int],
-    *,
-    create_graph: bool,
-) -> None:
-    """Add what a walk found to the gradients of leaves, all those of a device as a whole.
-
-    Threads that share leaves add to their gradients one after another: none is lost.
-
-    Args:
-        found: what :func:`run_backward` gave.
-        wanted: the ``id`` of the leaves that are meant; None: all.
-        seen: as :func:`add_to_leaf` takes it.
-        create_graph: whether the sums are recorded.
-    """
-    chosen = [pair for key, pair in found.items() if wanted is None or key in wanted]
-    for device in dict.fromkeys([leaf.device for leaf, _ in chosen]):
-        with device.lock:
-            for leaf, grad in chosen:
-                if leaf.device is device:
-                    add_to_leaf(leaf, grad, seen, create_graph=create_graph)
-    for leaf, _ in chosen:  # without the lock: a hook may wait for a thread that takes it
-        if leaf.hooks is not None:
-            leaf.hooks.accumulated(leaf)
 
 
 def run_backward(
