@@ -448,7 +448,8 @@ class _Walk:
                     if grads[index] is not None:
                         grads[index] = hooks.run(grads[index], self.shown)
             inner = self._inner
-            reached = inner and [i for i in range(node.num_outputs) if (key, i) in inner]
+            places = range(node.num_outputs) if inner else ()
+            reached = [i for i in places if (key, i) in inner]
             for index in reached:
                 if grads[index] is not None:
                     self._collect(self._inner[key, index], grads[index])
