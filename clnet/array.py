@@ -17,7 +17,7 @@ from .values.polling import polled
 from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
 
 Form = tuple[Device, int, Shape, Strides, int, DType]
-"""A device, bytes of a storage there, and how an array lies in it; see :attr:`Array.form`."""
+"""A device, bytes of a storage there, and how an array lies in it; of :class:`Array`."""
 
 
 class Array:
@@ -32,9 +32,10 @@ class Array:
         strides: steps between elements along the axes, in elements; 0 repeats, never negative.
         offset: elements before the first.
         dtype: the element type.
+        form: all that ops see of it but its elements.
     """
 
-    __slots__ = ("__weakref__", "_form", "dtype", "offset", "shape", "storage", "strides")
+    __slots__ = ("__weakref__", "dtype", "form", "offset", "shape", "storage", "strides")
 
     def __init__(
         self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
@@ -44,7 +45,7 @@ class Array:
         self.strides = strides
         self.offset = offset
         self.dtype = dtype
-        self._form: Form | None = None
+        self.form: Form = (storage.device, storage.nbytes, shape, strides, offset, dtype)
 
     def __repr__(self) -> str:
         state = "abstract" if self.storage.buffer is None else "on"
@@ -65,22 +66,10 @@ class Array:
     @staticmethod
     def like(form: Form) -> Array:
         """An array of a form, without memory yet, in a storage of its own."""
-        device, nbytes, shape, strides, offset, dtype = form
-        array = Array(Storage(device, nbytes), shape, strides, offset, dtype)
-        array._form = form
+        array = object.__new__(Array)
+        device, nbytes, array.shape, array.strides, array.offset, array.dtype = array.form = form
+        array.storage = Storage(device, nbytes)
         return array
-
-    @property
-    def form(self) -> Form:
-        """All that ops see of it but its elements: where it lives, and how it lies in how much."""
-        form = self._form
-        if form is None:
-            storage = self.storage
-            form = self._form = (
-                *(storage.device, storage.nbytes),
-                *(self.shape, self.strides, self.offset, self.dtype),
-            )
-        return form
 
     @staticmethod
     def scratch(memory: Scratch, shape: Shape, dtype: DType) -> Array:
@@ -192,7 +181,9 @@ class Array:
         So that an op in place that reads ``other`` element by element reads a copy; what lies in
         the same memory in the same order is read before it is written.
         """
-        if self.storage is not other.storage or 0 in (*self.shape, *other.shape):
+        if self is other or self.storage is not other.storage:
+            return False
+        if 0 in self.shape or 0 in other.shape:
             return False
         mine, its = self._span(), other._span()
         if mine[0] >= its[1] or its[0] >= mine[1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,7 @@ class _First(int):
 
 
 _FIRST = _First()
+_ARRAY = attrgetter("array")
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -105,19 +107,17 @@ class Tensor:
         if needed and function.mutates:
             overwrite(function, inputs)
             return ()
-        arrays = execute(function, tuple([x.array for x in inputs]))
+        arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
             needs = tuple([x._requires_grad or x.node is not None for x in inputs])
             node = Node(function, inputs, needs, arrays, Tensor)
             flows = function.differentiable
-            made = tuple(
-                Tensor(a, node, k)
-                if a.dtype.differentiable and (flows is None or k in flows)
-                else Tensor(a)
-                for k, a in enumerate(arrays)
-            )
+            made: tuple[Tensor, ...] = ()
+            for k, a in enumerate(arrays):
+                flow = a.dtype.differentiable and (flows is None or k in flows)
+                made += (Tensor(a, node, k) if flow else Tensor(a),)
         else:
-            made = tuple([Tensor(a) for a in arrays])
+            made = tuple(map(Tensor, arrays))
         if recording:
             for x, y in zip(inputs, made, strict=False):
                 if y.array.storage is x.array.storage:

@@ -114,6 +114,8 @@ class Node(NodeFace):
                 "its saved tensors were freed by an earlier backward",
                 remedy="Pass retain_graph=True to the earlier one",
             )
+        tracer = mode.current().tracer
+        version_of = _own_version if tracer is None else tracer.seen_version
         for kept in (*kept_inputs.values(), *kept_outputs.values()):
             if kept.version is None:  # packed: nobody else holds it
                 continue

@@ -13,9 +13,9 @@ from typing import Any
 from ..errors import GradientError
 from ..ops.create import ones_like
 from ..ops.machinery.function import Function
-from ..ops.machinery.update import accumulate
 from ..ops.shape import alias
 from ..values import mode
+from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
 from .tape import Node, SavedTensors
@@ -23,28 +23,6 @@ from .tensor_hook import GradientHooks, LeafHooks
 
 Finish = Callable[[Any, Any, set[int]], None]
 """Takes a leaf, its whole gradient, and the ``id`` of storages that somebody else may hold."""
-
-
-def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
-    """Add a gradient to a leaf's; one that shares memory with another's is copied first.
-
-    Args:
-        leaf: a tensor.
-        grad: of its shape.
-        seen: the ``id`` of storages that hold a gradient of this walk; this one's is put there.
-        create_graph: whether the sum is recorded.
-    """
-    before = leaf.grad
-    if before is not None:
-        if create_graph:
-            leaf.grad = before + grad
-        else:
-            accumulate(before, grad)
-        return
-    shared = id(grad.array.storage) in seen or not grad.array.contiguous
-    seen.add(id(grad.array.storage))
-    owned = grad.clone() if shared else grad
-    leaf.grad = owned if create_graph else owned.detach()
 
 
 def walk_back(
@@ -62,7 +40,7 @@ def walk_back(
         roots: where the walk begins.
         grads: the gradient of each.
         inputs: the tensors that are meant; None: all leaves.
-        seen: as :func:`add_to_leaf` takes it.
+        seen: as :func:`.leaf.add_to_leaves` takes it.
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself.
     """
@@ -88,34 +66,6 @@ def walk_back(
             add_to_leaves(found, wanted, seen, create_graph=create_graph)
     for callback in after:
         callback()
-
-
-def add_to_leaves(
-    found: dict[int, tuple[Any, Any]],
-    wanted: set[int] | None,
-    seen: set[int],
-    *,
-    create_graph: bool,
-) -> None:
-    """Add what a walk found to the gradients of leaves, all those of a device as a whole.
-
-    Threads that share leaves add to their gradients one after another: none is lost.
-
-    Args:
-        found: what :func:`run_backward` gave.
-        wanted: the ``id`` of the leaves that are meant; None: all.
-        seen: as :func:`add_to_leaf` takes it.
-        create_graph: whether the sums are recorded.
-    """
-    chosen = [pair for key, pair in found.items() if wanted is None or key in wanted]
-    for device in dict.fromkeys([leaf.device for leaf, _ in chosen]):
-        with device.lock:
-            for leaf, grad in chosen:
-                if leaf.device is device:
-                    add_to_leaf(leaf, grad, seen, create_graph=create_graph)
-    for leaf, _ in chosen:  # without the lock: a hook may wait for a thread that takes it
-        if leaf.hooks is not None:
-            leaf.hooks.accumulated(leaf)
 
 
 def run_backward(
@@ -290,7 +240,9 @@ class _Walk:
                 for index, hooks in node.hooks.items():
                     if grads[index] is not None:
                         grads[index] = hooks.run(grads[index], self.shown)
-            reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
+            inner = self._inner
+            places = range(node.num_outputs) if inner else ()
+            reached = [i for i in places if (key, i) in inner]
             for index in reached:
                 if grads[index] is not None:
                     self._collect(self._inner[key, index], grads[index])

@@ -1,7 +1,8 @@
 """What the host costs: microseconds of an op, of a replayed launch, and seconds to a first step.
 
-One-element tensors, so that the kernels themselves cost next to nothing. The first step is timed in
-processes of its own, with an empty and with a filled kernel cache.
+One-element tensors, so that the kernels themselves cost next to nothing; programs of small ones,
+whose ops are many. The first step is timed in processes of its own, with an empty and with a filled
+kernel cache.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import ops
+from .. import nn, ops, optim
 from ..compile import compile as compiled
 from ..device import Device, device
 from ..tensor import Tensor, full
+from ..values.dtypes import int64
 from .peer import Peer, peer_on
 from .timing import Waits, seconds
 
 _CHAIN = 200
 _CALLS = 1000
+_PROGRAM_CALLS = 100
 _FIRST_STEP = """
 import os, sys, time
 folder, os.environ["CLNET_DEVICE"] = sys.argv[1:]
@@ -99,6 +102,65 @@ def peer_costs(peer: Peer) -> dict[str, float]:
     return {name: _microseconds(*case, peer) for name, case in cases.items()}
 
 
+def programs(nn: Any, optim: Any, x: Any, labels: Any) -> dict[str, Callable[[], object]]:
+    """Programs of many small eager ops, of clnet or of PyTorch.
+
+    Args:
+        nn: the library's layers.
+        optim: its optimisers.
+        x: ``(8, 16)``.
+        labels: ``(8,)``, int64, below 4.
+
+    Returns:
+        By name what runs each.
+    """
+    layers = [nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)]
+    network, norm = (nn.Sequential(*each).to(x.device) for each in (layers, [nn.LayerNorm(16)]))
+    optimizer = optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+
+    def differentiate() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), labels).backward()
+
+    def train() -> None:
+        differentiate()
+        optimizer.step()
+
+    return {
+        "x[1:3] (no launch)": lambda: x[1:3],
+        "layer norm": lambda: norm(x),
+        "MLP": lambda: network(x),
+        "MLP, backward too": differentiate,
+        "MLP, a step of SGD too": train,
+    }
+
+
+def program_costs(where: Device, calls: int = _PROGRAM_CALLS) -> dict[str, float]:
+    """Microseconds of a call of each of :func:`programs`.
+
+    Args:
+        where: the device.
+        calls: over which the time is averaged.
+    """
+    x = full((8, 16), 1.0, device=where)
+    cases = programs(nn, optim, x, full((8,), 1, dtype=int64, device=where))
+    return {name: _microseconds(run, calls, 1, where) for name, run in cases.items()}
+
+
+def peer_program_costs(peer: Peer, calls: int = _PROGRAM_CALLS) -> dict[str, float]:
+    """The same of PyTorch.
+
+    Args:
+        peer: PyTorch on the same device.
+        calls: over which the time is averaged.
+    """
+    torch = peer.torch
+    x = torch.ones(8, 16, device=peer.device)
+    labels = torch.ones(8, dtype=torch.int64, device=peer.device)
+    cases = programs(torch.nn, torch.optim, x, labels)
+    return {name: _microseconds(run, calls, 1, peer) for name, run in cases.items()}
+
+
 def _graph(torch: Any, run: Callable[[], object]) -> Callable[[], object]:
     """What replays as a CUDA graph what something does."""
     run()
@@ -143,13 +205,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     where = device(options.device)
     peer = None if options.against == "nothing" else peer_on(where, 1)
-    ours, theirs = host_costs(where), {} if peer is None else peer_costs(peer)
+    ours = {**host_costs(where), **program_costs(where)}
+    theirs = {} if peer is None else {**peer_costs(peer), **peer_program_costs(peer)}
     start = first_step(where)
     if options.json:
         line = {"bench": "overhead", "device": where.identity.key, "us": ours, "peer_us": theirs}
         print(json.dumps({**line, "first_step_s": start}))
         return
-    print(f"{where.identity.name}; microseconds a launch on one element")
+    print(f"{where.identity.name}; microseconds a launch on one element, or a call")
     for name, value in ours.items():
         beside = f"   PyTorch {theirs[name]:8.2f}" if name in theirs else ""
         print(f"{name:22} {value:8.2f}{beside}")

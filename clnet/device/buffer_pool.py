@@ -118,12 +118,13 @@ class BufferPool:
         self._free: dict[int, list[Any]] = defaultdict(list)
         self.lock: Any = RLock() if lock is None else lock
         self.returned: deque[tuple[Any, int]] = deque()
-        self._held: Counter[int] = Counter()
+        self._taken: Counter[int] = Counter()  # blocks handed out so far, by bytes asked for
+        self._back: Counter[int] = Counter()  # those of them that came back
         self.limit = limit
         self._whole = whole
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
-        self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
+        self._num_device_allocations = 0
         self.lines: dict[int, str] | None = None
         self._line: Callable[[], str] | None = None
 
@@ -146,12 +147,10 @@ class BufferPool:
                 self._take_in()
             free = self._free.get(capacity)
             buffer = free.pop() if free else self._allocate(capacity, nbytes)
-            self._held[nbytes] += 1
-            self._allocated += capacity
-            self._num_allocations += 1
-            self._allocated_in_all += capacity
-            if self._allocated > self._peak_allocated:
-                self._peak_allocated = self._allocated
+            self._taken[nbytes] += 1
+            self._allocated = allocated = self._allocated + capacity
+            if allocated > self._peak_allocated:
+                self._peak_allocated = allocated
             if self.lines is not None and self._line is not None:
                 self.lines[buffer.int_ptr] = self._line()
             return buffer
@@ -217,8 +216,8 @@ class BufferPool:
                 self._reserved,
                 self._peak_allocated,
                 self._peak_reserved,
-                self._num_allocations,
-                self._allocated_in_all,
+                self._taken.total(),
+                sum(size_class(nbytes) * count for nbytes, count in self._taken.items()),
                 self._num_device_allocations,
             )
 
@@ -227,7 +226,7 @@ class BufferPool:
         with self.lock:
             self._take_in()
             used, asked = Counter[int](), Counter[int]()
-            for nbytes, count in self._held.items():
+            for nbytes, count in (self._taken - self._back).items():
                 used[size_class(nbytes)] += count
                 asked[size_class(nbytes)] += count * nbytes
             free = {capacity: len(buffers) for capacity, buffers in self._free.items()}
@@ -249,11 +248,12 @@ class BufferPool:
         Args:
             leave: leave them as they are, since they go to the device: a fill would keep them.
         """
-        while self.returned:
-            buffer, nbytes = self.returned.popleft()
+        returned, free, back = self.returned, self._free, self._back
+        while returned:
+            buffer, nbytes = returned.popleft()
             capacity = size_class(nbytes)
-            self._free[capacity].append(buffer)
-            self._held[nbytes] -= 1
+            free[capacity].append(buffer)
+            back[nbytes] += 1
             self._allocated -= capacity
             if self._poison is not None and not leave:
                 self._poison(buffer, capacity)
@@ -317,7 +317,9 @@ class BufferPool:
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
         with self.lock:  # figures that belong together
-            held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)
+            held = islice(
+                sorted((self._taken - self._back).elements(), reverse=True), _TOLD_HOLDERS
+            )
             return OutOfDeviceMemory(
                 "out of device memory",
                 law,

@@ -88,13 +88,15 @@ class KeptLaunches:
 
     Attributes:
         parts: in order.
+        checks: whether one of them checks its data.
         enqueues: the same as the queue enqueues them; None until every kernel has run.
     """
 
-    __slots__ = ("_scratch", "enqueues", "parts")
+    __slots__ = ("_scratch", "checks", "enqueues", "parts")
 
     def __init__(self, parts: Sequence[_Kept], scratch: Sequence[int]) -> None:
         self.parts, self._scratch = tuple(parts), tuple(scratch)
+        self.checks = any(part.launch.check is not None for part in parts)
         self.enqueues: tuple[Enqueue, ...] | None = None
 
     @staticmethod

@@ -166,7 +166,7 @@ class Queue:
         with self.lock:
             for storage in storages[:num_made]:
                 storage.materialize()
-            looked_at = self._watch.observers or mode.current().debug
+            looked_at = self._watch.observers or (kept.checks and mode.current().debug)
             if kept.enqueues is not None and not looked_at:
                 self._enqueue(kept, op, storages, numbers)
                 return

@@ -106,6 +106,15 @@ def update_many(
             _update_together(body, alike[start : start + most], scalars, near[there])
 
 
+def accumulate_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """``total += x`` in place for each pair ``(total, x)``; no two lie in one memory."""
+    update_many(_accumulate, pairs)
+
+
+def _accumulate(total: Any, x: Any) -> tuple[Any, ...]:
+    return (total + x,)
+
+
 def _update_together(
     body: Body,
     groups: Sequence[Sequence[Tensor]],

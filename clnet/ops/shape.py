@@ -42,6 +42,7 @@ class Reshape(Function):
     """The same memory in another shape; the input's strides allow it."""
 
     takes_complex = True
+    views = True
 
     shape: Shape
 
@@ -71,6 +72,7 @@ class Permute(Function):
     """Axes in another order."""
 
     takes_complex = True
+    views = True
 
     dims: tuple[int, ...]
 
@@ -92,6 +94,7 @@ class Expand(Function):
     """Repeated along axes of size 1, without a copy."""
 
     takes_complex = True
+    views = True
 
     shape: Shape
 
@@ -108,6 +111,7 @@ class Slice(Function):
     """Every ``step``-th element from ``start`` along each axis; steps are positive."""
 
     takes_complex = True
+    views = True
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]

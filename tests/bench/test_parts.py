@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+import clnet
 from clnet.bench import (
     attention,
     bandwidth,
@@ -16,6 +17,7 @@ from clnet.bench import (
     conv,
     ece408,
     gemm,
+    overhead,
     profiler,
     recurrent,
     start,
@@ -244,6 +246,24 @@ def test_conv_ends_with_means_beside_pytorch(capsys, layout):
     # All three are printed with two decimals: the faster layer has few digits.
     low, high = (math.prod(ratio + half for ratio in ratios) ** 0.5 for half in (-0.005, 0.005))
     assert low - 0.0051 <= float(found) <= high + 0.0051
+
+
+def test_programs_of_small_ops_train(device):
+    x = clnet.rand(8, 16, device=device)
+    labels = clnet.arange(8, device=device) % 4
+    cases = overhead.programs(clnet.nn, clnet.optim, x, labels)
+    train = cases["MLP, a step of SGD too"]
+    before = cases["MLP"]().detach().numpy()
+    for _ in range(3):
+        train()
+    assert abs(cases["MLP"]().detach().numpy() - before).max() > 0
+    assert cases["layer norm"]().shape == (8, 16)
+
+
+def test_programs_of_small_ops_have_their_costs(device):
+    costs = overhead.program_costs(device, calls=2)
+    assert "MLP, backward too" in costs
+    assert all(0 < cost < 1e6 for cost in costs.values())
 
 
 def test_the_same_step_again_has_the_same_bits(device):

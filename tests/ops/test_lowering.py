@@ -26,6 +26,7 @@ def test_what_came_before_is_not_lowered_again(monkeypatch):
     first, second = numbers(5, 7), numbers(5, 7, seed=1)
     before = sums(first, second)
     monkeypatch.setattr(Reduce, "lower", lambda *_: pytest.fail("lowered again"))
+    monkeypatch.setattr(Reduce, "infer", lambda *_: pytest.fail("inferred again"))
     assert sums(second, first) == before[::-1]
     np.testing.assert_allclose(before, [first.sum(1), second.sum(1)], rtol=1e-4, atol=1e-5)
 
@@ -66,6 +67,94 @@ def test_kept_launches_hold_no_memory(device):
     for kept in device.target.launches.values():
         args = [arg for part in kept.launches.parts for arg in part.launch.args]
         assert not any(isinstance(arg, Storage | Scratch) for arg in args)
+
+
+def test_numbers_are_each_call_s_own():
+    x = clnet.tensor(numbers(3, 5))
+    for factor in (2.0, -3.5, 0.25):
+        np.testing.assert_array_equal((x * factor).numpy(), x.numpy() * np.float32(factor))
+        np.testing.assert_array_equal(clnet.full((4,), factor).numpy(), np.full(4, factor, "f"))
+        y = x.clone().mul_(factor)
+        np.testing.assert_array_equal(y.numpy(), x.numpy() * np.float32(factor))
+        y.fill_(factor)
+        assert y.tolist() == [[factor] * 5] * 3
+
+
+def test_kinds_of_numbers_are_told_apart():
+    x = clnet.tensor([1, 2, 3])
+    for factor, found in ((2, [2, 4, 6]), (2.5, [2.5, 5.0, 7.5]), (3, [3, 6, 9])):
+        assert (x * factor).tolist() == found
+        assert type((x * factor).tolist()[0]) is type(factor)
+
+
+def test_a_zero_s_sign_is_part_of_what_is_kept():
+    x = clnet.ones(2)
+    for _ in range(2):
+        for value in (0.0, -0.0):
+            padded = F.pad(x, (1, 1), value=value).numpy()
+            assert np.signbit(padded[[0, 3]]).tolist() == [np.signbit(value)] * 2
+
+
+def test_masks_are_drawn_anew_and_are_those_of_the_gradient():
+    x = clnet.ones(400, requires_grad=True)
+    before = None
+    for _ in range(4):
+        y = F.dropout(x, 0.5)
+        (gradient,) = clnet.autograd.grad(y.sum(), x)
+        np.testing.assert_array_equal(gradient.numpy(), y.detach().numpy())
+        assert before is None or (y.detach().numpy() != before).any()
+        before = y.detach().numpy()
+
+
+def test_writes_in_place_are_counted_each_time():
+    w = clnet.ones(4, requires_grad=True)
+    x = clnet.ones(4)
+    for write in (lambda x: x.mul_(2.0), lambda x: x.copy_(w.detach()), lambda x: x.zero_()):
+        for _ in range(3):
+            y = (w * x).sum()
+            write(x)
+            with pytest.raises(clnet.errors.GradientError, match="changed in place"):
+                y.backward()
+
+
+def test_operands_of_two_devices_are_refused_each_time(device, part_of_device):
+    x, y = clnet.ones(3, device=device), clnet.ones(3, device=part_of_device)
+    for _ in range(3):
+        assert (x + x).tolist() == (y + y).tolist() == [2.0] * 3
+        with pytest.raises(clnet.errors.DeviceError, match="different devices"):
+            _ = x + y
+
+
+def test_a_tensor_without_elements_in_memory_is_refused_each_time():
+    x = clnet.ones(3, 4)
+    for _ in range(3):
+        x.sum(1)
+    with clnet.abstract():
+        nothing = clnet.ones(3, 4)
+    with pytest.raises(clnet.errors.DeviceError, match="no elements"):
+        nothing.sum(1)
+
+
+def test_who_looks_on_is_told_who_asked(device):
+    layer = clnet.nn.Sequential(clnet.nn.Linear(3, 2)).to(device)
+    x = clnet.ones(4, 3, device=device)
+    for _ in range(3):
+        layer(x)
+    with device.queue.observe(told := Told()):
+        layer(x)
+    assert told.records == [("linear", "Sequential.0", "forward")]
+
+
+class Told:
+    """Who asked for each launch."""
+
+    profiling = False
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, str, str]] = []
+
+    def command(self, record) -> None:
+        self.records.append((record.op, record.module_path, record.phase))
 
 
 def test_scratch_memory_is_each_call_s_own(device):

@@ -10,7 +10,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.autodiff.gradient import grad
-from clnet.errors import ArgumentError, BoundsError, ShapeError
+from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
 from clnet.kernels.pointwise import MOST_ELEMENTS
 from clnet.ops.machinery.function import apply
 from clnet.ops.shape import Slice, to_dtype
@@ -378,3 +378,27 @@ def test_bits_are_changed_through_a_view():
 def test_views_of_other_bytes_that_are_refused(call, message):
     with pytest.raises(ShapeError, match=f"^view: {message}"):
         call()
+
+
+def test_sizes_are_looked_at_each_time_however_they_are_given():
+    x = clnet.ones(6)
+    for _ in range(3):
+        for given in ((2, 3), ((2, 3),), ([2, 3],), (clnet.ones(2, 3).shape,)):
+            assert x.reshape(*given).shape == (2, 3)
+        for given in ((2.0, 3), ((2, 3.0),), ([2.5, 3],), ("6",)):
+            with pytest.raises(DtypeError, match="whole number"):
+                x.reshape(*given)
+        with pytest.raises(ArgumentError, match="64 bits"):
+            x.reshape((2**70, 3))
+
+
+def test_parts_to_be_joined_are_looked_at_each_time():
+    x = clnet.ones(2, 3)
+    for _ in range(3):
+        for given in ([x, x], (x, x)):
+            assert clnet.cat(given).shape == (4, 3)
+            assert clnet.cat(given, dim=1).shape == (2, 6)
+        with pytest.raises(DtypeError, match="called otherwise"):
+            clnet.cat([x, x], nothing=1)
+        with pytest.raises(DtypeError, match="tensors"):
+            clnet.cat([x, 1.0])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
+
 from ...array import Array, Uncounted
-from ...device import Device, Launch, Target
+from ...device import Device, Launch, Storage, Target
 from ...errors import DeviceError
 from ...expr import Input
 from ...values import mode
@@ -11,8 +14,10 @@ from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .first_use import LeftOut, look
 from .function import Arrays, Function
-from .lowering import Kept, kept_of, launches_of
+from .lowering import Kept, key_of, launches_of
 from .pointwise import Pointwise
+
+_STORAGE = attrgetter("storage")
 
 
 def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -30,11 +35,18 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         OutOfDeviceMemory: if an output or the scratch memory does not fit.
     """
     now = mode.current()
-    if function.repeats and now.tracer is None and not now.abstract and now.anomaly is None:
-        device = inputs[0].storage.device if inputs else function.device
-        kept = kept_of(function, device.target, inputs)
+    plain = now.tracer is None and not now.abstract and now.anomaly is None
+    if plain and function.views:
+        outputs = function.infer(*inputs)
+        for output in outputs:
+            output.storage.materialize()
+        return outputs
+    if plain and function.repeats:
+        storages = list(map(_STORAGE, inputs))
+        device = storages[0].device if storages else function.device
+        kept = device.target.launches.get(key_of(function, inputs, storages))
         if kept is not None and device.first_uses is None:
-            return _again(function, kept, inputs, device)
+            return _again(function, kept, inputs, storages, device)
     device = _common_device(function, inputs)
     outputs = function.infer(*inputs)
     narrow = not function.sixteen_bit and any(_narrow(x) for x in inputs)
@@ -43,7 +55,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
     elif now.abstract:
-        _written(function, inputs)
+        _written(function.mutates, inputs)
     else:
         anomaly = now.anomaly
         clean = () if anomaly is None else anomaly.look_before(function, inputs)
@@ -56,7 +68,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         if function.mutates:
             with device.lock:  # who finds the new version finds what was written
                 device.queue.run(launches, outputs)
-                _written(function, inputs)
+                _written(function.mutates, inputs)
         elif launches:
             device.queue.run(launches, outputs)
         else:  # views, most often
@@ -68,16 +80,20 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _again(
-    function: Function, kept: Kept, inputs: tuple[Array, ...], device: Device
+    function: Function,
+    kept: Kept,
+    inputs: tuple[Array, ...],
+    storages: list[Storage],
+    device: Device,
 ) -> tuple[Array, ...]:
     """The op once more, for inputs that lie as others did that it took."""
-    outputs = tuple([Array.like(form) for form in kept.outputs])
-    storages = [a.storage for a in (*outputs, *inputs)]
+    outputs = tuple(map(Array.like, kept.outputs))
+    storages[:0] = map(_STORAGE, outputs)
     queue, numbers = device.queue, function.varying
     if kept.mutates:
         with device.lock:  # who finds the new version finds what was written
             queue.run_again(kept.launches, function, storages, numbers, len(outputs))
-            _written(function, inputs)
+            _written(kept.mutates, inputs)
     else:
         queue.run_again(kept.launches, function, storages, numbers, len(outputs))
     return outputs
@@ -94,8 +110,8 @@ def _differs(
     return False
 
 
-def _written(function: Function, inputs: tuple[Array, ...]) -> None:
-    for position in function.mutates:
+def _written(positions: Sequence[int], inputs: tuple[Array, ...]) -> None:
+    for position in positions:
         inputs[position].storage.written(seen=type(inputs[position]) is not Uncounted)
 
 

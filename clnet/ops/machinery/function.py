@@ -60,6 +60,7 @@ class Function:
         repeats: whether equal settings and inputs that lie alike give equal outputs and launches,
             which are kept then: what is so of settings without numbers whose sign, or kind,
             equality does not tell.
+        views: whether its outputs are views of its inputs alone, so that it launches nothing.
         varying: numbers that launches are given each time, which decide about nothing else.
         begins: whether it begins, on the host, what goes on beside the device.
         waits: whether all it does is to wait, on the host, for what another op has begun; compiled
@@ -80,6 +81,7 @@ class Function:
     takes_complex: ClassVar[bool] = False
     packs_saved: ClassVar[bool] = True
     repeats: ClassVar[bool] = False
+    views: ClassVar[bool] = False
     varying: ClassVar[Any] = ()
     begins: ClassVar[bool] = False
     waits: ClassVar[bool] = False

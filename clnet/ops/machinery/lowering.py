@@ -8,14 +8,16 @@ they repeat.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ...array import Form
-from ...device import HostScalar, KeptLaunches, Launch, Target
+from ...device import HostScalar, KeptLaunches, Launch, Storage, Target
 from ...values import mode
 from .function import Arrays, Function
 
-_MOST_KEPT = 4096
+_MOST_KEPT = 8192
+_FORM = attrgetter("form")
 
 
 class Kept(NamedTuple):
@@ -32,18 +34,6 @@ class Kept(NamedTuple):
     mutates: tuple[int, ...]
 
 
-def kept_of(function: Function, target: Target, inputs: Arrays) -> Kept | None:
-    """What an op that repeats makes and launches for such inputs; None if they are new.
-
-    Args:
-        function: the op.
-        target: the first input's device's numbers, or the op's. Inputs of several devices are new
-            every time.
-        inputs: its arrays.
-    """
-    return target.launches.get(_key(function, inputs))
-
-
 def launches_of(
     function: Function, target: Target, outputs: Arrays, inputs: Arrays
 ) -> list[Launch]:
@@ -58,7 +48,7 @@ def launches_of(
     if not function.repeats:
         return function.lower(target, outputs, inputs)
     storages = [a.storage for a in (*outputs, *inputs)]
-    key = _key(function, inputs)
+    key = key_of(function, inputs, storages[len(outputs) :])
     kept: Kept | None = target.launches.get(key)
     if kept is None:
         kept = _found(function, target, outputs, inputs)
@@ -70,13 +60,18 @@ def launches_of(
     return kept.launches.launches(storages[0].device, storages, function.varying)
 
 
-def _key(function: Function, inputs: Arrays) -> Any:
-    forms = tuple([x.form for x in inputs])
+def key_of(function: Function, inputs: Arrays, storages: list[Storage]) -> Any:
+    """By what the target of the inputs' device keeps what an op does.
+
+    Args:
+        function: the op.
+        inputs: its arrays; if they are of several devices, nothing is kept.
+        storages: of the inputs.
+    """
     shared = None
-    if len(inputs) > 1:
-        storages = [x.storage for x in inputs]
-        if len({*storages}) < len(storages):
-            shared = tuple(map(storages.index, storages))
+    if len({*storages}) < len(storages):
+        shared = tuple(map(storages.index, storages))
+    forms = tuple(map(_FORM, inputs))
     return type(function), function.repeat_key, forms, shared, mode.current().float32_precision
 
 
