@@ -10,7 +10,7 @@ import scipy.stats
 
 import clnet
 from clnet import distributions as ours
-from clnet.errors import ArgumentError, ClnetError, DtypeError, GradientError, ShapeError
+from clnet.errors import ArgumentError, ClnetError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -189,15 +189,52 @@ def test_gradients_flow_through_samples(name):
     close(scale.grad, (slope * (z - loc.detach()) / scale.detach()).sum(0), 1e-4)
 
 
-def test_gamma_samples_have_gradients_to_the_rate_alone():
+def test_gamma_samples_have_gradients_to_the_rate():
     rate = clnet.tensor([2.0], requires_grad=True)
     x = ours.Gamma(clnet.tensor([3.0]), rate).rsample((4,))
     x.sum().backward()
     close(rate.grad, -x.detach().sum(0) / 2)
-    with pytest.raises(GradientError, match=r"Gamma.rsample: samples have no gradient"):
-        ours.Gamma(clnet.tensor([3.0], requires_grad=True), 1.0).rsample()
     with pytest.raises(NotImplementedError, match=r"Poisson.rsample: use sample"):
         ours.Poisson(1.0).rsample()
+
+
+@pytest.mark.parametrize("concentration", [0.01, 0.3, 1.0, 4.0, 9.0, 200.0])
+def test_gamma_samples_move_with_the_concentration_at_the_same_probability(concentration):
+    """``dx / da = -(dF / da) / (dF / dx)`` of the distribution function."""
+    a = clnet.full((400,), concentration, dtype=clnet.float64, requires_grad=True)
+    clnet.manual_seed(5)
+    drawn = ours.Gamma(a, 1.0).rsample()
+    drawn.sum().backward()
+    x, step = drawn.detach().numpy(), 1e-4 * concentration
+    inside = (x > 1e-30) & (scipy.stats.gamma.pdf(x, concentration) > 1e-9)
+    x = x[inside]
+    above, below = (scipy.stats.gamma.cdf(x, concentration + k * step) for k in (1, -1))
+    expected = -(above - below) / (2 * step) / scipy.stats.gamma.pdf(x, concentration)
+    assert len(x) > 200 or concentration < 0.1
+    np.testing.assert_allclose(a.grad.numpy()[inside], expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("Beta", lambda a: 1 / (a + 1) ** 2),  # of a / (a + 1)
+        ("Chi2", lambda a: 1.0),
+        ("InverseGamma", lambda a: -1 / (a - 1) ** 2),  # of 1 / (a - 1)
+        ("Dirichlet", lambda a: 1 / (a + 1) ** 2),
+    ],
+)
+def test_means_of_what_is_made_of_gammas_move_as_they_should(name, mean):
+    a = clnet.tensor(4.0, requires_grad=True)
+    one = clnet.ones(())
+    clnet.manual_seed(6)
+    if name == "Dirichlet":
+        drawn = ours.Dirichlet(clnet.stack([a, one])).rsample((100_000,))[:, 0]
+    elif name == "Chi2":
+        drawn = ours.Chi2(a).rsample((100_000,))
+    else:
+        drawn = getattr(ours, name)(a, one).rsample((100_000,))
+    drawn.mean().backward()
+    assert a.grad.item() == pytest.approx(mean(4.0), rel=0.05)
 
 
 KL = [
