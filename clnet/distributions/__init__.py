@@ -28,6 +28,7 @@ from . import matrices as wishart  # noqa: F401 # pyright: ignore[reportUnusedIm
 from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import transform as transforms
+from . import utils as utils
 from .composed import (
     Independent,
     LogNormal,
@@ -132,4 +133,5 @@ __all__ = [
     "transformed_distribution",
     "transforms",
     "uniform",
+    "utils",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -513,3 +513,64 @@ def test_the_density_is_highest_at_the_mode():
     highest = x[ours.Kumaraswamy(3.0, 2.0).log_prob(x).argmax()].item()
     assert found.mode[0].item() == pytest.approx(highest, abs=1e-3)
     assert found.mode[1].isnan()
+
+
+class Half(ours.Distribution):
+    """Uniform from 0 to a width, as programs write distributions."""
+
+    arg_constraints: ClassVar = {"width": ours.constraints.positive}
+    has_rsample = True
+
+    def __init__(self, width, validate_args=None):
+        (self.width,) = ours.utils.broadcast_all(width)
+        super().__init__(self.width.shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape=()):
+        return self.width * clnet.rand(self._extended_shape(sample_shape))
+
+
+def test_distributions_of_programs():
+    assert Half(2.0).rsample((3,)).shape == (3,)
+    assert Half(clnet.ones(2)).sample((3,)).shape == (3, 2)
+    with pytest.raises(ArgumentError):
+        Half(-1.0)
+
+
+def test_utilities_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for share in (SHARES, INSIDE):
+        for binary in (False, True):
+            for name in ("probs_to_logits", "logits_to_probs"):
+                found = getattr(ours.utils, name)(clnet.tensor(share), is_binary=binary)
+                expected = getattr(torch.distributions.utils, name)(torch.tensor(share), binary)
+                close(found, expected)
+    edges = ours.utils.probs_to_logits(clnet.tensor([0.0, 1.0]), is_binary=True)
+    close(edges, torch.distributions.utils.probs_to_logits(torch.tensor([0.0, 1.0]), True))
+    x, y = ours.utils.broadcast_all(clnet.ones(2, 1, dtype=clnet.float64), 3)
+    assert (x.shape, y.shape, y.dtype) == ((2, 1), (2, 1), clnet.float64)
+    with pytest.raises(DtypeError, match="tensors or numbers"):
+        ours.utils.broadcast_all("a")
+
+
+FALLING = [
+    lambda t, lib: [t.AffineTransform(1.0, -2.0)],
+    lambda t, lib: [t.AffineTransform(lib.tensor(1.0), lib.tensor([-2.0, 3.0])), t.ExpTransform()],
+    lambda t, lib: [t.ExpTransform(), t.PowerTransform(-1.0)],
+    lambda t, lib: [t.ComposeTransform([t.AffineTransform(0.0, -1.0), t.SigmoidTransform()])],
+    lambda t, lib: [t.AffineTransform(0.0, -1.0).inv, t.AffineTransform(0.0, -3.0)],
+]
+
+
+@pytest.mark.parametrize("chain", FALLING)
+def test_functions_that_fall_turn_probabilities(chain):
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (clnet, torch):
+        d = library.distributions
+        made = d.TransformedDistribution(
+            d.Normal(library.zeros(2), 1.0), chain(d.transforms, library)
+        )
+        share = library.tensor([0.3, 0.9])
+        found.append((made.cdf(library.tensor([0.4, 0.7])), made.icdf(share)))
+    for own, their in zip(*found, strict=True):
+        close(own, their, 1e-4)
