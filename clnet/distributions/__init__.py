@@ -25,10 +25,10 @@ from . import gammas as dirichlet
 from . import gammas as gamma
 from . import matrices as lkj_cholesky  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
 from . import matrices as wishart  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from . import parameter as utils
 from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import transform as transforms
-from . import utils as utils
 from .composed import (
     Independent,
     LogNormal,
