@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ArgumentError, GradientError
+from ..array import Array
+from ..errors import ArgumentError
 from ..ops.machinery.function import Function
 from ..ops.random import Draws
 from ..ops.shape import alias
@@ -39,9 +40,6 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Returns:
         What the function returns: tensors, also in tuples, lists, dicts and data classes.
 
-    Raises:
-        GradientError: if the function uses a tensor on the tape that is not an argument.
-
     Example:
         >>> import clnet
         >>> x = clnet.ones(2, requires_grad=True)
@@ -62,17 +60,17 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = segment.run(inside)
     outputs: list[Tensor] = []
     template = taken_apart(result, outputs)
-    leaves = _leaves(outputs, start, exclude=inside)
-    inputs = (*tensors, *leaves)
+    known = {id(x): given for x, given in zip(inside, tensors, strict=True)}
+    found = [o for o in outputs if _is_made_since(o.node, start)]
+    if not found:
+        return put_together(template, (known.get(id(o), o) for o in outputs))
+    inputs = (*tensors, *_captured(found, start, exclude=inside))
     needs = tuple(x.requires_grad for x in inputs)
-    own = {id(x): given for x, given in zip(inside, tensors, strict=True)}  # given back as it came
-    if not any(o.node is not None for o in outputs):
-        return put_together(template, (own.get(id(o), o) for o in outputs))
     node = Node(
         Recomputed(segment, len(tensors)), inputs, needs, [o.array for o in outputs], Tensor
     )
-    made = [
-        own.get(id(o), o) if o.node is None else Tensor(o.array, node, k)
+    made = [  # what the function gives back as it came is that
+        Tensor(o.array, node, k) if _is_made_since(o.node, start) else known.get(id(o), o)
         for k, o in enumerate(outputs)
     ]
     return put_together(template, iter(made))
@@ -163,7 +161,7 @@ class _Segment:
 
 
 class Recomputed(Function):
-    """A checkpointed function on the tape: tensors it was given, then leaves that it uses."""
+    """A checkpointed function on the tape: tensors it was given, then others that it uses."""
 
     takes_complex = True
     packs_saved = False  # leaves are known again by who they are
@@ -210,27 +208,33 @@ class Recomputed(Function):
         )
 
 
-def _leaves(outputs: Sequence[Tensor], start: int, *, exclude: Sequence[Tensor]) -> list[Tensor]:
-    """The leaves the outputs depend on, in the order they are first used."""
+def _is_made_since(node: Node | None, start: int) -> bool:
+    return node is not None and node.sequence >= start
+
+
+def _captured(outputs: Sequence[Tensor], start: int, *, exclude: Sequence[Tensor]) -> list[Tensor]:
+    """What the function used besides its arguments, in the order of first use.
+
+    Leaves, and tensors on the tape that stand for those it found: of the same place there.
+    """
     nodes: dict[int, Node] = {}
     pending = [o.node for o in outputs if o.node is not None]
     while pending:
         node = pending.pop()
-        if id(node) in nodes:
-            continue
-        if node.sequence < start:
-            raise GradientError(
-                "checkpoint",
-                "a tensor on the tape that the function uses is one of its arguments",
-                made_by=node.function.name,
-                remedy="Pass it as an argument",
-            )
-        nodes[id(node)] = node
-        pending += [e.node for e in node.edges if e is not None and e.node is not None]
+        if id(node) not in nodes:
+            nodes[id(node)] = node
+            inner = (e.node for e in node.edges if e is not None)
+            pending += [n for n in inner if n is not None and n.sequence >= start]
     known = {id(x) for x in exclude}
-    leaves: dict[int, Tensor] = {}
+    found: dict[Any, Tensor] = {}
+    device = outputs[0].device
     for node in sorted(nodes.values(), key=lambda n: n.sequence):
-        for edge in node.edges:
-            if edge is not None and edge.node is None and id(edge.leaf) not in known:
-                leaves.setdefault(id(edge.leaf), edge.leaf)
-    return list(leaves.values())
+        for edge, (shape, dtype) in zip(node.edges, node.input_specs, strict=True):
+            if edge is None:
+                continue
+            if edge.node is None and id(edge.leaf) not in known:
+                found.setdefault(id(edge.leaf), edge.leaf)
+            elif edge.node is not None and edge.node.sequence < start:
+                place = Array.abstract(shape, dtype, device)
+                found.setdefault((edge.node, edge.index), Tensor(place, edge.node, edge.index))
+    return list(found.values())

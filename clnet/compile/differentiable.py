@@ -49,7 +49,7 @@ class Backward:
     wanted: tuple[int, ...]
 
 
-def _is_whole(node: Any) -> bool:
+def is_whole(node: Any) -> bool:
     """Whether no backward inside the function has freed a part of a graph.
 
     A state of a network that trains while it is read is such a result: who goes on from it
@@ -91,7 +91,7 @@ def record_backward(
         TraceError: if a result was made of a tensor outside that has a graph of its own, or a value
             to be saved has gaps.
     """
-    roots = tuple(k for k, t in enumerate(results) if t.node is not None and _is_whole(t.node))
+    roots = tuple(k for k, t in enumerate(results) if t.node is not None and is_whole(t.node))
     if not roots:
         return None
     chosen = [results[k] for k in roots]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
-from .reachable import MISSING, Code, Objects, attribute, content, is_programs
+from .reachable import MISSING, Code, Objects, attribute, content, is_programs, table_of
 from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
@@ -96,6 +96,8 @@ class Outer:
             for name in code.names & vars(layer).keys()
             if type(vars(layer)[name]) in (*_PLAIN, float)
         )
+        every = (*(o for o, _ in self._owners), *found.layers)
+        self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
         self._restored = [(place, _copied(place())) for place in (*self._places, *settings)]
 
     @property
@@ -130,7 +132,7 @@ class Outer:
         left = False
         for place, old in zip(self._places, before, strict=True):
             value = place()
-            if not _is_traced(value):
+            if not _are_left(value, old):
                 continue
             left = True
             if isinstance(value, list):
@@ -138,8 +140,17 @@ class Outer:
             elif isinstance(value, dict):
                 value.clear()
                 value.update(old if isinstance(old, dict) else {})
-            if type(value) is not type(old) or isinstance(value, Tensor):
+            if type(value) is not type(old) or not isinstance(value, list | dict):
                 _write(place, old)
+        for owner, held in self._tables:
+            table: dict[str, Any] = owner.__dict__
+            names = [n for n, v in table.items() if v is not held.get(n) and _are_left(v, None)]
+            for name in names:
+                left = True
+                if name in held:
+                    object.__setattr__(owner, name, held[name])
+                else:
+                    object.__delattr__(owner, name)
         return left
 
     def undo(self) -> None:
@@ -215,17 +226,27 @@ def _copied(value: Any) -> Any:
     return value.copy() if type(value) in (list, dict, set, deque) else value
 
 
-def _is_traced(value: Any) -> bool:
-    """Whether it is a tensor without memory yet, or a list, tuple or dict with one."""
+def _are_left(value: Any, before: Any) -> bool:
+    """Whether there are tensors without memory, those of a trace, that were not there before."""
+    found = {id(x) for x in _traced(value)}
+    return bool(found) and bool(found - {id(x) for x in _traced(before)})
+
+
+def _traced(value: Any, depth: int = 3) -> Iterator[Tensor]:
+    """Tensors without memory, also in containers and plain objects within each other."""
     if isinstance(value, Tensor):
         array = getattr(value, "array", None) if type(value) is Tensor else None
-        return array is not None and array.storage.buffer is None
-    parts: Any = value.values() if type(value) is dict else value
-    return (
-        type(value) in (list, tuple, dict)
-        and any(type(v) is Tensor for v in parts)
-        and any(_is_traced(v) for v in parts if type(v) is Tensor)
-    )
+        if array is not None and array.storage.buffer is None:
+            yield value
+    elif depth and isinstance(value, dict):
+        for part in value.values():
+            yield from _traced(part, depth - 1)
+    elif depth and isinstance(value, list | tuple | deque):
+        for part in value:
+            yield from _traced(part, depth - 1)
+    elif depth and not hasattr(type(value), "_clnet_version"):
+        for part in list((table_of(value) or {}).values()):
+            yield from _traced(part, depth - 1)
 
 
 def _write(place: partial[Any], value: Any) -> None:

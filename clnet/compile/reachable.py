@@ -14,7 +14,7 @@ from typing import Any
 
 from ..tensor import Tensor
 
-__all__ = ["MISSING", "Code", "Objects", "attribute", "content", "is_programs"]
+__all__ = ["MISSING", "Code", "Objects", "attribute", "content", "is_programs", "table_of"]
 
 MISSING = object()
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
@@ -104,7 +104,7 @@ class Objects:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
-            held = _table(each)
+            held = table_of(each)
             if held is not None and (depth == 0 or not _is_ours(type(each))):
                 self.owners.append((each, held, depth))
             elif getattr(type(each), "_clnet_tells_changes", False):
@@ -175,7 +175,7 @@ def _is_programs_file(place: str) -> bool:
     return "-packages" not in place and not place.startswith(_LIBRARIES)
 
 
-def _table(value: Any) -> dict[str, Any] | None:
+def table_of(value: Any) -> dict[str, Any] | None:
     """An object's attributes; None of one whose changes count otherwise."""
     kind: Any = type(value)
     counts = hasattr(kind, "_clnet_version") or hasattr(value, "__wrapped__")

@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, placed, same_contents
-from .differentiable import Backward, record_backward
+from .differentiable import Backward, is_whole, record_backward
 from .trace import Trace
 from .tracer import Tracer
 
@@ -35,7 +35,8 @@ class Recorded:
         backward: of results that stay on the tape; what it saves are the trace's last results.
         shared: of results that are an argument or something outside, or lie in its memory, what
             gives them for the tensors of a call.
-        assigned: modules and other objects, and names of attributes that get the last results.
+        assigned: modules and other objects, and names of attributes that get the last results; and
+            the dict in which they are put, if that is no change that a plan depends on.
     """
 
     trace: Trace
@@ -45,7 +46,7 @@ class Recorded:
     shared: Mapping[int, Callable[[Sequence[Tensor]], Tensor | None]] = field(
         default_factory=dict[int, Any]
     )
-    assigned: tuple[tuple[Any, str], ...] = ()
+    assigned: tuple[tuple[Any, str, dict[str, Any] | None], ...] = ()
 
     def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
         """What the function returns.
@@ -58,8 +59,12 @@ class Recorded:
         for place, share in self.shared.items():
             own = share(given)
             found[place] = found[place] if own is None else own
-        for (owner, name), value in zip(reversed(self.assigned), reversed(found), strict=False):
-            setattr(owner, name, value)
+        last = zip(reversed(self.assigned), reversed(found), strict=False)
+        for (owner, name, table), value in last:
+            if table is None:
+                setattr(owner, name, value)
+            else:
+                table[name] = value
         return put_together(self.template, iter(found))
 
 
@@ -115,7 +120,7 @@ def record(
             found: list[Tensor] = []
             template = taken_apart(result, found)
             copied, state = _state(tracer, found) if keeps_state else ((), ())
-            found += [value for _, _, value in state]
+            found += [value for _, _, _, value in state]
             shared = _shared(found, placeholders)
             results = [_on_tape(t, placeholders) for t in found]
             lost = {before.array.storage: before for before, _ in copied}
@@ -135,36 +140,46 @@ def record(
         device,
         num_saved=len(saved),
     )
-    assigned = tuple((owner, name) for owner, name, _ in state)
+    assigned = tuple((owner, name, table) for owner, name, table, _ in state)
     return Recorded(trace, tracer, template, backward, shared, assigned)
+
+
+_Assigned = tuple[Any, str, dict[str, Any] | None, Tensor]
 
 
 def _state(
     tracer: Tracer, results: list[Tensor]
-) -> tuple[list[tuple[Tensor, Tensor]], tuple[tuple[Any, str, Tensor], ...]]:
+) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...]]:
     """What becomes of tensors that the function assigned to attributes.
 
     One that takes the place of a tensor of its form is to be copied there, so that the next replay
     reads it where this one did. Others are further results, assigned after each replay, with which
-    the owner has changed: the next call is traced anew, and finds a tensor there.
+    the owner has changed: the next call is traced anew, and finds a tensor there. So are those on
+    the tape (``self.auxiliary = ...``, which a loss outside adds), unseen if nobody reads what was
+    there.
 
     Args:
         tracer: the recording.
         results: what the function returned; what would change with the copies is replaced.
 
     Returns:
-        Tensors that are to be overwritten, with what; then owners, names and values of those that
-        are to be assigned.
+        Tensors that are to be overwritten, with what; then owners, names, dicts (None: the owner is
+        told) and values of those that are to be assigned.
     """
     copied: list[tuple[Tensor, Tensor]] = []
-    others: list[tuple[Any, str, Tensor]] = []
+    others: list[_Assigned] = []
     for (_, name), (owner, table, before) in tracer.rebound.items():
-        value: Tensor = table[name].detach()
+        kept: Tensor = table[name]
+        value = kept.detach()
         form = (value.shape, value.dtype, value.device)
-        if type(before) is Tensor and (before.shape, before.dtype, before.device) == form:
+        same = type(before) is Tensor and (before.shape, before.dtype, before.device) == form
+        read = same and before.array.storage in tracer.outside
+        if mode.current().grad and kept.node is not None and is_whole(kept.node) and not read:
+            others.append((owner, name, table if same else None, kept.clone()))
+        elif same:
             copied.append((before.detach(), value))
         else:  # in memory of its own, where the next call writes: not a result's, not an argument's
-            others.append((owner, name, value.clone()))
+            others.append((owner, name, None, value.clone()))
     targets = {before.array.storage for before, _ in copied}
     for k, result in enumerate(results):
         if result.array.storage in targets:

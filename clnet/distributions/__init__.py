@@ -25,6 +25,7 @@ from . import gammas as dirichlet
 from . import gammas as gamma
 from . import matrices as lkj_cholesky  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
 from . import matrices as wishart  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from . import parameter as utils
 from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import transform as transforms
@@ -132,4 +133,5 @@ __all__ = [
     "transformed_distribution",
     "transforms",
     "uniform",
+    "utils",
 ]

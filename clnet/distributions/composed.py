@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -225,17 +226,24 @@ class TransformedDistribution(Distribution):
         return total + summed(own, events - len(self.base_dist.event_shape))
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The other's at the value's origin; of growing transforms."""
+        """The other's at the value's origin; what is left of 1, where the transforms fall."""
         for transform in reversed(self.transforms):
             value = transform.inv(value)
-        return self.base_dist.cdf(value)
+        return self._turned(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:
         """The function of the other's."""
-        value = self.base_dist.icdf(value)
+        value = self.base_dist.icdf(self._turned(value))
         for transform in self.transforms:
             value = transform(value)
         return value
+
+    def _turned(self, share: Tensor) -> Tensor:
+        """A probability, or what is left of 1 where the transforms fall."""
+        sign = math.prod(transform.sign for transform in self.transforms)
+        if isinstance(sign, int):
+            return share if sign > 0 else 1 - share
+        return ops.where(sign < 0, 1 - share, share)
 
 
 class LogNormal(TransformedDistribution):

@@ -212,7 +212,12 @@ class Distribution:
         return self.rsample((n,))
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """Random values, for :meth:`sample` and, where gradients flow, :meth:`rsample`."""
+        """Random values, for :meth:`sample` and, where gradients flow, :meth:`rsample`.
+
+        Programs write :meth:`rsample` instead, of which samples are taken then.
+        """
+        if type(self).rsample is not Distribution.rsample:
+            return self.rsample(sample_shape)
         raise NotImplementedError(f"{type(self).__name__}.sample")
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Distributions made of gamma variables: Gamma, Chi2, Beta, Dirichlet, StudentT.
 
 Gamma variables are drawn by rejection (Marsaglia, Tsang 2000) in a fixed number of attempts, so
-that nothing is read on the host. Gradients of samples flow to rates and scales; to the
-concentration they would need the derivative of the incomplete gamma function, and are refused.
+that nothing is read on the host. Gradients of samples flow to rates and scales, and to the
+concentration by how a sample moves with it at the same probability.
 """
 
 # ruff: noqa: FBT001 - PyTorch's validate_args
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .. import ops
-from ..errors import GradientError, ShapeError
+from ..autodiff.custom import Function, once_differentiable
+from ..errors import ShapeError
+from ..ops.gamma import gamma_slope
 from ..tensor import Tensor
-from ..values import mode
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
@@ -32,17 +33,29 @@ def draw_gamma(owner: Distribution, concentration: Tensor, shape: Sequence[int])
         owner: whose they are.
         concentration: broadcasts to ``shape``.
         shape: of the result.
-
-    Raises:
-        GradientError: if a gradient to the concentration is wanted.
     """
-    if mode.current().grad and concentration.requires_grad:
-        raise GradientError(
-            f"{type(owner).__name__}.rsample",
-            "samples have no gradient to the concentration",
-            remedy="Use sample(), and log_prob for a score function",
-        )
     a = concentration.expand(tuple(shape))
+    return Drawn.apply(a, _drawn(owner, a.detach(), shape))
+
+
+class Drawn(Function):
+    """Gamma variables as a function of their concentration."""
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
+        """The variables."""
+        ctx.save_for_backward(concentration, drawn)
+        return drawn.view_as(drawn)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """To the concentration."""
+        concentration, drawn = ctx.saved_tensors
+        return grad * gamma_slope(concentration, drawn), None
+
+
+def _drawn(owner: Distribution, a: Tensor, shape: Sequence[int]) -> Tensor:
     small = a < 1  # of a + 1, times u^(1 / a)
     d = ops.where(small, a + 1, a) - 1 / 3
     c = 1 / (9 * d).sqrt()

@@ -44,11 +44,12 @@ class Transform:
     Attributes:
         bijective: whether each ``y`` comes of one ``x``.
         event_dim: axes of one value.
+        sign: 1 if it grows, -1 if it falls; a tensor where that is each element's.
     """
 
     bijective = True
     event_dim = 0
-    sign = 1
+    sign: Any = 1
     domain: Any = constraint.real
     codomain: Any = constraint.real
 
@@ -139,6 +140,7 @@ class AffineTransform(Transform):
     ) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
+        self.sign = scale.sign() if isinstance(scale, Tensor) else -1 if scale < 0 else 1
 
     def _call(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x
@@ -217,6 +219,7 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = exponent
+        self.sign = exponent.sign() if isinstance(exponent, Tensor) else -1 if exponent < 0 else 1
 
     def _call(self, x: Tensor) -> Tensor:
         return x**self.exponent
@@ -289,6 +292,7 @@ class IndependentTransform(Transform):
         super().__init__(cache_size)
         self.base_transform, self._axes = base_transform, reinterpreted_batch_ndims
         self.event_dim = base_transform.event_dim + reinterpreted_batch_ndims
+        self.sign = base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
         return self.base_transform(x)

@@ -10,6 +10,7 @@ from . import modules as modules
 from . import parameter as parameter
 from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
+from .adaptive import *
 from .container import *
 from .conv import *
 from .distance import *

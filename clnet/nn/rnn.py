@@ -20,12 +20,14 @@ from . import init
 from .module import Module, Parameter
 from .packed import PackedSequence
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell"]
 
 States = tuple[Tensor, ...]
 _MOST_LAYERS = 2**16
 
 
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+"""How many a step of each mode has."""
 _USUAL = {
     "proj_size": 0,
     "num_layers": 1,
@@ -37,19 +39,26 @@ _USUAL = {
 """Settings that are not shown where they are these."""
 
 
-class _Recurrent(Module):
-    """Layers of a recurrent network in one or both directions.
+class RNNBase(Module):
+    """Layers of a recurrent network in one or both directions, their parameters alone.
 
-    Subclasses say how many gates and states a step has, and what it computes.
+    Subclasses compute. Arguments as :class:`LSTM`'s, behind one:
+
+    Args:
+        mode: ``"LSTM"``, ``"GRU"``, ``"RNN_TANH"`` or ``"RNN_RELU"``.
+
+    Raises:
+        ArgumentError: if a setting is out of range, or there is no such mode.
     """
 
-    gates: ClassVar[int]
-    states: ClassVar[int]
+    kind: ClassVar[str]
+    """The mode of a subclass."""
     cell: ClassVar[Cell | None] = None
     """The kind whose steps are one op, where they are."""
 
     def __init__(
         self,
+        mode: str,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -63,6 +72,8 @@ class _Recurrent(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
+        if mode not in _GATES:
+            raise ArgumentError(name, f"mode is one of {', '.join(_GATES)}", mode=repr(mode))
         if num_layers < 1 or input_size < 0 or hidden_size < 1:
             raise ArgumentError(
                 name,
@@ -84,6 +95,9 @@ class _Recurrent(Module):
                 proj_size=proj_size,
                 hidden_size=hidden_size,
             )
+        self.mode = mode
+        self.gates = _GATES[mode]
+        self.states = 2 if mode == "LSTM" else 1
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -331,10 +345,8 @@ def _reordered(states: States, order: Tensor | None) -> States:
     return tuple(ops.index_select(s, 1, index) for s in states)
 
 
-class _OneState(_Recurrent):
+class _OneState(RNNBase):
     """What has hidden states alone."""
-
-    states = 1
 
     def __init__(
         self,
@@ -349,8 +361,8 @@ class _OneState(_Recurrent):
         dtype: DType | None = None,
     ) -> None:
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-            device, dtype,
+            self.kind, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, 0, device, dtype,
         )  # fmt: skip
 
     def forward(
@@ -373,7 +385,7 @@ class RNN(_OneState):
     ``num_layers`` comes ``nonlinearity``, ``"tanh"`` or ``"relu"``.
     """
 
-    gates = 1
+    kind = "RNN_TANH"
 
     def __init__(
         self,
@@ -394,12 +406,13 @@ class RNN(_OneState):
             dtype,
         )  # fmt: skip
         self.nonlinearity = nonlinearity
+        self.mode = f"RNN_{nonlinearity.upper()}"
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:
         return ((ops.tanh if self.nonlinearity == "tanh" else ops.relu)(x + h),)
 
 
-class LSTM(_Recurrent):
+class LSTM(RNNBase):
     """Long short-term memory (Hochreiter, Schmidhuber 1997) over a sequence, in layers.
 
     Args:
@@ -422,9 +435,26 @@ class LSTM(_Recurrent):
         ArgumentError: if a setting is out of range.
     """
 
-    gates = 4
-    states = 2
+    kind = "LSTM"
     cell = Cell.LSTM
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(
+            self.kind, input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, proj_size, device, dtype,
+        )  # fmt: skip
 
     def forward(
         self,
@@ -449,7 +479,7 @@ class GRU(_OneState):
     and new gate.
     """
 
-    gates = 3
+    kind = "GRU"
     cell = Cell.GRU
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:

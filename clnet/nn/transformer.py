@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import empty, ones
 from ..errors import ArgumentError, ShapeError
+from ..ops.multihead import Heads, additive_mask, attended
 from ..tensor import Tensor
-from ..values.dtypes import DType, Kind, default_float
+from ..values.dtypes import DType, default_float
 from . import init
 from .container import ModuleList
 from .dropout import Dropout
@@ -159,21 +160,35 @@ class MultiheadAttention(Module):
                 key=key.shape,
                 value=value.shape,
             )
-        operands = [self._batch_first(x, batched=batched) for x in (query, key, value)]
+        same = query is key and key is value
+        q = self._batch_first(query, batched=batched)
+        operands = (
+            (q, q, q)
+            if same
+            else (
+                q,
+                self._batch_first(key, batched=batched),
+                self._batch_first(value, batched=batched),
+            )
+        )
         if key_padding_mask is not None and not batched:
             key_padding_mask = key_padding_mask.unsqueeze(0)
-        q, k, v = self._projected(*operands)
-        k, v, added = self._extended(k, v)
-        q, k, v = (self._heads(x) for x in (q, k, v))
-        mask = self._mask(q, key_padding_mask, attn_mask, added)
+        matrices = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        heads = Heads(
+            self.num_heads,
+            matrices if self.in_proj_weight is None else (self.in_proj_weight,),
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+        )
         share = self.dropout if self.training else 0.0
-        weights = None
-        if need_weights:
-            y, weights = self._with_weights(q, k, v, mask, share)
-            weights = weights.mean(1) if average_attn_weights else weights
-        else:
-            y = ops.scaled_dot_product_attention(q, k, v, mask, share)
-        y = self.out_proj(y.transpose(1, 2).reshape(q.shape[0], q.shape[2], self.embed_dim))
+        y, weights = attended(
+            operands, heads, key_padding_mask, attn_mask, share=share, need_weights=need_weights
+        )
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(1)
+        y = self.out_proj(y)
         if not batched:
             return y.squeeze(0), None if weights is None else weights.squeeze(0)
         return (y if self.batch_first else y.transpose(0, 1)), weights
@@ -182,69 +197,6 @@ class MultiheadAttention(Module):
         if not batched:
             return x.unsqueeze(0)
         return x if self.batch_first else x.transpose(0, 1)
-
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        size = self.embed_dim
-        if self.in_proj_weight is None:
-            matrices = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-        else:
-            if query is key and key is value:
-                joined = ops.linear(query, self.in_proj_weight, self.in_proj_bias)
-                return tuple(joined.narrow(-1, i * size, size) for i in range(3))
-            matrices = [self.in_proj_weight.narrow(0, i * size, size) for i in range(3)]
-        bias = self.in_proj_bias
-        biases = [None if bias is None else bias.narrow(0, i * size, size) for i in range(3)]
-        return tuple(
-            ops.linear(x, matrix, one)
-            for x, matrix, one in zip((query, key, value), matrices, biases, strict=True)
-        )
-
-    def _extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Keys and values with the appended ones, and how many these are."""
-        n, size, added = k.shape[0], self.embed_dim, 0
-        if self.bias_k is not None:
-            k = ops.cat([k, self.bias_k.expand(n, 1, size)], 1)
-            v = ops.cat([v, self.bias_v.expand(n, 1, size)], 1)
-            added += 1
-        if self.add_zero_attn:
-            zeros = ops.zeros_like(k.detach()[:, :1])
-            k, v = ops.cat([k, zeros], 1), ops.cat([v, zeros], 1)
-            added += 1
-        return k, v, added
-
-    def _heads(self, x: Tensor) -> Tensor:
-        n, length, size = x.shape
-        return x.reshape(n, length, self.num_heads, size // self.num_heads).transpose(1, 2)
-
-    def _mask(
-        self, q: Tensor, padding: Tensor | None, attn_mask: Tensor | None, added: int
-    ) -> Tensor | None:
-        """Both masks as one that is added to ``(n, heads, length, keys)`` scores."""
-        masks: list[Tensor] = []
-        if attn_mask is not None:
-            mask = additive_mask(attn_mask, q.dtype)
-            if mask.ndim == 3:
-                mask = mask.reshape(q.shape[0], self.num_heads, *mask.shape[1:])
-            masks.append(mask)
-        if padding is not None:
-            mask = additive_mask(padding, q.dtype)
-            masks.append(mask.reshape(q.shape[0], 1, 1, mask.shape[-1]))
-        if not masks:
-            return None
-        if added:
-            masks = [
-                ops.cat([m, ops.zeros_like(m.detach()[..., :1].expand(*m.shape[:-1], added))], -1)
-                for m in masks
-            ]
-        return masks[0] if len(masks) == 1 else masks[0] + masks[1]
-
-    def _with_weights(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float
-    ) -> tuple[Tensor, Tensor]:
-        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
-        weights = ops.softmax(scores if mask is None else scores + mask, -1)
-        dropped = ops.dropout(weights, share) if share else weights
-        return dropped @ v, dropped
 
 
 class _Layer(Module):
@@ -529,14 +481,6 @@ class Transformer(Module):
     ) -> Tensor:
         """``(sz, sz)``: 0 up to the diagonal, minus infinity above."""
         return additive_mask(ops.triu(ones(sz, sz, device=device), 1) > 0, dtype or default_float())
-
-
-def additive_mask(mask: Tensor, dtype: DType) -> Tensor:
-    """Minus infinity where a boolean mask is true, else 0; a floating mask as it is."""
-    if mask.dtype.kind is not Kind.BOOL:
-        return mask.to(dtype)
-    nothing = ops.zeros_like(mask, dtype=dtype)
-    return ops.where(mask, float("-inf"), nothing)
 
 
 def _activation(name: str, activation: str | Activation) -> Activation:

@@ -38,6 +38,7 @@ from .margin_loss import *
 from .masked import *
 from .mathematics import *
 from .matmul import *
+from .multihead import *
 from .norm import *
 from .numeric import *
 from .orthogonal import *

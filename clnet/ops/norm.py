@@ -15,6 +15,7 @@ from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad, batch_norm_statistics
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt
+from .create import new_zeros
 from .machinery.function import (
     Arrays,
     Face,
@@ -232,6 +233,9 @@ def batch_norm(
         return _given(x, running_mean, running_var, weight, bias, eps)
     if x.shape[0] == 1 and prod(x.shape[2:]) == 1:
         raise ArgumentError("batch_norm", "training needs more than one value a channel", x=x.shape)
+    if 0 in (x.shape[0], prod(x.shape[2:])):  # a mean of nothing would be NaN, and stay
+        mean = new_zeros(x.detach(), (x.shape[1],))
+        return _given(x, mean, mean + 1, weight, bias, eps)
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:

@@ -492,9 +492,9 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
 
 
 @op()
-def broadcast_to(x: Tensor, *sizes: Any, size: Sequence[int] | None = None) -> Tensor:
-    """As ``x.expand(size)``, its sizes one by one or as a sequence."""
-    return expand(x, sizes_of("broadcast_to", sizes, size))
+def broadcast_to(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
+    """As ``x.expand(shape)``, its sizes one by one or as a sequence."""
+    return expand(x, sizes_of("broadcast_to", sizes, shape))
 
 
 @op()

@@ -12,6 +12,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compile.compiled import Compiled
 from clnet.errors import TraceError
 
 pytestmark = pytest.mark.device
@@ -284,3 +285,38 @@ def test_what_cannot_be_traced_leaves_counters_as_they_were():
     with pytest.raises(TraceError):
         clnet.compile(agent.ask)(clnet.ones(1))
     assert (agent.steps, agent.log) == (0, [])
+
+
+class Lenient(Compiled):
+    lenient = True
+
+
+class Caching(nn.Module):
+    """Keeps what it has seen, in one of many forms."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form, self.cache, self.held = form, None, SimpleNamespace(cache=None)
+
+    def forward(self, x):
+        owner = self.held if self.form == "object" else self
+        before = getattr(owner, "later" if self.form == "later" else "cache", None)
+        if before is not None:
+            x = x + (before.state if self.form == "state" else before[0])
+        kept = {"list": [x], "state": SimpleNamespace(state=x)}.get(self.form, (x, 1))
+        setattr(owner, "later" if self.form == "later" else "cache", kept)
+        return x * 2
+
+
+@pytest.mark.parametrize("form", ["tuple", "list", "state", "object", "later"])
+def test_caches_of_tensors_are_those_of_eager_or_refused(form):
+    eager, model = Caching(form), Caching(form)
+    f = clnet.compile(model)
+    for _ in range(2):
+        with pytest.raises(TraceError, match="leaves a tensor in a variable outside"):
+            f(clnet.ones(1))
+        assert (model.cache, model.held.cache, hasattr(model, "later")) == (None, None, False)
+    f = Lenient(model)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+        found = [f(clnet.ones(1)).item() for _ in range(3)]
+    assert found == [eager(clnet.ones(1)).item() for _ in range(3)]

@@ -233,3 +233,39 @@ def test_backward_reads_a_state_as_it_was():
         found.append([p.grad.numpy() for p in model.parameters()])
     for eager, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, eager, rtol=1e-5)
+
+
+class Auxiliary(nn.Module):
+    """Keeps a second loss for who adds losses up outside."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.linear, self.loss = nn.Linear(3, 3), first
+        for p in self.parameters():
+            p.data.fill_(0.3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.loss = (y * y).mean()
+        return y.sum(1)
+
+
+@pytest.mark.parametrize("first", [None, "zeros"])
+@pytest.mark.parametrize("wanted", ["both", "auxiliary", "result"])
+def test_what_a_module_keeps_has_gradients(first, wanted):
+    found = []
+    for compiled in (False, True):
+        model = Auxiliary(None if first is None else clnet.zeros(()))
+        run = clnet.compile(model) if compiled else model
+        optimizer, losses = clnet.optim.SGD(model.parameters(), lr=0.1), []
+        for k in range(4):
+            parts = {"result": run(clnet.full((2, 3), k + 1.0)).mean(), "auxiliary": model.loss}
+            loss = sum(parts.values()) if wanted == "both" else parts[wanted]
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if compiled:
+            assert run.num_traces <= 2
+        found.append(losses)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)

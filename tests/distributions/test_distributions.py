@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import scipy.stats
 
 import clnet
 from clnet import distributions as ours
-from clnet.errors import ArgumentError, ClnetError, DtypeError, GradientError, ShapeError
+from clnet.errors import ArgumentError, ClnetError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -189,15 +189,52 @@ def test_gradients_flow_through_samples(name):
     close(scale.grad, (slope * (z - loc.detach()) / scale.detach()).sum(0), 1e-4)
 
 
-def test_gamma_samples_have_gradients_to_the_rate_alone():
+def test_gamma_samples_have_gradients_to_the_rate():
     rate = clnet.tensor([2.0], requires_grad=True)
     x = ours.Gamma(clnet.tensor([3.0]), rate).rsample((4,))
     x.sum().backward()
     close(rate.grad, -x.detach().sum(0) / 2)
-    with pytest.raises(GradientError, match=r"Gamma.rsample: samples have no gradient"):
-        ours.Gamma(clnet.tensor([3.0], requires_grad=True), 1.0).rsample()
     with pytest.raises(NotImplementedError, match=r"Poisson.rsample: use sample"):
         ours.Poisson(1.0).rsample()
+
+
+@pytest.mark.parametrize("concentration", [0.01, 0.3, 1.0, 4.0, 9.0, 200.0])
+def test_gamma_samples_move_with_the_concentration_at_the_same_probability(concentration):
+    """``dx / da = -(dF / da) / (dF / dx)`` of the distribution function."""
+    a = clnet.full((400,), concentration, dtype=clnet.float64, requires_grad=True)
+    clnet.manual_seed(5)
+    drawn = ours.Gamma(a, 1.0).rsample()
+    drawn.sum().backward()
+    x, step = drawn.detach().numpy(), 1e-4 * concentration
+    inside = (x > 1e-30) & (scipy.stats.gamma.pdf(x, concentration) > 1e-9)
+    x = x[inside]
+    above, below = (scipy.stats.gamma.cdf(x, concentration + k * step) for k in (1, -1))
+    expected = -(above - below) / (2 * step) / scipy.stats.gamma.pdf(x, concentration)
+    assert len(x) > 200 or concentration < 0.1
+    np.testing.assert_allclose(a.grad.numpy()[inside], expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "mean"),
+    [
+        ("Beta", lambda a: 1 / (a + 1) ** 2),  # of a / (a + 1)
+        ("Chi2", lambda a: 1.0),
+        ("InverseGamma", lambda a: -1 / (a - 1) ** 2),  # of 1 / (a - 1)
+        ("Dirichlet", lambda a: 1 / (a + 1) ** 2),
+    ],
+)
+def test_means_of_what_is_made_of_gammas_move_as_they_should(name, mean):
+    a = clnet.tensor(4.0, requires_grad=True)
+    one = clnet.ones(())
+    clnet.manual_seed(6)
+    if name == "Dirichlet":
+        drawn = ours.Dirichlet(clnet.stack([a, one])).rsample((100_000,))[:, 0]
+    elif name == "Chi2":
+        drawn = ours.Chi2(a).rsample((100_000,))
+    else:
+        drawn = getattr(ours, name)(a, one).rsample((100_000,))
+    drawn.mean().backward()
+    assert a.grad.item() == pytest.approx(mean(4.0), rel=0.05)
 
 
 KL = [
@@ -476,3 +513,64 @@ def test_the_density_is_highest_at_the_mode():
     highest = x[ours.Kumaraswamy(3.0, 2.0).log_prob(x).argmax()].item()
     assert found.mode[0].item() == pytest.approx(highest, abs=1e-3)
     assert found.mode[1].isnan()
+
+
+class Half(ours.Distribution):
+    """Uniform from 0 to a width, as programs write distributions."""
+
+    arg_constraints: ClassVar = {"width": ours.constraints.positive}
+    has_rsample = True
+
+    def __init__(self, width, validate_args=None):
+        (self.width,) = ours.utils.broadcast_all(width)
+        super().__init__(self.width.shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape=()):
+        return self.width * clnet.rand(self._extended_shape(sample_shape))
+
+
+def test_distributions_of_programs():
+    assert Half(2.0).rsample((3,)).shape == (3,)
+    assert Half(clnet.ones(2)).sample((3,)).shape == (3, 2)
+    with pytest.raises(ArgumentError):
+        Half(-1.0)
+
+
+def test_utilities_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for share in (SHARES, INSIDE):
+        for binary in (False, True):
+            for name in ("probs_to_logits", "logits_to_probs"):
+                found = getattr(ours.utils, name)(clnet.tensor(share), is_binary=binary)
+                expected = getattr(torch.distributions.utils, name)(torch.tensor(share), binary)
+                close(found, expected)
+    edges = ours.utils.probs_to_logits(clnet.tensor([0.0, 1.0]), is_binary=True)
+    close(edges, torch.distributions.utils.probs_to_logits(torch.tensor([0.0, 1.0]), True))
+    x, y = ours.utils.broadcast_all(clnet.ones(2, 1, dtype=clnet.float64), 3)
+    assert (x.shape, y.shape, y.dtype) == ((2, 1), (2, 1), clnet.float64)
+    with pytest.raises(DtypeError, match="tensors or numbers"):
+        ours.utils.broadcast_all("a")
+
+
+FALLING = [
+    lambda t, lib: [t.AffineTransform(1.0, -2.0)],
+    lambda t, lib: [t.AffineTransform(lib.tensor(1.0), lib.tensor([-2.0, 3.0])), t.ExpTransform()],
+    lambda t, lib: [t.ExpTransform(), t.PowerTransform(-1.0)],
+    lambda t, lib: [t.ComposeTransform([t.AffineTransform(0.0, -1.0), t.SigmoidTransform()])],
+    lambda t, lib: [t.AffineTransform(0.0, -1.0).inv, t.AffineTransform(0.0, -3.0)],
+]
+
+
+@pytest.mark.parametrize("chain", FALLING)
+def test_functions_that_fall_turn_probabilities(chain):
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (clnet, torch):
+        d = library.distributions
+        made = d.TransformedDistribution(
+            d.Normal(library.zeros(2), 1.0), chain(d.transforms, library)
+        )
+        share = library.tensor([0.3, 0.9])
+        found.append((made.cdf(library.tensor([0.4, 0.7])), made.icdf(share)))
+    for own, their in zip(*found, strict=True):
+        close(own, their, 1e-4)

@@ -178,3 +178,16 @@ def test_parameters_are_listed_by_layer_and_direction():
     ]  # fmt: skip
     assert lstm._flat_weights_names == [name for name, _ in lstm.named_parameters()]
     assert len(lstm._flat_weights) == 16
+
+
+def test_the_base_of_all_has_their_parameters():
+    for mode in ("LSTM", "GRU", "RNN_TANH", "RNN_RELU"):
+        theirs = torch.nn.RNNBase(mode, 3, 4, num_layers=2, bidirectional=True)
+        ours = nn.RNNBase(mode, 3, 4, num_layers=2, bidirectional=True)
+        shapes = [(k, tuple(v.shape)) for k, v in theirs.state_dict().items()]
+        assert [(k, tuple(v.shape)) for k, v in ours.state_dict().items()] == shapes
+    layers = [nn.LSTM(2, 3), nn.GRU(2, 3), nn.RNN(2, 3), nn.RNN(2, 3, nonlinearity="relu")]
+    assert [layer.mode for layer in layers] == ["LSTM", "GRU", "RNN_TANH", "RNN_RELU"]
+    assert all(isinstance(layer, nn.RNNBase) for layer in layers)
+    with pytest.raises(ArgumentError, match="mode is one of LSTM, GRU"):
+        nn.RNNBase("lstm", 3, 4)

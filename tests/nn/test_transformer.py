@@ -101,6 +101,25 @@ def test_heads_of_one_sequence():
     )
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_of_parameters_that_are_given(name):
+    """As CLIP's pooling calls them."""
+    options, given = HEADS[name]
+    layer = nn.MultiheadAttention(8, 2, **options | {"batch_first": False})
+    shapes = [(5, 2, 8), (6, 2, options.get("kdim", 8)), (6, 2, options.get("vdim", 8))]
+    operands = [clnet.tensor(normal(*s)) for s in shapes]
+    given = {k: clnet.tensor(v) if isinstance(v, np.ndarray) else v for k, v in given.items()}
+    apart = layer.in_proj_weight is None
+    names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+    found = nn.functional.multi_head_attention_forward(
+        *operands, 8, 2, layer.in_proj_weight, layer.in_proj_bias, layer.bias_k, layer.bias_v,
+        layer.add_zero_attn, 0.0, layer.out_proj.weight, layer.out_proj.bias,
+        use_separate_proj_weight=apart, **{n: getattr(layer, n) for n in names}, **given,
+    )  # fmt: skip
+    for a, b in zip(found, layer(*operands, **given), strict=True):
+        assert (a is None and b is None) or a.tolist() == b.tolist()
+
+
 LAYERS = {
     "encoder": (lambda n: n.TransformerEncoderLayer(8, 2, 12, 0.0), 1, {}),
     "encoder norm first": (

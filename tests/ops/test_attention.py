@@ -33,7 +33,33 @@ def attention_ref(q, k, v, mask=None, *, causal=False, scale=None):
     return e / np.where(total > 0, total, 1) @ v
 
 
+def joined_ref(x, weight, bias, out, out_bias, mask):
+    """Two heads of ``(length, n, size)``, with a mask of ``(length, length)``."""
+    length, n, size = x.shape
+    q, k, v = np.split(x @ weight.T + bias, 3, -1)
+    heads = [np.reshape(y, (length, n, 2, size // 2)).transpose(1, 2, 0, 3) for y in (q, k, v)]
+    y = attention_ref(*heads, mask=mask).transpose(2, 0, 1, 3).reshape(length, n, size)
+    return y @ out.T + out_bias
+
+
+def joined(x, weight, bias, out, out_bias, mask):
+    found, weights = F.multi_head_attention_forward(
+        x, x, x, 4, 2, weight, bias, None, None, False, 0.5, out, out_bias,
+        training=False, need_weights=False, attn_mask=mask,
+    )  # fmt: skip
+    assert weights is None
+    return found
+
+
 CASES = [
+    OpCase(
+        joined,
+        joined_ref,
+        [normal(5, 3, 4), normal(12, 4), normal(12), normal(4, 4), normal(4), normal(5, 5)],
+        k=60,
+        name="multi_head_attention_forward",
+        shapes=[],
+    ),
     OpCase(
         F.scaled_dot_product_attention,
         attention_ref,
@@ -277,3 +303,21 @@ def test_a_trained_mask_is_added_in_the_kernel_where_nothing_is_recorded():
         y = F.scaled_dot_product_attention(q, q, q, mask)
     assert len(seen.commands) == 1
     np.testing.assert_allclose(y.numpy(), recorded.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_parameters_of_heads_are_checked():
+    x, w, b = clnet.ones(5, 3, 4), clnet.ones(12, 4), clnet.ones(4, 4)
+    for changes, error, message in (
+        ({"is_causal": True}, ArgumentError, "a hint about attn_mask"),
+        ({"static_k": x}, ArgumentError, "keys and values are projected here"),
+        ({"use_separate_proj_weight": True}, ArgumentError, "there are weights"),
+        ({"embed_dim_to_check": 8}, ShapeError, "queries have embed_dim_to_check"),
+        ({"key": x[0]}, ShapeError, "two or three axes"),
+    ):
+        given = {"key": x, "embed_dim_to_check": 4} | changes
+        with pytest.raises(error, match=message):
+            F.multi_head_attention_forward(
+                x, value=x, num_heads=2, in_proj_weight=w, in_proj_bias=None, bias_k=None,
+                bias_v=None, add_zero_attn=False, dropout_p=0.0, out_proj_weight=b,
+                out_proj_bias=None, **given,
+            )  # fmt: skip

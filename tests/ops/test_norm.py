@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import clnet
 from clnet import ops
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, DtypeError, ShapeError
@@ -115,6 +116,18 @@ def test_running_statistics_change_in_training_alone(device):
     ops.batch_norm(x, mean, var, training=True, momentum=1.0)
     np.testing.assert_allclose(mean.numpy(), [4.5, 5.5, 6.5])
     np.testing.assert_allclose(var.numpy(), [15, 15, 15])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2, 2), (2, 3, 0)])
+def test_an_empty_batch_leaves_no_trace(device, shape):
+    """The last batch of a divided data set: statistics and weights stay numbers."""
+    layer = clnet.nn.BatchNorm2d(3) if len(shape) == 4 else clnet.nn.BatchNorm1d(3)
+    x = clnet.zeros(shape, requires_grad=True)
+    y = layer(x)
+    y.sum().backward()
+    assert y.shape == x.grad.shape == shape
+    assert layer.weight.grad.tolist() == layer.bias.grad.tolist() == [0, 0, 0]
+    assert (layer.running_mean.tolist(), layer.running_var.tolist()) == ([0] * 3, [1] * 3)
 
 
 def test_errors_name_what_is_wrong(device):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from .. import activation as activation
+from .. import adaptive as adaptive
 from .. import container as container
 from .. import conv as conv
 from .. import distance as distance
@@ -27,6 +28,7 @@ from .. import sparse as sparse
 from .. import transformer as transformer
 from .. import upsampling as upsampling
 from ..activation import *
+from ..adaptive import *
 from ..container import *
 from ..conv import *
 from ..distance import *
