@@ -324,7 +324,8 @@ class Compiled:
             raise TraceError("compile", law, function=self.__name__, remedy=hint)
         watched: Any = recorded.tracer.watched
         changed, used = recorded.tracer.changed, recorded.trace.outside
-        watched[id(outer)] = (outer, outer.leave_changed(before, changed, used))
+        called = frozenset(watched)
+        watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called))
         self._check_rest(outer.counted)
         for value in args:
             if hasattr(value, "named_parameters"):  # of a method that is decorated

@@ -79,9 +79,10 @@ class Outer:
             computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
             if not computed and _matters(value):
                 self._places.append(partial(attribute, space, name))
+        self._layers = {id(layer) for layer in found.layers}
         for layer in found.layers:
             for name in code.names & vars(layer).keys():
-                if type(vars(layer)[name]) in _CONTAINERS:
+                if type(vars(layer)[name]) in _VALUES:
                     self._places.append(partial(attribute, layer, name))
         self._owners = [(owner, held) for owner, held, _ in found.owners]
         for owner, held, depth in found.owners:
@@ -90,15 +91,9 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
-        settings = (
-            partial(attribute, layer, name)
-            for layer in found.layers
-            for name in code.names & vars(layer).keys()
-            if type(vars(layer)[name]) in (*_PLAIN, float)
-        )
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
-        self._restored = [(place, _copied(place())) for place in (*self._places, *settings)]
+        self._restored = [(place, _copied(place())) for place in self._places]
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -169,7 +164,11 @@ class Outer:
                 _write(place, old)
 
     def leave_changed(
-        self, before: list[Any], changed: Iterable[Any], used: Container[Storage]
+        self,
+        before: list[Any],
+        changed: Iterable[Any],
+        used: Container[Storage],
+        called: Container[int],
     ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
 
@@ -180,6 +179,7 @@ class Outer:
             changed: objects that the plan itself changes, whose attributes are forgotten, too.
             used: memory that the trace reads or writes; an attribute whose tensor lies elsewhere
                 (``self.loss = step(x)``) may be another at every call.
+            called: the ``id`` of modules that were called, whose version tells of numbers.
         """
         owners = {id(value) for value in changed}
 
@@ -188,6 +188,9 @@ class Outer:
             if place.func is not attribute:
                 return True
             unused = isinstance(value, Tensor) and value.array.storage not in used
+            owner = id(place.args[0])
+            if owner in self._layers and owner in called and type(value) not in _CONTAINERS:
+                return False
             return id(place.args[0]) not in owners and not unused
 
         pairs = zip(self._places, before, self._clnet_version, strict=True)

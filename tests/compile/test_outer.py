@@ -320,3 +320,24 @@ def test_caches_of_tensors_are_those_of_eager_or_refused(form):
     with pytest.warns(RuntimeWarning, match="runs uncompiled"):
         found = [f(clnet.ones(1)).item() for _ in range(3)]
     assert found == [eager(clnet.ones(1)).item() for _ in range(3)]
+
+
+class Averaged(nn.Module):
+    """Weights' mean, whose share follows a count; its method is called, not the module."""
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.mean = 0, clnet.zeros(1)
+
+    def update(self, x):
+        self.count += 1
+        self.mean.mul_(1 - 1 / self.count).add_(x, alpha=1 / self.count)
+
+
+def test_a_count_of_a_module_whose_method_is_called():
+    eager, model = Averaged(), Averaged()
+    f = clnet.compile(lambda x: model.update(x))
+    for k in range(4):
+        f(clnet.full((1,), float(k)))
+        eager.update(clnet.full((1,), float(k)))
+        assert (model.mean.item(), model.count) == (pytest.approx(eager.mean.item()), k + 1)
