@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dis import Instruction, get_instructions
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -252,7 +253,7 @@ def _functions_of(value: Any) -> Iterable[Any]:
     """The functions that an entry of a class may run."""
     if isinstance(value, property):
         return (value.fget,)
-    if isinstance(value, cached_property):
+    if isinstance(value, functools.cached_property):
         return (value.func,)
     return (getattr(value, "__func__", value),)  # of a static method, or a class's
 

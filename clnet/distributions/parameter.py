@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property as lazy_property
 from numbers import Number
 from typing import Any
 
@@ -11,6 +10,7 @@ from ..errors import DtypeError
 from ..inspection import finfo
 from ..tensor import Tensor, tensor
 from ..values.arguments import shown
+from ..values.lazy import lazy as lazy_property
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
 

@@ -557,11 +557,8 @@ class Windows(Function):
         shape = saved.input_specs[0][0]
         if 0 in grads[0].shape:
             return (grads[0].new_zeros(shape),)
-        outer, length, inner = (
-            prod(shape[: self.axis]),
-            shape[self.axis],
-            prod(shape[self.axis + 1 :]),
-        )
+        length = shape[self.axis]
+        outer, inner = prod(shape[: self.axis]), prod(shape[self.axis + 1 :])
         count = self._counted(shape)[self.axis]
         taps = reshape(grads[0], (outer, count, inner, self.size))
         taps = reshape(permute(taps, (0, 3, 1, 2)), (outer, 1, self.size, 1, count, inner))

@@ -306,6 +306,13 @@ class OneCycleLR(LRScheduler):
                 pct_start=pct_start,
                 anneal_strategy=repr(anneal_strategy),
             )
+        if not div_factor > 0 or not final_div_factor > 0:
+            raise ArgumentError(
+                "OneCycleLR",
+                "rates are divided by what is above 0",
+                div_factor=div_factor,
+                final_div_factor=final_div_factor,
+            )
         groups = optimizer.param_groups
         if cycle_momentum:
             _require_momentum("OneCycleLR", groups)

@@ -133,6 +133,8 @@ def test_arguments_are_checked():
         lambda: s.CyclicLR(plain, 0.1, 0.2),
         lambda: s.OneCycleLR(optimizer, 0.1),
         lambda: s.OneCycleLR(plain, 0.1, 10),
+        lambda: s.OneCycleLR(optimizer, 0.1, 10, div_factor=0.0),
+        lambda: s.OneCycleLR(optimizer, 0.1, 10, final_div_factor=0.0),
         lambda: s.ReduceLROnPlateau(optimizer, factor=1),
     ):
         with pytest.raises(ArgumentError):
