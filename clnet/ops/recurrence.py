@@ -81,7 +81,7 @@ class Recurrence(Function):
             return launch_recurrence(
                 target, together, outputs, inputs, exprs, backwards=self.backwards
             )
-        alone = Step.of(target, x, weight, count, inputs[1:])
+        alone = Step.of(target, x, weight, count, (*inputs[1:], *outputs))
         if alone is not None:
             return self._by_steps(target, alone, outputs, inputs)
         return self._by_products(target, outputs, inputs)
@@ -217,7 +217,7 @@ class RecurrenceBackward(Function):
                 gate_gradients(cell, tuple(1 + arrived for arrived in self.arrived)),
                 backwards=self.backwards,
             )
-        alone = Step.of(target, own.x, own.weight, cell.results, inputs[1:])
+        alone = Step.of(target, own.x, own.weight, cell.results, (*inputs[1:], *outputs))
         written = (outputs[0], *outputs[1 + cell.results :])  # of the sequence's, the states' share
         panels, launches = None, []
         if alone is None:

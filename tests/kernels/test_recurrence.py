@@ -126,6 +126,12 @@ def test_where_all_steps_go_together():
     assert Step.of(target, offset(normal(STEPS, N, 4 * 264)), large, 2, []) is not None
     assert Step.of(target, offset(normal(STEPS, N, 4 * 6)), odd, 2, []) is None
     assert Step.of(cpu_shaped(device()), x, weight, 2, states) is None
+    known = Step.of(target, *map(on_device, (x.numpy(), weight.numpy())), 2, [])
+    assert known is not None
+    assert known.aligned
+    known = Step.of(target, *map(on_device, (x.numpy(), weight.numpy())), 2, [x])
+    assert known is not None
+    assert not known.aligned  # a result that lies elsewhere, which the next step reads
     fewer = replace(target, traits=replace(target.traits, compute_units=1))
     many = Array.abstract((STEPS, 2048, 4 * 264), float32, device())  # large tiles are better
     assert Step.of(fewer, many, large, 2, []) is None

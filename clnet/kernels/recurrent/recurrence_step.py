@@ -140,7 +140,7 @@ class Step(NamedTuple):
             x: the gates' shares of the sequence, ``(steps, [layers,] n, gates * size)``.
             weight: ``([layers,] gates * size, size)``.
             states: of a cell.
-            others: further operands, which have to be dense as ``x`` has.
+            others: further operands and results, which have to be dense as ``x`` has.
         """
         traits, size = target.traits, weight.shape[-1]
         arrays = [x, weight, *(a for a in others if a is not None)]
