@@ -3,9 +3,9 @@
     python ci/amd_report.py [--targets gfx906 gfx1030] [--only gemm] [--jobs 2]
 
 Kernels are chosen by the traits of such a GPU (256 items a group, 64 or 32 KiB of local memory),
-for products, convolutions, attention and what surrounds them in training; each is compiled by clang
-with libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile, breaks a limit or
-spills.
+for products, convolutions, attention, recurrent layers and what surrounds them in training; each is
+compiled by clang with libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile,
+breaks a limit or spills.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from clnet.kernels.gemm.gemm import gemm
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
 from clnet.kernels.softmax import Scores, attention, attention_grad
 from clnet.kernels.softmax.softmax import softmax
+from clnet.ops.recurrence import Recurrence, RecurrenceBackward
+from clnet.ops.rnn import Cell
 from clnet.values.dtypes import float32
 
 TARGETS = ("gfx803", "gfx906", "gfx1030", "gfx1100")
@@ -62,6 +64,13 @@ PRODUCTS = (
     (1023, 1025, 1027),
     (20, 2600, 650),
     (64, 10, 128),
+)
+# Examples, and elements of a state.
+RECURRENCES = (
+    (Cell.GRU, 64, 128),
+    (Cell.LSTM, 64, 128),
+    (Cell.GRU, 128, 512),
+    (Cell.LSTM, 64, 1024),
 )
 # Rows, elements of a head, and whether a row sees only the keys up to its own.
 ATTENTIONS = (
@@ -149,11 +158,27 @@ def attentions(target: Target) -> Iterator[Launch]:
         yield from attention_grad(target, (x, x, x), x, row, row, x, x, x, None, scores=scores)
 
 
+def recurrences(target: Target) -> Iterator[Launch]:
+    """Layers whose weights are small, and large, forward and back."""
+    for cell, n, size in RECURRENCES:
+        rows, states = cell.gates * size, cell.results
+        own, first = abstract(4, n, rows), [abstract(n, size)] * states
+        inputs = (own, *first, abstract(rows, size))
+        made = [abstract(4, n, size)] * states
+        yield from Recurrence(cell, backwards=False).lower(target, (*made, own), inputs)
+        arrived = (True,) + (False,) * (states - 1)
+        backward = RecurrenceBackward(cell, backwards=False, arrived=arrived)
+        saved = (*inputs, *made, own, made[0])
+        outputs = (own, *first, own)[: 2 + states - (cell is Cell.LSTM)]
+        yield from backward.lower(target, outputs, saved)
+
+
 FAMILIES = {
     "gemm": products,
     "conv": convolutions,
     "norm": surroundings,
     "attention": attentions,
+    "recurrent": recurrences,
 }
 
 
