@@ -27,6 +27,41 @@ _MOST_ROWS, _FEW_ROWS, _WARP = 16, 8, 32
 _MOST_ITEMS, _FEW_ITEMS = 1024, 512
 
 
+class Layers(NamedTuple):
+    """Layers whose steps a GPU's kernels take.
+
+    Attributes:
+        layers: that know nothing of each other.
+        n: examples.
+        size: of a state.
+        gates: of a cell.
+    """
+
+    layers: int
+    n: int
+    size: int
+    gates: int
+
+    @classmethod
+    def of(
+        cls, target: Target, x: Array, weight: Array, others: Sequence[Array | None]
+    ) -> Layers | None:
+        """None where the device is no GPU, or arrays are not dense, of float32, and of fours.
+
+        Args:
+            target: what the device is like.
+            x: the gates' shares of the sequence, ``(steps, [layers,] n, gates * size)``.
+            weight: ``([layers,] gates * size, size)``.
+            others: further arrays.
+        """
+        size, arrays = weight.shape[-1], [x, weight, *(a for a in others if a is not None)]
+        if not in_groups(target.traits) or size % _FOUR:
+            return None
+        if not all(a.contiguous and a.dtype is float32 and a.size for a in arrays):
+            return None
+        return cls(x.shape[1] if x.ndim > 3 else 1, x.shape[-2], size, x.shape[-1] // size)
+
+
 class Steps(NamedTuple):
     """How the steps of a layer are shared out.
 
@@ -64,14 +99,10 @@ class Steps(NamedTuple):
             states: of a cell.
             others: further operands, which have to be dense as ``x`` has.
         """
-        traits, size = target.traits, weight.shape[-1]
-        arrays = [x, *(a for a in others if a is not None)]
-        if not in_groups(traits) or size % _FOUR:
+        known = Layers.of(target, x, weight, others)
+        if known is None:
             return None
-        if not all(a.contiguous and a.dtype is float32 and a.size for a in (*arrays, weight)):
-            return None
-        layers, n = (x.shape[1] if x.ndim > 3 else 1), x.shape[-2]
-        gates = x.shape[-1] // size
+        traits, (layers, n, size, gates) = target.traits, known
         if weight.nbytes // layers > _NEAR_BYTES:
             return None
         row, room = gates * size, traits.static_local_bytes // float32.itemsize

@@ -11,9 +11,8 @@ from ...device import DeviceTraits, Launch, Target
 from ...expr import Expr, flops
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div
-from ..grid import in_groups
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
-from .recurrence import printed, printed_back
+from .recurrence import Layers, printed, printed_back
 
 __all__ = ["Share", "Step", "recurrence_step", "recurrence_step_backward"]
 
@@ -142,20 +141,17 @@ class Step(NamedTuple):
             states: of a cell.
             others: further operands and results, which have to be dense as ``x`` has.
         """
-        traits, size = target.traits, weight.shape[-1]
-        arrays = [x, weight, *(a for a in others if a is not None)]
-        if not in_groups(traits) or size % _FOUR:
+        known = Layers.of(target, x, weight, others)
+        if known is None:
             return None
-        if not all(a.contiguous and a.dtype is float32 and a.size for a in arrays):
-            return None
-        layers, n = (x.shape[1] if x.ndim > 3 else 1), x.shape[-2]
-        gates = x.shape[-1] // size
+        traits, (layers, n, size, gates) = target.traits, known
         if layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
             return None
         forward = Share.of(traits, layers, n, size, terms=size, runs=gates)
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1)
         if forward is None or backward is None:
             return None
+        arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
         return cls(layers, n, size, gates, states, aligned, forward, backward)
 
