@@ -33,7 +33,7 @@ from .forked import INHERITANCE
 from .guard import guarded
 from .integer_dot import integer_dot
 from .oversize import keeps_numbers
-from .probe import probe
+from .probe import Trial
 from .program import ProgramCache
 from .queue import Queue
 from .target import Target
@@ -91,6 +91,13 @@ class Device:
         handle = found.handle if threads is None else _partition(found, threads, part)
         self._found: Found | None = found if threads is None else None
         self.identity: DeviceIdentity = identity_of(found.handle)
+        kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
+        self._tried = (found.selector, kept)
+        traits = traits_of(handle)
+        # A CPU has none of it, nor has a simulator, which says that it is one, too.
+        tries = traits.dedicated_local_memory and not handle.type & cl.device_type.CPU
+        trial = Trial(found.selector, kept) if tries else None
+        ahead = _ahead(found, traits, kept)  # both begin while the context is made
         self.open_start = time.perf_counter()
         try:
             context = cl.Context([handle])
@@ -101,13 +108,8 @@ class Device:
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         self.lock: Any = RLock()
-        kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
-        self._tried = (found.selector, kept)
-        traits = traits_of(handle)
-        ahead = _ahead(found, traits, kept)  # which begin while the device is tried
-        # A CPU has none of it, nor has a simulator, which says that it is one, too.
-        if traits.dedicated_local_memory and not handle.type & cl.device_type.CPU:
-            traits = replace(traits, **probe(context, found.selector, kept)._asdict())
+        if trial is not None:
+            traits = replace(traits, **trial.verdict()._asdict())
         traits = guarded(traits, self.identity, found.selector)
         self.traits: DeviceTraits = traits
         self.first_uses = first_uses(self.identity, traits)

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 import pyopencl as cl
 
 from ..values.cache import Shelf
+from ..values.settings import inherited
 from .discovery import discover, select
 from .matrix_units import UNITS, MatrixUnit, trial
 from .quiet_build import built
@@ -35,7 +36,14 @@ _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
 _KEY = "probe 4"  # the number changes with what is tried
 _ITEMS = 64
-_PROCESS = "import sys; sys.path.insert(0, sys.argv[1]); from {} import {}; {}(*sys.argv[2:])"
+# The package's own module imports all of it, which takes longer than what is tried here.
+_PROCESS = """
+import sys, types
+clnet = sys.modules["clnet"] = types.ModuleType("clnet")
+clnet.__path__ = [sys.argv[1]]
+from {module} import {function}
+{function}(*sys.argv[2:])
+"""
 
 _COPY = """
 __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -110,31 +118,39 @@ class Verdict(NamedTuple):
     warpgroup_units: bool = False
 
 
-def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
-    """What a device can do beyond what it reports.
+class Trial:
+    """What a device can do beyond what it reports, tried by a process while this one goes on.
 
     Args:
-        context: its ``pyopencl.Context``.
-        selector: its name, ``"nvidia:0"``.
-        shelf: where the verdict is kept; it belongs to this device and driver.
-
-    Returns:
-        The verdict: for devices whose programs are not PTX text, only the matrix units.
+        selector: the device's name, ``"nvidia:0"``.
+        shelf: where the verdict is kept; it belongs to this device and driver. What is there is not
+            tried again.
     """
-    kept = shelf.read(_KEY)
-    if kept is not None:
-        return Verdict(*json.loads(kept))
-    verdict = _by_ptx(selector) if takes_ptx(context) else _unit_in_processes(selector)
-    if verdict is None:
-        warnings.warn(
-            f"device {selector!r}: what it can do beyond what it reports could not be tried; "
-            "kernels that need it are not used in this process",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return Verdict()
-    shelf.write(_KEY, json.dumps(verdict).encode())
-    return verdict
+
+    def __init__(self, selector: str, shelf: Shelf) -> None:
+        self._selector, self._shelf = selector, shelf
+        self._kept = shelf.read(_KEY)
+        self._process: Process | None = None
+        if self._kept is None:
+            with suppress(OSError):
+                self._process = Process(__name__, answer.__name__, selector)
+
+    def verdict(self) -> Verdict:
+        """Wait for the verdict: for devices whose programs are not PTX text, the units alone."""
+        if self._kept is not None:
+            return Verdict(*json.loads(self._kept))
+        verdict = _told(self._process.lines(), self._selector) if self._process else None
+        if verdict is None:
+            warnings.warn(
+                f"device {self._selector!r}: what it can do beyond what it reports could not be "
+                "tried; kernels that need it are not used in this process",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return Verdict()
+        self._kept = json.dumps(verdict).encode()
+        self._shelf.write(_KEY, self._kept)
+        return verdict
 
 
 def try_device(handle: Any) -> Verdict:
@@ -200,7 +216,7 @@ def warpgroups_multiply(handle: Any) -> bool:
     a, b = drawn[:64], drawn[64:].reshape(64, 8)
     expected = (a.astype(np.float32) @ b.astype(np.float32)).reshape(-1)
     try:
-        context = cl.Context([handle])
+        context = _CONTEXTS.pop(handle, None) or cl.Context([handle])
         queue = cl.CommandQueue(context)
         options = ["-cl-std=CL1.2"]
         program = built(cl.Program(context, TRIAL), options)
@@ -261,9 +277,14 @@ _CONTEXTS: dict[Any, Any] = {}
 _run = run_trial
 
 
-def takes_ptx(context: Any) -> bool:
-    """Whether programs are PTX text, for a target that copies asynchronously."""
+def takes_ptx(handle: Any) -> bool:
+    """Whether programs are PTX text, for a target that copies asynchronously.
+
+    Args:
+        handle: a ``pyopencl.Device``.
+    """
     try:
+        context = _CONTEXTS[handle] = cl.Context([handle])
         source = "__kernel void probe(__global float *y) { y[0] = 1; }"
         program = built(cl.Program(context, source))
         text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
@@ -274,8 +295,20 @@ def takes_ptx(context: Any) -> bool:
 
 
 def answer(selector: str) -> None:
-    """Print the verdict on a device: what the process does that :func:`probe` starts."""
-    print(json.dumps(try_device(select(selector, discover()).handle)))
+    """Print the verdict on a device: what the process does that a :class:`Trial` starts.
+
+    Of one whose programs are PTX text, ``"ptx"``, what :func:`try_device` finds, and then
+    ``"yes"`` if products of 128 items come out; of others what :func:`answer_units` prints.
+    """
+    handle = select(selector, discover()).handle
+    if not takes_ptx(handle):
+        answer_units(selector, *(name for name in UNITS if name != "ptx"))
+        return
+    print("ptx")
+    verdict = try_device(handle)
+    print(json.dumps(verdict), flush=True)  # it stays said if what follows ends the process
+    if verdict.matrix_units and warpgroups_multiply(handle):
+        print("yes")
 
 
 def answer_units(selector: str, *names: str) -> None:
@@ -289,43 +322,62 @@ def answer_units(selector: str, *names: str) -> None:
             return
 
 
-def answer_warpgroups(selector: str) -> None:
-    """Print ``"yes"`` if products of 128 items come out."""
-    if warpgroups_multiply(select(selector, discover()).handle):
-        print("yes")
-
-
-def _by_ptx(selector: str) -> Verdict | None:
-    """The verdict of two processes, one of which may end halfway and take the other's result."""
-    with ThreadPoolExecutor(1) as beside:
-        warpgroups = beside.submit(_process, answer_warpgroups.__name__, selector)
+def _told(lines: list[str], selector: str) -> Verdict | None:
+    """The verdict that a process printed; behind a unit that ended it, the others are tried."""
+    if lines[:1] == ["ptx"]:
         try:
-            verdict = Verdict(*json.loads(_process(answer.__name__, selector)[-1]))
-            multiply = verdict.matrix_units == "ptx" and warpgroups.result()[-1:] == ["yes"]
-        except (OSError, ValueError, IndexError):
+            verdict = Verdict(*json.loads(lines[1]))
+        except (ValueError, IndexError):
             return None
-    return verdict._replace(warpgroup_units=multiply)
-
-
-def _unit_in_processes(selector: str) -> Verdict | None:
-    """The first unit that multiplies; behind one that ends its process, the others are tried."""
+        return verdict._replace(warpgroup_units=lines[2:] == ["yes"])
     names = [name for name in UNITS if name != "ptx"]
-    while names:
-        try:
-            lines = _process(answer_units.__name__, selector, *names)
-        except OSError:
-            return None
-        if not lines or lines[0] != "tried":
-            return None
+    while lines[:1] == ["tried"]:
         if lines[-1] == "yes":
             return Verdict(matrix_units=lines[-2])
         names = names[max(len(lines) - 1, 1) :]
-    return Verdict()
+        if not names:
+            return Verdict()
+        try:
+            lines = lines_of(__name__, answer_units.__name__, selector, *names)
+        except OSError:
+            return None
+    return None
 
 
-def _process(function: str, *given: str) -> list[str]:
-    """The lines that a function of this module prints in a process of its own, while it lives."""
-    return lines_of(__name__, function, *given)
+class Process:
+    """A process of its own in which a function prints lines.
+
+    It knows of clnet what the function's module imports, and starts none that build.
+
+    Args:
+        module: where the function is, by its full name.
+        function: its name.
+        *given: its arguments, texts.
+
+    Raises:
+        OSError: if no process can be started.
+    """
+
+    def __init__(self, module: str, function: str, *given: str) -> None:
+        code = _PROCESS.format(module=module, function=function)
+        command = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parents[1])]
+        self._process = subprocess.Popen(
+            [*command, *given],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            env={**inherited(), "CLNET_BUILD_PROCESSES": "0"},
+        )
+
+    def lines(self) -> list[str]:
+        """What it printed until it ended; it is ended if that takes too long."""
+        with self._process as process:
+            try:
+                printed, _ = process.communicate(timeout=_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                printed, _ = process.communicate()
+        return printed.decode().splitlines()
 
 
 def lines_of(module: str, function: str, *given: str) -> list[str]:
@@ -339,11 +391,4 @@ def lines_of(module: str, function: str, *given: str) -> list[str]:
     Raises:
         OSError: if no process can be started.
     """
-    root = str(Path(__file__).parents[2])
-    code = _PROCESS.format(module, function, function)
-    command = [sys.executable, "-W", "ignore", "-c", code, root]
-    try:
-        done = subprocess.run([*command, *given], capture_output=True, timeout=_TIMEOUT_S)
-        return done.stdout.decode().splitlines()
-    except subprocess.TimeoutExpired as late:
-        return (late.stdout or b"").decode().splitlines()
+    return Process(module, function, *given).lines()

@@ -14,23 +14,55 @@ from clnet.device import probe as module
 from clnet.device.builtin_functions import POCL
 from clnet.device.discovery import discover, select
 from clnet.device.matrix_units import UNITS
-from clnet.device.probe import Verdict, probe, takes_ptx
+from clnet.device.probe import Trial, Verdict, lines_of, takes_ptx
 from clnet.values.cache import shelf
 
 opening = sys.modules["clnet.device.device"]  # the package has a function of its name
 
 
-@pytest.fixture(scope="module")
-def context():
-    return cl.Context([select(device().name, discover()).handle])
+HANDLE = select(device().name, discover()).handle
 
 
-def test_only_devices_that_take_ptx_are_tried(context, tmp_path, monkeypatch):
-    if takes_ptx(context):
-        pytest.skip("this device takes PTX")
-    monkeypatch.setattr(module, "_by_ptx", lambda _: pytest.fail("was tried"))
-    monkeypatch.setattr(module, "_unit_in_processes", lambda _: Verdict(matrix_units="wmma"))
-    assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0, "wmma")
+@pytest.fixture
+def told(monkeypatch):
+    """A function: what processes print from then on, each what was not yet printed."""
+
+    def told(*printed):
+        left = list(printed)
+
+        class Process:
+            def __init__(self, module, function, *given):
+                self.printed = left.pop(0) if left else pytest.fail("was tried again")
+                asked.append((function, *given))
+
+            def lines(self):
+                return self.printed
+
+        monkeypatch.setattr(module, "Process", Process)
+        return asked
+
+    asked = []
+    return told
+
+
+def test_this_device_is_tried(tmp_path):
+    verdict = Trial(device().name, shelf(tmp_path)).verdict()
+    if takes_ptx(HANDLE):
+        assert verdict.asynchronous_copies
+    elif device().identity.platform == POCL:
+        assert verdict == Verdict()
+    assert [path.is_file() for path in tmp_path.iterdir()] == [True]
+
+
+def test_verdicts_are_what_a_process_says(tmp_path, told):
+    copies = '[true, 98304, "ptx", false]'
+    told(["ptx", copies, "yes"], ["ptx", copies], ["tried", "wmma", "yes"], ["tried", *_NAMES])
+    found = [Trial("card:0", shelf(tmp_path / str(i))).verdict() for i in range(4)]
+    assert found[:2] == [Verdict(True, 98304, "ptx", True), Verdict(True, 98304, "ptx", False)]
+    assert found[2:] == [Verdict(False, 0, "wmma"), Verdict()]
+
+
+_NAMES = [name for name in UNITS if name != "ptx"]
 
 
 @pytest.mark.parametrize(
@@ -52,9 +84,12 @@ def test_what_is_a_cpu_is_not_tried(kinds, asked, monkeypatch):
         def __getattr__(self, name):
             return getattr(found.handle, name)
 
-    def seen(context, selector, kept):
-        tried.append(selector)
-        return Verdict()
+    class Seen:
+        def __init__(self, selector, kept):
+            tried.append(selector)
+
+        def verdict(self):
+            return Verdict()
 
     class Stop(Exception):  # what follows is not asked about
         pass
@@ -65,33 +100,24 @@ def test_what_is_a_cpu_is_not_tried(kinds, asked, monkeypatch):
     monkeypatch.setattr(opening, "_partition", lambda *_: Handle())
     monkeypatch.setattr(opening.cl, "Context", lambda _: None)
     monkeypatch.setattr(opening, "traits_of", lambda _: traits)
-    monkeypatch.setattr(opening, "probe", seen)
+    monkeypatch.setattr(opening, "Trial", Seen)
     monkeypatch.setattr(opening, "guarded", guarded)
     with pytest.raises(Stop):
         opening.Device(found, 1)
     assert tried == [found.selector] * asked
 
 
-def test_no_builtin_of_a_matrix_unit_is_found_where_there_is_none(monkeypatch):
+def test_no_builtin_of_a_matrix_unit_is_found_where_there_is_none():
     if device().identity.platform != POCL:
         pytest.skip("this device may have one")
-    monkeypatch.setattr(module, "UNITS", {name: UNITS[name] for name in ("wmma", "dpas_8")})
-    assert module._unit_in_processes(device().name) == Verdict()
+    lines = lines_of(module.__name__, "answer_units", device().name, "wmma", "dpas_8")
+    assert lines == ["tried", "wmma", "dpas_8"]
 
 
-def test_behind_a_unit_that_ends_its_process_the_others_are_tried(monkeypatch):
-    answers = [["tried", "mfma_xf32", "mfma_1k"], ["tried", "mfma", "wmma_gfx12", "yes"]]
-    given = []
-
-    def process(function, selector, *names):
-        given.append(names[0])
-        return answers.pop(0)
-
-    monkeypatch.setattr(module, "_process", process)
-    assert module._unit_in_processes("card:0") == Verdict(matrix_units="wmma_gfx12")
-    assert given == ["mfma_xf32", "mfma"]
-    monkeypatch.setattr(module, "_process", lambda *_: [])
-    assert module._unit_in_processes("card:0") is None
+def test_behind_a_unit_that_ends_its_process_the_others_are_tried(tmp_path, told):
+    asked = told(["tried", *_NAMES[:2]], ["tried", _NAMES[2], _NAMES[3], "yes"])
+    assert Trial("card:0", shelf(tmp_path)).verdict() == Verdict(matrix_units=_NAMES[3])
+    assert asked == [("answer", "card:0"), ("answer_units", "card:0", *_NAMES[2:])]
 
 
 PRODUCTS = [
@@ -122,31 +148,33 @@ def test_units_numbers_are_checked(name, ctype, monkeypatch):
     assert not module.unit_multiplies(None, unit, ctype)
 
 
-def test_verdict_is_kept(context, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "takes_ptx", lambda _: True)
-    monkeypatch.setattr(module, "_by_ptx", lambda _: Verdict(True, 98304))
-    assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
-    monkeypatch.setattr(module, "_by_ptx", lambda _: pytest.fail("was tried again"))
-    assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
+def test_verdict_is_kept(tmp_path, told):
+    told(["ptx", '[true, 98304, "", false]'])
+    trial = Trial("card:0", shelf(tmp_path))
+    again = [trial.verdict(), trial.verdict(), Trial("card:0", shelf(tmp_path)).verdict()]
+    assert again == [Verdict(True, 98304)] * 3
     (path,) = tmp_path.iterdir()
     path.write_text("[true, 98304]")
-    monkeypatch.setattr(module, "_by_ptx", lambda _: Verdict())
-    assert probe(context, device().name, shelf(tmp_path)) == Verdict()
+    told(["tried", *_NAMES])
+    assert Trial("card:0", shelf(tmp_path)).verdict() == Verdict()
 
 
-def test_failed_trial_is_told_and_not_kept(context, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "takes_ptx", lambda _: True)
+@pytest.mark.parametrize("printed", [[], ["ptx"], ["ptx", "[true,"]], ids=str)
+def test_failed_trial_is_told_and_not_kept(printed, tmp_path, told):
+    told(printed)
     with pytest.warns(RuntimeWarning, match="could not be tried"):
-        assert probe(context, "nonsense:0", shelf(tmp_path)) == Verdict()
+        assert Trial("card:0", shelf(tmp_path)).verdict() == Verdict()
     assert not list(tmp_path.iterdir())
 
 
-def test_trial_in_a_process_answers(context):
-    if not takes_ptx(context):
-        pytest.skip("PTX in a kernel ends the process here")
-    verdict = module._by_ptx(device().name)
-    assert verdict is not None
-    assert verdict.asynchronous_copies
+def test_a_process_that_tries_knows_little_of_clnet(tmp_path, monkeypatch):
+    """All of it takes longer to import than most trials take."""
+    (tmp_path / "look.py").write_text(
+        "import sys\ndef look():\n    import clnet.device.probe\n"
+        "    print(*[name for name in ('clnet.nn', 'clnet.ops') if name in sys.modules])\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert lines_of("look", "look") == [""]
 
 
 def test_local_memory_of_arrays_is_the_larger_of_two():
