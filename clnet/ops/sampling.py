@@ -1,7 +1,7 @@
 """Images and volumes sampled at given places, and the places of an affine map.
 
-Each tap is a pick of rows times a weight, so that gradients to the image add up in fixed order and
-those to the places follow from the weights.
+Which elements a place reads, its taps, and their weights are expressions: the kernels have them,
+and so has the op's twin in simpler ones, where each tap is a pick of rows times a weight.
 """
 
 # ruff: noqa: FBT001 - PyTorch's signatures
@@ -17,13 +17,28 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
+from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..expr import Expr, Input, Scalar, as_number
+from ..kernels import pool as kernels
 from ..values.dtypes import int64
-from .create import positions
+from ..values.shapes import Shape
+from .create import positions, zeros_like
 from .index import GatherRows
 from .machinery.autocast import computes_as_one
-from .machinery.function import Face, apply, op, require_same_dtype, results_of
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_same_dtype,
+    results_of,
+)
 from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm
 from .reduce import widened
@@ -36,6 +51,7 @@ _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
 _AT_ONCE = 8  # picks that an op adds up
+_MOST = 2**31  # what the kernels count reaches
 
 
 @op(Face.FUNCTIONAL)
@@ -69,25 +85,115 @@ def grid_sample(
     _check(x, grid, mode, padding_mode)
     dtype = x.dtype
     x, grid = widened(x), widened(grid)  # 16 bits could not tell pixels apart
-    n, c, *sizes = x.shape
-    places = prod(grid.shape[1:-1])
-    flat = reshape(grid, (n * places, len(sizes)))
-    axes: list[list[_Tap]] = []
-    for axis, size in enumerate(sizes):
-        place = flat.narrow(1, len(sizes) - 1 - axis, 1)
-        axes.append(_taps(place, size, mode, padding_mode, bool(align_corners)))
-    rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
-    taps = list(product(*axes))
-    picked = [
-        reshape(apply(GatherRows(wrap=False), rows, reshape(at, (n * places,))), (n * places, c))
-        for at in _indices(axes, sizes, n, places)
-    ]
-    y: Any = None
-    for first in range(0, len(taps), _AT_ONCE):
-        several = slice(first, first + _AT_ONCE)
-        y = _added(y, picked[several], taps[several])
-    y = to_dtype(reshape(y, (n, places, c)), dtype)
-    return reshape(contiguous(transpose(y, 1, 2)), (n, c, *grid.shape[1:-1]))
+    function = GridSample(mode, padding_mode, bool(align_corners))
+    if max(x.numel(), grid.numel() * 4 ** (x.ndim - 2), grid.numel() * x.shape[1]) >= _MOST:
+        y = function.decompose(x, grid)
+    else:
+        y = apply(function, contiguous(x), contiguous(grid))
+    return to_dtype(y, dtype)
+
+
+class GridSample(Function):
+    """Of dense images or volumes and a dense grid; see :func:`grid_sample`."""
+
+    sixteen_bit = False
+    repeats = True
+    saved_inputs = (0, 1)
+
+    mode: str
+    padding: str
+    align_corners: bool
+
+    def infer(self, x: Array, grid: Array) -> tuple[Array, ...]:
+        return (Array.abstract((*x.shape[:2], *grid.shape[1:-1]), x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        return kernels.grid_sample(target, *outputs, *inputs, self.taps(inputs[0].shape[2:]))
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """What elements were read for; how the weights change."""
+        x, grid = saved.inputs[0], saved.inputs[1]
+        gy = contiguous(grads[0])
+        gx = gp = None
+        if needs[0]:
+            gx = apply(GridSampleImage(self, x.shape), gy, grid)
+        if needs[1]:
+            moves = self.mode != "nearest"
+            gp = apply(GridSamplePlaces(self), gy, x, grid) if moves else zeros_like(grid)
+        return gx, gp
+
+    def taps(self, sizes: Sequence[int]) -> kernels.Taps:
+        """Of images of these sizes."""
+        exprs = _tap_exprs(self.mode, self.padding)
+        slopes = tuple(e.vjp([weight], [1], wrt=[Input(0)])[0] for weight in exprs[1::3])
+        scalars = tuple(_scalars(size, self.align_corners) for size in sizes)
+        return kernels.Taps(exprs, slopes, scalars)
+
+    def decompose(self, x: Tensor, grid: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+        """Rows of pixels picked, times weights."""
+        n, c, *sizes = x.shape
+        places = prod(grid.shape[1:-1])
+        flat = reshape(grid, (n * places, len(sizes)))
+        axes: list[list[_Tap]] = []
+        for axis, size in enumerate(sizes):
+            place = flat.narrow(1, len(sizes) - 1 - axis, 1)
+            axes.append(_taps(place, size, self.mode, self.padding, self.align_corners))
+        rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
+        taps = list(product(*axes))
+        picked = [
+            reshape(apply(GatherRows(wrap=False), rows, reshape(at, (-1,))), (n * places, c))
+            for at in _indices(axes, sizes, n, places)
+        ]
+        y: Any = None
+        for first in range(0, len(taps), _AT_ONCE):
+            several = slice(first, first + _AT_ONCE)
+            y = _added(y, picked[several], taps[several])
+        y = reshape(y, (n, places, c))
+        return reshape(contiguous(transpose(y, 1, 2)), (n, c, *grid.shape[1:-1]))
+
+
+class GridSampleImage(Function):
+    """The gradient to the image, of the result's and the grid.
+
+    Attributes:
+        sample: whose gradient it is.
+        shape: the image's.
+    """
+
+    sixteen_bit = False
+    repeats = True
+    op_name = "grid_sample_backward"
+
+    sample: GridSample
+    shape: Shape
+
+    def infer(self, gy: Array, grid: Array) -> tuple[Array, ...]:
+        return (Array.abstract(self.shape, gy.dtype, gy.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        taps = self.sample.taps(self.shape[2:])
+        return kernels.grid_sample_image(target, *outputs, *inputs, taps)
+
+
+class GridSamplePlaces(Function):
+    """The gradient to the grid, of the result's, the image and the grid.
+
+    Attributes:
+        sample: whose gradient it is.
+    """
+
+    sixteen_bit = False
+    repeats = True
+    op_name = "grid_sample_backward"
+
+    sample: GridSample
+
+    def infer(self, gy: Array, x: Array, grid: Array) -> tuple[Array, ...]:
+        return (Array.abstract(grid.shape, gy.dtype, gy.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        taps = self.sample.taps(inputs[1].shape[2:])
+        return kernels.grid_sample_places(target, *outputs, *inputs, taps)
 
 
 @op(Face.FUNCTIONAL)
@@ -170,23 +276,31 @@ class _Tap(NamedTuple):
 
 def _taps(place: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[_Tap]:
     """Of all places along one axis, in one op."""
-    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-    exprs = _tap_exprs(mode, padding, span > 0)
-    scale = (size - 1) / 2 if align_corners else size / 2
-    scalars = (scale, (size - 1) / 2, size - 1.0, low, span)
+    scalars = _scalars(size, align_corners)
+    exprs = _tap_exprs(mode, padding)
     dtypes = (int64, place.dtype, place.dtype) * (len(exprs) // 3)
     found = results_of(Pointwise("grid_sample", exprs, scalars, place.dtype, dtypes), place)
     return [_Tap(*found[i : i + 3]) for i in range(0, len(found), 3)]
 
 
+def _scalars(size: int, align_corners: bool) -> tuple[float, ...]:
+    """An axis' own numbers: an element's share of the grid's 2, the middle, the last element ...
+
+    ... and of what is reflected the beginning and the length, 0 of a single element.
+    """
+    low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+    scale = (size - 1) / 2 if align_corners else size / 2
+    return scale, (size - 1) / 2, size - 1.0, low, span
+
+
 @cache
-def _tap_exprs(mode: str, padding: str, spans: bool) -> tuple[Expr, ...]:
+def _tap_exprs(mode: str, padding: str) -> tuple[Expr, ...]:
     """Index, weight and whether it is inside, of each tap."""
     scale, middle, last, low, span = (Scalar(i) for i in range(5))
 
     def brought_in(at: Expr) -> Expr:
         if padding == "reflection":
-            at = _reflected(at, low, span) if spans else at * 0
+            at = e.where(span > 0, _reflected(at, low, e.where(span > 0, span, 1)), at * 0)
         return _clipped(at, last)
 
     at: Any = _pixel(Input(0), scale, middle)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clnet import expr as e
 from clnet.device import Target
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
@@ -15,6 +16,12 @@ from clnet.kernels.pool import avg_pool_grad as avg_grad_module
 from clnet.kernels.pool import pool_vectors as vectors_module
 from clnet.kernels.pool.avg_pool import adaptive_avg_pool, adaptive_avg_pool_gradient, avg_pool
 from clnet.kernels.pool.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.pool.grid_sample import (
+    Taps,
+    grid_sample,
+    grid_sample_image,
+    grid_sample_places,
+)
 from clnet.kernels.pool.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.pool.window import Window
 from clnet.kernels.pool.window_max import Window3, window_max
@@ -33,9 +40,17 @@ from .harness import (
 
 avg_module = import_module("clnet.kernels.pool.avg_pool")
 max_module = import_module("clnet.kernels.pool.max_pool")
+grid_module = import_module("clnet.kernels.pool.grid_sample")
 window_max_module = import_module("clnet.kernels.pool.window_max")
 
-MODULES = (max_module, avg_module, avg_grad_module, vectors_module, window_max_module)
+MODULES = (
+    max_module,
+    avg_module,
+    avg_grad_module,
+    vectors_module,
+    window_max_module,
+    grid_module,
+)
 
 # Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
 MEANS = [
@@ -217,3 +232,46 @@ def means_of_parts(target: Target) -> None:
                 matrix[i, j] /= matrix[i, j].sum()
             how = (adaptive_avg_pool, adaptive_avg_pool_gradient, {})
             check_mean(target, matrix.reshape(out[0] * out[1], -1), plane, out, dtype, how)
+
+
+@case()
+def samples_of_planes_and_volumes(target: Target) -> None:
+    """Between two elements, beyond the edges, of more channels than an item takes at once."""
+    place, last = e.Input(0), e.Scalar(0)
+    low = e.floor(place)
+    exprs: list[e.Expr] = []
+    for at, weight in ((low, 1 - (place - low)), (low + 1, place - low)):
+        inside = e.where(e.logical_and(at >= 0, at <= last), 1, 0)
+        exprs += [e.where(at > 0, e.where(at < last, at, last), 0), weight, inside]
+    slopes = (e.as_number(-1), e.as_number(1))
+    for dtype, channels, sizes in product(REALS, (1, 5), ((3, 4), (2, 3, 2))):
+        taps = Taps(tuple(exprs), slopes, tuple((size - 1.0,) for size in sizes))
+        x, gy = normal(2, channels, *sizes, dtype=dtype), normal(2, channels, 7, dtype=dtype)
+        grid = RNG.uniform(-1.5, 4.5, (2, 7, len(sizes))).astype(dtype)
+        reads = np.zeros((2, 7, *sizes))
+        slope = np.zeros((2, 7, len(sizes), *sizes))
+        for n, p in np.ndindex(2, 7):
+            place_of = grid[n, p, ::-1].astype(np.float64)
+            first = np.floor(place_of).astype(int)
+            for parts in product((0, 1), repeat=len(sizes)):
+                at = tuple(first + parts)
+                if all(0 <= i < size for i, size in zip(at, sizes, strict=True)):
+                    part = place_of - first
+                    weights = np.where(np.array(parts) == 1, part, 1 - part)
+                    reads[(n, p, *at)] = weights.prod()
+                    for a in range(len(sizes)):
+                        others = np.delete(weights, a).prod()
+                        turned = len(sizes) - 1 - a  # the last axis' coordinate is first
+                        slope[(n, p, turned, *at)] = others * (1 if parts[a] else -1)
+        flat = reads.reshape(2, 7, -1)
+        y, gx = output(gy.shape, dtype), output(x.shape, dtype)
+        gp, grid_, x_ = output(grid.shape, dtype), given(grid, before=1), given(x, before=3)
+        with constants(grid_module, _STEP=2, _TILE=2):
+            run(grid_sample(target, y, x_, grid_, taps))
+            run(grid_sample_image(target, gx, given(gy), grid_, taps))
+            run(grid_sample_places(target, gp, given(gy, before=2), x_, grid_, taps))
+        rows = x.reshape(2, channels, -1)
+        near(y, np.einsum("npr,ncr->ncp", flat, rows), terms=64)
+        near(gx, np.einsum("npr,ncp->ncr", flat, gy).reshape(x.shape), terms=64)
+        slopes_ = slope.reshape(2, 7, len(sizes), -1)
+        near(gp, np.einsum("npar,ncr,ncp->npa", slopes_, rows, gy), terms=256)

@@ -111,6 +111,55 @@ def test_gradients_of_gradients_flow_through_interpolation():
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_gradients_of_gradients_flow_through_samples(mode):
+    rng = np.random.default_rng(4)
+    x, grid = rng.normal(size=(2, 2, 5, 6)), rng.uniform(-0.8, 0.8, (2, 3, 4, 2))
+    answers = []
+    for library, sampled in (
+        (clnet, F.grid_sample),
+        (torch, torch.nn.functional.grid_sample),
+    ):
+        leaves = [library.tensor(v, requires_grad=True) for v in (x, grid)]
+        y = sampled(*leaves, mode=mode, align_corners=False)
+        slopes = library.autograd.grad((y * y).sum(), leaves, create_graph=mode == "bilinear")
+        found = [y, *slopes]
+        if mode == "bilinear":
+            found += library.autograd.grad(sum((s * s).sum() for s in slopes), leaves)
+        answers.append([np.asarray(t.detach().numpy()) for t in found])
+    for ours, theirs in zip(*answers, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 4, 5)], ids=str)
+@pytest.mark.parametrize("places", [0, 6])
+def test_samples_of_nothing_and_at_no_places(shape, places):
+    leaves = [clnet.ones(shape, requires_grad=True)]
+    leaves.append(clnet.zeros(shape[0], places, 2, 2, requires_grad=True))
+    y = F.grid_sample(*leaves, align_corners=False)
+    assert y.shape == (*shape[:2], places, 2)
+    gx, gp = clnet.autograd.grad(y.sum(), leaves)
+    assert (gx.shape, gp.shape) == (leaves[0].shape, leaves[1].shape)
+    assert gx.sum().item() == y.numel()
+    assert not gp.any()
+
+
+def test_samples_of_a_view_have_the_same_bits_each_time():
+    rng = np.random.default_rng(5)
+    x = clnet.tensor(rng.normal(size=(2, 9, 11, 3)).astype(np.float32)).permute(0, 3, 1, 2)
+    grid = clnet.tensor(rng.uniform(-1, 1, (2, 2, 30, 40)).astype(np.float32)).permute(0, 2, 3, 1)
+    found = []
+    for _ in range(3):
+        leaves = [v.detach().requires_grad_() for v in (x, grid)]
+        y = F.grid_sample(*leaves, padding_mode="border", align_corners=False)
+        found.append([y, *clnet.autograd.grad((y * y).sum(), leaves)])
+    dense = F.grid_sample(x.contiguous(), grid.contiguous(), padding_mode="border")
+    for again in found:
+        for one, other in zip(found[0], again, strict=True):
+            np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
+        np.testing.assert_array_equal(again[0].detach().numpy(), dense.numpy())
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])
 def test_nearest_keeps_the_dtype(dtype):
     x = clnet.tensor([[[1, 2, 3]]]).to(dtype=getattr(clnet, dtype))

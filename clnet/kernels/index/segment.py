@@ -45,7 +45,7 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     if y.size == 0:
         return []
     outer, rows, inner = y.shape
-    starts, launches = _starts(target, memory, rows, runs)
+    starts, launches = starts_of_runs(target, memory, rows, runs)
     traits, n = target.traits, runs.keys.size
     real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
     params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real, "flat": _flat(y, x)}
@@ -83,7 +83,7 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     if y.size == 0:
         return []
     outer, rows, inner = y.shape
-    starts, launches = _starts(target, memory, rows, runs)
+    starts, launches = starts_of_runs(target, memory, rows, runs)
     by_rows = not in_groups(target.traits) and inner >= target.traits.simd_width
     sizes = {"global_size": (rows, outer)} if by_rows else items(target, y.size)
     params = {"ctype": y.dtype.moved_as} | ({} if by_rows else {"flat": _flat(y, x)})
@@ -112,7 +112,10 @@ def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> Named:
     )
 
 
-def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
+def starts_of_runs(
+    target: Target, memory: Scratch, rows: int, runs: Sorted
+) -> tuple[Array, list[Launch]]:
+    """Where each row's run begins, ``(rows + 1,)``, int32, and what computes it."""
     starts = Array.scratch(memory, (rows + 1,), int32)
     # A search takes a CPU longer than to write down one by one where runs begin.
     searched = in_groups(target.traits)

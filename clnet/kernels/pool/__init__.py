@@ -1,8 +1,9 @@
-"""Maxima and means over windows, of plain and of blocked planes; weighted sums along axes.
+"""Maxima and means over windows, of plain and of blocked planes; sums along axes; samples.
 
-A window is a :class:`Window`, or a :class:`Window3` for volumes. Each function has its gradient
-beside it. ``pool_vectors`` is the CPUs' way through plain float32 planes; ``max_pool`` and
-``avg_pool`` choose it or a kernel for all shapes.
+Weighted sums go along axes, samples are taken at the places of a grid. A window is a
+:class:`Window`, or a :class:`Window3` for volumes. Each function has its gradient beside it.
+``pool_vectors`` is the CPUs' way through plain float32 planes; ``max_pool`` and ``avg_pool`` choose
+it or a kernel for all shapes.
 """
 
 from .avg_pool import adaptive_avg_pool as adaptive_avg_pool
@@ -15,6 +16,10 @@ from .blocked_means import blocked_avg_pool as blocked_avg_pool
 from .blocked_means import blocked_avg_pool_gradient as blocked_avg_pool_gradient
 from .blocked_pool import blocked_max_pool as blocked_max_pool
 from .blocked_pool import blocked_max_pool_gradient as blocked_max_pool_gradient
+from .grid_sample import Taps as Taps
+from .grid_sample import grid_sample as grid_sample
+from .grid_sample import grid_sample_image as grid_sample_image
+from .grid_sample import grid_sample_places as grid_sample_places
 from .last_max_pool import last_max_pool as last_max_pool
 from .last_max_pool import last_max_pool_gradient as last_max_pool_gradient
 from .max_pool import max_pool as max_pool
