@@ -16,6 +16,7 @@ from .gather import put_along as put_along
 from .gather import put_rows as put_rows
 from .gather import takes_extremes as takes_extremes
 from .order import sort_lines as sort_lines
+from .segment import starts_of_runs as starts_of_runs
 from .sort import sort as sort
 from .top import beats_sorting as beats_sorting
 from .top import top as top

@@ -13,6 +13,8 @@
 ## param    dims: int                axes of images
 ## param    scalars: int             numbers that the statements read, for each axis
 ## param    combos: tuple[tuple[int]]  the taps of places: one of each axis
+## param    name: str                of a variable
+## param    parts: tuple[int]        a combination of taps
 ## param    tile: int                channels that an item of grid_sample_image adds up at once
 ## arg      jobs: int                items that have something to do
 ## def      grid_sample, grid_sample_rows, grid_sample_places

@@ -13,8 +13,7 @@ from ...expr import Expr, print_c
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..index.segment import starts_of_runs
-from ..index.sort import sort
+from ..index import sort, starts_of_runs
 from ..kernel import Kernel
 
 _TEMPLATE = "pool/grid_sample.mako"
