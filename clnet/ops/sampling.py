@@ -108,7 +108,7 @@ class GridSample(Function):
         return (Array.abstract((*x.shape[:2], *grid.shape[1:-1]), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return kernels.grid_sample(target, outputs[0], *inputs, self.taps(inputs[0].shape[2:]))
+        return kernels.grid_sample(target, outputs[0], *inputs, taps=self.taps(inputs[0].shape[2:]))
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What elements were read for; how the weights change."""
@@ -172,7 +172,7 @@ class GridSampleImage(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         taps = self.sample.taps(self.shape[2:])
-        return kernels.grid_sample_image(target, outputs[0], *inputs, taps)
+        return kernels.grid_sample_image(target, outputs[0], *inputs, taps=taps)
 
 
 class GridSamplePlaces(Function):
@@ -193,7 +193,7 @@ class GridSamplePlaces(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         taps = self.sample.taps(inputs[1].shape[2:])
-        return kernels.grid_sample_places(target, outputs[0], *inputs, taps)
+        return kernels.grid_sample_places(target, outputs[0], *inputs, taps=taps)
 
 
 @op(Face.FUNCTIONAL)
