@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Networks that nobody tuned for, trained and asked with clnet and with PyTorch.
 
-    python ci/unseen.py [--rounds N] [--check] [--eager] [--profile] [NETWORK ...]
+    python ci/unseen.py [--device nvidia:0] [--batch N] [--rounds N] [--check] [--eager] [--profile]
+        [NETWORK ...]
 
 Both begin with the same weights. Losses of four steps, gradients of the first and answers are
 compared, clnet's eager ones and compiled ones; then steps are timed in turns with PyTorch's eager
-ones (two threads). Prints milliseconds of clnet compiled, and PyTorch's time over it: of a training
+ones (two threads; with ``--device``, its first CUDA device). ``--batch`` repeats all inputs along
+their first axis, which some networks do not take. Prints milliseconds of clnet compiled, and PyTorch's time over it: of a training
 step, of an answer; and the seconds of the first compiled step.
 """
 
@@ -45,10 +47,7 @@ class Side:
 
     def __init__(self, library: Any, case: Case, wrap: Callable[[Any], Any]) -> None:
         self.library, self.case = library, case
-        self.inputs = [
-            library.from_numpy(np.array(x)) if library is torch else library.tensor(x)
-            for x in case.inputs
-        ]
+        self.inputs = [library.tensor(x) for x in case.inputs]
         self.optimizer = case.optimizer(library, case.model.parameters())
         self.step = wrap(self._step)
         self.ask = wrap(self._ask)
@@ -78,24 +77,27 @@ class Side:
                 first = time.perf_counter() - begin
                 for name, p in self.case.model.named_parameters():
                     if p.grad is not None:
-                        gradients[name] = np.array(p.grad.detach().numpy())
+                        gradients[name] = np.array(p.grad.detach().cpu().numpy())
         return found, gradients, first
 
     def answer(self) -> np.ndarray:
         """Of a network in evaluation."""
         self.case.model.eval()
-        return np.array(self.ask(*self.inputs).numpy()).astype(np.float64)
+        return np.array(self.ask(*self.inputs).cpu().numpy()).astype(np.float64)
 
     def wait(self) -> None:
         """Until all is done."""
         if self.library is clnet:
             clnet.synchronize()
+        elif torch.cuda.is_available():
+            torch.cuda.synchronize()
 
 
-def made(name: str, library: Any, weights: dict[str, np.ndarray] | None) -> Case:
-    """A case, with those weights."""
+def made(name: str, library: Any, weights: dict[str, np.ndarray] | None, batch: int) -> Case:
+    """A case of so many times its inputs, with those weights."""
     torch.manual_seed(0)
     case = NETWORKS[name](library)
+    case.inputs = [np.concatenate([x] * batch) for x in case.inputs]
     if weights is not None:
         state = {k: clnet.tensor(v) for k, v in weights.items()}
         case.model.load_state_dict(state)
@@ -138,8 +140,8 @@ def ratio(which: str, ours: Side, theirs: Side, rounds: int) -> tuple[float, flo
 
 def compare(name: str, options: argparse.Namespace) -> str:
     """A row of the table."""
-    case = made(name, torch, None)
-    weights = {k: v.numpy().copy() for k, v in case.model.state_dict().items()}
+    case = made(name, torch, None, options.batch)
+    weights = {k: v.cpu().numpy().copy() for k, v in case.model.state_dict().items()}
     theirs = Side(torch, case, lambda f: f)
     wanted, gradients, _ = theirs.losses()
     sides: dict[str, Callable[[Any], Any]] = {}
@@ -150,7 +152,7 @@ def compare(name: str, options: argparse.Namespace) -> str:
     notes, first, peak, ours = [], 0.0, 0.0, None
     for kind, wrap in sides.items():
         clnet.reset_peak_memory_stats()
-        ours = Side(clnet, made(name, clnet, weights), wrap)
+        ours = Side(clnet, made(name, clnet, weights, options.batch), wrap)
         losses, found, first = ours.losses()
         off = apart(losses, wanted)
         if not off < 1e-3:
@@ -171,7 +173,7 @@ def compare(name: str, options: argparse.Namespace) -> str:
     if options.rounds:
         train = ratio("step", ours, theirs, options.rounds)
     if case.answer is not None:
-        state = {k: v.detach().numpy().copy() for k, v in case.model.state_dict().items()}
+        state = {k: v.detach().cpu().numpy().copy() for k, v in case.model.state_dict().items()}
         ours.case.model.load_state_dict({k: clnet.tensor(v) for k, v in state.items()})
         answers = apart(ours.answer(), theirs.answer())
         if not answers < 2e-3:
@@ -211,8 +213,15 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare eager execution, too")
     parser.add_argument("--eager", action="store_true", help="time clnet eager")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--device", help="of a GPU that both have; PyTorch's is the first")
+    parser.add_argument("--batch", type=int, default=1, help="so many times the inputs")
     options = parser.parse_args()
     torch.set_num_threads(2)
+    if options.device:
+        torch.set_default_device("cuda")
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        clnet.set_default_device(options.device)
     torch.set_grad_enabled(True)
     failed = 0
     for name in options.networks or NETWORKS:
