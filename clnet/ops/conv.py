@@ -361,17 +361,18 @@ def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
 
     A CPU's kernels take neighbouring pixels, or channels, as lanes: filters as wide as embeddings
     (sentences' classifiers) leave one pixel of a row and one channel, and as high as electrodes
-    (of an EEG) few. Filters that fill both axes are a product already.
+    (of an EEG) few. A GPU's look for each pixel's gradient at all taps, of which one met it.
+    Filters that fill both axes are a product already.
     """
-    traits, least = x.device.traits, 1
+    least = 1
     depthwise = weight.shape[0] == settings.groups > 1  # has kernels of its own
-    if settings.algorithm is not None or traits.dedicated_local_memory or depthwise:
+    if settings.algorithm is not None or depthwise:
         return None
     for axis in (2, 3):
         spatial, other = axis - 2, 5 - axis
         whole = x.shape[other] == weight.shape[other]
         fills = x.shape[axis] == weight.shape[axis] > least and not whole
-        least = traits.simd_width  # rows are copied: of few pixels that takes longer than it saves
+        least = x.device.traits.simd_width  # rows are copied: of few pixels that takes longer than it saves
         pads = settings.before[spatial] or settings.after[spatial]
         if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x.shape:
             return axis
