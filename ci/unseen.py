@@ -7,8 +7,9 @@
 Both begin with the same weights. Losses of four steps, gradients of the first and answers are
 compared, clnet's eager ones and compiled ones; then steps are timed in turns with PyTorch's eager
 ones (two threads; with ``--device``, its first CUDA device). ``--batch`` repeats all inputs along
-their first axis, which some networks do not take. Prints milliseconds of clnet compiled, and PyTorch's time over it: of a training
-step, of an answer; and the seconds of the first compiled step.
+their first axis, which some networks do not take. Prints milliseconds of clnet compiled, and
+PyTorch's time over it: of a training step, of an answer; and the seconds of the first compiled
+step.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from .generative import GENERATIVE
 from .learning import LEARNING
 from .scientific import SCIENTIFIC
 from .sequences import SEQUENCES
+from .signals import SIGNALS
 from .tables import TABLES
 from .texts import TEXTS
+from .vision import VISION
 
 NETWORKS = {
     made.__name__: made
@@ -22,6 +24,8 @@ NETWORKS = {
         *TABLES,
         *SCIENTIFIC,
         *LEARNING,
+        *VISION,
+        *SIGNALS,
     )
 }
 
