@@ -19,6 +19,7 @@ from ..values.dtypes import DType
 from . import init
 from .module import Module, Parameter
 from .packed import PackedSequence
+from .packed_steps import PackedSteps, resized
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell"]
 
@@ -208,21 +209,21 @@ class RNNBase(Module):
         states = self._initial(data, sizes[0], given)
         if given is not None:
             states = _reordered(states, x.sorted_indices)
-        y, found = self._layers(data, states, sizes)
+        y, found = self._layers(data, states, PackedSteps(sizes, data))
         return x._replace(data=y), _reordered(found, x.unsorted_indices)
 
     def _layers(
-        self, x: Tensor, states: States, sizes: Sequence[int] | None
+        self, x: Tensor, states: States, packed: PackedSteps | None
     ) -> tuple[Tensor, States]:
-        """All layers, one upon the other; ``sizes``: of the batch in each step, if they differ."""
-        if self.cell is not None and self._joined(x, sizes):
-            return self._both_ways(self.cell, x, states)
+        """All layers, one upon the other; ``packed``: the steps, if they differ in sequences."""
+        if self.cell is not None and self._joined(x, packed):
+            return self._both_ways(self.cell, x, states, packed)
         ends: list[States] = []
         outputs: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._places()):
             backwards = place % self._directions == 1
             first = tuple(s[place] for s in states)
-            sequence, last = self._direction(x, first, suffix, sizes, backwards=backwards)
+            sequence, last = self._direction(x, first, suffix, packed, backwards=backwards)
             outputs.append(sequence)
             ends.append(last)
             if len(outputs) == self._directions:
@@ -232,12 +233,14 @@ class RNNBase(Module):
                     x = ops.dropout(x, self.dropout, training=self.training)
         return x, tuple(ops.stack([end[i] for end in ends]) for i in range(self.states))
 
-    def _joined(self, x: Tensor, sizes: Sequence[int] | None) -> bool:
+    def _joined(self, x: Tensor, packed: PackedSteps | None) -> bool:
         """Whether both directions go side by side."""
-        whole = sizes is None and not self.proj_size
+        whole = (packed is None or packed.together) and not self.proj_size
         return whole and self.bidirectional and side_by_side(x)
 
-    def _both_ways(self, cell: Cell, x: Tensor, states: States) -> tuple[Tensor, States]:
+    def _both_ways(
+        self, cell: Cell, x: Tensor, states: States, packed: PackedSteps | None
+    ) -> tuple[Tensor, States]:
         """All layers, both directions of each in the same launches."""
         ends: list[States] = []
         for layer in range(self.num_layers):
@@ -251,7 +254,8 @@ class RNNBase(Module):
                 bias, own = ops.cat(pair("bias_ih")), ops.stack(pair("bias_hh"))
             product = ops.linear(x, ops.cat(pair("weight_ih")), bias)
             first = tuple(s[2 * layer : 2 * layer + 2] for s in states)
-            x, last = both_directions(cell, product, first, ops.stack(pair("weight_hh")), own)
+            run = both_directions if packed is None else packed.both_directions
+            x, last = run(cell, product, first, ops.stack(pair("weight_hh")), own)
             ends.append(last)
             if self.dropout and layer < self.num_layers - 1:
                 x = ops.dropout(x, self.dropout, training=self.training)
@@ -277,21 +281,24 @@ class RNNBase(Module):
         x: Tensor,
         first: States,
         suffix: str,
-        sizes: Sequence[int] | None,
+        packed: PackedSteps | None,
         *,
         backwards: bool,
     ) -> tuple[Tensor, States]:
         """One layer in one direction: one product for all steps' inputs, one in each step."""
         weight, bias = self._weights("ih", suffix)
         product = ops.linear(x, weight, bias)
-        if self.cell is not None and sizes is None and not self.proj_size:
+        if self.cell is not None and not self.proj_size and (packed is None or packed.together):
             weight, bias = self._weights("hh", suffix)
+            if packed is not None:
+                given = (self.cell, product, first, weight, bias)
+                return packed.direction(*given, backwards=backwards)
             made = recurrence(self.cell, product, first, weight, bias, backwards=backwards)
             return made[0], tuple(s[0 if backwards else -1] for s in made)
-        if sizes is None:
+        if packed is None:
             outputs, states = self._walk(steps(product)[:: -1 if backwards else 1], first, suffix)
             return ops.stack(outputs[::-1] if backwards else outputs), states
-        own = ops.split(product, sizes)[:: -1 if backwards else 1]
+        own = ops.split(product, packed.sizes)[:: -1 if backwards else 1]
         outputs, states = self._walk(own, first, suffix)
         return ops.cat(outputs[::-1] if backwards else outputs), states
 
@@ -314,7 +321,7 @@ class RNNBase(Module):
         outputs: list[Tensor] = []
         ended: list[States] = []
         for own in gates:
-            states = _resized(states, own.shape[0], first, ended)
+            states = resized(states, own.shape[0], first, ended)
             share = ops.linear(states[0], *self._weights("hh", suffix))
             states = self._step(own, share, states)
             if self.proj_size:
@@ -325,17 +332,6 @@ class RNNBase(Module):
             ends = (states, *reversed(ended))
             states = tuple(ops.cat([end[i] for end in ends]) for i in range(self.states))
         return outputs, states
-
-
-def _resized(states: States, n: int, first: States, ended: list[States]) -> States:
-    """The states of ``n`` sequences: some end (and go to ``ended``), or begin with ``first``."""
-    before = states[0].shape[0]
-    if n < before:
-        ended.append(tuple(s[n:] for s in states))
-        return tuple(s[:n] for s in states)
-    if n > before:
-        return tuple(ops.cat([s, f[before:n]]) for s, f in zip(states, first, strict=True))
-    return states
 
 
 def _reordered(states: States, order: Tensor | None) -> States:

@@ -372,7 +372,9 @@ def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
         spatial, other = axis - 2, 5 - axis
         whole = x.shape[other] == weight.shape[other]
         fills = x.shape[axis] == weight.shape[axis] > least and not whole
-        least = x.device.traits.simd_width  # rows are copied: of few pixels that takes longer than it saves
+        least = (
+            x.device.traits.simd_width
+        )  # rows are copied: of few pixels that takes longer than it saves
         pads = settings.before[spatial] or settings.after[spatial]
         if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x.shape:
             return axis

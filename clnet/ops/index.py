@@ -86,6 +86,31 @@ class GatherRowsBackward(Function):
         return picked, None
 
 
+class MovedRows(Function):
+    """``y[i] = x[index[i]]`` for ``x`` of ``(rows, inner)``, zeros where there is no such row.
+
+    No row goes to two places: the third input says to which, and a place beyond the last for one
+    that goes nowhere. So the gradient is the same op with both exchanged, and sorts nothing.
+    """
+
+    repeats = True
+    saved_inputs = (1, 2)
+    op_name = "moved_rows"
+
+    def infer(self, x: Array, index: Array, inverse: Array) -> tuple[Array, ...]:
+        return (Array.abstract((index.size, x.shape[1]), x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        x, index, _ = inputs
+        y, rows = (a.view((1, *a.shape), (a.size, *a.strides)) for a in (outputs[0], x))
+        return kernels.gather_rows(target, y, rows, index, zero=True)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Rows moved back."""
+        gx = apply(MovedRows(), contiguous(grads[0]), saved.inputs[2], saved.inputs[1])
+        return gx, None, None
+
+
 class PutRows(Function):
     """``x[o, index[i]] = value[o, i]`` in place; of equal indices the last one stays."""
 

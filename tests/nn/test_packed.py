@@ -8,6 +8,8 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, ShapeError
+from clnet.ops.index import MovedRows
+from clnet.ops.machinery.function import apply
 from tests.answers import torch
 
 rnn = nn.utils.rnn
@@ -64,7 +66,13 @@ def test_padding_agrees_with_pytorch_and_is_undone():
     ],
     ids=str,
 )
-def test_layers_over_packed_sequences_agree_with_pytorch(kind, options, with_states):
+@pytest.mark.parametrize("way", ["each step", "padded", "side by side"])
+def test_layers_over_packed_sequences_agree_with_pytorch(
+    kind, options, with_states, way, monkeypatch
+):
+    monkeypatch.setattr("clnet.nn.packed_steps._MOST_ON_CPUS", 0 if way == "each step" else 9)
+    if way == "side by side":  # as GPUs compute them
+        monkeypatch.setattr("clnet.nn.rnn.side_by_side", lambda x: True)
     torch.manual_seed(0)
     theirs = getattr(torch.nn, kind)(3, 4, **options)
     ours = getattr(nn, kind)(3, 4, **options)
@@ -109,6 +117,29 @@ def test_sizes_and_places_are_tensors_as_pytorchs():
         results.append([t.numpy() for t in found])
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_steps_of_padded_sequences_are_those_of_one_of_their_length():
+    """However many sequences end before: a layer's launches are counted by steps."""
+    layer, launched = nn.LSTM(3, 4), []
+    for lengths in ([9, 9, 9, 9], [9, 7, 5, 3]):
+        packed = rnn.pack_padded_sequence(clnet.ones(9, 4, 3), lengths)
+        with clnet.no_grad(), clnet.profile() as seen:
+            layer(packed)
+        launched.append(seen.totals(lambda command: command.op)["lstm_sequence"].calls)
+    assert launched[0] == launched[1]
+
+
+def test_rows_are_moved_and_moved_back():
+    x = clnet.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    to, back = clnet.tensor([4, 0, 2]), clnet.tensor([1, 3, 2, 3, 0])
+    y = apply(MovedRows(), x, back, to)
+    np.testing.assert_array_equal(y.detach().numpy(), [[2, 3], [0, 0], [4, 5], [0, 0], [0, 1]])
+    (slope,) = clnet.autograd.grad((y * y * y).sum(), [x], create_graph=True)
+    (bend,) = clnet.autograd.grad(slope.sum(), [x])
+    values = x.detach().numpy()
+    np.testing.assert_allclose(slope.detach().numpy(), 3 * values**2)
+    np.testing.assert_allclose(bend.numpy(), 6 * values)
 
 
 def test_sizes_that_a_program_writes_count():

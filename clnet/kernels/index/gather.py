@@ -49,15 +49,19 @@ def gather_rows(
     *,
     wrap: bool = False,
     check: Check | None = None,
+    zero: bool = False,
 ) -> list[Launch]:
-    """``y[o, i] = x[o, index[i]]``; rows of ``x`` are dense, with any steps between them."""
+    """``y[o, i] = x[o, index[i]]``; rows of ``x`` are dense, with any steps between them.
+
+    With ``zero`` an index out of range picks zeros.
+    """
     if y.size == 0:
         return []
     outer, n, inner = y.shape
     types = (y.dtype.moved_as, index.dtype.ctype)
     params = by_name(
         "ctype index_type missing wrap check flat",
-        *(*types, _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
+        *(*types, "0" if zero else _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
     )
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
