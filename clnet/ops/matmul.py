@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +11,19 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
 from ..kernels.epilogue import Epilogue, Finish
-from ..kernels.gemm import gemm, multiplies
+from ..kernels.gemm import BATCH_AXES, gemm, multiplies
 from ..values import mode
-from ..values.shapes import broadcast_shapes, broadcast_strides
+from ..values.shapes import broadcast_shapes, broadcast_strides, collapse, contiguous_strides
 from .complex_parts import view_as_complex, view_as_real
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
-from .shape import contiguous, reshape, stack, unsqueeze
+from .shape import contiguous, expand, reshape, stack, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+# Elements that are copied in the time of a launch: of a GPU, and of a CPU.
+_COPIED_A_LAUNCH = {True: 2**21, False: 2**12}
 
 
 class MatMul(Function):
@@ -194,6 +200,35 @@ def _repeated(x: Array, batch: tuple[int, ...]) -> Array:
     return x.view(shape, broadcast_strides(x.shape, x.strides, shape))
 
 
+def _in_few_axes(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The operands, one of them copied where their batches would be several launches.
+
+    A product has two axes of batches; of more that do not lie behind each other it becomes one for
+    each of the others. Where one operand is repeated along an axis between those along which the
+    other is, a copy that repeats it costs less.
+    """
+    if max(a.ndim, b.ndim) <= 2 + BATCH_AXES:
+        return a, b
+    batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    dense = contiguous_strides(batch)
+    a_launch = _COPIED_A_LAUNCH[a.device.traits.dedicated_local_memory]
+    best: tuple[float, tuple[bool, ...]] = math.inf, ()
+    for copies in product((False, True), repeat=2):
+        steps, cost = [dense], 0
+        for x, copied in zip((a, b), copies, strict=True):
+            steps.append(dense if copied else _repeated(x.array, batch).strides[:-2])
+            cost += copied * prod(batch) * x.shape[-2] * x.shape[-1]
+        sizes, _ = collapse(batch, steps)
+        launches = prod(sizes[: max(len(sizes) - BATCH_AXES, 0)])
+        best = min(best, (cost + a_launch * launches, copies))
+    _, copies = best
+    left, right = (
+        contiguous(expand(x, (*batch, *x.shape[-2:]))) if copied else x
+        for x, copied in zip((a, b), copies, strict=True)
+    )
+    return left, right
+
+
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def matmul(x: Tensor, other: Tensor) -> Tensor:
     """The matrix product, as NumPy's ``@``: vectors are rows on the left and columns on the right.
@@ -229,7 +264,7 @@ def matmul(x: Tensor, other: Tensor) -> Tensor:
         y = apply(MatMul(), _rows(a), b)
         y = reshape(y, (*a.shape[:-1], b.shape[-1]))
     else:
-        y = apply(MatMul(), a, b)
+        y = apply(MatMul(), *_in_few_axes(a, b))
     dropped = {
         d for d, vector in ((y.ndim - 2, x.ndim == 1), (y.ndim - 1, other.ndim == 1)) if vector
     }

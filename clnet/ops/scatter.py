@@ -11,7 +11,7 @@ from .. import expr as e
 from ..device import Check
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels.index import takes_extremes
-from ..values.dtypes import bool_, int64, uint8
+from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
@@ -366,8 +366,8 @@ def scatter_reduce_within(
         return to_dtype(found, bool_)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
-    ones = index.new_ones(index.shape, dtype=int64)
-    count = _added(index.new_zeros(x.shape, dtype=int64), dim, index, ones, check)
+    ones = index.new_ones(index.shape, dtype=int32)
+    count = _added(index.new_zeros(x.shape, dtype=int32), dim, index, ones, check)
     named = count > 0
     if reduce in ("sum", "mean"):
         kept = x if include_self else where(named, 0, x)
@@ -404,7 +404,7 @@ def _extremes(
     """The extremes; elements that are equal to one share its gradient."""
     better = maximum if largest else minimum
     own, others = x.detach(), src.detach()
-    if takes_extremes(x.device.target) and x.ndim:
+    if takes_extremes(x.device.target, x.dtype) and x.ndim:
         axis = normalize_dim("scatter_reduce", dim, x.ndim)
         function = ExtremesAlong(axis, x.shape, largest)
         found = apply(function, contiguous(others), contiguous(index))

@@ -12,7 +12,7 @@ import pytest
 from clnet.device import Check, Scratch, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
-from clnet.kernels.index import add_rows, gather, segment
+from clnet.kernels.index import add_rows, gather, segment, unordered
 from clnet.kernels.index import order as order_module
 from clnet.kernels.index.count import search_rows, tally
 from clnet.kernels.index.gather import (
@@ -69,6 +69,7 @@ MODULES = (
     repeat_module,
     segment,
     sort_module,
+    unordered,
 )
 
 
@@ -185,17 +186,31 @@ def rows_without_a_sort(target: Target) -> None:
             near(gx, sums, terms=50)
 
 
-@case("cpu")
+@case()
 def extremes(target: Target) -> None:
     index = RNG.integers(0, 5, (3, 20))
     for largest, better in ((True, np.maximum), (False, np.minimum)):
-        for dtype in REALS:
-            x, y = normal(3, 20, dtype=dtype), output((3, 5), dtype)
-            expected = np.full((3, 5), -np.inf if largest else np.inf)
+        for dtype in (*REALS, np.int32):
+            x, y = (5 * normal(3, 20)).astype(dtype), output((3, 5), dtype)
+            whole = np.iinfo(np.int32)
+            ends = (whole.min, whole.max) if dtype is np.int32 else (-np.inf, np.inf)
+            expected = np.full((3, 5), ends[0] if largest else ends[1])
             for i in range(3):
                 better.at(expected[i], index[i], x[i])
             run(extremes_along(target, y, given(x), given(index), dim=1, largest=largest))
             near(y, expected)
+
+
+@case("gpu")
+def sums_of_whole_numbers(target: Target) -> None:
+    index = RNG.integers(-1, 6, (2, 50, 3))
+    x, y = RNG.integers(-9, 9, index.shape, np.int32), output((2, 5, 3), np.int32)
+    run(gather_along_gradient(target, y, given(x, before=1), given(index), dim=1))
+    expected = np.zeros(y.shape, np.int32)
+    for i, j, k in np.ndindex(*index.shape):
+        if 0 <= index[i, j, k] < 5:
+            expected[i, index[i, j, k], k] += x[i, j, k]
+    near(y, expected)
 
 
 @case()
@@ -352,6 +367,9 @@ def faults_reported(target: Target) -> None:
             run(put_along(target, y, x, given(index), dim=0, check=INDEX))
             reported(shape[0], shape[1] + 2)
             run(gather_along_gradient(target, output(shape), x, given(index), dim=0, check=INDEX))
+            reported(shape[0], shape[1] + 2)
+            whole = given(np.ones(shape, np.int32)), given(index)
+            run(gather_along_gradient(target, output(shape, np.int32), *whole, dim=0, check=INDEX))
             reported(shape[0], shape[1] + 2)
         folded = [given(np.array(v, index_dtype)) for v in ((0, 1), (2, 9))]
         run(fold_indices(target, output((2,), np.int32), folded, sizes=(2, 3), check=INDEX))

@@ -183,3 +183,34 @@ def test_sums_of_16_bit_floats_are_made_in_32(dtype):
     weight = clnet.ones(5000).to(dtype)
     product = clnet.matmul(ones.expand(2, 3, 1, 5000), weight)
     assert (product.dtype, product.shape) == (dtype, (2, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((1, 9, 4, 5, 3), (7, 9, 1, 3, 1)),  # capsules: each axis is one operand's, or both's
+        ((7, 1, 4, 5, 3), (1, 9, 4, 3, 2)),
+        ((2, 1, 3, 1, 2, 3), (1, 4, 1, 5, 3, 2)),
+        ((6, 1, 0, 2, 3), (1, 4, 1, 3, 2)),
+    ],
+    ids=str,
+)
+def test_batches_of_many_axes_are_few_launches(left, right):
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(shape).astype(np.float32) for shape in (left, right)]
+    a, b = (clnet.tensor(v, requires_grad=True) for v in values)
+    with clnet.profile() as seen:
+        y = a @ b
+        y.detach().numpy()
+    assert seen.totals(lambda command: command.op)["matmul"].calls <= 1 or not y.numel()
+    expected = np.matmul(*(v.astype(np.float64) for v in values))
+    np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-5, atol=1e-5)
+    given = rng.standard_normal(y.shape).astype(np.float32)
+    (y * clnet.tensor(given)).sum().backward()
+    for x, other in ((a, values[1]), (b, values[0])):
+        turned = np.swapaxes(other.astype(np.float64), -1, -2)
+        slope = given @ turned if x is a else turned @ given
+        kept = tuple(d for d, n in enumerate(x.shape) if n == 1 and slope.shape[d] != 1)
+        np.testing.assert_allclose(
+            x.grad.numpy(), slope.sum(kept, keepdims=True), rtol=1e-4, atol=1e-4
+        )

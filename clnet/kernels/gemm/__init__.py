@@ -28,6 +28,7 @@ from .gemm_matrix import MatrixLoads as MatrixLoads
 from .gemm_matrix import MatrixTile as MatrixTile
 from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
+from .gemm_problem import BATCH_AXES as BATCH_AXES
 from .gemm_problem import Problem as Problem
 from .gemm_summed import summed as summed
 from .gemm_warpgroup import MAP_WORDS as MAP_WORDS

@@ -10,20 +10,25 @@ functions give their launches: none for no elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
-
-import numpy as np
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
-from ...values.shapes import Shape, Strides, ceil_div, collapse
+from ...values.shapes import Shape, ceil_div, collapse
 from ..grid import flat_type, in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
 from .add_rows import add_rows, adds_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
+from .unordered import (
+    add_unordered,
+    adds_unordered,
+    along,
+    extremes_unordered,
+    first_extreme,
+    meets_unordered,
+)
 
 _CPU_LEAST_ROW = 8
 _CPU_SHARE = 4096  # elements that an item copies
@@ -135,7 +140,7 @@ def gather_along(
     """
     if y.size == 0:
         return []
-    shape, x_strides, index_strides = _along(index, x.strides, dim)
+    shape, x_strides, index_strides = along(index, x.strides, dim)
     params = joined(
         by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
         by_name("missing check flat", _missing(y.dtype), check is not None, _flat(x, index.size)),
@@ -173,9 +178,9 @@ def gather_along_gradient(
     return _scatter(target, gx, gy, index, dim=dim, add=True, check=check)
 
 
-def takes_extremes(target: Target) -> bool:
-    """Whether :func:`extremes_along` is a good way; a GPU's items have longer ways along lines."""
-    return not in_groups(target.traits)
+def takes_extremes(target: Target, dtype: DType) -> bool:
+    """Whether :func:`extremes_along` is a good way: by lines on CPUs, on GPUs by atomics."""
+    return not in_groups(target.traits) or meets_unordered(target, dtype)
 
 
 def extremes_along(
@@ -186,12 +191,9 @@ def extremes_along(
     ``y`` is written whole, the least of all numbers (or the most) where no index points; what is
     out of range takes no part. ``x`` has the shape of ``index``.
     """
-    if y.dtype.is_floating_point:
-        first = -inf if largest else inf
-    else:
-        bounds = np.iinfo(y.dtype.numpy)
-        first = int(bounds.min if largest else bounds.max)
-    launches = fill(target, y, first)
+    if y.size and meets_unordered(target, y.dtype, y, index):
+        return extremes_unordered(target, y, x, index, dim=dim, largest=largest)
+    launches = fill(target, y, first_extreme(y.dtype, largest=largest))
     if y.size and index.size:
         how = "most" if largest else "least"
         launches.append(_scatter_lines(target, y, x, index, dim=dim, how=how, check=None))
@@ -253,13 +255,6 @@ def _missing(dtype: DType) -> str:
     return bits.get(dtype.name, "NAN" if dtype.is_floating_point else "0")
 
 
-def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, Strides]:
-    """The index's shape, collapsed, and the steps in the other axes of x and in the index."""
-    others = tuple(0 if axis == dim else stride for axis, stride in enumerate(strides))
-    shape, (x_strides, index_strides) = collapse(index.shape, [others, index.strides])
-    return shape, x_strides, index_strides
-
-
 def _scatter(
     target: Target,
     y: Array,
@@ -284,6 +279,8 @@ def _scatter(
             *zeros,
             _scatter_lines(target, y, x, index, dim=dim, how="add" if add else "put", check=check),
         ]
+    if add and adds_unordered(target, y, index):
+        return add_unordered(target, y, x, index, dim=dim, check=check)
     memory, n = Scratch(y.device), index.size
     runs = _sorted_along(target, memory, y, index, dim=dim, check=check)
     flat = y.view((1, y.size, 1), (y.size, 1, 1))
@@ -341,7 +338,7 @@ def _sorted_along(
 ) -> Sorted:
     n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
-    shape, y_strides, index_strides = _along(index, y.strides, dim)
+    shape, y_strides, index_strides = along(index, y.strides, dim)
     launch = _KEYS_ALONG.launch(
         by_name("index_type ndim check", index.dtype.ctype, len(shape), check is not None),
         joined(
