@@ -202,7 +202,8 @@ def test_batches_of_many_axes_are_few_launches(left, right):
     with clnet.profile() as seen:
         y = a @ b
         y.detach().numpy()
-    assert seen.totals(lambda command: command.op)["matmul"].calls <= 1 or not y.numel()
+    if y.numel():
+        assert seen.totals(lambda command: command.op)["matmul"].calls == 1
     expected = np.matmul(*(v.astype(np.float64) for v in values))
     np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-5, atol=1e-5)
     given = rng.standard_normal(y.shape).astype(np.float32)
