@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_a_process_that_tries_knows_little_of_clnet(tmp_path, monkeypatch):
         "import sys\ndef look():\n    import clnet.device.probe\n"
         "    print(*[name for name in ('clnet.nn', 'clnet.ops') if name in sys.modules])\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     assert lines_of("look", "look") == [""]
 
 
