@@ -19,8 +19,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Timer
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..values.record import NamedTuple
 from ..values.settings import SETTINGS, inherited
 from .builtin_functions import POCL, WITHOUT_HEADER
 from .linking import linking_less

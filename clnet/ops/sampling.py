@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate, product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
 from ..expr import Expr, Input, Scalar, as_number
 from ..values.dtypes import int64
+from ..values.record import NamedTuple
 from .create import positions
 from .index import GatherRows
 from .machinery.autocast import computes_as_one

@@ -6,9 +6,8 @@ memory: panels would be one more pass over what is slow already.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import STREAM_BYTES
