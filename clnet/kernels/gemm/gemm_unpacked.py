@@ -49,8 +49,8 @@ LEAST_REGISTER, MOST_REGISTER = 16, 64
 MOST_ROWS, MOST_STEPS = 16, 32
 # Rows of b that are read at the same time: the processor fetches about so many streams ahead.
 STREAMS = 16
-# Few rows of so few products (a last layer's gradients, 20 us) take the block of short sums, which a
-# step of the same network needs as well: one of their own takes 0.2 s to be built.
+# Few rows of so few products (a last layer's gradients, 20 us) take the block of short sums, which
+# a step of the same network needs as well: one of their own takes 0.2 s to be built.
 FEW_PRODUCTS = 2**19
 # Below, a group would read too short a piece of each row, unless the rows are few.
 LEAST_COLUMNS, FEW_STEPS = 512, 256
