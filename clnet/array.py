@@ -19,6 +19,10 @@ from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
 Form = tuple[Device, int, Shape, Strides, int, DType]
 """A device, bytes of a storage there, and how an array lies in it; of :class:`Array`."""
 
+# A view with this many places for each element, and so many in all, is read element by element: to
+# copy what lies between would touch memory that may be nobody's yet.
+_SPARSE, _LEAST_SPAN = 4, 2**16
+
 
 class Array:
     """Elements of one dtype in device memory, addressed by shape and strides.
@@ -204,6 +208,10 @@ class Array:
         if self.size == 0:
             return np.empty(self.shape, self.dtype.numpy)
         span = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        sparse = span >= max(_SPARSE * self.size, _LEAST_SPAN)
+        if sparse and self.device.traits.unified_memory and self.storage.buffer is not None:
+            with self.map() as view:
+                return view.copy()
         host = np.empty(span, self.dtype.numpy)
         self.device.queue.download(host, self.storage, self.offset * self.dtype.itemsize)
         return self._shaped(host)

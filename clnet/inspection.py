@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +18,7 @@ from .values import mode, shapes
 from .values.absent_dtypes import AbsentDType
 from .values.arguments import checked, integers
 from .values.dtypes import DType, default_float, promote
+from .values.record import NamedTuple
 
 __all__ = [
     "broadcast_shapes",

@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import clnet
 from clnet.errors import DeviceError
-from tests import groups, reporting
+from tests import chains, groups, reporting
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -141,6 +141,14 @@ def kernels_of_groups():
     """What only GPUs launch is compiled in a fifth of the time on a CPU: see :mod:`.groups`."""
     with pytest.MonkeyPatch.context() as patch:
         groups.compile_fast(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_chains():
+    """Nobody waits for chains: see :mod:`.chains`."""
+    with pytest.MonkeyPatch.context() as patch:
+        chains.leave_out(patch)
         yield
 
 

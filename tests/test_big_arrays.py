@@ -8,6 +8,7 @@ buffers, a child that is told of more memory runs them.
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -144,6 +145,14 @@ def test_rows_behind_the_last_int_are_put_and_added_up(many, device):
     given = values.unsqueeze(0).array
     run(gather_rows_gradient(device.target, sums.array, given, index.array))
     assert sums[0, index].sum(1).tolist() == [value * columns for value in (10, 1, 10, 5)]
+
+
+def test_what_lies_between_elements_is_not_read(room):
+    view = clnet.empty(2**30, dtype=clnet.int8)[:: 2**27]
+    view.fill_(3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    assert view.tolist() == view.numpy().tolist() == [3] * 8
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 10_000  # of 500,000
 
 
 def test_elements_behind_the_last_int_are_gathered_and_scattered(many):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
+
+import clnet
+from clnet import nn
 
 
 def told(script: str) -> str:
@@ -17,6 +21,12 @@ def told(script: str) -> str:
 def test_importing_clnet_leaves_out_what_a_step_does_without():
     later = ("mako", "tqdm", "clnet.train", "clnet.data", "clnet.io", "clnet.models")
     later += ("clnet.compile", "clnet.optim", "clnet.profiling", "clnet.autodiff.recompute")
+    later += (
+        "clnet.nn.transformer",
+        "clnet.nn.parameters",
+        "clnet.autodiff.gradcheck",
+        "fractions",
+    )
     assert told(f"print([m for m in {later} if m in sys.modules])") == "[]\n"
 
 
@@ -57,3 +67,28 @@ def test_a_list_of_names_has_what_was_left_out():
 def test_what_is_not_there_is_an_error():
     script = "try: clnet.nothing\nexcept AttributeError as error: print(error)"
     assert told(script) == "module 'clnet' has no attribute 'nothing'\n"
+
+
+@pytest.mark.parametrize("name", [*nn._LATER])
+def test_layers_that_are_imported_later_are_listed_by_their_names(name):
+    module = import_module(f"clnet.nn.{name}")
+    whole = ("attention", "modules", "parallel", "parameters")
+    listed = [n for n, place in nn._PLACES.items() if place == name]
+    assert name in whole or sorted(listed) == sorted(module.__all__)
+    assert all(getattr(nn, n) is getattr(module, n) for n in listed)
+    assert getattr(nn, name) is module
+
+
+def test_every_layer_is_in_the_list_of_names():
+    script = (
+        "from clnet.nn import *\nprint(Conv2d.__module__, utils.__name__, 'LSTM' in dir(clnet.nn))"
+    )
+    assert told(script) == "clnet.nn.conv clnet.nn.parameters True\n"
+    script = "try: clnet.nn.Nothing\nexcept AttributeError as error: print(error)"
+    assert told(script) == "module 'clnet.nn' has no attribute 'Nothing'\n"
+
+
+def test_what_autograd_has_is_listed():
+    script = "print({'Function', 'gradcheck', 'no_grad'} <= {*dir(clnet.autograd)})"
+    assert told(script) == "True\n"
+    assert all(getattr(clnet.autograd, name) is not None for name in clnet.autograd._LATER)

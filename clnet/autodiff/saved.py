@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import DtypeError
 from ..ops.shape import alias
 from ..values import mode
+from ..values.record import NamedTuple
 
 
 class Kept(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..device import users_line
 from ..errors import DtypeError, GradientError
@@ -16,6 +16,7 @@ from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
+from ..values.record import NamedTuple
 from .decorated import in_mode
 from .graph_face import NodeFace
 from .saved import Kept, edge_of, pack, unpacked

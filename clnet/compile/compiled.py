@@ -11,7 +11,7 @@ from functools import partial, wraps
 from itertools import count
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..array import Array
 from ..device import Device, current_device
@@ -22,6 +22,7 @@ from ..values import mode
 from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
+from ..values.record import NamedTuple
 from .arguments import looked_at
 from .differentiable import Differentiable
 from .outer import Outer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from ..array import Array
 from ..device import Storage
+from ..values.record import NamedTuple
 from .fusion_obstacle import FusionObstacle, UnfusedPair
 from .pointwise_step import PointwiseStep, as_pointwise, compose, same_view
 from .trace import Trace, is_disturbed

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..array import Array
 from ..expr import Expr, Input, inputs_of, substitute
 from ..kernels.pointwise import MOST_ELEMENTS
 from ..ops.matmul import Linear, MatMul
 from ..ops.rewritten.finished import Finished, should_finish
+from ..values.record import NamedTuple
 from .fusion_obstacle import FusionObstacle, UnfusedPair
 from .pointwise_step import PointwiseStep, as_pointwise
 from .simplify import cells_of

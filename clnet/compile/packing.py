@@ -6,9 +6,10 @@ It knows sizes and times, no tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
+
+from ..values.record import NamedTuple
 
 
 class Tenant(NamedTuple):

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from ..values.record import NamedTuple
 
 _KERNEL = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{")
 # What may stand before a kernel: it stays with it.

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyopencl as cl
 
 from ..errors import OutOfDeviceMemory
+from ..values.record import NamedTuple
 from .watch import Watch
 
 _SMALLEST = 256

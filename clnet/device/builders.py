@@ -19,8 +19,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Timer
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..values.record import NamedTuple
 from ..values.settings import SETTINGS, inherited
 from .builtin_functions import POCL, WITHOUT_HEADER
 from .linking import linking_less
@@ -29,6 +30,9 @@ _MOST_PROCESSES = 8  # each takes some 200 MB
 _TIMEOUT_S = 60
 FORKS = sys.platform == "linux"
 """Whether a process can make copies of itself, and is told when one ends."""
+# NumPy's linear algebra, which is not asked there, has a thread for each core that waits busily for
+# a first product: 0.08 s of the core on which this process imports meanwhile.
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 _PROCESS = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 Place = tuple[int, int]
@@ -187,7 +191,7 @@ def start(copies: int, *, early: bool, place: Place | None) -> list[Builder]:
             stderr=subprocess.DEVNULL,
             pass_fds=[end for both in theirs for end in both],
             start_new_session=FORKS,
-            env=linking_less(inherited()),
+            env={**linking_less(inherited()), **_ONE_THREAD},
         )
     except OSError:
         _close(ours)

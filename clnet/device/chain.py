@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..values.pattern import pattern
+from ..values.record import NamedTuple
 from .apart import Body, answered, body_of
 from .launch import HostScalar, KernelSource, Launch, Storage
 

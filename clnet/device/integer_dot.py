@@ -9,11 +9,12 @@ multiplies integers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..values.cache import Shelf
+from ..values.record import NamedTuple
 from .discovery import discover, select, traits_of
 from .probe import lines_of, run_trial
 

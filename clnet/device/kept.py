@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ..values.record import NamedTuple
 from .launch import HostScalar, Launch, Scratch, Storage, abstract_error
 
 if TYPE_CHECKING:

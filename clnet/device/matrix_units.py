@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+
+from ..values.record import NamedTuple
 
 EMULATED = "emulated "
 

@@ -17,13 +17,14 @@ import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pyopencl as cl
 
 from ..values.cache import Shelf
+from ..values.record import NamedTuple
 from ..values.settings import inherited
 from .discovery import discover, select
 from .matrix_units import UNITS, MatrixUnit, trial

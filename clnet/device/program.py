@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
@@ -17,6 +17,7 @@ from ..errors import BuildError
 from ..values.cache import Shelf
 from ..values.pattern import pattern
 from ..values.process import process_lock
+from ..values.record import NamedTuple
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .apart import body_apart

@@ -19,9 +19,9 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from ..values.pattern import pattern
+from ..values.record import NamedTuple
 
 _MAPPED = Path("/proc/self/maps")
 _LIBRARY = pattern(r"^libpocl[-.\w]*\.so")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
+
+from ..values.record import NamedTuple
 
 # As much as uploads may hold of the host's memory; larger arrays are waited for.
 MOST_BYTES = 64 * 2**20

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from math import inf, log2
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import shortened
 from ..values.atomic import replacing
+from ..values.record import NamedTuple
 from .traits import DeviceIdentity, DeviceTraits
 
 SHIPPED = Path(__file__).parents[1] / "tunings"

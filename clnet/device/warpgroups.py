@@ -14,8 +14,7 @@ from 20 of its results, all of which they reproduce (driver 580.159.04).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..values.record import NamedTuple
 from .builder import changed
 
 MARK = "//@ "

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from ..errors import ArgumentError, DtypeError
+from ..values.record import NamedTuple
 from .functions import (
     copysign,
     eq,

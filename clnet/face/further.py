@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations as chosen
 from itertools import combinations_with_replacement
 from math import inf, pi, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..values.arguments import checked
 from ..values.dtypes import DType, as_dtype, default_float, float32, float64, int64
 from ..values.generator import Generator
 from ..values.plain import number, shown
+from ..values.record import NamedTuple
 from ..values.shapes import normalize_dim
 from .attribute import empty_strided
 

@@ -27,9 +27,10 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..values.pattern import pattern
+from ..values.record import NamedTuple
 
 # What the queue gives to a kernel that checks its data: see lib/fault.mako.
 FROM_THE_QUEUE = frozenset({"fault", "site"})

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..array import Array
 from ..device import HostScalar
 from ..expr import Expr, Printed, flops, print_c
+from ..values.record import NamedTuple
 from .kernel import Named, by_name
 
 

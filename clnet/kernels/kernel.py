@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ..array import Array
 from ..device import Launch
 from ..errors import TemplateError
 from ..values.lazy import lazy
+from ..values.record import NamedTuple
 from .declaration import FROM_THE_QUEUE, Declaration
 from .template import declared, render
 

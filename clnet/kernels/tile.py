@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import ceil
-from typing import NamedTuple
 
 from ..device import DeviceTraits
+from ..values.record import NamedTuple
 from ..values.shapes import ceil_div, round_up
 
 # Neighbouring items form patches of this many, which run together on most GPUs.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from ..errors import ArgumentError
 from ..values.dtypes import (
@@ -24,6 +23,7 @@ from ..values.dtypes import (
     uint8,
 )
 from ..values.pattern import pattern
+from ..values.record import NamedTuple
 
 _NUMBERS: dict[str, DType] = {
     "char": int8,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import NamedTuple
 
-# By their number. Five lie evenly about 1 in ratio: 2 and -2 beside 1 and -1 would enlarge sums of
-# products of 3x3 filters, and with them their rounding errors, to the double.
+from ..values.record import NamedTuple
+
+# By their number, as whole numbers over a common one. Five lie evenly about 1 in ratio: 2 and -2
+# beside 1 and -1 would enlarge sums of products of 3x3 filters, and with them their rounding
+# errors, to the double.
 _POINTS = {
-    3: tuple(map(Fraction, ("0", "1", "-1"))),
-    5: tuple(map(Fraction, ("0", "2/3", "-2/3", "3/2", "-3/2"))),
-    7: tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2"))),
+    3: ((0, 1, -1), 1),
+    5: ((0, 4, -4, 9, -9), 6),
+    7: ((0, 2, -2, 4, -4, 1, -1), 2),
 }
 
 
@@ -88,32 +89,44 @@ def transforms(size: int, tile: int) -> Transforms:
         size: of a side of a filter.
         tile: of a side of a tile of results; with ``size`` 5, 7 or 9 in all.
     """
-    points = _POINTS[size + tile - 2]
-    products = [prod(p - q for q in points if q != p) for p in points]
-    rows = [_coefficients([q for q in points if q != p]) for p in points]
-    pixels = (*((*row, Fraction(0)) for row in rows), _coefficients(points))
+    points, unit = _POINTS[size + tile - 2]
+    others = [[q for q in points if q != p] for p in points]
+    products = [prod(p - q for q in rest) for p, rest in zip(points, others, strict=True)]
+    pixels = [[*_coefficients(rest, unit), 0.0] for rest in others]
+    last = len(points) - 1
 
     def evaluate(count: int) -> Transform:
-        finite = [[p**i / n for i in range(count)] for p, n in zip(points, products, strict=True)]
-        return _floats([*finite, [Fraction(i == count - 1) for i in range(count)]])
+        finite = [
+            [_rounded(p**i * unit ** (last - i), n) for i in range(count)]
+            for p, n in zip(points, products, strict=True)
+        ]
+        return _transform([*finite, [float(i == count - 1) for i in range(count)]])
 
     def interpolate(count: int) -> Transform:
-        return _floats([[*(p**i for p in points), Fraction(i == count - 1)] for i in range(count)])
+        rows = [[_rounded(p**i, unit**i) for p in points] for i in range(count)]
+        return _transform([[*row, float(i == count - 1)] for i, row in enumerate(rows)])
 
     return Transforms(
-        _floats(pixels), evaluate(size), interpolate(tile), evaluate(tile), interpolate(size)
+        _transform([*pixels, _coefficients(points, unit)]),
+        evaluate(size),
+        interpolate(tile),
+        evaluate(tile),
+        interpolate(size),
     )
 
 
-def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Of the polynomial with these roots, from the constant on."""
-    found = [Fraction(1)]
+def _coefficients(roots: Sequence[int], unit: int) -> list[float]:
+    """Of the polynomial whose roots are these over ``unit``, from the constant on."""
+    found = [1]
     for root in roots:
-        found = [
-            a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)
-        ]
-    return tuple(found)
+        found = [a - root * b for a, b in zip([0, *found], [*found, 0], strict=True)]
+    return [_rounded(c, unit ** (len(roots) - power)) for power, c in enumerate(found)]
 
 
-def _floats(rows: Iterable[Iterable[Fraction]]) -> Transform:
-    return Transform(tuple(tuple(map(float, row)) for row in rows))
+def _rounded(numerator: int, denominator: int) -> float:
+    """The float next to a fraction; 0 has no sign."""
+    return numerator / denominator + 0.0
+
+
+def _transform(rows: Sequence[Sequence[float]]) -> Transform:
+    return Transform(tuple(map(tuple, rows)))

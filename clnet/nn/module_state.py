@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..errors import CheckpointError
 from ..tensor import Tensor, tensor
 from ..values.dtypes import from_numpy
 from ..values.foreign import host_array
+from ..values.record import NamedTuple
 from .module_face import ModuleFace
 from .parameter import is_lazy
 

@@ -6,12 +6,13 @@ import re
 import string
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
 from ..expr import Input
 from ..values.arguments import require_tensors
 from ..values.dtypes import from_name
+from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
 from .complex_parts import conj

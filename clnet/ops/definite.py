@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -12,6 +12,7 @@ from ..errors import LinAlgError, ShapeError
 from ..kernels.factor import cholesky as launch_cholesky
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32
+from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .complex_parts import conj, real

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -12,6 +12,7 @@ from ..errors import DtypeError
 from ..kernels.factor import general_eigen
 from ..kernels.reduce import Bad
 from ..values.dtypes import float32, float64
+from ..values.record import NamedTuple
 from .arithmetic import div
 from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex

@@ -7,11 +7,12 @@ next synchronisation raises.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import LinAlgError, ShapeError
 from ..kernels.reduce import Bad
 from ..values import mode
+from ..values.record import NamedTuple
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
 from .check import of_value, require_elements

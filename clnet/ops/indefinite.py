@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -11,6 +11,7 @@ from ..errors import DtypeError, LinAlgError, ShapeError
 from ..kernels.factor import ldl, ldl_substitute
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, int32
+from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .machinery.function import Arrays, Face, Function, apply, op

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import DType, Kind
+from ..values.record import NamedTuple
 from .arithmetic import where
 from .attention import scaled_dot_product_attention
 from .create import zeros_like

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..kernels.factor import householder, reflect
+from ..values.record import NamedTuple
 from .arithmetic import where
 from .complex_parts import conj, real
 from .machinery.derived import derived

@@ -9,7 +9,7 @@ directions of a layer may go side by side, each step of the two in the same laun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -27,6 +27,7 @@ from ..kernels.recurrent import (
 from ..kernels.recurrent import recurrence as launch_recurrence
 from ..kernels.recurrent import recurrence_backward as launch_recurrence_backward
 from ..values.dtypes import from_name
+from ..values.record import NamedTuple
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .matmul import MatMul, linear, matmul
 from .rearrange import flip, select

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Sequence
 from math import nan as _nan
 from math import prod as product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 
@@ -17,6 +17,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError
 from ..kernels.reduce import Reduction, arg_reduce, reduce
 from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
+from ..values.record import NamedTuple
 from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import (

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate, product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..array import Array
@@ -23,6 +23,7 @@ from ..errors import ArgumentError, ShapeError
 from ..expr import Expr, Input, Scalar, as_number
 from ..kernels import pool as kernels
 from ..values.dtypes import int64
+from ..values.record import NamedTuple
 from ..values.shapes import Shape
 from .create import positions, zeros_like
 from .index import GatherRows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Scan, running_extreme, running_logsum, running_logsum_gradient, scan
 from ..values.dtypes import DType, bool_, float32, int32, int64
+from ..values.record import NamedTuple
 from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, logical_and, ne, where
 from .complex_parts import by_parts

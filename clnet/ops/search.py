@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import fabs, isfinite, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..array import Array
@@ -12,6 +12,7 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.index import search_rows, tally
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
+from ..values.record import NamedTuple
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import (

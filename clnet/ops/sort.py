@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Device, Launch, Scratch, Target
@@ -13,6 +13,7 @@ from ..kernels.index import sort as sort_by_keys
 from ..kernels.moving import arange
 from ..kernels.pointwise import integers
 from ..values.dtypes import DType, bool_, int32, int64
+from ..values.record import NamedTuple
 from ..values.shapes import normalize_dim
 from .copying import copy_launches
 from .index import GatherBackward, added_up, gather_within

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -13,6 +13,7 @@ from ..errors import DtypeError
 from ..kernels.pointwise import RECURRENCES
 from ..kernels.pointwise import special as launches_of
 from ..values.dtypes import Kind, default_float, float64, int32
+from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes
 from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
 from ..kernels.factor import orthogonal_rows, symmetric_eigen
 from ..kernels.reduce import Bad
+from ..values.record import NamedTuple
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, where
 from .check import of_value, require_elements

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..errors import ArgumentError
 from ..kernels.reduce import Reduction
 from ..values.dtypes import DType
+from ..values.record import NamedTuple
 from ..values.shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
@@ -19,6 +19,7 @@ from ..kernels.factor import exchanged, substitute
 from ..kernels.factor import lu as launch_lu
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
+from ..values.record import NamedTuple
 from ..values.shapes import Shape, broadcast_shapes
 from .check import of_value, require_elements
 from .complex_parts import conj

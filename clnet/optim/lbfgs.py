@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import ops
 from ..autograd import enable_grad, no_grad
@@ -13,6 +13,7 @@ from ..errors import ArgumentError, CheckpointError
 from ..nn.parameters import parameters_to_vector, vector_to_parameters
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.record import NamedTuple
 from .line_search import Point, strong_wolfe
 from .optimizer import DeclaredOptimizer, Group, ParamsT
 from .state_form import checked_groups, entry_of, taken

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..values.record import NamedTuple
 
 _DECREASE = 1e-4  # part of the slope by which the loss must fall
 _CURVATURE = 0.9  # part of the slope that may be left

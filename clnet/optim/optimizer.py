@@ -6,7 +6,7 @@ import inspect
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from typing_extensions import dataclass_transform
 
@@ -25,6 +25,7 @@ from ..values import mode
 from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
+from ..values.record import NamedTuple
 from .state_form import checked_groups, count_of, entry_of, groups_of, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 

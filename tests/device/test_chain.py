@@ -14,6 +14,7 @@ from clnet import nn
 from clnet.device import Chaining, HostScalar, Launch, Storage, are_short
 from clnet.device.chain import renamed
 from clnet.errors import ClnetError
+from tests.chains import USUALLY_AFTER
 from tests.device.test_program import Source
 
 pytestmark = [
@@ -292,6 +293,22 @@ def test_plans_that_run_again_become_chains_with_the_same_bits(at_once):
     for i, y in enumerate(results):
         np.testing.assert_array_equal(y.numpy(), results[i // 2 * 2].numpy())
         np.testing.assert_allclose(y.numpy(), expected[i // 2], rtol=1e-5, atol=1e-6)
+
+
+def test_plans_that_ran_often_become_chains(monkeypatch):
+    monkeypatch.setattr(import_module("clnet.compile.replay"), "_CHAINED_AT", USUALLY_AFTER)
+    net, x = network(), clnet.randn(2, 3, 18, 18)
+    with clnet.no_grad():
+        plan = clnet.compile(net)
+        expected = plan(x).numpy()
+        replay = plan.plans[-1]._replay
+        apart = []
+        for _ in range(USUALLY_AFTER + 1):
+            apart.append(replay._chained)
+            np.testing.assert_array_equal(plan(x).numpy(), expected)
+    assert 4 < USUALLY_AFTER < 100
+    assert apart == [True] * USUALLY_AFTER + [False]
+    assert sum(len(bound.enqueues) for bound in replay._ready) < plan.plans[-1].num_launches
 
 
 def test_chains_are_built_beside_what_runs(at_once, monkeypatch):

@@ -200,7 +200,7 @@ def test_few_rows_or_columns_are_summed_along_k(where, m, n, k, dtype):
 
 
 # What the smallest products of a GPU are computed in.
-UNPACKED = [(7, 656, 40), (16, 530, 21), (10, 64, 128), (50, 130, 9), (100, 272, 32), (5, 4, 3)]
+UNPACKED = [(7, 656, 120), (16, 530, 70), (10, 64, 128), (50, 130, 9), (100, 272, 32), (5, 4, 3)]
 
 
 @pytest.mark.parametrize(("m", "n", "k"), UNPACKED)
@@ -233,6 +233,21 @@ def test_few_rows_and_short_sums_in_float64(where):
         assert gemm(target, out, left, right)[0].kernel.name == "gemm_unpacked"
         expected = a.astype(np.longdouble) @ b.astype(np.longdouble)
         check(run(target, where, out, left, right), expected, k, np.float64)
+
+
+@pytest.mark.parametrize(("k", "same"), [(64, True), (256, False)])
+def test_a_last_layers_gradients_share_a_kernel(where, k, same):
+    target = Target(
+        dataclasses.replace(where.traits, dedicated_local_memory=False),
+        where.target.workspace_limit,
+    )
+
+    def kernel(m: int, n: int, k: int):
+        sizes = (m, n), (m, k), (k, n)
+        (launch,) = gemm(target, *(Array.abstract(size, float32, where) for size in sizes))
+        return launch.kernel
+
+    assert (kernel(10, 256, k) == kernel(64, 256, 10)) is same
 
 
 def test_short_sums_of_few_columns_are_not(where):

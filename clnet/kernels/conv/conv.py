@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType, float32
+from ...values.record import NamedTuple
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from . import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...errors import ArgumentError
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups

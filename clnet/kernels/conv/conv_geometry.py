@@ -6,8 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from operator import attrgetter
-from typing import NamedTuple
 
+from ...values.record import NamedTuple
 from ..kernel import Named, by_name
 
 

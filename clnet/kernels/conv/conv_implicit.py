@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, float32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined

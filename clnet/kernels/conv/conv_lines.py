@@ -7,11 +7,11 @@ those lie is in ``conv_lines.mako``.
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import float32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..gemm import WarpgroupChoice, WarpgroupSums
 from ..kernel import Kernel, by_name, joined

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch
+from ...values.record import NamedTuple
 from ..kernel import Kernel, by_name, joined
 
 PACK = Kernel("conv_planes", "conv/conv_planes.mako")

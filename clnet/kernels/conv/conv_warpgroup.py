@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form
 from ...values.dtypes import DType, float32, int32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import (

@@ -7,9 +7,9 @@ block lie together, as one vector.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from ...device import DeviceTraits
+from ...values.record import NamedTuple
 from ...values.shapes import Shape
 from ..conv import ConvGeometry, ConvObstacle
 from ..grid import in_groups

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ..conv import (
     ConvGeometry,
     ConvObstacle,

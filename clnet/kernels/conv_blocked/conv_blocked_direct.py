@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import Shape, ceil_div
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
 from ..epilogue import NO_EPILOGUE, Epilogue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry
 from ..grid import items

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
 from ..epilogue import NO_EPILOGUE, Epilogue

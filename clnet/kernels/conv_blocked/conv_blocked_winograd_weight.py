@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle
 from ..kernel import Constraint, Kernel, by_name, joined

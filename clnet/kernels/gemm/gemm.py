@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch, Target
 from ...values.dtypes import float32, float64
+from ...values.record import NamedTuple
 from ..epilogue import NO_EPILOGUE, Epilogue, Finish
 from ..grid import in_groups
 from ..pointwise import pointwise

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, MatrixUnit, Target, matrix_units
 from ...values.dtypes import DType
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch
 from ...values.dtypes import int32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Kernel, by_name, joined
 from ..streaming import LINE_BYTES, PACKED_BYTES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...values.dtypes import float32, float64
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import HostScalar, Scratch
+from ...values.record import NamedTuple
 from ...values.shapes import collapse
 from ..epilogue import NO_EPILOGUE, Epilogue, FinishParams
 from ..kernel import Named, by_name, ints, longs

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import Activation
 from ..kernel import Constraint, Kernel

@@ -6,9 +6,8 @@ memory: panels would be one more pass over what is slow already.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import STREAM_BYTES
@@ -50,6 +49,9 @@ LEAST_REGISTER, MOST_REGISTER = 16, 64
 MOST_ROWS, MOST_STEPS = 16, 32
 # Rows of b that are read at the same time: the processor fetches about so many streams ahead.
 STREAMS = 16
+# Few rows of so few products (a last layer's gradients, 20 us) take the block of short sums, which
+# a step of the same network needs as well: one of their own takes 0.2 s to be built.
+FEW_PRODUCTS = 2**19
 # Below, a group would read too short a piece of each row, unless the rows are few.
 LEAST_COLUMNS, FEW_STEPS = 512, 256
 # Of b, for a group of short sums: it stays in the second-level cache.
@@ -80,7 +82,9 @@ def unpacked(target: Target, problem: Problem) -> list[Launch] | None:
         return None
     units = target.traits.compute_units
     if problem.m <= MOST_ROWS:
-        cut = _few_rows(problem, FEW_ROWS[nbytes], width, units)
+        few = problem.m * problem.n * problem.k * problem.batch <= FEW_PRODUCTS
+        blocks = (SHORT_SUMS[nbytes],) if few else FEW_ROWS[nbytes]
+        cut = _few_rows(problem, blocks, width, units)
     else:
         cut = _short_sums(problem, SHORT_SUMS[nbytes], width, units)
     return None if cut is None else [_multiply(problem, width, cut)]

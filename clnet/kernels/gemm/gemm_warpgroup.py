@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix_units
 from ...values.dtypes import DType, float32, int32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds

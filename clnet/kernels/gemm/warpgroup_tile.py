@@ -5,8 +5,7 @@ See gemm_warpgroup.mako.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ...values.record import NamedTuple
 from .gemm_summed import RUN_BYTES
 
 TEAM, LINE_BYTES = 128, 128

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, by_name, joined

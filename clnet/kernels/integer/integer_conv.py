@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry
 from ..grid import items

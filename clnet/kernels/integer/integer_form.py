@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...device import DOTS, IntegerDot, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry
 from ..grid import in_groups

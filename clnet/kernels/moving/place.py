@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined

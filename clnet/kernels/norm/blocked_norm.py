@@ -7,12 +7,12 @@ pointwise, so that it can be fused with its neighbours (``pointwise_vectors``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch
 from ...expr import Expr, flops, print_c
 from ...values.dtypes import float32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, aligned

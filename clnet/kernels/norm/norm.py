@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...expr import Expr, Input, Scalar
 from ...values.dtypes import DType, from_name
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined

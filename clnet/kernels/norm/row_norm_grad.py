@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined, nbytes_of

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch, Target
 from ...expr import Expr, as_number, check_domains, flops, print_c
 from ...values.dtypes import DType, bool_
+from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import jobs_per_item
 from ..kernel import Kernel, Named, by_name, joined

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
+from ...values.record import NamedTuple
 from ..grid import items
 from ..kernel import Arguments, Kernel, by_name, joined
 

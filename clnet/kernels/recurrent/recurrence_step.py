@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, product
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...expr import Expr, flops
 from ...values.dtypes import float32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from .recurrence import Layers, printed, printed_back

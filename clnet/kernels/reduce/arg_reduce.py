@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import int64
+from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from enum import Enum
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType, Kind, from_name, int32, int64
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.record import NamedTuple
 from ..grid import group_of_line, in_groups, items
 from ..kernel import Constraint, Kernel
 

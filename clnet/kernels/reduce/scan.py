@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, by_name, joined

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import in_groups, lanes_of

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, MatrixUnit, Target, matrix_units
 from ...errors import ArgumentError
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Kernel, longs
 from .attention_matrix_grad import GRAD_KV, GRAD_Q, LAWS

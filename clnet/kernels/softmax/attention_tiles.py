@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Target
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Kernel

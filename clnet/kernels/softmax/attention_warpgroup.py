@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import WARPGROUP_UNITS, Launch, Scratch, Target, map_form, matrix_units
 from ...values.dtypes import int32
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..gemm import ALIGNED_BYTES, MOST_STRIDE, emulates_warpgroups
 from ..kernel import Kernel, longs

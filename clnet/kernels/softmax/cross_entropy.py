@@ -6,11 +6,12 @@ arrays is read; it is reported without waiting for the device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
+from ...values.record import NamedTuple
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import from_name
+from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...device import Device, Tunings, opened_devices
 from ...device.tunings import Entry
+from ...values.record import NamedTuple
 
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "

@@ -9,11 +9,12 @@ they repeat.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Form
 from ...device import HostScalar, KeptLaunches, Launch, Storage, Target
 from ...values import mode
+from ...values.record import NamedTuple
 from .function import Arrays, Function
 
 _MOST_KEPT = 8192

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
@@ -16,6 +16,7 @@ from ...errors import DtypeError
 from ...expr import Const, Expr, Input, Pair, Scalar, Unpaired, inputs_of, substitute, vjp
 from ...kernels.pointwise import pointwise as launch_pointwise
 from ...values.dtypes import DType, bool_
+from ...values.record import NamedTuple
 from ...values.shapes import broadcast_shapes
 from .function import Arrays, Function, Grads, Needs, Saved, apply
 

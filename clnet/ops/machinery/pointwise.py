@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ...values.dtypes import (
     of_scalar,
     promote,
 )
+from ...values.record import NamedTuple
 from ...values.shapes import broadcast_shapes
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .gradients import gradients_of
