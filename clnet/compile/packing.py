@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..values.shapes import ceil_div
+
 
 class Tenant(NamedTuple):
     """Something that needs memory for a while.
@@ -59,6 +61,8 @@ _ORDERS: tuple[Callable[[Tenant], tuple[int, ...]], ...] = (
 )
 _NO_ROOM = np.iinfo(np.int64).max
 _GOOD_ENOUGH = 1.01  # of what no packing can do without
+_WORTH_IT = 1.02  # less is not worth to let them choose again, at most so often
+_MOST_TURNS, _MOST_AGAIN = 1024, 8
 
 
 def pack(
@@ -67,7 +71,8 @@ def pack(
     """Give every tenant a place in few arenas.
 
     Each tenant takes the smallest gap that fits among those that are alive with it. Of several
-    orders in which they may choose the best counts, or the first that wastes next to nothing.
+    orders in which they may choose the best counts, or the first that wastes next to nothing; where
+    none does, those that found no room come first in the next.
 
     Args:
         tenants: what needs memory, and when.
@@ -80,12 +85,41 @@ def pack(
         The places.
     """
     needed = busiest(tenants, alignment=alignment)[0]
-    found: list[Packing] = []
-    for order in _ORDERS:
-        found.append(_packed(tenants, order, alignment, largest, residents))
-        if sum(found[-1].arenas) <= _GOOD_ENOUGH * needed:
-            break
-    return min(found, key=lambda packing: (sum(packing.arenas), len(packing.arenas)))
+    best: Packing | None = None
+    again = min(ceil_div(_MOST_TURNS, len(_ORDERS) * max(len(tenants), 1)), _MOST_AGAIN)
+    for more, enough in ((0, _GOOD_ENOUGH), (again, _WORTH_IT)):
+        if best is not None and sum(best.arenas) <= enough * needed:
+            return best
+        for order in _ORDERS:
+            turns = sorted(range(len(tenants)), key=lambda i: order(tenants[i]))
+            for _ in range(1 + more):
+                found = _packed(tenants, turns, alignment, largest, residents)
+                if best is None or _size(found) < _size(best):
+                    best = found
+                if sum(best.arenas) <= _GOOD_ENOUGH * needed:
+                    return best
+                before, turns = turns, _outermost_first(tenants, turns, found, needed)
+                if turns == before:
+                    break
+    return Packing((), ()) if best is None else best
+
+
+def _size(packing: Packing) -> tuple[int, int]:
+    return sum(packing.arenas), len(packing.arenas)
+
+
+def _outermost_first(
+    tenants: Sequence[Tenant], turns: list[int], found: Packing, needed: int
+) -> list[int]:
+    """Another order: those first that were left with places beyond what is needed."""
+    room = needed - sum(found.arenas[: found.num_residences])
+
+    def beyond(index: int) -> bool:
+        place = found.places[index]
+        outside = place.arena >= found.num_residences
+        return outside and place.offset + tenants[index].nbytes > room
+
+    return sorted(turns, key=lambda index: not beyond(index))
 
 
 def busiest(tenants: Sequence[Tenant], *, alignment: int = 1) -> tuple[int, int]:
@@ -109,7 +143,7 @@ def busiest(tenants: Sequence[Tenant], *, alignment: int = 1) -> tuple[int, int]
 
 def _packed(
     tenants: Sequence[Tenant],
-    order: Callable[[Tenant], tuple[int, ...]],
+    turns: Sequence[int],
     alignment: int,
     largest: int,
     residents: Sequence[int],
@@ -136,9 +170,10 @@ def _packed(
     num_residences = len(arenas)
     for arena in arenas:
         arena.limit = arena.nbytes
-    others = set(range(len(tenants))).difference(residents)
-    for index in sorted(others, key=lambda i: order(tenants[i])):
-        settle(index, tenants[index])
+    settled = set(residents)
+    for index in turns:
+        if index not in settled:
+            settle(index, tenants[index])
     return Packing(tuple(places), tuple(arena.nbytes for arena in arenas), num_residences)
 
 
