@@ -62,7 +62,7 @@ _ORDERS: tuple[Callable[[Tenant], tuple[int, ...]], ...] = (
 _NO_ROOM = np.iinfo(np.int64).max
 _GOOD_ENOUGH = 1.01  # of what no packing can do without
 _WORTH_IT = 1.02  # less is not worth to let them choose again, at most so often
-_MOST_TURNS, _MOST_AGAIN = 1024, 8
+_MOST_TURNS, _MOST_AGAIN = 2048, 8
 
 
 def pack(
@@ -85,23 +85,21 @@ def pack(
         The places.
     """
     needed = busiest(tenants, alignment=alignment)[0]
-    best: Packing | None = None
-    again = min(ceil_div(_MOST_TURNS, len(_ORDERS) * max(len(tenants), 1)), _MOST_AGAIN)
-    for more, enough in ((0, _GOOD_ENOUGH), (again, _WORTH_IT)):
-        if best is not None and sum(best.arenas) <= enough * needed:
-            return best
-        for order in _ORDERS:
-            turns = sorted(range(len(tenants)), key=lambda i: order(tenants[i]))
-            for _ in range(1 + more):
-                found = _packed(tenants, turns, alignment, largest, residents)
-                if best is None or _size(found) < _size(best):
-                    best = found
-                if sum(best.arenas) <= _GOOD_ENOUGH * needed:
-                    return best
-                before, turns = turns, _outermost_first(tenants, turns, found, needed)
-                if turns == before:
-                    break
-    return Packing((), ()) if best is None else best
+    pairs: list[tuple[Packing, list[int]]] = []
+    for order in _ORDERS:
+        turns = sorted(range(len(tenants)), key=lambda i: order(tenants[i]))
+        pairs.append((_packed(tenants, turns, alignment, largest, residents), turns))
+        if sum(pairs[-1][0].arenas) <= _GOOD_ENOUGH * needed:
+            return pairs[-1][0]
+    found, turns = min(pairs, key=lambda pair: _size(pair[0]))
+    best = found
+    for _ in range(min(ceil_div(_MOST_TURNS, max(len(tenants), 1)), _MOST_AGAIN)):
+        if sum(best.arenas) <= _WORTH_IT * needed:
+            break
+        turns = _outermost_first(tenants, turns, found, needed)
+        found = _packed(tenants, turns, alignment, largest, residents)
+        best = min(best, found, key=_size)
+    return best
 
 
 def _size(packing: Packing) -> tuple[int, int]:
