@@ -44,7 +44,7 @@ class Outcome:
         gflops: achieved.
         of_gemm, of_copy: fractions of the device's measured limits: arithmetic, bytes moved.
         kernel_seconds, launches: of a step under the profiler, and its wall seconds there.
-        peak_bytes: the most device memory in use.
+        peak_bytes: the most device memory in use in a step that is not the first.
         peak_resident_bytes: of the process before PyTorch came; None where nobody knows.
         first_seconds: of the first step, kernels built or loaded.
         peers: by PyTorch's mode, its median seconds, or why there is none.
@@ -172,7 +172,6 @@ def run(
             default either is left out and named.
     """
     limits = measured_limits(where)
-    reset_peak_memory_stats(where)
     ours = Ours(workload, where, compile=compile, recompute=recompute)
     weights = ours.weights() if torch_modes else []
     seen, costs = _first_steps(ours, keep_gradients=bool(torch_modes))
@@ -216,6 +215,7 @@ def _first_steps(ours: Ours, *, keep_gradients: bool) -> tuple[_Seen, _Costs]:
     ours.refuse_dead_parameters()
     gradients = ours.gradients() if keep_gradients else []
     results += [_stepped(ours) for _ in range(_CHECKED_STEPS - 1)]
+    reset_peak_memory_stats(ours.where)  # PyTorch's is of a later step, too: see Theirs.peak_bytes
     with profile(ours.where) as observed:
         ours.step()
     costs = _Costs(

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from ..device import DeviceKind, device
+from ..device import DeviceKind, DeviceTraits, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart, zoo_memory
@@ -58,12 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if mode not in TORCH_MODES:
             have = ", ".join(TORCH_MODES)
             raise ArgumentError("--torch-mode", "there is no such mode", found=mode, have=have)
-    traits = device(options.device).traits
+    traits = _traits(options)
     on_cpu = traits.kind is DeviceKind.CPU
     batch = options.batch or (_CPU_BATCH if on_cpu else _GPU_BATCH)
     if options.foretell:
-        names = _names(options.only, alone=True)
-        print(zoo_memory.report([zoo_memory.peak(name, batch, traits) for name in names]))
+        print(_foretold(options, batch, traits))
         return 0
     common = {
         "device": options.device,
@@ -135,6 +134,24 @@ def worker(job: str) -> None:
     compete(through_onnx(work) if wanted.get("onnx") else work, wanted)
 
 
+def _traits(options: argparse.Namespace) -> DeviceTraits:
+    if options.traits is None:
+        return device(options.device).traits
+    if not options.foretell or options.device is not None:
+        law = "--traits is of a device that is not here, for --foretell alone, without --device"
+        raise ArgumentError("bench zoo", law, traits=options.traits)
+    return DeviceTraits.from_file(options.traits)
+
+
+def _foretold(options: argparse.Namespace, batch: int, traits: DeviceTraits) -> str:
+    names, parts = _names(options.only, alone=True), list[str]()
+    if options.direction != "inference":
+        parts.append(zoo_memory.report([zoo_memory.peak(n, batch, traits) for n in names]))
+    if options.direction != "training":
+        parts.append(zoo_memory.report_asked([zoo_memory.asked(n, batch, traits) for n in names]))
+    return "\n\n".join(parts)
+
+
 def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
     peaks = found["peer_peak_bytes"].values()
     return (
@@ -172,7 +189,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--direction", choices=("both", *_DIRECTIONS), default="both")
     parser.add_argument("--precision", choices=tuple(PRECISIONS), default="fp32")
     parser.add_argument(
-        "--foretell", action="store_true", help="only say what training needs of memory"
+        "--foretell", action="store_true", help="only say what steps need of memory"
+    )
+    parser.add_argument(
+        "--traits", metavar="FILE", help="foretell it of a device by its JSON: clnet devices --json"
     )
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument(

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import onnx, optim
 from ..device import DeviceTraits, traits_for
-from ..errors import ArgumentError, OutOfDeviceMemory, shortened
+from ..errors import ArgumentError, OutOfDeviceMemory
 from ..nn import Module
 from ..planning.memory_plan import Make, plan
 from ..planning.step_cost import Task
@@ -175,7 +175,7 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
     else:
         if arguments.device is not None:
             raise ArgumentError("plan", "--device and --traits name two devices")
-        traits = _read(Path(arguments.traits))
+        traits = DeviceTraits.from_file(arguments.traits)
     if arguments.memory is None:
         return traits
     form = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)(?:i?B)?", arguments.memory.strip())
@@ -187,18 +187,3 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
         global_memory_bytes=nbytes,
         max_allocation_bytes=min(traits.max_allocation_bytes, nbytes),
     )
-
-
-def _read(path: Path) -> DeviceTraits:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArgumentError(
-            "plan", f"cannot read the traits ({shortened(error)})", file=path
-        ) from error
-    if isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    traits = found.get("traits", found) if isinstance(found, dict) else None
-    if not isinstance(traits, dict):
-        raise ArgumentError("plan", "the file holds one device", file=path)
-    return DeviceTraits.from_dict(traits)

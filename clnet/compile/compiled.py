@@ -277,18 +277,25 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
+        self._drop_outdated(key)
         plan, finish = self._trace(*call, device)
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
             if not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)
             # Plans that differ in gradients take turns when a step accumulates them.
-            before = self._plans.get(key)
-            kept = [e for e in (before.entries if before else ()) if not e[0].outdated()]
+            self._drop_outdated(key)  # the trace changed modules, too
+            kept = self._plans[key].entries if key in self._plans else ()
             self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
             return _Done(finish(_run(plan, tensors, given), given))
+
+    def _drop_outdated(self, key: Any) -> None:
+        """Let plans go that cannot become valid again, so that the next finds their memory free."""
+        before = self._plans.pop(key, None)
+        if before and (kept := [e for e in before.entries if not e[0].outdated()]):
+            self._plans[key] = _Kept(kept)
 
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
@@ -303,6 +310,7 @@ class Compiled:
         except TraceError:
             outer.undo()
             raise
+        outer.settle()
         self.num_traces += 1
         if recorded.backward is None:
             return plan, lambda arrays, given: recorded.rebuild(map(Tensor, arrays), given)

@@ -81,7 +81,7 @@ def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
         f"arenas: {', '.join(f'{n:,}' for n in memory.arenas) or 'none'} bytes; "
         f"{memory.busiest[0]:,} alive at #{memory.busiest[1]}"
     )
-    held = sorted(_held(entries, memory).items(), key=lambda each: -each[1])
+    held = list(held_at_peak(entries, memory).items())
     if held:
         most = ", ".join(f"{name} {n / _MIB:,.2f}" for name, n in held[:_MOST_HOLDERS])
         yield f"held at #{memory.busiest[1]}, MiB: {most}" + (
@@ -92,8 +92,13 @@ def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
         yield f"workspaces, bytes: {cost}"
 
 
-def _held(entries: Entries, memory: MemoryPlan) -> dict[str, int]:
-    """Bytes of the arenas alive at the busiest step, by the phase and op that made them."""
+def held_at_peak(entries: Entries, memory: MemoryPlan) -> dict[str, int]:
+    """Bytes of the arenas alive at the busiest step, by the phase and op that made them.
+
+    Args:
+        entries: what runs.
+        memory: where values lie.
+    """
     at = memory.busiest[1]
     makers: dict[int, str] = {}  # by region: who wrote it last until then
     for position, entry in _ops(entries):
@@ -110,7 +115,7 @@ def _held(entries: Entries, memory: MemoryPlan) -> dict[str, int]:
         tenant = memory.regions[region]
         if tenant.first <= at <= tenant.last:
             found[name] = found.get(name, 0) + tenant.nbytes
-    return found
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _kernels(prepared: Prepared) -> str:

@@ -7,7 +7,7 @@ the steps that are left. So nothing is kept, and no text made, for those who nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
@@ -36,11 +36,12 @@ _UNFUSED: tuple[tuple[str, Callable[[Trace], Iterator[UnfusedPair]]], ...] = (
 )
 
 
-def reasons(trace: Trace) -> list[str]:
+def reasons(trace: Trace, parted: Sequence[int] = ()) -> list[str]:
     """What was decided and why, a line for each decision, with the steps it is about.
 
     Args:
         trace: after its passes.
+        parted: steps that have more launches for less scratch memory.
 
     Returns:
         The passes, what is done before the first replay, how convolutions are computed, which steps
@@ -60,6 +61,8 @@ def reasons(trace: Trace) -> list[str]:
         text = _convolution(trace, step)
         if text:
             tell(text, _name(trace, position))
+    for position in parted:
+        tell("in more launches, for less scratch memory at the peak", _name(trace, position))
     for name, unfused_pairs in _UNFUSED:
         for first, second, why in unfused_pairs(trace) if name in trace.passes else ():
             pair = f"{_name(trace, first)} into {_name(trace, second)}"

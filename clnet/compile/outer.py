@@ -163,6 +163,14 @@ class Outer:
             elif old is not MISSING:
                 _write(place, old)
 
+    def settle(self) -> None:
+        """Forget what was there before: the trace is made, and :meth:`undo` is not asked for.
+
+        Else a plan would hold values that are no longer anybody's, such as the last step's answer.
+        """
+        self._restored.clear()
+        self._tables.clear()
+
     def leave_changed(
         self,
         before: list[Any],

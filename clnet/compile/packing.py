@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..values.record import NamedTuple
+from ..values.shapes import ceil_div
 
 
 class Tenant(NamedTuple):
@@ -60,6 +61,8 @@ _ORDERS: tuple[Callable[[Tenant], tuple[int, ...]], ...] = (
 )
 _NO_ROOM = np.iinfo(np.int64).max
 _GOOD_ENOUGH = 1.01  # of what no packing can do without
+_WORTH_IT = 1.02  # less is not worth to let them choose again, at most so often
+_MOST_TURNS, _MOST_AGAIN = 2048, 8
 
 
 def pack(
@@ -68,7 +71,8 @@ def pack(
     """Give every tenant a place in few arenas.
 
     Each tenant takes the smallest gap that fits among those that are alive with it. Of several
-    orders in which they may choose the best counts, or the first that wastes next to nothing.
+    orders in which they may choose the best counts, or the first that wastes next to nothing; where
+    none does, those that found no room come first in the next.
 
     Args:
         tenants: what needs memory, and when.
@@ -81,12 +85,39 @@ def pack(
         The places.
     """
     needed = busiest(tenants, alignment=alignment)[0]
-    found: list[Packing] = []
+    pairs: list[tuple[Packing, list[int]]] = []
     for order in _ORDERS:
-        found.append(_packed(tenants, order, alignment, largest, residents))
-        if sum(found[-1].arenas) <= _GOOD_ENOUGH * needed:
+        turns = sorted(range(len(tenants)), key=lambda i: order(tenants[i]))
+        pairs.append((_packed(tenants, turns, alignment, largest, residents), turns))
+        if sum(pairs[-1][0].arenas) <= _GOOD_ENOUGH * needed:
+            return pairs[-1][0]
+    found, turns = min(pairs, key=lambda pair: _size(pair[0]))
+    best = found
+    for _ in range(min(ceil_div(_MOST_TURNS, max(len(tenants), 1)), _MOST_AGAIN)):
+        if sum(best.arenas) <= _WORTH_IT * needed:
             break
-    return min(found, key=lambda packing: (sum(packing.arenas), len(packing.arenas)))
+        turns = _outermost_first(tenants, turns, found, needed)
+        found = _packed(tenants, turns, alignment, largest, residents)
+        best = min(best, found, key=_size)
+    return best
+
+
+def _size(packing: Packing) -> tuple[int, int]:
+    return sum(packing.arenas), len(packing.arenas)
+
+
+def _outermost_first(
+    tenants: Sequence[Tenant], turns: list[int], found: Packing, needed: int
+) -> list[int]:
+    """Another order: those first that were left with places beyond what is needed."""
+    room = needed - sum(found.arenas[: found.num_residences])
+
+    def beyond(index: int) -> bool:
+        place = found.places[index]
+        outside = place.arena >= found.num_residences
+        return outside and place.offset + tenants[index].nbytes > room
+
+    return sorted(turns, key=lambda index: not beyond(index))
 
 
 def busiest(tenants: Sequence[Tenant], *, alignment: int = 1) -> tuple[int, int]:
@@ -110,7 +141,7 @@ def busiest(tenants: Sequence[Tenant], *, alignment: int = 1) -> tuple[int, int]
 
 def _packed(
     tenants: Sequence[Tenant],
-    order: Callable[[Tenant], tuple[int, ...]],
+    turns: Sequence[int],
     alignment: int,
     largest: int,
     residents: Sequence[int],
@@ -137,9 +168,10 @@ def _packed(
     num_residences = len(arenas)
     for arena in arenas:
         arena.limit = arena.nbytes
-    others = set(range(len(tenants))).difference(residents)
-    for index in sorted(others, key=lambda i: order(tenants[i])):
-        settle(index, tenants[index])
+    settled = set(residents)
+    for index in turns:
+        if index not in settled:
+            settle(index, tenants[index])
     return Packing(tuple(places), tuple(arena.nbytes for arena in arenas), num_residences)
 
 

@@ -12,10 +12,10 @@ from ..device import HostScalar, Launch, Scratch, Storage, are_short, size_class
 from ..errors import ArgumentError
 from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
-from .explain import as_graphviz, as_mermaid, as_text
+from .explain import as_graphviz, as_mermaid, as_text, held_at_peak
 from .explain_steps import reasons
 from .guards import Guards, Places
-from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
+from .regions import Lowered, MemoryPlan, lower, lowered, parted, plan_memory, with_less_scratch
 from .replay import Gate, Replay
 from .trace import Trace
 from .tracer import Action, Tracer
@@ -50,7 +50,7 @@ class Plan:
         self._places = Places(tracer.outside)
         self._grads_before = list(tracer.grads_before.values())
         target = device.target
-        self.entries = lower(trace, target)
+        self.entries = with_less_scratch(trace, lower(trace, target), target)
         setup = [lowered(step, target) for step in trace.setup]
         if device.first_uses is not None:
             for entry in (*setup, *self.entries):
@@ -117,6 +117,16 @@ class Plan:
         """Device memory in use while it runs, parameters, arguments and results included."""
         return self.memory.peak_bytes
 
+    @property
+    def peak_parts(self) -> Mapping[str, int]:
+        """What :attr:`peak_bytes` is the sum of: arenas, parameters and state, arguments ..."""
+        return {"arenas": self.memory.arena_bytes, **self.memory.outside}
+
+    @property
+    def held_at_peak(self) -> Mapping[str, int]:
+        """Bytes of the arenas alive at the busiest step, by who made them, the most first."""
+        return held_at_peak(self.entries, self.memory)
+
     def explain(self, form: str = "text") -> str:
         """The plan for a reader: ops in order, their kernels, shapes, places, costs, and reasons.
 
@@ -127,7 +137,7 @@ class Plan:
             ArgumentError: if there is no such form.
         """
         if form == "text":
-            notes = reasons(self._trace)
+            notes = reasons(self._trace, parted(self._trace, self.entries, self.device.target))
             return as_text(self.entries, self.memory, self.prepared, notes, self.device.name)
         if form not in {"mermaid", "graphviz"}:
             raise ArgumentError(

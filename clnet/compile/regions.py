@@ -6,15 +6,21 @@ It allocates nothing: the same plan is made for a device that is not here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..device import Launch, Scratch, Storage, Target, size_class
+from ..errors import ArgumentError
 from ..values.lazy import lazy
 from .packing import Place, Tenant, busiest, pack
 from .trace import Trace
 from .tracer import Action, Step
 
 _LEAST_ALIGNMENT = 256
+# What another launch may cost, in operations of each unit (6 us of an H200), and a byte; and how
+# much of a plan's time launches may that it has for the sake of its peak.
+_LAUNCH_FLOPS, _FLOPS_PER_BYTE, _MOST_SHARE = 2_400_000, 12, 0.01
+# What each such change has to lower the peak by, and how many parts a step has at most.
+_LEAST_GAIN, _MOST_PARTS = 0.02, 8
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,75 @@ def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:
     return tuple(
         step if isinstance(step, Action) else lowered(step, target) for step in trace.steps
     )
+
+
+def with_less_scratch(
+    trace: Trace, entries: Sequence[Lowered | Action], target: Target
+) -> tuple[Lowered | Action, ...]:
+    """The launches, in more parts where scratch memory alone is what makes the peak.
+
+    Winograd's transforms of a batch are as large as all the rest of a network that is asked, those
+    of half the batch half as large. A step at the peak is lowered for less and less memory while
+    the same kernels compute it in so many more launches as cost next to nothing of the whole.
+
+    Args:
+        trace: what is to run.
+        entries: its launches, from :func:`lower`.
+        target: the device's numbers.
+
+    Returns:
+        As many entries; the kernels, and so the results' bits, are the same.
+    """
+    found, best = list(entries), tuple(entries)
+    homes, regions, _ = _lifetimes(trace, found)
+    launches = [x for e in found if isinstance(e, Lowered) for x in e.launches]
+    cost = sum(max(x.flops, x.bytes * _FLOPS_PER_BYTE) for x in launches)
+    left = int(cost * _MOST_SHARE) // (_LAUNCH_FLOPS * target.traits.compute_units)
+    outside, alignment = sum(_outside(trace).values()), _alignment(target)
+    most, at = busiest(regions, alignment=alignment)
+    lowest = outside + most
+    parts: dict[int, int] = {}
+    while at in homes and left > 0:
+        parts[at] = parts.get(at, 1) + 1
+        before, less = found[at], _in_parts(entries[at], parts[at], target)
+        if less is None or not isinstance(before, Lowered):
+            break
+        left -= len(less.launches) - len(before.launches)
+        found[at] = less
+        regions[homes[at]] = Tenant(less.scratch_bytes, at, at)
+        most, at = busiest(regions, alignment=alignment)
+        if left >= 0 and outside + most <= lowest * (1 - _LEAST_GAIN):
+            lowest, best = outside + most, tuple(found)
+    return best
+
+
+def parted(trace: Trace, entries: Sequence[Lowered | Action], target: Target) -> list[int]:
+    """The positions of steps that :func:`with_less_scratch` gave more launches.
+
+    Args:
+        trace: what runs.
+        entries: its launches.
+        target: the device's numbers.
+    """
+    pairs = enumerate(zip(entries, lower(trace, target), strict=True))
+    both = ((i, a, b) for i, (a, b) in pairs if isinstance(a, Lowered) and isinstance(b, Lowered))
+    return [i for i, a, b in both if len(a.launches) > len(b.launches)]
+
+
+def _in_parts(entry: Lowered | Action, parts: int, target: Target) -> Lowered | None:
+    """A step computed by the same kernels in about so many parts, None if it is not."""
+    if not isinstance(entry, Lowered) or parts > _MOST_PARTS:
+        return None
+    whole = entry.scratch_bytes
+    limit = whole // parts + whole // (2 * _MOST_PARTS)  # what is not of an image is there always
+    try:
+        found = lowered(entry.step, replace(target, workspace_limit=limit))
+    except ArgumentError:  # an algorithm that was asked for needs more
+        return None
+    (kernels, flops), same = (
+        ({x.kernel for x in e.launches}, sum(x.flops for x in e.launches)) for e in (entry, found)
+    )
+    return found if (kernels, flops) == same else None
 
 
 @dataclass(frozen=True)
@@ -145,7 +220,22 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
         The plan.
     """
     traits = target.traits
-    alignment = max(traits.base_align_bytes, _LEAST_ALIGNMENT)
+    alignment = _alignment(target)
+    homes, regions, residents = _lifetimes(trace, entries)
+    packing = pack(
+        regions, alignment=alignment, largest=traits.max_allocation_bytes, residents=residents
+    )
+    return MemoryPlan(homes, tuple(regions), *packing, _outside(trace), alignment)
+
+
+def _alignment(target: Target) -> int:
+    return max(target.traits.base_align_bytes, _LEAST_ALIGNMENT)
+
+
+def _lifetimes(
+    trace: Trace, entries: Sequence[Lowered | Action]
+) -> tuple[dict[Storage | int, int], list[Tenant], list[int]]:
+    """Which region each value and each scratch memory has; the regions; those of gradients."""
     homes: dict[Storage | int, int] = {}
     regions: list[Tenant] = []
     last_use = _last_uses(trace)
@@ -175,10 +265,7 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
         if entry.scratch_bytes:
             homes[position] = len(regions)
             regions.append(Tenant(entry.scratch_bytes, position, position))
-    packing = pack(
-        regions, alignment=alignment, largest=traits.max_allocation_bytes, residents=residents
-    )
-    return MemoryPlan(homes, tuple(regions), *packing, _outside(trace), alignment)
+    return homes, regions, residents
 
 
 def alive_bytes(trace: Trace) -> int:
@@ -198,7 +285,8 @@ def memory_is_short(trace: Trace) -> bool:
     room = device.traits.global_memory_bytes if limit is None else limit
     if sum(s.nbytes for s in trace.touched) <= room:  # not even if everything were held
         return False
-    return plan_memory(trace, lower(trace, device.target), device.target).peak_bytes > room
+    entries = with_less_scratch(trace, lower(trace, device.target), device.target)
+    return plan_memory(trace, entries, device.target).peak_bytes > room
 
 
 def _last_uses(trace: Trace) -> dict[Storage, int]:

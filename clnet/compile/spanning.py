@@ -9,7 +9,7 @@ may read what they change.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -265,6 +265,16 @@ class SpanningPlan:
         """Memory in use while it runs, on all devices together."""
         return sum(part.peak_bytes for part in self.parts)
 
+    @property
+    def peak_parts(self) -> Mapping[str, int]:
+        """As of a :class:`.Plan`, of all devices together."""
+        return _added(part.peak_parts for part in self.parts)
+
+    @property
+    def held_at_peak(self) -> Mapping[str, int]:
+        """As of a :class:`.Plan`, of all devices together, each at its own busiest step."""
+        return _added(part.held_at_peak for part in self.parts)
+
     def explain(self, form: str = "text") -> str:
         """The devices' plans, one after another.
 
@@ -316,6 +326,13 @@ class SpanningPlan:
         for device, arrays in done.items():
             results.update(zip(self._results[device], arrays, strict=True))
         return [results[i] for i in range(len(results))]
+
+
+def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found = Counter[str]()
+    for part in parts:
+        found.update(part)
+    return dict(found.most_common())
 
 
 def _hold(

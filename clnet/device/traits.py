@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
+from pathlib import Path
 from typing import Any, get_type_hints
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shortened
 from ..values.lazy import lazy
 
 _MAY_BE_NONE = {"local_memory_bytes", "large_local_memory_bytes"}
@@ -107,6 +109,26 @@ class DeviceTraits:
             )
         numbers = {name: value for name, value in values.items() if name != "kind"}
         return DeviceTraits(kind=DeviceKind(values["kind"]), **numbers)
+
+    @staticmethod
+    def from_file(path: str | Path) -> DeviceTraits:
+        """Traits from what ``clnet devices --json`` printed: of one device, or its traits alone.
+
+        Raises:
+            ArgumentError: if the file holds something else, or cannot be read.
+        """
+        try:
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ArgumentError(
+                "traits", f"cannot read the traits ({shortened(error)})", file=path
+            ) from error
+        if isinstance(found, list) and len(found) == 1:
+            found = found[0]
+        traits = found.get("traits", found) if isinstance(found, dict) else None
+        if not isinstance(traits, dict):
+            raise ArgumentError("traits", "the file holds one device", file=path)
+        return DeviceTraits.from_dict(traits)
 
 
 @dataclass(frozen=True)

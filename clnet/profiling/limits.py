@@ -74,6 +74,7 @@ def measured_limits(device: Device, *, again: bool = False) -> Limits:
         return known
     others = _Others()
     gflops, gbytes = _best_gemm(device), _best_copy(device)
+    device.queue.workspace.release()  # which held copies of the largest matrices
     limits = Limits(gflops, gbytes, others.share() > _DISTURBING)
     _shelf().write(_key(device), json.dumps(asdict(limits)).encode())
     return limits

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.bench import contest, shi2016, workload, zoo, zoo_networks
+from clnet.bench import contest, shi2016, workload, zoo, zoo_memory, zoo_networks
 from clnet.bench.imported import through_onnx
 from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
-from clnet.device import AbsentDevice
+from clnet.device import AbsentDevice, size_class
 from clnet.errors import ArgumentError
 from clnet.values import mode
 from tests.bench.test_shi2016 import outcome
@@ -119,13 +119,36 @@ def test_memory_is_foretold(capsys, monkeypatch):
         clnet.device().traits, dedicated_local_memory=True, simd_width=1, max_group_size=256
     )
     monkeypatch.setattr(zoo, "device", lambda name: AbsentDevice(traits))
-    assert zoo.main(["--only", "dcgan,vae", "--batch", "8", "--foretell"]) == 0
+    options = ["--only", "dcgan,vae", "--batch", "8", "--foretell", "--direction", "training"]
+    assert zoo.main(options) == 0
     head, dcgan, vae, mean = capsys.readouterr().out.splitlines()
-    assert head.split()[-1] == "network"
+    assert head.split()[-1] == "trained"
     assert dcgan.split()[-1] == "dcgan"
     assert 0.5 < float(dcgan.split()[2]) < 0.95
     assert float(vae.split()[2]) == 1.0
     assert mean.endswith("of 2")
+
+
+def test_memory_is_foretold_of_networks_that_are_asked(tmp_path, capsys):
+    """Exact bytes, on a device by its traits; the last answer is still there."""
+    traits = dataclasses.replace(
+        clnet.device().traits, dedicated_local_memory=True, simd_width=1, max_group_size=256
+    )
+    file = tmp_path / "traits.json"
+    file.write_text(json.dumps({"selector": "gpu:0", "traits": traits.to_dict()}))
+    options = ["--only", "vae", "--batch", "1", "--foretell", "--traits", str(file)]
+    assert zoo.main(options) == 0
+    trained, asked = capsys.readouterr().out.split("\n\n")
+    assert trained.splitlines()[1].endswith("vae")
+    assert "made once" in asked.splitlines()[0]
+    found = zoo_memory.asked("vae", 1, traits)
+    answer = size_class(32 * 784 * 4)
+    assert found.nbytes == sum(found.parts.values()) + answer
+    assert found.parts["results"] == answer
+    assert found.parts["arguments"] == answer + size_class(32 * 20 * 4)  # pixels and noise
+    assert found.parts["arenas"] == size_class(sum(found.held.values()))
+    assert f"{found.nbytes / 2**20:,.1f}" == asked.splitlines()[1].split()[0]
+    assert next(iter(found.held)).startswith("forward linear")
 
 
 def test_nothing_is_dropped_and_no_answer_is_zero():
@@ -172,6 +195,9 @@ def test_networks_of_torchvision_are_left_out_without_it(monkeypatch, capsys):
     [
         (["--batch", "0"], "--batch is 1 or more"),
         (["--threads", "-3"], "--threads is 1 or more"),
+        (["--traits", "x"], "for --foretell alone"),
+        (["--foretell", "--traits", "x", "--device", "cpu"], "without --device"),
+        (["--foretell", "--traits", "/nowhere"], "cannot read the traits"),
         (["--torch-mode", "x"], "no such mode"),
         (["--only", ","], "a network is left to be timed"),
     ],

@@ -21,6 +21,7 @@ from tests.kernels.launching import gpu_copying_directly, normal
 def device(monkeypatch):
     """The device as a GPU that copies to local memory directly, on which little work gains."""
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS_PER_BYTE", 0)
     return gpu_copying_directly(monkeypatch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from enum import Enum
 from functools import partial
@@ -13,12 +14,15 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.compile.compiled import Compiled
+from clnet.device import AbsentDevice, size_class
 from clnet.errors import TraceError
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 
 FACTOR = 1
 ACTIVATION = clnet.relu
+SCALE = {"is": 2.0}
 
 
 def scaled(x):
@@ -341,3 +345,48 @@ def test_a_count_of_a_module_whose_method_is_called():
         f(clnet.full((1,), float(k)))
         eager.update(clnet.full((1,), float(k)))
         assert (model.mean.item(), model.count) == (pytest.approx(eager.mean.item()), k + 1)
+
+
+class Asking:
+    """Leaves its answer where the compiled method could find it."""
+
+    def __init__(self):
+        self.last = None
+        self.run = clnet.compile(self.double)
+
+    def double(self, x):
+        return x * 2
+
+    def step(self, x):
+        self.last = self.run(x)
+
+
+def test_what_a_step_left_is_not_held_by_its_plan():
+    """The second call is traced anew, since ``last`` is no longer None; the third finds its own."""
+    asking, x = Asking(), clnet.ones(1000)
+    before = clnet.memory_allocated()
+    for _ in range(4):
+        asking.step(x)
+    assert asking.run.num_traces == 2
+    assert clnet.memory_allocated() - before == size_class(4000)
+    assert asking.last.numpy().sum() == 2000
+
+
+def test_a_plan_goes_before_another_takes_its_place(monkeypatch):
+    """So the copies that a plan makes of weights are there once, also while it is made anew."""
+    traits = dataclasses.replace(clnet.device().traits, dedicated_local_memory=True, simd_width=1)
+    absent = AbsentDevice(traits)
+    with mode.using(device=absent):
+        net = nn.Sequential(nn.Conv2d(64, 64, 3), nn.BatchNorm2d(64)).eval()
+        run, x = clnet.compile(lambda x: net(x) * SCALE["is"]), clnet.ones(1, 64, 3, 3)
+        with clnet.no_grad():
+            run(x)
+            before = absent.pool.statistics().allocated
+            absent.pool.reset_peak()
+            monkeypatch.setitem(SCALE, "is", 3.0)
+            run(x)
+            figures = absent.pool.statistics()
+        (plan,) = run.plans
+        assert run.num_traces == 2
+        assert plan.peak_parts["constants"] > 64 * 64 * 9 * 4
+        assert (figures.allocated, figures.peak_allocated) == (before, before + size_class(4 * 64))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clnet.compile import packing
 from clnet.compile.packing import Tenant, busiest, pack
 
 tenants = st.lists(
@@ -109,3 +110,19 @@ def test_memory_of_a_resident_is_used_before_it_comes():
     packing = pack(found, alignment=1, largest=10**9, residents=[0, 1])
     assert packing.arenas == (200, 50)
     assert [p.arena for p in packing.places] == [0, 0, 0, 1]
+
+
+def test_those_without_room_come_first_in_the_next_order():
+    """None of the orders alone packs these without waste."""
+    found = [
+        Tenant(700, 5, 6),
+        Tenant(100, 1, 4),
+        Tenant(100, 0, 3),
+        Tenant(300, 4, 6),
+        Tenant(700, 3, 3),
+    ]
+    everyone = range(len(found))
+    for order in packing._ORDERS:
+        turns = sorted(everyone, key=lambda i, order=order: order(found[i]))
+        assert sum(packing._packed(found, turns, 1, 10**9, ()).arenas) >= 1100
+    assert pack(found, alignment=1, largest=10**9).arenas == (busiest(found)[0],) == (1000,)

@@ -10,10 +10,12 @@ import pytest
 
 import clnet
 from clnet import nn, ops
+from clnet.compile import regions
 from clnet.compile.passes import KEEPING_BITS
 from clnet.compile.record import record
 from clnet.compile.regions import MemoryPlan, lower, plan_memory
 from clnet.nn import functional as F
+from tests.kernels.launching import gpu_copying_directly
 
 pytestmark = pytest.mark.device
 
@@ -306,3 +308,46 @@ def test_the_gradient_of_scores_takes_their_place():
     assert "in place" in line
     for got, wanted in zip(found, gradients(x, classes), strict=True):
         np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def transformed(monkeypatch, share: float, algorithm: str = "winograd"):
+    """Two convolutions by Winograd's transforms, as on a GPU: the compiled function and results.
+
+    Args:
+        share: of the time that further launches may take.
+    """
+    gpu_copying_directly(monkeypatch)
+    monkeypatch.setattr(regions, "_MOST_SHARE", share)
+    clnet.manual_seed(0)
+    layers = [nn.Conv2d(8, 8, 3, padding=1) for _ in range(2)]
+    net, x = nn.Sequential(layers[0], nn.ReLU(), layers[1]), batch(0, 8, 8, 12, 12)
+    run = clnet.compile(lambda x: net(x), passes=KEEPING_BITS)
+    with clnet.no_grad(), clnet.convolution_algorithm(algorithm):
+        return run, run(x).numpy(), net(x).numpy()
+
+
+def test_what_makes_the_peak_has_less_scratch_memory_in_more_launches(monkeypatch):
+    """To the byte: transforms of 8 images, of which 9 tiles each are 6x6 numbers, become 4's."""
+    image, filters = 2 * 36 * 8 * 9 * 4, 36 * 8 * 8 * 4
+    whole, before, eager = transformed(monkeypatch, 0.0)
+    parts, found, _ = transformed(monkeypatch, 1e9)
+    assert np.array_equal(found, eager)
+    assert np.array_equal(found, before)
+    assert [p.plans[0].num_launches for p in (whole, parts)] == [8, 14]
+    told = "in more launches, for less scratch memory at the peak: #0 conv2d, #1 conv2d"
+    assert told in parts.explain()
+    assert "in more launches" not in whole.explain()
+    for run, images in ((whole, 8), (parts, 4)):
+        memory = run.plans[0].memory
+        assert set(memory.workspaces.values()) == {images * image + filters}
+        assert memory.arenas == (images * image + filters + 8 * 8 * 12 * 12 * 4,)
+
+
+def test_scratch_memory_that_an_algorithm_needs_is_left(monkeypatch):
+    """It cannot do with half; and what launches would cost is not spent where they cost much."""
+    whole, *_ = transformed(monkeypatch, 0.0, "im2col")
+    parts, found, eager = transformed(monkeypatch, 1e9, "im2col")
+    assert np.array_equal(found, eager)
+    assert parts.plans[0].num_launches >= whole.plans[0].num_launches
+    least, *_ = transformed(monkeypatch, 1e-9)
+    assert least.plans[0].num_launches == 8

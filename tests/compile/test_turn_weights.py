@@ -22,6 +22,7 @@ from tests.kernels.launching import gpu_copying_directly, normal
 def device(monkeypatch):
     """The device as a GPU that copies to local memory directly; all copies that stay pay."""
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS_PER_BYTE", 0)
     return gpu_copying_directly(monkeypatch)
 
 
@@ -88,3 +89,12 @@ def test_what_gains_nothing_is_not_turned(monkeypatch, device):
 def test_eager_bits_are_kept_without_the_pass():
     assert turn_weights in PASSES
     assert turn_weights not in KEEPING_BITS
+
+
+def test_copies_of_few_rows_are_not_worth_their_memory(monkeypatch):
+    """What a byte of a copy saves grows with the rows that read it."""
+    monkeypatch.setattr(gemm_turned, "LASTING_FLOPS_PER_BYTE", 4)
+    layer = nn.Linear(40, 48)
+    rows = 4 * 4 / (2 * gemm_turned.SHARE)
+    for count, steps in ((int(rows), 1), (int(rows) + 1, 2)):
+        assert len(linear_steps(layer, clnet.tensor(normal(count, 40)))) == steps

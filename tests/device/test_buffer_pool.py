@@ -54,7 +54,7 @@ def test_size_class_wastes_an_eighth_at_most(nbytes):
     capacity = size_class(nbytes)
     assert capacity >= nbytes
     assert capacity % 256 == 0
-    assert capacity <= max(nbytes * 1.125 + 256, 256)
+    assert capacity <= max(nbytes + min(nbytes / 8, 2**21) + 256, 256)
     assert size_class(capacity) == capacity
 
 

@@ -38,6 +38,7 @@ def as_gpu(monkeypatch):
         monkeypatch.setattr(gemm_turned, "SHARE", 1e3)
         monkeypatch.setattr(gemm_turned, "LAUNCH_FLOPS", 0)
         monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
+        monkeypatch.setattr(gemm_turned, "LASTING_FLOPS_PER_BYTE", 0)
         monkeypatch.setattr(pad_rows, "_LEAST_BYTES", 0)
         monkeypatch.setattr(attention_tiles, "saved_by_pieces", lambda *_, **__: 1.0)
         shaped = gpu_shaped(opened)

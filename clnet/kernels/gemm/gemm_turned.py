@@ -19,8 +19,10 @@ from .gemm_problem import Problem
 # 46 TFLOP/s with none, one and two of them (docs/notes/products-gpu.md). Copying an element's byte
 # there and back costs so many operations, a launch as many of each unit.
 SHARE, FLOPS_PER_BYTE, LAUNCH_FLOPS = 0.055, 20, 2_400_000
-# What a copy that stays has to save, so that it is worth its memory: 0.8 us.
-LASTING_FLOPS = 300_000
+# What a copy that stays has to save, so that it is worth its memory: 0.8 us, and operations for a
+# byte of it. Of some 150 rows or fewer weights are read but a few times: VGG's three dense layers
+# would save 17 us of 64 images' 5 ms by 456 MiB.
+LASTING_FLOPS, LASTING_FLOPS_PER_BYTE = 300_000, 4
 _RUN = 4  # elements that are copied at once where they lie along the tile
 _MOST_GROUPS, _SQUARE = 65535, 32  # of a launch, along an axis; rows that a group copies
 
@@ -59,9 +61,17 @@ def turned(target: Target, problem: Problem, room: int) -> tuple[list[Launch], P
 
 
 def lasting_saves(target: Target, problem: Problem, of: str) -> bool:
-    """Whether ``a`` or ``b`` lies along k, and one along the tile saves enough."""
-    along = (along_a if of == "a" else along_b)(problem)
-    return along == "k" and problem.flops * SHARE > LASTING_FLOPS * target.traits.compute_units
+    """Whether ``a`` or ``b`` lies along k, and one along the tile saves enough.
+
+    Args:
+        target: what the device is like.
+        problem: the product.
+        of: ``"a"``, which whoever makes it lays so, or ``"b"``, which is there twice then.
+    """
+    along, saved = (along_a if of == "a" else along_b)(problem), problem.flops * SHARE
+    nbytes = 0 if of == "a" else prod(problem.b.shape) * problem.b.dtype.itemsize
+    least = max(LASTING_FLOPS * target.traits.compute_units, LASTING_FLOPS_PER_BYTE * nbytes)
+    return along == "k" and saved > least
 
 
 def _turned(
