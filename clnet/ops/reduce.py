@@ -62,6 +62,8 @@ class Extremes(NamedTuple):
 class Reduce(Function):
     """A reduction over ``dims``; ``keepdim`` leaves them with size 1.
 
+    16-bit floats are read where they are; the result is in the dtype of their arithmetic.
+
     Attributes:
         nan_shares: an extreme that is NaN gives its gradient to what is NaN; else it is NaN.
     """
@@ -78,7 +80,7 @@ class Reduce(Function):
         return _NAMES.get(self.kind, self.kind.name.lower())
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output; integers and booleans sum in int64."""
+        """A dense output; integers and booleans sum in int64, 16-bit floats give float32."""
         if self.kind in (Reduction.MEAN, Reduction.SUM_SQUARES):
             require_floating(self.name, x)
         if self.kind in _EXTREMES and 0 in (x.shape[d] for d in self.dims):
@@ -86,7 +88,9 @@ class Reduce(Function):
         dtype = x.dtype
         if self.kind in (Reduction.ANY, Reduction.ALL):
             dtype = uint8 if dtype is uint8 else bool_  # as PyTorch
-        elif self.kind not in _EXTREMES and not dtype.is_floating_point:
+        elif dtype.is_floating_point:
+            dtype = from_name(dtype.compute)
+        elif self.kind not in _EXTREMES:
             dtype = int64
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
         return (Array.abstract(shape, dtype, x.device),)
@@ -103,23 +107,24 @@ class Reduce(Function):
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient spread over what was reduced; extremes share it among equals."""
-        shape = saved.input_specs[0][0]
+        shape, dtype = saved.input_specs[0]
         g = self._spread(grads[0], shape)
         if self.kind is Reduction.SUM:
-            return (expand(g, shape),)
+            return (expand(to_dtype(g, dtype), shape),)
         if self.kind is Reduction.MEAN:
-            return (expand(g / builtins.max(product(shape[d] for d in self.dims), 1), shape),)
+            share = g / builtins.max(product(shape[d] for d in self.dims), 1)
+            return (expand(to_dtype(share, dtype), shape),)
         x = saved.inputs[0]
         if self.kind is Reduction.SUM_SQUARES:
-            return (x * (2 * g),)
+            return (to_dtype(x * (2 * g), dtype),)
         y = self._spread(saved.outputs[0], shape)
         if self.kind is Reduction.PROD:
-            return (g * self._others(x, y),)
+            return (to_dtype(g * self._others(widened(x), y), dtype),)
         same = eq(x, y)
         if self.nan_shares:
             same = logical_or(same, logical_and(isnan(x), isnan(y)))
         found = to_dtype(same, g.dtype)
-        return (found * (g / found.sum(self.dims, keepdim=True)),)
+        return (to_dtype(found * (g / found.sum(self.dims, keepdim=True)), dtype),)
 
     def of_complex(self, x: Tensor) -> Any:
         """Sums part by part, products in pairs, truth of what is not 0, lengths of lengths."""
@@ -139,6 +144,7 @@ class Reduce(Function):
         return self._in_pairs if self.kind is Reduction.PROD else None
 
     def _in_pairs(self, x: Tensor) -> tuple[Any, ...]:
+        x = widened(x)
         kept = [d for d in range(x.ndim) if d not in self.dims]
         sizes = [x.shape[d] for d in kept]
         rest = reshape(permute(x, (*kept, *self.dims)), (*sizes, -1)) if x.numel() else x
@@ -282,7 +288,7 @@ def _reduce(
     dims = normalize_dims(name, given, x.ndim)
     function = Reduce(kind, dims, keepdim=keepdim, nan_shares=nan_shares)
     (x,) = autocast_operands(name, x)
-    y = apply(function, widened(x))
+    y = apply(function, x)
     return to_dtype(y, x.dtype) if y.dtype.is_floating_point else y
 
 

@@ -273,8 +273,9 @@ def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
 
 
 def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
-    lanes, total = _lanes(target, problem), problem.total
-    width = problem.kept[-1].size
+    width, total = problem.kept[-1].size, problem.total
+    # Vectors that rows can fill: what is left of a row is loaded one by one.
+    lanes = min(_lanes(target, problem), 1 << (width.bit_length() - 1))
     blocks = ceil_div(width, _COLUMN_BLOCK)
     return COLUMNS.launch(
         joined(_params(problem, parts), by_name("lanes block", lanes, _COLUMN_BLOCK)),

@@ -25,7 +25,6 @@ _REDUCED = {
     Reduction.ANY: "ReduceMax",
     Reduction.ALL: "ReduceMin",
 }
-_ADDED = (Reduction.SUM, Reduction.MEAN, Reduction.SUM_SQUARES, Reduction.PROD)
 
 
 def _index(given: Given, place: int = 1) -> str:
@@ -98,7 +97,7 @@ def reduce(given: Given) -> str:
     if of.kind in (Reduction.ANY, Reduction.ALL):
         name = name if x.dtype is bool_ else graph.cast(name, bool_)
         name, dtype = graph.cast(name, int32), int32
-    elif of.kind in _ADDED and x.dtype is not y.dtype:
+    elif x.dtype is not y.dtype:
         name = graph.cast(name, y.dtype)
     elif x.dtype is bool_:
         name, dtype = graph.cast(name, int32), int32
