@@ -8,13 +8,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
+from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError
-from ..kernels.reduce import Reduction
+from ..kernels.reduce import Pairing, Reduction, reduce_pairs
 from ..values.dtypes import DType
-from ..values.shapes import normalize_dims
+from ..values.shapes import broadcast_strides, normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived
-from .machinery.function import apply, op, require_floating
+from .machinery.function import Arrays, Function, apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .reduce import Dims, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
@@ -39,8 +41,8 @@ def _root_gradient(g: Any, y: Any) -> Any:
     return e.where(y <= 0, 0, g / (2 * y))
 
 
-def _slope(g: Any, x: Any, center: Any) -> Any:
-    return 2 * g * (x - center)
+def _slope(g: Any, x: Any, center: Any, divisor: Any = 1) -> Any:
+    return 2 * g * (x - center) / divisor
 
 
 def root_of(name: str, x: Tensor) -> Tensor:
@@ -70,12 +72,62 @@ def _moments(
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
+    left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
+    if count > 0 and not x.dtype.is_complex:
+        spread = _deviations(name, x, center, dims, count, keepdim=keepdim)
+        return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
     squares = _squares(name, x, center, dims, keepdim=keepdim)
     spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
     if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
         spread = spread + squares.detach() * float("inf")
-    left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
+
+
+class Deviations(Function):
+    """Sums of squared distances from what is repeated along ``dims``, over ``divisor``.
+
+    Its inputs are x, and what is taken from it: ``x``'s shape with ``dims`` of size 1.
+    """
+
+    repeats = True
+
+    op_name: str
+    dims: tuple[int, ...]
+    keepdim: bool
+    divisor: float
+
+    differentiable = ()
+
+    def infer(self, x: Array, center: Array) -> Arrays:
+        """Without the axes, or with size 1 there."""
+        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
+        return (Array.abstract(shape, x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch or two."""
+        x, center = inputs
+        steps = broadcast_strides(center.shape, center.strides, x.shape)
+        center = center.view(x.shape, steps)
+        kind, divisor = Pairing.SQUARED_DISTANCE, self.divisor
+        return reduce_pairs(
+            target, outputs[0], x, center, dims=self.dims, kind=kind, divisor=divisor
+        )
+
+
+def _deviations(
+    name: str, x: Tensor, center: Tensor, dims: tuple[int, ...], count: float, *, keepdim: bool
+) -> Tensor:
+    """The mean of squared distances from the mean, whose gradient has no part by way of it."""
+    function = Deviations(name, dims, keepdim, float(count))
+    if not x.requires_grad:
+        return apply(function, x, center)
+
+    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
+        middle = mean(inputs[0], dims or None, True)
+        return [evaluate(f"{name}_backward", _slope, [g, inputs[0], middle], [float(count)])]
+
+    return derived(name, rule, [x], [apply(function, x.detach(), center.detach())])
 
 
 def _squares(
