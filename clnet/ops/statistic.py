@@ -8,17 +8,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
-from ..array import Array
-from ..device import Launch, Target
 from ..errors import ArgumentError
-from ..kernels.reduce import Pairing, Reduction, reduce_pairs
+from ..kernels.reduce import Pairing, Reduction
 from ..values.dtypes import DType
-from ..values.shapes import broadcast_strides, normalize_dims
+from ..values.shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived
-from .machinery.function import Arrays, Function, apply, op, require_floating
+from .machinery.function import apply, op, require_floating
 from .machinery.pointwise import evaluate
-from .reduce import Dims, Reduce, mean, reduced_shape, widened
+from .reduce import Dims, PairSum, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype
 
@@ -83,42 +81,11 @@ def _moments(
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
 
 
-class Deviations(Function):
-    """Sums of squared distances from what is repeated along ``dims``, over ``divisor``.
-
-    Its inputs are x, and what is taken from it: ``x``'s shape with ``dims`` of size 1.
-    """
-
-    repeats = True
-
-    op_name: str
-    dims: tuple[int, ...]
-    keepdim: bool
-    divisor: float
-
-    differentiable = ()
-
-    def infer(self, x: Array, center: Array) -> Arrays:
-        """Without the axes, or with size 1 there."""
-        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
-        return (Array.abstract(shape, x.dtype, x.device),)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch or two."""
-        x, center = inputs
-        steps = broadcast_strides(center.shape, center.strides, x.shape)
-        center = center.view(x.shape, steps)
-        kind, divisor = Pairing.SQUARED_DISTANCE, self.divisor
-        return reduce_pairs(
-            target, outputs[0], x, center, dims=self.dims, kind=kind, divisor=divisor
-        )
-
-
 def _deviations(
     name: str, x: Tensor, center: Tensor, dims: tuple[int, ...], count: float, *, keepdim: bool
 ) -> Tensor:
     """The mean of squared distances from the mean, whose gradient has no part by way of it."""
-    function = Deviations(name, dims, keepdim, float(count))
+    function = PairSum(name, Pairing.SQUARED_DISTANCE, dims, keepdim, float(count))
     if not x.requires_grad:
         return apply(function, x, center)
 

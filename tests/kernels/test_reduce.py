@@ -396,7 +396,11 @@ def test_pairs(shaped, kind, shape, dims, how, dtype):
     enqueue(reduce_pairs(target, out, x_, y_, dims=dims, kind=kind, divisor=3))
     with np.errstate(invalid="ignore"):
         wide, other = x.astype(np.longdouble), y.astype(np.longdouble)
-        terms = wide * other if kind is Pairing.PRODUCT else (wide - other) ** 2
+        terms = {
+            Pairing.PRODUCT: lambda: wide * other,
+            Pairing.SQUARED_DISTANCE: lambda: (wide - other) ** 2,
+            Pairing.DECAY: lambda: np.exp(wide - other),
+        }[kind]()
         expected = terms.sum(dims) / 3
         size = np.abs(np.where(np.isfinite(terms), terms, 0)).sum(dims)
     eps = float(np.finfo(dtype).eps)

@@ -125,6 +125,7 @@ def pairs(target: Target) -> None:
                 for kind, terms in (
                     (Pairing.PRODUCT, x * y),
                     (Pairing.SQUARED_DISTANCE, (x - y) ** 2),
+                    (Pairing.DECAY, np.exp(x - y)),
                 ):
                     out = output(tuple(n for d, n in enumerate(shape) if d not in dims), dtype)
                     x_, y_ = given(x, before=1), given(y, before=2)

@@ -1,4 +1,4 @@
-"""Sums of what is made of two arrays: products, or squares of differences."""
+"""Sums of what is made of two arrays: products, or squares or exponentials of differences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...expr import Expr, Input
+from ...expr import Expr, Input, exp
 from ..grid import in_groups
 from ..kernel import Kernel
 from ..pointwise import pointwise
@@ -20,11 +20,14 @@ class Pairing(Enum):
 
     PRODUCT = "product"
     SQUARED_DISTANCE = "gap"
+    DECAY = "decay"
 
     @property
     def expression(self) -> Expr:
         """It as an expression."""
         x, y = Input(0), Input(1)
+        if self is Pairing.DECAY:
+            return exp(x - y)
         return x * y if self is Pairing.PRODUCT else (x - y) * (x - y)
 
 
@@ -46,7 +49,7 @@ def reduce_pairs(
         x: any shape and strides, float32 or float64.
         y: the same shape (a stride of 0 repeats it) and dtype.
         dims: axes of ``x``, as of :func:`.reduce.reduce`.
-        kind: products, or squares of differences.
+        kind: products, or squares or exponentials of differences.
         divisor: of the sums.
 
     Returns:
