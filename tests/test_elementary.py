@@ -2,7 +2,8 @@
 
 The reference is NumPy's, or Python's erf, in float64, whose own error is below 1e-8 ulp of float32.
 Errors are in units in the last place (ulp) of the correctly rounded result; the bounds are what was
-measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5, sigmoid 2.5.
+measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5, sigmoid, sin
+and cos 2.5.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ ULP = {
     "tanh": 1.5,
     "erf": 1.5,
     "sigmoid": 2.5,
+    "sin": 2.5,
+    "cos": 2.5,
 }
 FLUSHED = {"sigmoid"}  # what is below 2^-126 may be 0
 REFERENCE = {name: getattr(np, name, None) for name in ULP}
@@ -45,6 +48,8 @@ SPECIAL = {
     "tanh": [0.0, -0.0, 1, -1, NAN, None, None, None, 1, -1],
     "erf": [0.0, -0.0, 1, -1, NAN, None, None, None, 1, -1],
     "sigmoid": [0.5, 0.5, 1, 0, NAN, None, None, None, 1, 0],
+    "sin": [0.0, -0.0, NAN, NAN, NAN, None, None, None, None, None],
+    "cos": [1, 1, NAN, NAN, NAN, None, None, None, None, None],
 }
 
 
@@ -56,6 +61,7 @@ def arguments():
     every = (exponents | mantissas).ravel().view(np.float32)
     ranges = [(-6, 6), (-104, 89), (0.3, 3), (-1, 1), (-0.01, 0.01)]
     ranges.append((-16.7, -16.6))  # where sigmoid is worst, of all numbers
+    ranges += [(-3300, 3300), (-800, 800)]  # sin and cos: of whole circles
     dense = [random.uniform(low, high, 60_000).astype(np.float32) for low, high in ranges]
     return np.concatenate([every[np.isfinite(every)], *dense])
 

@@ -1,7 +1,7 @@
-"""Reductions read 16-bit floats where these are, instead of what a step has widened for them.
+"""Reductions read 16-bit floats where these are, instead of what the user has widened for them.
 
-Reductions add up in float32, so that eager ones convert before; of half the bytes that a kernel
-reads then, it makes the same numbers in the same order.
+They add up in float32 either way: of half the bytes a kernel makes the same numbers in the same
+order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from ..array import Array
 from ..expr import Input
 from ..ops.reduce import Reduce
-from ..ops.rewritten.widened import WidenedReduce
 from ..values.dtypes import bfloat16, float16, float32
 from .pointwise_step import as_pointwise, seen_through
 from .simplify import without_dead_steps
@@ -28,12 +27,10 @@ def narrow_sums(trace: Trace) -> Trace:
 def _narrowed(trace: Trace, position: int, step: Step | Action) -> Step | Action:
     if not isinstance(step, Step) or not isinstance(step.function, Reduce):
         return step
-    function, (x,) = step.function, step.inputs
-    source = narrow_source(trace, position, x)
+    source = narrow_source(trace, position, step.inputs[0])
     if source is None:
         return step
-    found = WidenedReduce(function.name, function.kind, function.dims, function.keepdim)
-    return Step(found, (source,), step.outputs, step.module_path, step.phase)
+    return Step(step.function, (source,), step.outputs, step.module_path, step.phase)
 
 
 def narrow_source(trace: Trace, position: int, x: Array) -> Array | None:

@@ -45,10 +45,10 @@ from .nodes import (
 PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 """What a kernel source says once, before its kernels: ``a * b + c`` rounds twice everywhere."""
 
-ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid")
+ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "sin", "cos")
 """Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
 inlined where the device's own are not, and with the same bits on every device; sigmoid's are the
-same on devices that contract products and sums."""
+same on devices that contract products and sums, those of sin and cos below 3200."""
 
 _LONGEST = (
     72  # A longer text gets a name: readable, and C compilers limit the depth of parentheses.

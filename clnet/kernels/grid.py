@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..device import DeviceTraits, Target
+from ..values.dtypes import DType, from_name
 from ..values.shapes import ceil_div, round_up
 
 _GPU_GROUP = 256
@@ -63,6 +64,24 @@ def lanes_of(target: Target, itemsize: int) -> int:
     """Lanes of a vector of ``itemsize`` bytes an element: a power of two from 2 to 16."""
     wanted = max(2, min(16, target.traits.simd_width * 4 // itemsize))
     return 1 << (wanted.bit_length() - 1)
+
+
+def lanes_of_stored(target: Target, dtype: DType) -> int:
+    """Lanes of a vector of what a dtype's arithmetic is done in.
+
+    Of 16 bits they are 8 at most: PoCL's compiler dies of 16 halves, and 16 of ``bfloat16`` come
+    out wrong.
+    """
+    lanes = lanes_of(target, from_name(dtype.compute).itemsize)
+    return min(lanes, 8) if dtype.itemsize == 2 else lanes
+
+
+def filled(lanes: int, n: int) -> int:
+    """Lanes of vectors, of at most ``lanes``, that rows of ``n`` fill.
+
+    What is left of a row is loaded and stored one by one, which takes five times as long.
+    """
+    return max(2, min(lanes, 1 << (max(n, 1).bit_length() - 1)))
 
 
 def jobs_per_item(

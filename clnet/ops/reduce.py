@@ -15,10 +15,10 @@ from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
-from ..kernels.reduce import Reduction, arg_reduce, reduce
+from ..kernels.reduce import Pairing, Reduction, arg_reduce, reduce, reduce_pairs
 from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.record import NamedTuple
-from ..values.shapes import Shape, normalize_dim, normalize_dims
+from ..values.shapes import Shape, broadcast_strides, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import (
     clamp,
@@ -35,6 +35,7 @@ from .arithmetic import (
 from .complex_parts import view_as_complex, view_as_real
 from .create import positions
 from .machinery.autocast import autocast_operands, computes_as_one
+from .machinery.derived import derived
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
@@ -63,6 +64,8 @@ class Extremes(NamedTuple):
 class Reduce(Function):
     """A reduction over ``dims``; ``keepdim`` leaves them with size 1.
 
+    16-bit floats are read where they are; the result is in the dtype of their arithmetic.
+
     Attributes:
         nan_shares: an extreme that is NaN gives its gradient to what is NaN; else it is NaN.
     """
@@ -79,7 +82,7 @@ class Reduce(Function):
         return _NAMES.get(self.kind, self.kind.name.lower())
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output; integers and booleans sum in int64."""
+        """A dense output; integers and booleans sum in int64, 16-bit floats give float32."""
         if self.kind in (Reduction.MEAN, Reduction.SUM_SQUARES):
             require_floating(self.name, x)
         if self.kind in _EXTREMES and 0 in (x.shape[d] for d in self.dims):
@@ -87,7 +90,9 @@ class Reduce(Function):
         dtype = x.dtype
         if self.kind in (Reduction.ANY, Reduction.ALL):
             dtype = uint8 if dtype is uint8 else bool_  # as PyTorch
-        elif self.kind not in _EXTREMES and not dtype.is_floating_point:
+        elif dtype.is_floating_point:
+            dtype = from_name(dtype.compute)
+        elif self.kind not in _EXTREMES:
             dtype = int64
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
         return (Array.abstract(shape, dtype, x.device),)
@@ -104,23 +109,24 @@ class Reduce(Function):
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient spread over what was reduced; extremes share it among equals."""
-        shape = saved.input_specs[0][0]
+        shape, dtype = saved.input_specs[0]
         g = self._spread(grads[0], shape)
         if self.kind is Reduction.SUM:
-            return (expand(g, shape),)
+            return (expand(to_dtype(g, dtype), shape),)
         if self.kind is Reduction.MEAN:
-            return (expand(g / builtins.max(product(shape[d] for d in self.dims), 1), shape),)
+            share = g / builtins.max(product(shape[d] for d in self.dims), 1)
+            return (expand(to_dtype(share, dtype), shape),)
         x = saved.inputs[0]
         if self.kind is Reduction.SUM_SQUARES:
-            return (x * (2 * g),)
+            return (to_dtype(x * (2 * g), dtype),)
         y = self._spread(saved.outputs[0], shape)
         if self.kind is Reduction.PROD:
-            return (g * self._others(x, y),)
+            return (to_dtype(g * self._others(widened(x), y), dtype),)
         same = eq(x, y)
         if self.nan_shares:
             same = logical_or(same, logical_and(isnan(x), isnan(y)))
         found = to_dtype(same, g.dtype)
-        return (found * (g / found.sum(self.dims, keepdim=True)),)
+        return (to_dtype(found * (g / found.sum(self.dims, keepdim=True)), dtype),)
 
     def of_complex(self, x: Tensor) -> Any:
         """Sums part by part, products in pairs, truth of what is not 0, lengths of lengths."""
@@ -140,6 +146,7 @@ class Reduce(Function):
         return self._in_pairs if self.kind is Reduction.PROD else None
 
     def _in_pairs(self, x: Tensor) -> tuple[Any, ...]:
+        x = widened(x)
         kept = [d for d in range(x.ndim) if d not in self.dims]
         sizes = [x.shape[d] for d in kept]
         rest = reshape(permute(x, (*kept, *self.dims)), (*sizes, -1)) if x.numel() else x
@@ -186,6 +193,39 @@ def _beside(x: Any, y: Any, zeros: Any, strange: Any, rest: Any) -> Any:
     others = e.where(strange > _is_strange(x), _nan, 0)
     beside = e.where(zeros > _is_zero(x), others, rest)
     return e.where(e.eq(zeros, 0), y / _filled(x), beside)
+
+
+class PairSum(Function):
+    """Sums over ``dims`` of what is made of two operands, over ``divisor`` if it is given.
+
+    Its inputs are x, of float32 or float64, and what is repeated along ``dims``, where it has size
+    1. Whoever applies it knows its gradient.
+    """
+
+    repeats = True
+
+    op_name: str
+    kind: Pairing
+    dims: tuple[int, ...]
+    keepdim: bool
+    divisor: float | None = None
+
+    differentiable = ()
+
+    def infer(self, x: Array, other: Array) -> tuple[Array, ...]:
+        """Without the axes, or with size 1 there."""
+        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
+        return (Array.abstract(shape, x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch or two."""
+        x, other = inputs
+        steps = broadcast_strides(other.shape, other.strides, x.shape)
+        kind, divisor = self.kind, self.divisor
+        other = other.view(x.shape, steps)
+        return reduce_pairs(
+            target, outputs[0], x, other, dims=self.dims, kind=kind, divisor=divisor
+        )
 
 
 class ArgReduce(Function):
@@ -283,7 +323,7 @@ def _reduce(
     dims = normalize_dims(name, given, x.ndim)
     function = Reduce(kind, dims, keepdim=keepdim, nan_shares=nan_shares)
     (x,) = autocast_operands(name, x)
-    y = apply(function, widened(x))
+    y = apply(function, x)
     return to_dtype(y, x.dtype) if y.dtype.is_floating_point else y
 
 
@@ -491,11 +531,37 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         x = x.float()  # bytes would wrap around
     if 0 in (x.shape[d] for d in dims):
         return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
+    if x.dtype.is_floating_point:
+        return _logsumexp(x, dims, keepdim=keepdim)
     top = amax(x, dim, keepdim=True).detach()
-    if x.dtype.is_floating_point:  # infinity is not taken from itself; finite ones beside it are 0
-        most = float(ml_dtypes.finfo(x.dtype.numpy).max)
-        top = clamp(top, -most, most)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
         return total
     return reshape(total, reduced_shape(x.shape, dims, keepdim=False))
+
+
+def _logsumexp(x: Tensor, dims: tuple[int, ...], *, keepdim: bool) -> Tensor:
+    """Of floats: a pass for the largest, and one for the sum of what is less it."""
+    dtype, x = x.dtype, widened(x)
+    given, kept = x.detach(), reduced_shape(x.shape, dims, keepdim=True)
+    # Infinity is not taken from itself; finite ones beside it are 0.
+    most = float(ml_dtypes.finfo(x.dtype.numpy).max)
+    top = clamp(apply(Reduce(Reduction.MAX, dims, keepdim=True), given), -most, most)
+    total = apply(PairSum("logsumexp", Pairing.DECAY, dims, keepdim=True), given, top)
+    y = evaluate("logsumexp", _log_above, [total, top])
+
+    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        g, result = (reshape(v, kept) for v in (grads[0], results[0]))
+        return [evaluate("logsumexp_backward", _weighed, [g, inputs[0], result])]
+
+    y = y if keepdim else reshape(y, reduced_shape(x.shape, dims, keepdim=False))
+    y = derived("logsumexp", rule, [x], [y]) if x.requires_grad else y
+    return to_dtype(y, dtype)
+
+
+def _log_above(total: Any, top: Any) -> Any:
+    return e.log(total) + top
+
+
+def _weighed(g: Any, x: Any, y: Any) -> Any:
+    return g * e.exp(x - y)

@@ -49,7 +49,6 @@ class RowNorm(Function):
     biased: bool
     eps: float
 
-    sixteen_bit = False
     differentiable = (0,)
 
     @property
@@ -81,7 +80,11 @@ class RowNorm(Function):
         gx, *sums = found if any(needs[1:]) else (found,)
         given = [gx, *sums[: self.weighted], *(sums[-1:] if self.biased else ())]
         given += [None] * (len(needs) - len(given))
-        return tuple(g if need else None for g, need in zip(given, needs, strict=True))
+        dtypes = [dtype for _, dtype in saved.input_specs]
+        return tuple(
+            to_dtype(g, dtype) if need else None
+            for g, dtype, need in zip(given, dtypes, needs, strict=True)
+        )
 
     def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
         """In means, differences and products; of 16 bits in float32."""
@@ -113,8 +116,6 @@ class RowNormBackward(Function):
     centred: bool
     weighted: bool
     summed: bool
-
-    sixteen_bit = False
 
     @property
     def name(self) -> str:
@@ -218,9 +219,9 @@ def _normalized(
     *,
     centred: bool,
 ) -> Tensor:
-    wide = from_name(x.dtype.compute)
-    affine = [
-        contiguous(reshape(to_dtype(a, wide), shape[1:])) for a in (weight, bias) if a is not None
-    ]
+    wide, given = from_name(x.dtype.compute), [a for a in (weight, bias) if a is not None]
+    # The kernels read both in one dtype: that of x, or the one it is computed in.
+    kept = len({a.dtype for a in given}) == 1 and given[0].dtype in (x.dtype, wide)
+    affine = [contiguous(reshape(a if kept else to_dtype(a, wide), shape[1:])) for a in given]
     function = RowNorm(centred, weight is not None, bias is not None, eps)
     return reshape(apply(function, reshape(contiguous(x), shape), *affine)[0], x.shape)

@@ -14,7 +14,7 @@ from ..kernels.index import takes_extremes
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
-from .arithmetic import eq, logical_and, maximum, minimum, mul, where
+from .arithmetic import eq, logical_and, maximum, minimum, mul, ne, where
 from .check import of_index, require_classes
 from .create import positions
 from .index import (
@@ -237,10 +237,13 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     if x.ndim == 0:
         return reshape(index_fill(reshape(x, (1,)), dim, index, value), ())
     axis = normalize_dim("index_fill", dim, x.ndim)
-    shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
-    y, rows, places = _slices("index_fill", x, dim, index, x.new_full(shape, value))
+    # Which slices: a mask along the axis, however large they are.
+    n, ones = x.shape[axis], index.new_ones(index.numel(), dtype=uint8)
+    y, rows, places = _slices("index_fill", ones.new_zeros(n), 0, index, ones)
     function = ReplaceRows(wrap=True, check=of_index("index_fill", wrap=True))
-    return reshape(apply(function, y, rows, places), x.shape)
+    marks = apply(function, y, rows, places)
+    along = (1,) * axis + (n,) + (1,) * (x.ndim - axis - 1)
+    return where(ne(reshape(marks, along), 0), x.new_full((), value), x)
 
 
 def _slices(

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 class Softmax(Function):
     """Softmax along ``dim``, or its logarithm."""
 
-    sixteen_bit = False
     repeats = True
 
     dim: int
@@ -69,7 +68,6 @@ class Softmax(Function):
 class SoftmaxBackward(Function):
     """The gradient of softmax (or its logarithm) from the gradient of its result and its result."""
 
-    sixteen_bit = False
     repeats = True
 
     dim: int

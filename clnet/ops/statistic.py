@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..errors import ArgumentError
-from ..kernels.reduce import Reduction
+from ..kernels.reduce import Pairing, Reduction
 from ..values.dtypes import DType
 from ..values.record import NamedTuple
 from ..values.shapes import normalize_dims
@@ -17,7 +17,7 @@ from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived
 from .machinery.function import apply, op, require_floating
 from .machinery.pointwise import evaluate
-from .reduce import Dims, Reduce, mean, reduced_shape, widened
+from .reduce import Dims, PairSum, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype
 
@@ -40,8 +40,8 @@ def _root_gradient(g: Any, y: Any) -> Any:
     return e.where(y <= 0, 0, g / (2 * y))
 
 
-def _slope(g: Any, x: Any, center: Any) -> Any:
-    return 2 * g * (x - center)
+def _slope(g: Any, x: Any, center: Any, divisor: Any = 1) -> Any:
+    return 2 * g * (x - center) / divisor
 
 
 def root_of(name: str, x: Tensor) -> Tensor:
@@ -71,12 +71,31 @@ def _moments(
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
+    left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
+    if count > 0 and not x.dtype.is_complex:
+        spread = _deviations(name, x, center, dims, count, keepdim=keepdim)
+        return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
     squares = _squares(name, x, center, dims, keepdim=keepdim)
     spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
     if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
         spread = spread + squares.detach() * float("inf")
-    left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
+
+
+def _deviations(
+    name: str, x: Tensor, center: Tensor, dims: tuple[int, ...], count: float, *, keepdim: bool
+) -> Tensor:
+    """The mean of squared distances from the mean, whose gradient has no part by way of it."""
+    function = PairSum(name, Pairing.SQUARED_DISTANCE, dims, keepdim, float(count))
+    if not x.requires_grad:
+        return apply(function, x, center)
+
+    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
+        middle = mean(inputs[0], dims or None, True)
+        return [evaluate(f"{name}_backward", _slope, [g, inputs[0], middle], [float(count)])]
+
+    return derived(name, rule, [x], [apply(function, x.detach(), center.detach())])
 
 
 def _squares(

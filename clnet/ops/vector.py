@@ -18,7 +18,7 @@ from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.function import Face, apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .rearrange import movedim
-from .reduce import Dims, Reduce, amax, amin, reduced_shape, widened
+from .reduce import Dims, Reduce, amax, amin, reduced_shape
 from .reduce import sum as total
 from .shape import reshape, to_dtype
 from .spectral import svdvals
@@ -57,7 +57,7 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     dims = normalize_dims(name, None if isinstance(dim, Sequence) and not dim else dim, x.ndim)
     given = dims or None
     if p == 2:
-        squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), widened(x))
+        squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x)
         return to_dtype(root_of(name, squares), x.dtype)
     if p in (math.inf, -math.inf):
         return (amax if p > 0 else amin)(magnitude(x), given, keepdim)

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
+from clnet.device import device
 from clnet.errors import ArgumentError
 from clnet.kernels.reduce.arg_reduce import arg_reduce
 from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
+from clnet.kernels.reduce.reduce_pairs import Pairing, reduce_pairs
 from clnet.values.dtypes import int8, int64
-from tests.kernels.launching import normal, on_device, poisoned
+from tests.kernels.launching import both_shapes, gpu_shaped, normal, on_device, poisoned
+from tests.kernels.launching import run as enqueue
 
 SHAPES = {
     "row": ((5, 7), (1,)),
@@ -355,3 +358,61 @@ def test_more_elements_than_an_int_counts(dev):
     np.testing.assert_array_equal(run(dev.target, x, (0, 1), Reduction.SUM, np.int64), total)
     lowest = run(dev.target, x, (0, 1), Reduction.MIN, np.int8)
     np.testing.assert_array_equal(lowest, values.min())
+
+
+PAIRS = [
+    ((7, 33), (1,), "dense"),
+    ((7, 33), (0,), "dense"),
+    ((5, 40, 3), (0, 2), "dense"),
+    ((5, 40, 3), (1,), "turned"),
+    ((1, 9000), (0, 1), "dense"),
+    ((9000, 3), (0,), "repeated"),
+    ((3, 9000), (1,), "repeated"),
+    ((4, 1), (1,), "dense"),
+    ((1, 1), (0, 1), "repeated"),
+    ((3, 0), (1,), "dense"),
+    ((0, 3), (1,), "dense"),
+]
+
+
+@both_shapes
+@pytest.mark.parametrize("kind", list(Pairing))
+@pytest.mark.parametrize(("shape", "dims", "how"), PAIRS, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pairs(shaped, kind, shape, dims, how, dtype):
+    target = shaped(device())
+    x, y = (normal(*shape, seed=k).astype(dtype) for k in range(2))
+    if x.size > 4:
+        x.flat[1], y.flat[3] = np.inf, np.nan
+    x_, y_ = on_device(x), on_device(y)
+    if how == "turned":
+        order = tuple(reversed(range(y.ndim)))
+        whole = on_device(np.ascontiguousarray(y.transpose(order)))
+        y_ = whole.view(shape, tuple(reversed(whole.strides)))
+    elif how == "repeated":
+        y_ = y_.view(shape, tuple(0 if d in dims else s for d, s in enumerate(y_.strides)))
+        y = y_.numpy()
+    out = poisoned(tuple(n for d, n in enumerate(shape) if d not in dims), dtype)
+    enqueue(reduce_pairs(target, out, x_, y_, dims=dims, kind=kind, divisor=3))
+    with np.errstate(invalid="ignore"):
+        wide, other = x.astype(np.longdouble), y.astype(np.longdouble)
+        terms = {
+            Pairing.PRODUCT: lambda: wide * other,
+            Pairing.SQUARED_DISTANCE: lambda: (wide - other) ** 2,
+            Pairing.DECAY: lambda: np.exp(wide - other),
+        }[kind]()
+        expected = terms.sum(dims) / 3
+        size = np.abs(np.where(np.isfinite(terms), terms, 0)).sum(dims)
+    eps = float(np.finfo(dtype).eps)
+    found = out.numpy()
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    assert (np.abs(found - expected)[finite] <= (32 * eps * (size + 1))[finite]).all()
+
+
+def test_a_pair_of_long_vectors_takes_two_launches_on_gpus():
+    x = on_device(normal(300_000))
+    launches = reduce_pairs(
+        gpu_shaped(device()), poisoned(()), x, x, dims=(0,), kind=Pairing.PRODUCT
+    )
+    assert [launch.kernel.name for launch in launches] == ["reduce_pairs", "reduce_group"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,12 +13,43 @@ from clnet.errors import ArgumentError
 from clnet.kernels import streaming
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
+from clnet.values.dtypes import from_name
 from tests.kernels.launching import both_shapes, normal, offset, on_device, poisoned, run
 
 pytestmark = pytest.mark.device
 
 SHAPES = [(1, 1), (5, 17), (4, 32), (1030, 20), (9, 1000), (2, 3000)]
 EPS = 1e-3
+
+
+@both_shapes
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [*SHAPES, (70, 50)], ids=str)
+@pytest.mark.parametrize("wide", [False, True], ids=["", "weight in float32"])
+@pytest.mark.parametrize("centred", [False, True])
+def test_sixteen_bits_are_rounded_once(shaped, name, shape, wide, centred):
+    """What float32 of the same numbers gives, but for sums taken in other vectors."""
+    target, narrow = shaped(device()), from_name(name).numpy
+    kind, (rows, n) = np.dtype(np.float32 if wide else narrow), shape
+    x, gy = (normal(*shape, seed=k).astype(narrow) for k in range(2))
+    weight, bias = (normal(n, seed=k).astype(kind) for k in (2, 3))
+    results = []
+    for of, weights in ((narrow, kind), (np.dtype(np.float32),) * 2):
+        x_, gy_ = on_device(x.astype(of)), on_device(gy.astype(of))
+        weight_, bias_ = on_device(weight.astype(weights)), on_device(bias.astype(weights))
+        y, gx = (on_device(np.full(shape, np.nan, of)) for _ in range(2))
+        invstd = poisoned((rows,))
+        mean = poisoned((rows,)) if centred else None
+        sums = tuple(poisoned((n,)) for _ in range(1 + centred))
+        shift = bias_ if centred else None
+        run(row_norm(target, y, mean, invstd, x_, weight_, shift, eps=EPS))
+        run(row_norm_grad(target, gx, sums, gy_, x_, mean, invstd, weight_))
+        results.append([a.numpy().astype(np.float32) for a in (y, gx, invstd, *sums)])
+    eps = float(ml_dtypes.finfo(narrow).eps)
+    for found, expected, rounding in zip(*results, (eps, eps, 0, 0, 0), strict=False):
+        scale = np.abs(expected).max()
+        limit = {"rtol": 0.51 * rounding + 2e-5, "atol": 2e-5 * scale + 6e-8}
+        np.testing.assert_allclose(found, expected, **limit)
 
 
 def check(target, shape, *, centred, weighted, biased, summed=True, bytes_before=False):

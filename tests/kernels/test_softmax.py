@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from clnet.kernels import streaming
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy
 from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+from clnet.values.dtypes import from_name
 from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
 
 SHAPES = [
@@ -30,6 +32,7 @@ SHAPES = [
     ((1,), 0),
 ]
 EPS = np.finfo(np.float32).eps
+FUNCTIONS = {False: (softmax, softmax_grad), True: (log_softmax, log_softmax_grad)}
 
 
 def log_softmax_of(x, axis):
@@ -89,6 +92,28 @@ def test_log_softmax_and_its_gradient(dev, target, shape, dim):
     run(log_softmax_grad(target, gx, on_device(upstream), y, dim=dim))
     slope = upstream - np.exp(expected) * upstream.sum(axis=dim, keepdims=True, dtype=np.float64)
     np.testing.assert_allclose(gx.numpy(), slope, atol=100 * EPS, rtol=40 * EPS)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("shape", "dim"), [*SHAPES, ((600, 300), 1), ((4, 5000), 1)], ids=str)
+@pytest.mark.parametrize("log", [False, True])
+def test_sixteen_bits_are_rounded_once(dev, target, name, shape, dim, log):
+    """What float32 of the same numbers gives, but for sums taken in other vectors."""
+    narrow, (forward, backward) = from_name(name), FUNCTIONS[log]
+    eps = float(ml_dtypes.finfo(narrow.numpy).eps)
+    x, gy = (on_device((k * normal(*shape, seed=k)).astype(narrow.numpy)) for k in (3, 1))
+    y, gx = (on_device(np.full(shape, np.nan, narrow.numpy)) for _ in range(2))
+    run(forward(target, y, x, dim=dim))
+    logs = log_softmax_of(x.numpy().astype(np.float32), dim)
+    expected = logs if log else np.exp(logs)
+    found = y.numpy().astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=0.51 * eps, atol=6.1e-8)
+    run(backward(target, gx, gy, y, dim=dim))
+    g, part = gy.numpy().astype(np.float64), np.exp(found) if log else found
+    sums = (g if log else g * part).sum(axis=dim, keepdims=True)
+    slope = g - part * sums if log else part * (g - sums)
+    limit = {"rtol": 0.51 * eps, "atol": 1e-4 * eps * (1 + np.abs(sums).max()) + 6e-8}
+    np.testing.assert_allclose(gx.numpy().astype(np.float64), slope, **limit)
 
 
 def test_softmax_of_extremes(dev, target):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from clnet.kernels.index.segment import segment_last, segment_sum
 from clnet.kernels.index.sort import Sorted, sort
 from clnet.kernels.moving.copy import copy
 from clnet.values.dtypes import int32
-from tests.kernels.launching import both_shapes, on_device, poisoned, run
+from tests.kernels.launching import both_shapes, gpu_shaped, on_device, poisoned, run
+
+sort_module = import_module("clnet.kernels.index.sort")
 
 RNG = np.random.default_rng(3)
 
@@ -26,9 +30,11 @@ def by_key(keys: np.ndarray) -> Sorted:
 
 
 @both_shapes
+@pytest.mark.parametrize("near", [0, 8192])
 @pytest.mark.parametrize("limit", [0, 1, 9, 255, 256, 70_000, 2**31 - 1])
-@pytest.mark.parametrize("n", [1, 2, 255, 2047, 2048, 2049, 9000])
-def test_sort_is_numpys_stable_sort(n, limit, shaped):
+@pytest.mark.parametrize("n", [1, 2, 255, 2047, 2048, 2049, 8192, 9000])
+def test_sort_is_numpys_stable_sort(n, limit, near, shaped, monkeypatch):
+    monkeypatch.setattr(sort_module, "_MOST_NEAR", near)
     keys = RNG.integers(0, limit, n, endpoint=True).astype(np.int32)
     memory = Scratch(device())
     result = sort(shaped(device()), memory, on_device(keys), on_device(numbered(n)), limit=limit)
@@ -43,6 +49,15 @@ def _read(array: Array) -> np.ndarray:
     y = poisoned(array.shape, np.int32)
     run(copy(device().target, y, array))
     return y.numpy()
+
+
+def test_a_group_of_a_gpu_sorts_few_keys_in_one_launch():
+    keys, order = (on_device(numbered(4000)) for _ in range(2))
+    target = gpu_shaped(device())
+    (launch,) = sort(target, Scratch(device()), keys, order, limit=4000).launches
+    assert (launch.kernel.name, launch.kernel.params["word"]) == ("sort_near", "uint")
+    (launch,) = sort(target, Scratch(device()), keys, order, limit=2**25).launches
+    assert launch.kernel.params["word"] == "ulong"
 
 
 @both_shapes

@@ -296,9 +296,10 @@ def check_sort(target: Target, n: int, limit: int) -> None:
 
 @case()
 def sorts(target: Target) -> None:
-    with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2):
-        for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000)):
-            check_sort(target, n, limit)
+    for held in (0, 8192):
+        with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _MOST_NEAR=held):
+            for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000), (65, 2**31 - 1)):
+                check_sort(target, n, limit)
 
 
 @case()
@@ -316,7 +317,9 @@ def lines(target: Target) -> None:
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
             with (
                 constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked, _MOST_NEAR=held),
-                constants(sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2),
+                constants(
+                    sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2, _MOST_NEAR=0
+                ),
             ):
                 run(sort_lines(small, values, indices, given(x), descending=descending))
             backwards = 22 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]

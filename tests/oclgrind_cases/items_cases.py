@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 
 from clnet.device import HostScalar, Target
-from clnet.expr import Input, Scalar, exp, where
+from clnet.expr import Input, Scalar, cos, exp, sin, where
 from clnet.kernels.pointwise import pointwise_runs as runs_module
 from clnet.kernels.pointwise import pointwise_small as small_module
 from clnet.kernels.pointwise import random_numbers as random_module
@@ -138,6 +138,18 @@ def check_expressions(target: Target) -> None:
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))
     near(y, 2 * ints)
+
+
+@case()
+def waves(target: Target) -> None:
+    """Far from 0, too, where single lanes of a vector are reduced apart."""
+    for n in (7, 300, 600):
+        x = np.linspace(-9, 9, n, dtype=np.float32)
+        x[n // 2], x[n // 3] = 1e20, -4321.5
+        y, z = output((n,)), output((n,))
+        run(pointwise(target, [y, z], [given(x)], (sin(Input(0)), cos(Input(0))), compute=float32))
+        near(y, np.sin(x.astype(np.float64)))
+        near(z, np.cos(x.astype(np.float64)))
 
 
 @case()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from clnet.device import Target
 from clnet.kernels.reduce.arg_reduce import arg_reduce
 from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
+from clnet.kernels.reduce.reduce_pairs import Pairing, reduce_pairs
 
 from .harness import (
     REALS,
@@ -28,7 +30,9 @@ arg_module = import_module("clnet.kernels.reduce.arg_reduce")
 many_module = import_module("clnet.kernels.reduce.reduce_many")
 reduce_module = import_module("clnet.kernels.reduce.reduce")
 
-MODULES = (reduce_module, many_module, arg_module)
+pairs_module = import_module("clnet.kernels.reduce.reduce_pairs")
+
+MODULES = (reduce_module, many_module, arg_module, pairs_module)
 
 REFERENCES = {
     Reduction.SUM: np.sum,
@@ -105,6 +109,28 @@ def kinds(target: Target) -> None:
         check(target, shape, dims, Reduction.PROD, np.int64)
         check(target, shape, dims, Reduction.MAX, np.uint8)
         check(target, shape, dims, Reduction.ALL, np.bool_)
+
+
+@case()
+def pairs(target: Target) -> None:
+    for dtype, divisor, parts in product(REALS, (None, 7.0), (False, True)):
+        with constants(reduce_module, _GROUP=8 if parts else 256):
+            for shape, dims in (
+                ((3, 37), (1,)),
+                ((37, 5), (0,)),
+                ((2, 9, 35), (0, 2)),
+                ((9,), (0,)),
+            ):
+                x, y = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+                for kind, terms in (
+                    (Pairing.PRODUCT, x * y),
+                    (Pairing.SQUARED_DISTANCE, (x - y) ** 2),
+                    (Pairing.DECAY, np.exp(x - y)),
+                ):
+                    out = output(tuple(n for d, n in enumerate(shape) if d not in dims), dtype)
+                    x_, y_ = given(x, before=1), given(y, before=2)
+                    run(reduce_pairs(target, out, x_, y_, dims=dims, kind=kind, divisor=divisor))
+                    near(out, terms.sum(dims, np.float64) / (divisor or 1), terms=256)
 
 
 @case()

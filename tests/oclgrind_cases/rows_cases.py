@@ -22,6 +22,7 @@ from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from clnet.ops.recurrence import Recurrence, RecurrenceBackward
 from clnet.ops.rnn import Cell
+from clnet.values.dtypes import from_name
 
 from .harness import (
     REALS,
@@ -88,6 +89,45 @@ def softmaxes(target: Target) -> None:
     for dtype in REALS:
         for shape, dim in (((3, 19), 1), ((5, 33), 0), ((2, 6, 3), 1), ((70, 2), 1)):
             check_softmax(target, shape, dim, dtype)
+
+
+@case()
+def rows_of_sixteen_bits(target: Target) -> None:
+    """Compared roughly: kernels of the tests above have their numbers."""
+    kinds = (np.dtype(np.float16), from_name("bfloat16").numpy)
+    for dtype, (shape, dim), of_weight in product(
+        kinds, (((3, 19), 1), ((5, 33), 0), ((70, 2), 1), ((2, 80), 1)), (True, False)
+    ):
+        x, gy = normal(*shape).astype(dtype), normal(*shape).astype(dtype)
+        wide = x.astype(np.float32)
+        for function, slope in ((softmax, softmax_grad), (log_softmax, log_softmax_grad)):
+            y, gx = given(np.full(shape, np.nan).astype(dtype)), given(gy)
+            run(function(target, y, given(x, before=1), dim=dim))
+            logs, g = log_softmax_of(wide, dim), gy.astype(np.float32)
+            p = np.exp(logs)
+            rough(y, p if function is softmax else logs)
+            run(slope(target, gx, given(gy, before=3), y, dim=dim))
+            sums = ((g * p) if function is softmax else g).sum(axis=dim, keepdims=True)
+            rough(gx, p * (g - sums) if function is softmax else g - p * sums)
+        rows, n = shape
+        weight = given(np.ones(n, dtype if of_weight else np.float32))
+        for centred in (True, False):
+            y, gx = given(np.full(shape, np.nan).astype(dtype)), given(gy)
+            mean = output((rows,)) if centred else None
+            invstd, sums = output((rows,)), tuple(output((n,)) for _ in range(1 + centred))
+            bias = weight if centred else None
+            run(row_norm(target, y, mean, invstd, given(x, before=1), weight, bias, eps=1e-3))
+            run(row_norm_grad(target, gx, sums, given(gy), given(x), mean, invstd, weight))
+            centre = wide.mean(1, keepdims=True) * centred
+            deviation = np.sqrt(((wide - centre) ** 2).mean(1, keepdims=True) + 1e-3)
+            rough(y, (wide - centre) / deviation + centred)
+            if centred:
+                rough(sums[1], gy.astype(np.float32).sum(0))
+
+
+def rough(actual: Any, expected: np.ndarray) -> None:
+    """Within a few roundings of 16 bits."""
+    np.testing.assert_allclose(actual.numpy().astype(np.float32), expected, rtol=0.03, atol=0.03)
 
 
 @case("cpu")

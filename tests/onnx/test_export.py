@@ -120,6 +120,17 @@ FUNCTIONS = {
     "views": (lambda x: (x[:, 1:], x.T, x[::2, None], x.expand(2, 3, 4), x.reshape(-1)), (3, 4)),
     "moves": (lambda x: (x.flip(0), x.roll(2, 1), clnet.cat([x, x], 1), F.pad(x, (1, 2))), (3, 4)),
     "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(0, 2, 1)), (3, 9, 2)),
+    "spreads": (lambda x: (x.var(0), x.std((0, 1), keepdim=True), x.logsumexp(1)), (3, 4)),
+    "narrow": (
+        lambda x: (
+            x.half().sum(0).float(),
+            x.half().amax(1).float(),
+            F.layer_norm(x.half(), (4,)).float(),
+            F.rms_norm(x.half(), (4,), x[0].half()).float(),
+            F.softmax(x.half(), 1).float(),
+        ),
+        (3, 4),
+    ),
     "sums": (lambda x: (x.sum(), x.mean(1), x.amax(0), x.std(), x.prod(1), (x > 0).any(1)), (3, 4)),
     "order": (lambda x: (x.sort(-1).values, x.argmax(1), x.cumsum(1), x.max(1).indices), (3, 4)),
     "rounding": (lambda x: (x.floor(), x.trunc(), x % 0.7, x // 0.7, x.fmod(0.7)), (3, 4)),

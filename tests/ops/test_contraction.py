@@ -10,6 +10,7 @@ import pytest
 import clnet
 from clnet import linalg, ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
+from tests.kernels.launching import cpu_shaped, gpu_shaped
 from tests.opcase import OpCase, every_check, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
@@ -220,3 +221,22 @@ def test_errors_name_what_is_wrong():
         linalg.cross(clnet.ones(2, 4), clnet.ones(2, 4))
     with pytest.raises(DtypeError, match=r"^mm: operands have one dtype; got"):
         ops.addmm(matrix, matrix, matrix.T.long())
+
+
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+@pytest.mark.parametrize("shape", [(1,), (37,), (9000,), (3, 1, 50), (2, 3, 1, 700)], ids=str)
+def test_products_that_are_numbers(device, monkeypatch, shaped, shape):
+    monkeypatch.setattr(device, "target", shaped(device))
+    rng = np.random.default_rng(0)
+    for dtype, limit in ((np.float32, 1e-5), (np.float64, 1e-13)):
+        a, b = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+        x, y = (clnet.tensor(v, device=device).requires_grad_() for v in (a, b))
+        z = x @ (y if x.ndim == 1 else y.transpose(-1, -2))
+        expected = (a.astype(np.float64) * b).sum(-1)
+        np.testing.assert_allclose(
+            z.detach().numpy().reshape(expected.shape), expected, atol=9 * limit
+        )
+        gx, gy = clnet.autograd.grad([z.sum()], [x, y])
+        np.testing.assert_array_equal(gx.numpy(), b)
+        np.testing.assert_array_equal(gy.numpy(), a)
+    assert clnet.zeros(0, device=device).dot(clnet.zeros(0, device=device)).item() == 0

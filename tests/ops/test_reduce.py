@@ -299,3 +299,30 @@ def test_whole_numbers_are_summed_in_the_dtype_that_is_asked_for():
         assert (found.dtype, found.item()) == (clnet.uint8, 44)
     found = clnet.prod(x, dtype=clnet.int32)
     assert (found.dtype, found.item()) == (clnet.int32, 20000)
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(1),
+        lambda x: x.mean((0, 2), keepdim=True),
+        lambda x: x.prod(2),
+        lambda x: x.amax(0),
+        lambda x: x.min(),
+        lambda x: x.norm(dim=1),
+        lambda x: x[:, ::2].sum(),
+        lambda x: x.transpose(0, 2).sum((0, 1)),
+        lambda x: x[:, 1:1].sum(1),
+    ],
+)
+def test_sixteen_bits_give_what_their_float32_gives(device, dtype, function):
+    values = np.random.default_rng(5).standard_normal((3, 17, 5))
+    x, wide = (clnet.tensor(values, device=device).to(dtype).requires_grad_() for _ in range(2))
+    y, expected = function(x), function(wide.float()).to(dtype)
+    seed = clnet.tensor(np.random.default_rng(6).standard_normal(y.shape), device=device).to(dtype)
+    (y * seed).sum().backward()
+    (expected * seed).sum().backward()
+    for a, b in ((y, expected), (x.grad, wide.grad)):
+        assert a.dtype is b.dtype is dtype
+        np.testing.assert_array_equal(a.detach().float().numpy(), b.detach().float().numpy())

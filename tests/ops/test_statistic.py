@@ -10,6 +10,7 @@ from clnet import ops
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
 from clnet.tensor import tensor
+from tests.kernels.launching import cpu_shaped, gpu_shaped
 from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
@@ -199,3 +200,23 @@ def test_errors_name_what_is_wrong(device):
         ops.var(tensor([1, 2]))
     with pytest.raises(BoundsError, match=r"^std_mean: dim lies in"):
         ops.std_mean(x, 3)
+
+
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((300, 7), 0), ((5, 600), 1), ((4, 5, 6), (0, 2))], ids=str
+)
+def test_deviations_in_both_shapes_of_kernel(device, monkeypatch, shaped, shape, dim):
+    monkeypatch.setattr(device, "target", shaped(device))
+    values = np.random.default_rng(0).standard_normal(shape) + 100
+    for dtype, limit in ((np.float32, 1e-5), (np.float64, 1e-12)):
+        x = clnet.tensor(values.astype(dtype), device=device).requires_grad_()
+        for correction in (0, 1, 2.5):
+            y = ops.var(x, dim, correction=correction)
+            count = values.size / y.numel() - correction
+            wide = x.detach().numpy().astype(np.float64)
+            apart = wide - wide.mean(dim, keepdims=True)
+            expected = (apart**2).sum(dim) / count
+            np.testing.assert_allclose(y.detach().numpy(), expected, rtol=limit)
+            (gx,) = clnet.autograd.grad([y.sum()], [x])
+            np.testing.assert_allclose(gx.numpy(), 2 * apart / count, rtol=20 * limit, atol=limit)

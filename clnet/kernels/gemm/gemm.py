@@ -11,6 +11,7 @@ from ...values.record import NamedTuple
 from ..epilogue import NO_EPILOGUE, Epilogue, Finish
 from ..grid import in_groups
 from ..pointwise import pointwise
+from ..reduce import Pairing, reduce_pairs
 from .gemm_any import any_type
 from .gemm_matrix import matrix, multiplies
 from .gemm_packed import lasting_elements, packed, packed_into, packed_once
@@ -87,6 +88,10 @@ def gemm(
     """
     if out.size == 0:
         return []
+    if in_groups(target.traits) and panels is None and out.shape[-2:] == (1, 1):
+        plain = epilogue == NO_EPILOGUE and alpha == 1 and beta == 0
+        if plain and a.shape[-1] and out.dtype in (float32, float64):
+            return _numbers(target, out, a, b)
     parts = problems(out, a, b, alpha=alpha, beta=beta, epilogue=epilogue)
     units = panels is None and parts[0].k > 0 and (tf32 or out.dtype.itemsize == 2)
     units = units and multiplies(target, out.dtype)
@@ -102,6 +107,16 @@ def gemm(
     if panels is not None:
         return packed(target, parts[0], panels)
     return [launch for part in parts for launch in _launches(target, part, split=split)]
+
+
+def _numbers(target: Target, out: Array, a: Array, b: Array) -> list[Launch]:
+    """Products that are one number each: sums, for which a tile is computed for nothing."""
+    down = b.ndim - 1
+    turned = b.view(
+        (*b.shape[:-2], b.shape[down], b.shape[down - 1]),
+        (*b.strides[:-2], b.strides[down], b.strides[down - 1]),
+    )
+    return reduce_pairs(target, out, a, turned, dims=(down,), kind=Pairing.PRODUCT)
 
 
 def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launch], Array | None]:

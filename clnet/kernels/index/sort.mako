@@ -1,8 +1,10 @@
-## kernel sort: stable radix sort of keys with their positions
+## kernel sort: stable sort of keys with their positions, by radix or in local memory
 ##
 ## param  radix: int                 values of a digit, a power of 2
 ## param  group: int                 work-items of a group
 ## param  per_item: int              keys an item takes, one after the other
+## param  word: uint|ulong           holds a key and, below it, its position
+## param  room: int                  keys that a group sorts, a power of 2
 ## def    radix_count, radix_count_local
 ## arg    n: int                         keys
 ## arg    per_block: int                 keys of a block
@@ -19,8 +21,15 @@
 ## arg    counts: in int[radix][blocks]  where a block's keys of a digit go
 ## arg    keys: in int[n]
 ## arg    order: in int[n]
+## def    sort_near
+## arg    n: int                         up to room
+## arg    sorted_keys: out int[n]
+## arg    sorted_order: out int[n]
+## arg    keys: in int[n]
+## arg    order: in int[n]
 ##
-## launch   radix_count, radix_scatter: one item per block, groups of one; radix_scan: one item.
+## launch   sort_near: one group. radix_count, radix_scatter: one item per block, groups of one;
+##          radix_scan: one item.
 ##          Their _local twins: groups of `group` items, one per block, one for the scan
 ## numerics exact. The integer atomics only count, so the order they happen in does not show
 <%def name="radix_count(radix)">
@@ -168,6 +177,37 @@ __kernel void radix_scatter_local(...)
         const int to = starts[d] + ranks[d * ${group} + item]++;
         sorted_keys[to] = key;
         sorted_order[to] = order[i];
+    }
+}
+</%def>
+##
+## Batcher's bitonic sort (1968), of words of which none are equal: what is beyond the keys comes
+## last.
+<%def name="sort_near(word, room, group)">
+__kernel void sort_near(...)
+{
+    __local ${word} words[${room}];
+    const int item = get_local_id(0);
+    keys += keys_offset;
+    for (int i = item; i < ${room}; i += ${group})
+        words[i] = i < n ? (${word})(uint)keys[i] * ${room} + i : ~(${word})0 - ${room - 1} + i;
+    for (int block = 2; block <= ${room}; block *= 2)
+        for (int apart = block / 2; apart > 0; apart /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int t = item; t < ${room // 2}; t += ${group}) {
+                const int low = t & (apart - 1);
+                const int i = 2 * (t - low) + low, j = i + apart;
+                const ${word} here = words[i], there = words[j];
+                if ((here > there) == ((i & block) == 0)) {
+                    words[i] = there;
+                    words[j] = here;
+                }
+            }
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = item; i < n; i += ${group}) {
+        sorted_keys[sorted_keys_offset + i] = (int)(uint)(words[i] / ${room});
+        sorted_order[sorted_order_offset + i] = order[order_offset + (int)(words[i] % ${room})];
     }
 }
 </%def>

@@ -1,4 +1,4 @@
-"""Stable sort of small non-negative keys with their positions, by radix, a digit a pass."""
+"""Stable sort of small non-negative keys with their positions: a digit a pass, few by one group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _CPU_LEAST_BLOCK = 4096
 _GPU_BITS = 4
 _GPU_GROUP = 256
 _GPU_PER_ITEM = 8
+# Keys that a group of a GPU sorts in its local memory, and its items: 91 steps of a barrier each
+# are less than a dozen launches.
+_MOST_NEAR, _NEAR_GROUP = 8192, 1024
 _POWER_OF_2 = Constraint("radix & (radix - 1) == 0", "a digit is a whole number of bits")
 
 
@@ -50,6 +53,7 @@ _SCATTER = Kernel("radix_scatter", "index/sort.mako", constraints=(_POWER_OF_2,)
 _COUNT_LOCAL = Kernel("radix_count_local", "index/sort.mako", constraints=(_POWER_OF_2,))
 _SCAN_LOCAL = Kernel("radix_scan_local", "index/sort.mako")
 _SCATTER_LOCAL = Kernel("radix_scatter_local", "index/sort.mako", constraints=(_POWER_OF_2,))
+_NEAR = Kernel("sort_near", "index/sort.mako")
 
 
 def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: int) -> Sorted:
@@ -70,6 +74,20 @@ def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: i
     n = keys.size
     if n == 0:
         return Sorted(keys, order, [])
+    near = _near(target, n, limit)
+    if near is not None:
+        word, room = near
+        result = (Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32))
+        group = min(_NEAR_GROUP, target.traits.max_group_size, room // 2)
+        launch = _NEAR.launch(
+            by_name("word room group", word, room, group),
+            by_name("n sorted_keys sorted_order keys order", n, *result, keys, order),
+            global_size=(group,),
+            local_size=(group,),
+            flops=0,
+            bytes=16 * n,
+        )
+        return Sorted(*result, [launch])
     how = _plan(target, n)
     counts = Array.scratch(memory, (how.blocks << how.bits,), int32)
     other = (Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32))
@@ -78,6 +96,15 @@ def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: i
         launches += _one_pass(how, n, shift, counts, (keys, order), other)
         (keys, order), other = other, (keys, order)
     return Sorted(keys, order, launches)
+
+
+def _near(target: Target, n: int, limit: int) -> tuple[str, int] | None:
+    """The type that holds a key and its position, and how many a group sorts; None: too many."""
+    if not in_groups(target.traits) or not 1 < n <= _MOST_NEAR or not limit:
+        return None
+    room = 1 << (n - 1).bit_length()
+    word, size = ("uint", 4) if limit.bit_length() + room.bit_length() <= 32 else ("ulong", 8)
+    return (word, room) if room * size <= target.traits.local_memory_bytes else None
 
 
 def _plan(target: Target, n: int) -> _Pass:

@@ -14,15 +14,18 @@ _ITEMS = Kernel("top_items", "index/top.mako")
 _GROUP = Kernel(
     "top_group", "index/top.mako", (Constraint("group & (group - 1) == 0", "a binary tree"),)
 )
+# An item of a CPU looks at a line once, and seldom finds what is better than all that it keeps; a
+# group of a GPU looks at it as often as there are elements to find.
 # More are found sooner by sorting all, or one of fewer elements.
-_MOST, _FEWEST = 32, 4
+_MOST, _MOST_ALONE, _FEWEST = 32, 128, 4
 # Elements looked at by a group in all its turns, while others have nothing to do.
 _ALONE = 2**18
 
 
 def beats_sorting(target: Target, lines: int, n: int, k: int) -> bool:
     """Whether ``k`` elements of each line are sooner found than all are sorted."""
-    if not 0 < k <= min(_MOST, n // _FEWEST):
+    most = _MOST if in_groups(target.traits) else _MOST_ALONE
+    if not 0 < k <= min(most, n // _FEWEST):
         return False
     busy = lines >= target.traits.compute_units or k * n <= _ALONE
     return busy or not in_groups(target.traits)

@@ -4,12 +4,14 @@
 ## has an instruction for both, and what is below 2^-126 is 0.
 ##
 ## param acc: str                    element type; for all but float it is OpenCL's exp
-## param ctype: str                  element type in memory
+## param ctype: str                  element type in memory, of C or "bfloat16"
 ## param lanes: int                  lanes of the vector, 2 or more
 ## numerics at most 2 ulp; arguments as in lib/elementary.mako
 <%namespace name="lib" file="fold.mako"/>
 <%namespace name="ragged" file="ragged.mako"/>
+<%namespace name="elementary" file="elementary.mako"/>
 <%namespace name="prelude" file="prelude.mako"/>
+<%namespace name="stored" file="stored.mako"/>
 <%def name="define(acc, lanes)">
 % if acc == "float":
 inline float${lanes} decay(float${lanes} x)
@@ -34,17 +36,20 @@ inline float${lanes} decay(float${lanes} x)
 % endif
 </%def>
 ##
-## Rows of scores: the largest of one, and the sums, lane by lane, of the exponentials less a
-## number, while the row behind it is fetched. What is not a number gets lost among the largest, and
-## stays in the sums: so comparing takes one operation. Four comparisons are under way, since each
-## waits for the one before.
+## Rows of scores: a logarithm that is no call, the largest of one, and the sums, lane by lane, of
+## the exponentials less a number, while the row behind it is fetched. What is not a number gets
+## lost among the largest, and stays in the sums: so comparing takes one operation. Four comparisons
+## are under way, since each waits for the one before.
 <%def name="rows(ctype, acc, lanes)">
 <% vector = f"{acc}{lanes}" %>
 ${ragged.load(ctype, acc, lanes)}
+${ragged.rest(ctype, acc, lanes)}
 ${define(acc, lanes)}
 ${lib.fold("top", acc, lanes)}
 ${prelude.fetch_ahead()}
-inline ${acc} largest(__global const ${ctype} *from, const int n)
+${elementary.define(("log",), acc, 1)}
+#define LOG ${"clnet_log" if acc == "float" else "log"}
+inline ${acc} largest(__global const ${stored.memory(ctype)} *from, const int n)
 {
     ${vector} a = -INFINITY;
     int i = 0;
@@ -57,11 +62,13 @@ inline ${acc} largest(__global const ${ctype} *from, const int n)
         }
         a = top_join${lanes}(top_join${lanes}(a, b), top_join${lanes}(c, d));
     }
-    for (; i < n; i += ${lanes})
-        a = top_join${lanes}(a, load_ragged(from + i, n - i, -INFINITY));
+    for (; i + ${lanes} <= n; i += ${lanes})
+        a = top_join${lanes}(a, load_ragged(from + i, ${lanes}, 0));
+    if (i < n)
+        a = top_join${lanes}(a, load_rest(from, i, n, -INFINITY));
     return top_fold(a);
 }
-inline ${vector} decays(__global const ${ctype} *from, const int n, const ${acc} top)
+inline ${vector} decays(__global const ${stored.memory(ctype)} *from, const int n, const ${acc} top)
 {
     ${vector} sums = 0;
     int i = 0;
@@ -69,6 +76,6 @@ inline ${vector} decays(__global const ${ctype} *from, const int n, const ${acc}
         FETCH_AHEAD(from + n + i);
         sums += decay(load_ragged(from + i, ${lanes}, 0) - top);
     }
-    return i < n ? sums + decay(load_ragged(from + i, n - i, -INFINITY) - top) : sums;
+    return i < n ? sums + decay(load_rest(from, i, n, -INFINITY) - top) : sums;
 }
 </%def>

@@ -1,4 +1,4 @@
-## lib elementary: exp, expm1, log, log2, log1p, tanh, erf and sigmoid of float and its vectors
+## lib elementary: exp, expm1, log, log2, log1p, tanh, erf, sigmoid, sin, cos of float and vectors
 ##
 ## OpenCL's own may differ by some ulps from device to device, and PoCL calls them for one element
 ## after the other when its library was built for another processor than it runs on. These are
@@ -15,6 +15,7 @@
 ## param coefficients: tuple[str]    of a polynomial, highest power first
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
+## param name: sin|cos               which
 ## numerics at most 2.5 ulp (tests/test_elementary.py asserts each); subnormals where the device has
 ##          them; contraction off, but for sigmoid. Arguments are reduced as in Cody and Waite,
 ##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
@@ -55,7 +56,82 @@ ${erf(real, whole, suffix)}
 % if "sigmoid" in functions:
 ${sigmoid(real, whole, suffix)}
 % endif
+% if "sin" in functions or "cos" in functions:
+${quarters(suffix)}
 % endif
+% for name in ("sin", "cos"):
+% if name in functions:
+${wave(name, real, whole, suffix, lanes)}
+% endif
+% endfor
+% endif
+</%def>
+##
+## What is left of quarters of a circle: below 3200, where most are, by pi / 2 in four parts, of
+## which products with the first three are exact; beyond by as many digits of 2 / pi as it takes
+## (Payne and Hanek, Radian reduction for trigonometric functions, 1983), one by one.
+<%def name="wave(name, real, whole, suffix, lanes)">
+${real} clnet_${name}${suffix}(const ${real} x)
+{
+#pragma OPENCL FP_CONTRACT OFF
+    const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff);
+    const ${real} shifted = a * 0.636619772f + 12582912.0f, n = shifted - 12582912.0f;
+    ${real} r = ((a - n * 1.570556640625f) - n * 2.396702766418457e-4f)
+        - n * 1.5890691429376602e-8f - n * 2.563344e-12f;
+    ${whole} quarter = as_${whole}(shifted);
+% if lanes == 1:
+    if (!(a < 3200.0f))
+        r = clnet_quarters(a, &quarter);
+% else:
+    const ${whole} far_${lanes} = a < 3200.0f ? (${whole})(0) : (${whole})(1);
+% for width in [lanes >> k for k in range(1, lanes.bit_length())]:
+    const int${width if width > 1 else ""} far_${width} = far_${2 * width}.lo | far_${2 * width}.hi;
+% endfor
+    if (far_1) {
+        const ${real} numbers = a;
+        const float *each = (const float *)&numbers;
+        for (int k = 0; k < ${lanes}; ++k)
+            if (!(each[k] < 3200.0f))
+                ((float *)&r)[k] = clnet_quarters${suffix}(each[k], (int *)&quarter + k);
+    }
+% endif
+    const ${real} z = r * r;
+    const ${real} sine = r + r * (z * ${polynomial(("-1.9515295891e-4", "8.3321608736e-3",
+        "-1.6666654611e-1"), "z")});
+    const ${real} cosine = 1.0f + z * ${polynomial(("2.443315711809948e-5",
+        "-1.388731625493765e-3", "4.166664568298827e-2", "-0.5"), "z")};
+% if name == "cos":
+    quarter = quarter + 1;
+% endif
+    const ${real} y = (quarter & 1) != 0 ? cosine : sine;
+    const ${whole} sign = (quarter & 2) << 30;
+% if name == "cos":
+    return as_${real}(as_${whole}(y) ^ sign);
+% else:
+    return as_${real}(as_${whole}(y) ^ sign ^ (as_${whole}(x) & (int)0x80000000));
+% endif
+}
+</%def>
+<%def name="quarters(suffix)">
+inline float clnet_quarters${suffix}(const float a, int *quarter)
+{
+    /* 2 / pi behind 32 zeros; a is m 2^e. */
+    const uint digits[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599,
+        0x3c439041, 0xfe5163ab};
+    const uint bits = as_uint(a), m = (bits & 0x7fffff) | 0x800000;
+    const int first = (int)(bits >> 23) - 120, at = first >> 5, by = first & 31;
+    if (bits >= 0x7f800000)
+        return NAN;
+    /* 96 digits from those on whose products are no whole circles; of the product the first 64. */
+    ulong part[3];
+    for (int k = 0; k < 3; ++k)
+        part[k] = (((((ulong)digits[at + k] << 32) | digits[at + k + 1]) << by) >> 32) * m;
+    const ulong second = part[1] + (part[2] >> 32);
+    const ulong turned = (part[0] << 32) + second;
+    const long rest = (long)(turned << 2);
+    *quarter = (int)(turned >> 62) + (rest < 0);
+    return (float)rest * 8.515304e-20f;  /* pi / 2 over 2^64 */
+}
 </%def>
 <%def name="polynomial(coefficients, variable)">${"(" * (len(coefficients)
     - 1)}${coefficients[0]}f${"".join(f" * {variable} + {c}f)" for c in coefficients[1:])}</%def>

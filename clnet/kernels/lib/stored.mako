@@ -37,6 +37,20 @@
 % endif
 </%def>
 ##
+## An element as a number of registers, and the type of elements in memory.
+<%def name="element(ctype, pointer, at)" filter="trim">
+% if ctype == "half":
+vload_half(${at}, ${pointer})
+% elif ctype == "bfloat16":
+as_float((uint)(${pointer})[${at}] << 16)
+% else:
+${pointer}[${at}]
+% endif
+</%def>
+<%def name="memory(ctype)" filter="trim">
+${"ushort" if ctype == "bfloat16" else ctype}
+</%def>
+##
 ## Functions that take four aligned neighbours of 16 bits as floats, and store them: the same bits.
 <%def name="fours(ctypes)">
 % if "half" in ctypes:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...array import Array
 from ...device import HostScalar, Launch, Target
-from ...values.dtypes import DType, Kind, bool_
+from ...values.dtypes import Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, streams
 from .copy_pairs import in_pairs, turned_pairs
-from .place import place
+from .place import as_moved, place
 from .repeat import repeat, repeats
 
 _CPU_TILE = 16
@@ -97,7 +95,7 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
                 "size_{d}": shape,
                 "y_stride_{d}": strides,
                 "y": y,
-                "value": _stored(y.dtype, value),
+                "value": as_moved(y.dtype, value),
             },
             **items(target, y.size // width),
             flops=0,
@@ -140,13 +138,6 @@ def _axes(shape: Sequence[int], y_strides: Sequence[int], x_strides: Sequence[in
     """Sizes and steps of axes as arguments; one of one element if there is none."""
     axes = (shape or (1,), y_strides or (0,), x_strides or (0,))
     return by_name("size_{d} y_stride_{d} x_stride_{d}", *axes)
-
-
-def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
-    """A number as the kernel takes it: a float of 16 bits as its bits."""
-    if dtype.is_floating_point and dtype.itemsize == 2:
-        return int(np.array(value, dtype.numpy).view(np.uint16))
-    return value
 
 
 def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from ...array import Array
-from ...device import Launch, Target
+from ...device import HostScalar, Launch, Target
+from ...values.dtypes import DType
 from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups, jobs_per_item, lanes_of
@@ -59,7 +62,7 @@ def place(
         One launch; none where others serve better: on GPUs, for small arrays, elements that are not
         neighbours, short rows.
     """
-    if in_groups(target.traits) or y.dtype.itemsize not in (4, 8):
+    if in_groups(target.traits) or y.dtype.itemsize > 8:
         return []
     if y.size < _LEAST or not y.contiguous or x.dtype is not y.dtype:
         return []
@@ -84,13 +87,20 @@ def place(
             by_name("x_size_{d}", [axis.x_size for axis in outer]),
             by_name("low_{d}", [axis.low for axis in outer]),
             by_name("x_stride_{d}", [axis.x_stride for axis in outer]),
-            by_name("y x value", y, x, value if padded else None),
+            by_name("y x value", y, x, as_moved(y.dtype, value) if padded else None),
         ),
         global_size=(ceil_div(y.size, share),),
         flops=0,
         bytes=y.nbytes + x.dtype.itemsize * prod(axis.x_size for axis in axes),
     )
     return [launch]
+
+
+def as_moved(dtype: DType, value: float | HostScalar) -> float | HostScalar:
+    """A number as kernels that move elements take it: a float of 16 bits as its bits."""
+    if dtype.is_floating_point and dtype.itemsize == 2:
+        return int(np.array(value, dtype.numpy).view(np.uint16))
+    return value
 
 
 def _merged(shape: Shape, x_shape: Shape, starts: Shape, x_strides: Strides) -> list[_Axis]:

@@ -18,7 +18,7 @@ _REPEAT = Kernel(
 
 def repeats(target: Target, y: Array, n: int) -> bool:
     """Whether :func:`repeat` takes rows of ``n`` elements of ``y``."""
-    if in_groups(target.traits) or y.dtype.itemsize not in (4, 8):
+    if in_groups(target.traits) or y.dtype.itemsize > 8:
         return False
     return y.contiguous and n >= lanes_of(target, y.dtype.itemsize)
 
@@ -34,7 +34,7 @@ def repeat(
         x: the elements, of ``y``'s dtype.
         rows: the shape of the rows.
         x_strides: the steps in ``x`` from row to row.
-        divisor: 1 moves bits of any type; else the type is a floating one.
+        divisor: 1 moves bits of any type; else the type is float32 or float64.
 
     Returns:
         The launch.
@@ -42,7 +42,7 @@ def repeat(
     lanes, bytes_each = lanes_of(target, y.dtype.itemsize), y.dtype.itemsize
     n = y.size // prod(rows)
     share = round_up(jobs_per_item(target, y.size, y.size), lanes)
-    whole = "int" if bytes_each == 4 else "long"
+    whole = {1: "char", 2: "short", 4: "int", 8: "long"}[bytes_each]
     divided = divisor != 1
     params = joined(
         by_name("ctype whole lanes", y.dtype.moved_as, whole, lanes),

@@ -6,8 +6,10 @@
 ## param    centred: bool                the mean is subtracted
 ## param    weighted: bool               there is a weight
 ## param    biased: bool                 there is a bias
-## param    ctype: str                   element type
-## param    lanes: int                   lanes of a vector
+## param    ctype: str                   element type of x and y, of C or "bfloat16"
+## param    wtype: str                   that of weight and bias
+## param    acc: str                     element type in registers, and of statistics
+## param    lanes: int                   lanes of a vector of acc
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share a row, a power of two
@@ -15,6 +17,7 @@
 ##                                       many
 ## param    rows: int                    rows that are computed at once
 ## param    kept_items: int              rows of a group
+## param    distance: str                C expression of an element less the mean
 ## param    term: str                    C expression that the items of a row add up
 ## def      row_norm_rows, row_norm_group
 ## arg      rows: int
@@ -22,18 +25,18 @@
 ## arg      rows_per_item: int
 ## def      row_norm_rows, row_norm_group
 ## arg      n: int
-## arg      eps: ctype
+## arg      eps: acc
 ## arg      y: out ctype[rows, n]
 ## % if centred:
-## arg      mean: out ctype[rows]
+## arg      mean: out acc[rows]
 ## % endif
-## arg      invstd: out ctype[rows]
+## arg      invstd: out acc[rows]
 ## arg      x: in ctype[rows, n]
 ## % if weighted:
-## arg      weight: in ctype[n]
+## arg      weight: in wtype[n]
 ## % endif
 ## % if biased:
-## arg      bias: in ctype[n]
+## arg      bias: in wtype[n]
 ## % endif
 ## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group /
 ##          reduce_items) rows.
@@ -41,16 +44,18 @@
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 ##
 ## A few rows at once: their sums do not wait for each other, and a weight is read once for all.
-<%def name="rows_pass(rows, centred, weighted, biased, ctype, lanes)">
+<%def name="rows_pass(rows, centred, weighted, biased, ctype, wtype, acc, lanes)">
 <%
-    vector = f"{ctype}{lanes}"
+    vector = f"{acc}{lanes}"
+    of_weight = "load_ragged" if wtype == ctype else "load_weight"
     load = lambda r, fill: f"load_ragged(from + {r}l * n + i, n - i, {fill})"
     distance = lambda r: f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)
 %>
-        __global const ${ctype} *from = x + x_offset + (long)row * n;
-        __global ${ctype} *to = y + y_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
+        __global ${stored.memory(ctype)} *to = y + y_offset + (long)row * n;
 % if centred:
         ${vector} ${", ".join(f"sums_{r} = 0" for r in range(rows))};
         for (int i = 0; i < n; i += ${lanes}) {
@@ -59,7 +64,7 @@
 % endfor
         }
 % for r in range(rows):
-        const ${ctype} mean_${r} = sum_fold(sums_${r}) / n;
+        const ${acc} mean_${r} = sum_fold(sums_${r}) / n;
         mean[mean_offset + row + ${r}] = mean_${r};
 % endfor
 % endif
@@ -72,15 +77,15 @@
 % endfor
         }
 % for r in range(rows):
-        const ${ctype} scale_${r} = 1 / sqrt(sum_fold(squares_${r}) / n + eps);
+        const ${acc} scale_${r} = 1 / sqrt(sum_fold(squares_${r}) / n + eps);
         invstd[invstd_offset + row + ${r}] = scale_${r};
 % endfor
         for (int i = 0; i < n; i += ${lanes}) {
 % if weighted:
-            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+            const ${vector} w = ${of_weight}(weight + weight_offset + i, n - i, 0);
 % endif
 % if biased:
-            const ${vector} b = load_ragged(bias + bias_offset + i, n - i, 0);
+            const ${vector} b = ${of_weight}(bias + bias_offset + i, n - i, 0);
 % endif
 % for r in range(rows):
             store_ragged(to + ${r}l * n + i, n - i, ${distance(r)} * scale_${r}
@@ -88,19 +93,22 @@
 % endfor
         }
 </%def>
-<%def name="row_norm_rows(centred, weighted, biased, ctype, lanes, stream)">
-${lib.fold("sum", ctype, lanes)}
-${ragged.load(ctype, ctype, lanes)}
-${ragged.store(ctype, ctype, lanes, stream)}
+<%def name="row_norm_rows(centred, weighted, biased, ctype, wtype, acc, lanes, stream)">
+${lib.fold("sum", acc, lanes)}
+${ragged.load(ctype, acc, lanes)}
+% if wtype != ctype:
+${ragged.load(wtype, acc, lanes, 'load_weight')}
+% endif
+${ragged.store(ctype, acc, lanes, stream)}
 ${prelude.fetch_ahead()}
 __kernel void row_norm_rows(...) {
     int row = get_global_id(0) * rows_per_item;
     const int last = min(row + rows_per_item, rows);
     for (; row + 3 < last; row += 4) {
-        ${rows_pass(4, centred, weighted, biased, ctype, lanes)}
+        ${rows_pass(4, centred, weighted, biased, ctype, wtype, acc, lanes)}
     }
     for (; row < last; row++) {
-        ${rows_pass(1, centred, weighted, biased, ctype, lanes)}
+        ${rows_pass(1, centred, weighted, biased, ctype, wtype, acc, lanes)}
     }
 }
 </%def>
@@ -108,48 +116,52 @@ __kernel void row_norm_rows(...) {
     partial[lane * ${kept_items} + kept] = ${term};
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
 </%def>
-<%def name="row_norm_group(centred, weighted, biased, ctype, group, reduce_items, own)">
+<%def name="row_norm_group(
+    centred, weighted, biased, ctype, wtype, acc, group, reduce_items, own)">
 <%
     kept_items = group // reduce_items
     shift = " - centre" if centred else ""
 %>
-${lib.join("sum", ctype, 1)}
+${lib.join("sum", acc, 1)}
 __kernel void row_norm_group(...) {
-    __local ${ctype} partial[${group}];
+    __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, False)}
     const int row = get_group_id(0) * ${kept_items} + kept, size = row < rows ? n : 0;
-    __global const ${ctype} *from = x + x_offset + (long)row * n;
-    __global ${ctype} *to = y + y_offset + (long)row * n;
+    __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
+    __global ${stored.memory(ctype)} *to = y + y_offset + (long)row * n;
 % for k in range(own):
     const bool has_${k} = lane + ${k * reduce_items} < size;
-    ${ctype} own_${k} = has_${k} ? from[lane + ${k * reduce_items}] : 0;
+    ${acc} own_${k} =
+        has_${k} ? ${stored.element(ctype, "from", f"lane + {k * reduce_items}")} : 0;
 % endfor
 % if centred:
-    ${ctype} sum = 0;
+    ${acc} sum = 0;
 % if own:
 % for k in range(own):
     sum += own_${k};
 % endfor
 % else:
     for (int i = lane; i < size; i += ${reduce_items})
-        sum += from[i];
+        sum += ${stored.element(ctype, "from", "i")};
 % endif
     ${added_up("sum", reduce_items, kept_items)}
-    const ${ctype} centre = partial[kept] / n;
+    const ${acc} centre = partial[kept] / n;
     barrier(CLK_LOCAL_MEM_FENCE);
 % endif
-    ${ctype} square = 0;
+    ${acc} square = 0;
 % if own:
 % for k in range(own):
     own_${k} = has_${k} ? own_${k}${shift} : 0;
     square += own_${k} * own_${k};
 % endfor
 % else:
-    for (int i = lane; i < size; i += ${reduce_items})
-        square += (from[i]${shift}) * (from[i]${shift});
+    for (int i = lane; i < size; i += ${reduce_items}) {
+        const ${acc} d = ${stored.element(ctype, "from", "i")}${shift};
+        square += d * d;
+    }
 % endif
     ${added_up("square", reduce_items, kept_items)}
-    const ${ctype} scale = 1 / sqrt(partial[kept] / n + eps);
+    const ${acc} scale = 1 / sqrt(partial[kept] / n + eps);
     if (lane == 0 && row < rows) {
 % if centred:
         mean[mean_offset + row] = centre;
@@ -160,16 +172,24 @@ __kernel void row_norm_group(...) {
 % for k in range(own):
     if (has_${k}) {
         const int i = lane + ${k * reduce_items};
-        to[i] = own_${k} * scale
-            ${"* weight[weight_offset + i]" if weighted else ""}
-            ${"+ bias[bias_offset + i]" if biased else ""};
+        ${result(f"own_{k}", weighted, biased, ctype, wtype, acc)}
     }
 % endfor
 % else:
-    for (int i = lane; i < size; i += ${reduce_items})
-        to[i] = (from[i]${shift}) * scale
-            ${"* weight[weight_offset + i]" if weighted else ""}
-            ${"+ bias[bias_offset + i]" if biased else ""};
+    for (int i = lane; i < size; i += ${reduce_items}) {
+        const ${acc} d = ${stored.element(ctype, "from", "i")}${shift};
+        ${result("d", weighted, biased, ctype, wtype, acc)}
+    }
 % endif
 }
+</%def>
+<%def name="result(distance, weighted, biased, ctype, wtype, acc)">
+        ${acc} made = ${distance} * scale;
+% if weighted:
+        made *= ${stored.element(wtype, "weight", "weight_offset + i")};
+% endif
+% if biased:
+        made += ${stored.element(wtype, "bias", "bias_offset + i")};
+% endif
+        ${stored.store(ctype, "to", "i", "made")}
 </%def>

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
-from ..grid import in_groups, jobs_per_item, lanes_of
+from ..grid import filled, in_groups, jobs_per_item, lanes_of_stored
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..streaming import streams_rows
 
@@ -39,12 +39,12 @@ def row_norm(
 
     Args:
         target: the device's traits.
-        y: ``(rows, n)``, dense; of float32 or float64, as all arrays.
+        y: ``(rows, n)``, dense, of ``x``'s dtype; statistics have that of its arithmetic.
         mean: ``(rows,)``, written; None: nothing is subtracted, as for the root mean square.
         invstd: ``(rows,)``, written: ``1 / sqrt(mean square + eps)`` of what is left.
         x: ``(rows, n)``, dense.
-        weight: ``(n,)``, dense, or None.
-        bias: ``(n,)``, dense, or None.
+        weight: ``(n,)``, dense, or None; of ``x``'s dtype or that of its arithmetic.
+        bias: ``(n,)``, dense, or None; of the weight's dtype, if there is one.
         eps: added to the mean square.
 
     Raises:
@@ -54,9 +54,11 @@ def row_norm(
     if x.size == 0:
         return []
     rows, n = x.shape
+    given = next(a for a in (weight, bias, x) if a is not None)
     params = by_name(
-        "ctype centred weighted biased",
-        *(x.dtype.ctype, mean is not None, weight is not None, bias is not None),
+        "ctype wtype acc centred weighted biased",
+        *(x.dtype.stored, given.dtype.stored, invstd.dtype.ctype),
+        *(mean is not None, weight is not None, bias is not None),
     )
     arrays = (y, mean, invstd, x, weight, bias)
     args = by_name("rows n eps y mean invstd x weight bias", rows, n, eps, *arrays)
@@ -73,7 +75,7 @@ def row_norm(
                 **cost,
             )
         ]
-    lanes = lanes_of(target, x.dtype.itemsize)
+    lanes = filled(lanes_of_stored(target, x.dtype), n)
     per_item = rows_per_item(target, rows, n)
     return [
         ROWS.launch(

@@ -10,15 +10,18 @@
 ## param    centred: bool                the mean was subtracted
 ## param    weighted: bool               there is a weight
 ## param    summed: bool                 gweight and gbias are summed, too
-## param    ctype: str                   element type
-## param    lanes: int                   lanes of a vector
+## param    ctype: str                   element type of gx, gy and x, of C or "bfloat16"
+## param    wtype: str                   that of weight
+## param    acc: str                     element type in registers, of statistics and of sums
+## param    lanes: int                   lanes of a vector of acc
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share rows, a power of two
 ## param    rows: int                    rows that are computed at once
 ## param    kept_items: int              parts of a group
 ## param    term: str                    C expression that the items of a part add up
-## param    element: str                 C expression of an element of row {0} of four
+## param    pointer: str                 C expression
+## param    at: str                      that of the place of an element of row {0} of four
 ## def      row_norm_grad_rows, row_norm_grad_group
 ## arg      rows: int
 ## def      row_norm_grad_rows
@@ -30,47 +33,49 @@
 ## arg      part_step: int      from one part's sums to the next's: whole vectors
 ## arg      gx: out ctype[rows, n]
 ## % if summed:
-## arg      gweight: out ctype[parts, part_step]  a part is what reduce_items take
+## arg      gweight: out acc[parts, part_step]  a part is what reduce_items take
 ## % if centred:
-## arg      gbias: out ctype[parts, part_step]    and centred
+## arg      gbias: out acc[parts, part_step]    and centred
 ## % endif
 ## % endif
 ## arg      gy, x: in ctype[rows, n]
 ## % if centred:
-## arg      mean: in ctype[rows]
+## arg      mean: in acc[rows]
 ## % endif
-## arg      invstd: in ctype[rows]
+## arg      invstd: in acc[rows]
 ## % if weighted:
-## arg      weight: in ctype[n]
+## arg      weight: in wtype[n]
 ## % endif
 ## launch   rows: local 1. group: a group computes (group / reduce_items) parts.
 ## numerics sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 ##
 ## A few rows at once: their sums do not wait for each other, and sums over rows are loaded once.
-<%def name="rows_pass(rows, centred, weighted, summed, ctype, lanes)">
+<%def name="rows_pass(rows, centred, weighted, summed, ctype, wtype, acc, lanes)">
 <%
-    vector = f"{ctype}{lanes}"
+    vector = f"{acc}{lanes}"
+    of_weight = "load_ragged" if wtype == ctype else "load_weight"
     slope = lambda r: f"load_ragged(slopes + {r}l * n + i, n - i, 0)"
     load = lambda r, fill: f"load_ragged(from + {r}l * n + i, n - i, {fill})"
     distance = lambda r: f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)
     normed = lambda r: f"{distance(r)} * scale_{r}"
 %>
-        __global const ${ctype} *slopes = gy + gy_offset + (long)row * n;
-        __global const ${ctype} *from = x + x_offset + (long)row * n;
-        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *slopes = gy + gy_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
+        __global ${stored.memory(ctype)} *to = gx + gx_offset + (long)row * n;
 % for r in range(rows):
 % if centred:
-        const ${ctype} mean_${r} = mean[mean_offset + row + ${r}];
+        const ${acc} mean_${r} = mean[mean_offset + row + ${r}];
 % endif
-        const ${ctype} scale_${r} = invstd[invstd_offset + row + ${r}];
+        const ${acc} scale_${r} = invstd[invstd_offset + row + ${r}];
         ${vector} sums_${r} = 0, products_${r} = 0;
 % endfor
         for (int i = 0; i < n; i += ${lanes}) {
 % if weighted:
-            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+            const ${vector} w = ${of_weight}(weight + weight_offset + i, n - i, 0);
 % endif
             ${vector} sum = 0, product = 0;
 % for r in range(rows):
@@ -89,13 +94,13 @@
         }
 % for r in range(rows):
 % if centred:
-        const ${ctype} level_${r} = sum_fold(sums_${r}) / n;
+        const ${acc} level_${r} = sum_fold(sums_${r}) / n;
 % endif
-        const ${ctype} tilt_${r} = sum_fold(products_${r}) / n;
+        const ${acc} tilt_${r} = sum_fold(products_${r}) / n;
 % endfor
         for (int i = 0; i < n; i += ${lanes}) {
 % if weighted:
-            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+            const ${vector} w = ${of_weight}(weight + weight_offset + i, n - i, 0);
 % endif
 % for r in range(rows):
             FETCH_AHEAD(slopes + ${rows + r}l * n + i);
@@ -107,10 +112,14 @@
 % endfor
         }
 </%def>
-<%def name="row_norm_grad_rows(centred, weighted, summed, ctype, lanes, stream)">
-${lib.fold("sum", ctype, lanes)}
-${ragged.load(ctype, ctype, lanes)}
-${ragged.store(ctype, ctype, lanes, stream)}
+<%def name="row_norm_grad_rows(
+    centred, weighted, summed, ctype, wtype, acc, lanes, stream)">
+${lib.fold("sum", acc, lanes)}
+${ragged.load(ctype, acc, lanes)}
+% if weighted and wtype != ctype:
+${ragged.load(wtype, acc, lanes, 'load_weight')}
+% endif
+${ragged.store(ctype, acc, lanes, stream)}
 ${prelude.fetch_ahead()}
 __kernel void row_norm_grad_rows(...) {
     const int part = get_global_id(0);
@@ -125,10 +134,10 @@ __kernel void row_norm_grad_rows(...) {
         gweight[i] = ${"gbias[i] = " if centred else ""}0;
 % endif
     for (; row + 3 < last; row += 4) {
-        ${rows_pass(4, centred, weighted, summed, ctype, lanes)}
+        ${rows_pass(4, centred, weighted, summed, ctype, wtype, acc, lanes)}
     }
     for (; row < last; row++) {
-        ${rows_pass(1, centred, weighted, summed, ctype, lanes)}
+        ${rows_pass(1, centred, weighted, summed, ctype, wtype, acc, lanes)}
     }
 }
 </%def>
@@ -138,18 +147,22 @@ __kernel void row_norm_grad_rows(...) {
 </%def>
 ##
 ## The lanes of a vector are four rows, of which those from the last on do not exist.
-<%def name="of_rows(element, ctype)">(${ctype}4)(${", ".join(
-    f"row + {r} < last ? {element.format(r)} : 0" for r in range(4))})</%def>
-<%def name="loaded(centred, ctype)">
-            const ${ctype}4 g = ${of_rows("slopes[{}l * n + i]", ctype)};
-            const ${ctype}4 z = (${of_rows("from[{}l * n + i]",
-                ctype)}${" - centre" if centred else ""}) * scale;
+<%def name="of_rows(pointer, at, ctype, acc)">(${acc}4)(
+% for r in range(4):
+            row + ${r} < last ? ${stored.element(ctype, pointer, at.format(r))} : 0${"," * (r < 3)}
+% endfor
+        )</%def>
+<%def name="loaded(centred, ctype, acc)">
+            const ${acc}4 g = ${of_rows("slopes", "{}l * n + i", ctype, acc)};
+            const ${acc}4 z = (${of_rows("from", "{}l * n + i", ctype,
+                acc)}${" - centre" if centred else ""}) * scale;
 </%def>
-<%def name="row_norm_grad_group(centred, weighted, summed, ctype, group, reduce_items)">
+<%def name="row_norm_grad_group(
+    centred, weighted, summed, ctype, wtype, acc, group, reduce_items)">
 <%
     kept_items = group // reduce_items
-    four = f"{ctype}4"
-    weigh = " * weight[weight_offset + i]" if weighted else ""
+    four = f"{acc}4"
+    weigh = " * w" if weighted else ""
 %>
 ${lib.join("sum", four, 1)}
 __kernel void row_norm_grad_group(...) {
@@ -167,16 +180,19 @@ __kernel void row_norm_grad_group(...) {
         gweight[i] = ${"gbias[i] = " if centred else ""}0;
 % endif
     for (int row = first; row < first + rows_per_part; row += 4) {
-        __global const ${ctype} *slopes = gy + gy_offset + (long)row * n;
-        __global const ${ctype} *from = x + x_offset + (long)row * n;
-        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *slopes = gy + gy_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
+        __global ${stored.memory(ctype)} *to = gx + gx_offset + (long)row * n;
 % if centred:
-        const ${four} centre = ${of_rows("mean[mean_offset + row + {}]", ctype)};
+        const ${four} centre = ${of_rows("mean", "mean_offset + row + {}", acc, acc)};
 % endif
-        const ${four} scale = ${of_rows("invstd[invstd_offset + row + {}]", ctype)};
+        const ${four} scale = ${of_rows("invstd", "invstd_offset + row + {}", acc, acc)};
         ${four} level = 0, tilt = 0;
         for (int i = lane; i < size; i += ${reduce_items}) {
-            ${loaded(centred, ctype)}
+            ${loaded(centred, ctype, acc)}
+% if weighted:
+            const ${acc} w = ${stored.element(wtype, "weight", "weight_offset + i")};
+% endif
             const ${four} product = g * z;
 % if summed:
             gweight[i] += (product.s0 + product.s1) + (product.s2 + product.s3);
@@ -196,11 +212,15 @@ __kernel void row_norm_grad_group(...) {
         tilt = partial[kept] / n;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int i = lane; i < size; i += ${reduce_items}) {
-            ${loaded(centred, ctype)}
+            ${loaded(centred, ctype, acc)}
+% if weighted:
+            const ${acc} w = ${stored.element(wtype, "weight", "weight_offset + i")};
+% endif
             const ${four} result = scale * (g${weigh}${" - level" if centred else ""} - z * tilt);
 % for r in range(4):
-            if (row + ${r} < last)
-                to[${r}l * n + i] = result.s${r};
+            if (row + ${r} < last) {
+                ${stored.store(ctype, "to", f"{r}l * n + i", f"result.s{r}")}
+            }
 % endfor
         }
     }

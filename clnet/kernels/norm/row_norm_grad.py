@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...values.dtypes import from_name
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
-from ..grid import in_groups, lanes_of
+from ..grid import filled, in_groups, lanes_of_stored
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
@@ -47,16 +48,18 @@ def row_norm_grad(
     cut = _Cut.of(target, x, len(sums))
     partial = [Array.scratch(memory, (cut.parts, cut.step), a.dtype) for a in sums]
     arrays = (gx, gy, x, mean, invstd, weight, *partial)
+    types = (x.dtype.stored, (x if weight is None else weight).dtype.stored, invstd.dtype.ctype)
     params = by_name(
-        "ctype centred weighted summed",
-        *(x.dtype.ctype, mean is not None, weight is not None, bool(sums)),
+        "ctype wtype acc centred weighted summed",
+        *types,
+        *(mean is not None, weight is not None, bool(sums)),
     )
     if in_groups(target.traits):
         share, kept = group_shape(target, n)
         kernel, own = GROUP, by_name("group reduce_items", share * kept, share)
         items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
     else:
-        lanes = lanes_of(target, x.dtype.itemsize)
+        lanes = _lanes(target, x)
         kernel, own = ROWS, by_name("lanes stream", lanes, streams_rows(gx, n, lanes))
         items, group = cut.parts, 1
     launches: list[Launch] = []
@@ -81,6 +84,10 @@ def row_norm_grad(
     return launches
 
 
+def _lanes(target: Target, x: Array) -> int:
+    return filled(lanes_of_stored(target, x.dtype), x.shape[1])
+
+
 class _Cut(NamedTuple):
     """Rows in parts, each of which has sums of its own: ``step`` elements, in whole vectors."""
 
@@ -96,9 +103,10 @@ class _Cut(NamedTuple):
             step = n
             most = traits.compute_units * _GROUPS_PER_UNIT * group_shape(target, n)[1]
         else:
-            step = round_up(n, lanes_of(target, x.dtype.itemsize))
+            step = round_up(n, _lanes(target, x))
             most = traits.compute_units * _ITEMS_PER_UNIT
-        room = target.workspace_limit // max(1, sums * step * x.dtype.itemsize)
+        acc_bytes = from_name(x.dtype.compute).itemsize
+        room = target.workspace_limit // max(1, sums * step * acc_bytes)
         most = max(1, min(most, room))
         if in_groups(traits):
             part = round_up(ceil_div(rows, most), AT_ONCE)

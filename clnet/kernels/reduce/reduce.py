@@ -71,10 +71,15 @@ class _Axis(NamedTuple):
     size: int
     x: int
     out: int
+    y: int = 0
 
 
-class _Problem(NamedTuple):
-    """The axes of ``x``, kept and reduced, each kind sorted by stride and merged."""
+class Problem(NamedTuple):
+    """The axes of ``x``, kept and reduced, each kind sorted by stride and merged.
+
+    ``divisor`` is what a mean is over, where that is not the number of elements; ``pair`` the
+    kernel that takes the elements of ``x`` with others, how, and those.
+    """
 
     out: Array
     x: Array
@@ -84,13 +89,17 @@ class _Problem(NamedTuple):
     mean: bool
     kept: tuple[_Axis, ...]
     reduced: tuple[_Axis, ...]
+    divisor: float | None = None
+    pair: tuple[Kernel, str, Array] | None = None
 
     @property
     def outs(self) -> int:
+        """How many results there are."""
         return prod([axis.size for axis in self.kept])
 
     @property
     def total(self) -> int:
+        """How many elements each is of."""
         return prod([axis.size for axis in self.reduced])
 
     @property
@@ -136,6 +145,19 @@ def reduce(
     Raises:
         ArgumentError: if the sizes of ``out`` are not those that ``x`` keeps.
     """
+    acc = accumulator(kind, x.dtype)
+    mean, axes = kind is Reduction.MEAN, axes_of(out, x, x, dims)
+    return launches_of(target, Problem(out, x, acc, kind.join, kind.load, mean, *axes), memory)
+
+
+def axes_of(
+    out: Array, x: Array, y: Array, dims: tuple[int, ...]
+) -> tuple[tuple[_Axis, ...], tuple[_Axis, ...]]:
+    """The axes that are kept, and those that are reduced, of arrays of one shape.
+
+    Raises:
+        ArgumentError: if the sizes of ``out`` are not those that are kept.
+    """
     kept_sizes = tuple(n for i, n in enumerate(x.shape) if i not in dims and n != 1)
     out_axes = [(n, s) for n, s in zip(out.shape, out.strides, strict=True) if n != 1]
     if kept_sizes != tuple(n for n, _ in out_axes):
@@ -144,20 +166,22 @@ def reduce(
         )
     out_strides = iter(s for _, s in out_axes)
     kept, reduced = [], []
-    for i, (size, stride) in enumerate(zip(x.shape, x.strides, strict=True)):
+    for i, (size, stride, other) in enumerate(zip(x.shape, x.strides, y.strides, strict=True)):
         if i in dims:
-            reduced.append(_Axis(size, stride, 0))
+            reduced.append(_Axis(size, stride, 0, other))
         elif size != 1:
-            kept.append(_Axis(size, stride, next(out_strides)))
-    mean = kind is Reduction.MEAN
-    acc = accumulator(kind, x.dtype)
-    problem = _Problem(out, x, acc, kind.join, kind.load, mean, _merge(kept), _merge(reduced))
+            kept.append(_Axis(size, stride, next(out_strides), other))
+    return _merge(kept), _merge(reduced)
+
+
+def launches_of(target: Target, problem: Problem, memory: Scratch | None) -> list[Launch]:
+    """The launches of a problem; none for no outputs."""
     if problem.outs == 0:
         return []
     parts = _parts(target, problem)
     if parts == 1:
         return [_launch(target, problem)]
-    return _two_stages(target, problem, parts, memory or Scratch(x.device))
+    return _two_stages(target, problem, parts, memory or Scratch(problem.x.device))
 
 
 def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
@@ -169,14 +193,14 @@ def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
         if axis.size == 1:
             continue
         last = merged[-1] if merged else None
-        if last and last.x == axis.size * axis.x and last.out == axis.size * axis.out:
-            merged[-1] = _Axis(last.size * axis.size, axis.x, axis.out)
+        if last and last[1:] == tuple(axis.size * step for step in axis[1:]):
+            merged[-1] = axis._replace(size=last.size * axis.size)
         else:
             merged.append(axis)
     return tuple(merged) or (_Axis(1, 0, 0),)
 
 
-def _parts(target: Target, problem: _Problem) -> int:
+def _parts(target: Target, problem: Problem) -> int:
     """Into how many parts each output's elements are cut."""
     units = target.traits.compute_units
     if in_groups(target.traits):
@@ -194,20 +218,24 @@ def _parts(target: Target, problem: _Problem) -> int:
     return max(1, min(parts, room))
 
 
-def _two_stages(target: Target, problem: _Problem, parts: int, memory: Scratch) -> list[Launch]:
+def _two_stages(target: Target, problem: Problem, parts: int, memory: Scratch) -> list[Launch]:
     """Partial results of all parts into scratch memory, then their reduction."""
     partial = Array.scratch(memory, (parts * problem.outs,), problem.acc)
     part_stride, step = (problem.outs, 1) if problem.columns else (1, parts)
     first, second = [], []
     for axis in reversed(problem.kept):
-        first.append(_Axis(axis.size, axis.x, step))
+        first.append(axis._replace(out=step))
         second.append(_Axis(axis.size, step, axis.out))
         step *= axis.size
     cut = problem._replace(out=partial, mean=False, kept=tuple(reversed(first)))
     rest = problem._replace(
-        x=partial, load="plain", kept=_merge(second), reduced=(_Axis(parts, part_stride, 0),)
+        x=partial,
+        pair=None,
+        load="plain",
+        kept=_merge(second),
+        reduced=(_Axis(parts, part_stride, 0),),
     )
-    divisor = problem.total
+    divisor = problem.total if problem.divisor is None else problem.divisor
     return [
         _launch(target, cut, parts=parts, part_stride=part_stride),
         _launch(target, rest, divisor=divisor),
@@ -216,19 +244,21 @@ def _two_stages(target: Target, problem: _Problem, parts: int, memory: Scratch) 
 
 def _launch(
     target: Target,
-    problem: _Problem,
+    problem: Problem,
     *,
     parts: int = 1,
     part_stride: int = 0,
-    divisor: int | None = None,
+    divisor: float | None = None,
 ) -> Launch:
     """One launch; ``divisor`` when other than the number of elements this launch reduces."""
-    kept, reduced = zip(*problem.kept, strict=True), tuple(zip(*problem.reduced, strict=True))
+    kept = tuple(zip(*problem.kept, strict=True))[:3]
+    reduced = tuple(zip(*problem.reduced, strict=True))
     args = by_name(
         "parts part_stride kept_size{i} kept_x{i} kept_out{i} reduced_size{i} reduced_x{i} out x",
         *(parts, part_stride, *kept, *reduced[:2], problem.out, problem.x),
     )
     if problem.mean:
+        divisor = problem.divisor if divisor is None else divisor
         total = problem.total if divisor is None else divisor
         args = joined(args, by_name("divisor", float(total)))
     if in_groups(target.traits):
@@ -236,31 +266,34 @@ def _launch(
     return (_columns if problem.columns else _rows)(target, problem, parts, args)
 
 
-def _params(problem: _Problem, parts: int) -> Named:
+def _params(problem: Problem, parts: int) -> Named:
     """The parameters that all kernels have."""
     ranks = (len(problem.kept), len(problem.reduced))
     types = (problem.x.dtype.stored, problem.out.dtype.ctype, problem.acc.ctype)
-    flat = flat_type(max(problem.total, problem.outs * parts))
+    flat = _flat(problem, parts)
     names = "kind load mean ctype out_ctype acc flat kept_rank reduced_rank"
     return by_name(names, problem.join, problem.load, problem.mean, *types, flat, *ranks)
 
 
-def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
+def _flat(problem: Problem, parts: int) -> str:
+    return flat_type(max(problem.total, problem.outs * parts))
+
+
+def _cost(problem: Problem, parts: int) -> dict[str, Any]:
     elements = problem.outs * problem.total
     written = problem.outs * parts * problem.out.dtype.itemsize
-    per_element = 2 if problem.load == "square" else 1
-    return {
-        "flops": elements * per_element,
-        "bytes": elements * problem.x.dtype.itemsize + written,
-    }
+    pair = problem.pair is not None
+    per_element = 2 if problem.load == "square" or pair else 1
+    read = elements * problem.x.dtype.itemsize * (1 + pair)
+    return {"flops": elements * per_element, "bytes": read + written}
 
 
-def _lanes(target: Target, problem: _Problem) -> int:
+def _lanes(target: Target, problem: Problem) -> int:
     """Lanes of a vector: PoCL's conversions of vectors wider than the CPU's give zeros."""
     return lanes_of(target, max(problem.acc.itemsize, problem.x.dtype.itemsize))
 
 
-def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
+def _rows(target: Target, problem: Problem, parts: int, args: Named) -> Launch:
     jobs, total = problem.outs * parts, problem.total
     per_item = jobs_per_item(target, jobs, problem.outs * total)
     how = (_lanes(target, problem), problem.reduced[-1].x == 1)
@@ -273,9 +306,10 @@ def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
     )
 
 
-def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
-    lanes, total = _lanes(target, problem), problem.total
-    width = problem.kept[-1].size
+def _columns(target: Target, problem: Problem, parts: int, args: Named) -> Launch:
+    width, total = problem.kept[-1].size, problem.total
+    # Vectors that rows can fill: what is left of a row is loaded one by one.
+    lanes = min(_lanes(target, problem), 1 << (width.bit_length() - 1))
     blocks = ceil_div(width, _COLUMN_BLOCK)
     return COLUMNS.launch(
         joined(_params(problem, parts), by_name("lanes block", lanes, _COLUMN_BLOCK)),
@@ -285,7 +319,7 @@ def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Laun
     )
 
 
-def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
+def _group_shape(target: Target, problem: Problem) -> tuple[int, int]:
     """Work-items that share one output, and outputs of a group."""
     group = min(_GROUP, target.traits.max_group_size)
     if problem.columns:
@@ -305,12 +339,20 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
     return share, group // share
 
 
-def _group(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
+def _group(target: Target, problem: Problem, parts: int, args: Named) -> Launch:
     share, kept = _group_shape(target, problem)
     group, total = share * kept, problem.total
+    kernel, params = GROUP, _params(problem, parts)
+    if problem.pair is not None:
+        kernel, of, y = problem.pair
+        ranks = (len(problem.kept), len(problem.reduced))
+        names = "of ctype mean flat kept_rank reduced_rank"
+        params = by_name(names, of, problem.acc.ctype, problem.mean, _flat(problem, parts), *ranks)
+        steps = ([axis.y for axis in axes] for axes in (problem.kept, problem.reduced))
+        args = joined(args, by_name("kept_y{i} reduced_y{i} y", *steps, y))
     how = (group, share, problem.columns)
-    return GROUP.launch(
-        joined(_params(problem, parts), by_name("group reduce_items kept_fast", *how)),
+    return kernel.launch(
+        joined(params, by_name("group reduce_items kept_fast", *how)),
         joined(by_name("outs total part_size", problem.outs, total, ceil_div(total, parts)), args),
         global_size=(ceil_div(problem.outs, kept) * parts * group,),
         local_size=(group,),

@@ -87,7 +87,7 @@ __kernel void cross_entropy_rows(...) {
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         const ${acc} top = ${"largest(from, n)" if normalize else "0"};
-        const ${acc} log_sum = ${"log(sum_fold(decays(from, n, top)))" if normalize else "0"};
+        const ${acc} log_sum = ${"LOG(sum_fold(decays(from, n, top)))" if normalize else "0"};
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;
         for (int i = 0; i < n; i += ${lanes}) {

@@ -12,7 +12,7 @@ from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.record import NamedTuple
-from ..grid import in_groups, lanes_of
+from ..grid import filled, in_groups, lanes_of
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from .cross_entropy_mean import cross_entropy_mean
@@ -139,7 +139,7 @@ def _forward(
     flops = x.size * (2 + EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if not in_groups(target.traits):
-        lanes = lanes_of(target, acc.itemsize)
+        lanes = filled(lanes_of(target, acc.itemsize), lines.n if lines.inner == 1 else lines.inner)
         params = joined(params, by_name("lanes", lanes))
         if lines.inner > 1:
             args = joined(by_name("rows", lines.count), args)

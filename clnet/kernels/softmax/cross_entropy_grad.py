@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
-from ..grid import in_groups, lanes_of
+from ..grid import filled, in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..streaming import streams_rows
 from .cross_entropy import EXP_FLOPS, Settings, lines_of, loss_params, numbers_of, outer_step
@@ -43,7 +43,7 @@ def cross_entropy_grad(
     flops = x.size * (4 + EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if not in_groups(target.traits):
-        lanes = lanes_of(target, acc.itemsize)
+        lanes = filled(lanes_of(target, acc.itemsize), lines.n if lines.inner == 1 else lines.inner)
         params = joined(params, by_name("lanes", lanes))
         if lines.inner > 1:
             args = joined(by_name("rows", lines.count), args)

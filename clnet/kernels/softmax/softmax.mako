@@ -3,7 +3,7 @@
 ## math     softmax: gx = y (gy - sum(gy y)); log softmax: gx = gy - exp(y) sum(gy)
 ## layout   all arrays dense (outer, n, inner), the sums run over n; rows: inner is 1
 ## param    log: bool                    the logarithm of it
-## param    ctype: str                   element type
+## param    ctype: str                   element type, of C or "bfloat16"
 ## param    acc: str                     element type in registers
 ## param    lanes: int                   lanes of a vector of acc
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
@@ -48,6 +48,7 @@
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="softmax_rows(log, ctype, acc, lanes, stream)">
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
@@ -56,13 +57,14 @@ __kernel void softmax_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows);
     for (int row = first; row < last; row++) {
-        __global const ${ctype} *from = x + x_offset + (long)row * n;
-        __global ${ctype} *to = y + y_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
+        __global ${stored.memory(ctype)} *to = y + y_offset + (long)row * n;
         const ${acc} top = largest(from, n), sum = sum_fold(decays(from, n, top));
-        const ${acc} ${"log_sum = log(sum)" if log else "scale = 1 / sum"};
+        const ${acc} ${"log_sum = LOG(sum)" if log else "scale = 1 / sum"};
         for (int i = 0; i < n; i += ${lanes}) {
-            const ${acc}${lanes} v = load_ragged(from + i, n - i, 0);
-            store_ragged(to + i, n - i,
+            const int at = i + ${lanes} <= n || n < ${lanes} ? i : n - ${lanes};
+            const ${acc}${lanes} v = load_ragged(from + at, n - at, 0);
+            store_ragged(to + at, n - at,
                 ${"(v - top) - log_sum" if log else "decay(v - top) * scale"});
         }
     }
@@ -77,15 +79,15 @@ __kernel void softmax_columns(...) {
     const int item = get_global_id(0);
     const int column = item % blocks * ${lanes}, count = inner - column;
     const long start = (long)(item / blocks) * n * inner + column;
-    __global const ${ctype} *from = x + x_offset + start;
-    __global ${ctype} *to = y + y_offset + start;
+    __global const ${stored.memory(ctype)} *from = x + x_offset + start;
+    __global ${stored.memory(ctype)} *to = y + y_offset + start;
     ${acc}${lanes} top = -INFINITY, sum = 0;
     for (long i = 0; i < (long)n * inner; i += inner)
         top = max_join${lanes}(top, load_ragged(from + i, count, 0));
     for (long i = 0; i < (long)n * inner; i += inner) {
         const ${acc}${lanes} e = decay(load_ragged(from + i, count, 0) - top);
         sum += e;
-% if not log:
+% if not log and ctype == acc:
         store_ragged(to + i, count, e);
 % endif
     }
@@ -96,7 +98,11 @@ __kernel void softmax_columns(...) {
 % else:
     const ${acc}${lanes} scale = 1 / sum;
     for (long i = 0; i < (long)n * inner; i += inner)
+% if ctype == acc:
         store_ragged(to + i, count, load_ragged(to + i, count, 0) * scale);
+% else:
+        store_ragged(to + i, count, decay(load_ragged(from + i, count, 0) - top) * scale);
+% endif
 % endif
 }
 </%def>
@@ -110,18 +116,18 @@ __kernel void softmax_group(...) {
     const int at = get_group_id(0) * ${kept_items} + kept;
     const int size = at < sums ? n : 0;
     const long start = (long)(at / inner) * n * inner + at % inner;
-    __global const ${ctype} *from = x + x_offset + start;
-    __global ${ctype} *to = y + y_offset + start;
+    __global const ${stored.memory(ctype)} *from = x + x_offset + start;
+    __global ${stored.memory(ctype)} *to = y + y_offset + start;
     ${acc} top = -INFINITY, sum = 0;
 % if held:
 % for j in range(held):
     const int i_${j} = lane + ${j * reduce_items};
-    ${acc} v_${j} = i_${j} < size ? from[i_${j}] : -INFINITY;
+    ${acc} v_${j} = i_${j} < size ? ${stored.element(ctype, "from", f"i_{j}")} : -INFINITY;
     top = max_join1(top, v_${j});
 % endfor
 % else:
     for (int i = lane; i < size; i += ${reduce_items})
-        top = max_join1(top, from[(long)i * inner]);
+        top = max_join1(top, ${stored.element(ctype, "from", "(long)i * inner")});
 % endif
     partial[lane * ${kept_items} + kept] = top;
     ${lib.tree("max", "partial", reduce_items, kept_items)}
@@ -134,46 +140,53 @@ __kernel void softmax_group(...) {
 % endfor
 % else:
     for (int i = lane; i < size; i += ${reduce_items})
-        sum += exp(from[(long)i * inner] - top);
+        sum += exp(${stored.element(ctype, "from", "(long)i * inner")} - top);
 % endif
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     const ${acc} ${"log_sum = log(partial[kept])" if log else "scale = 1 / partial[kept]"};
 % if held:
 % for j in range(held):
-    if (i_${j} < size)
-        to[i_${j}] = ${f"(v_{j} - top) - log_sum" if log else f"e_{j} * scale"};
+    if (i_${j} < size) {
+        ${stored.store(ctype, "to", f"i_{j}",
+            f"(v_{j} - top) - log_sum" if log else f"e_{j} * scale")}
+    }
 % endfor
-% elif log:
-    for (int i = lane; i < size; i += ${reduce_items})
-        to[(long)i * inner] = (from[(long)i * inner] - top) - log_sum;
 % else:
-    for (int i = lane; i < size; i += ${reduce_items})
-        to[(long)i * inner] = exp(from[(long)i * inner] - top) * scale;
+    for (int i = lane; i < size; i += ${reduce_items}) {
+        const ${acc} v = ${stored.element(ctype, "from", "(long)i * inner")};
+        ${stored.store(ctype, "to", "(long)i * inner",
+            "(v - top) - log_sum" if log else "exp(v - top) * scale")}
+    }
 % endif
 }
 </%def>
 <%def name="softmax_grad_rows(log, ctype, acc, lanes, stream)">
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
+${ragged.rest(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
 __kernel void softmax_grad_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows);
     for (int row = first; row < last; row++) {
-        __global const ${ctype} *g = gy + gy_offset + (long)row * n;
-        __global const ${ctype} *from = y + y_offset + (long)row * n;
-        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *g = gy + gy_offset + (long)row * n;
+        __global const ${stored.memory(ctype)} *from = y + y_offset + (long)row * n;
+        __global ${stored.memory(ctype)} *to = gx + gx_offset + (long)row * n;
         ${acc}${lanes} sums = 0;
-        for (int i = 0; i < n; i += ${lanes})
-            sums += load_ragged(g + i, n - i,
-                0)${"" if log else " * load_ragged(from + i, n - i, 0)"};
+        int i = 0;
+        for (; i + ${lanes} <= n; i += ${lanes})
+            sums += load_ragged(g + i, ${lanes},
+                0)${"" if log else f" * load_ragged(from + i, {lanes}, 0)"};
+        if (i < n)
+            sums += load_rest(g, i, n, 0)${"" if log else " * load_rest(from, i, n, 0)"};
         const ${acc} sum = sum_fold(sums);
-        for (int i = 0; i < n; i += ${lanes}) {
-            const ${acc}${lanes} v = load_ragged(from + i, n - i, 0),
-                gv = load_ragged(g + i, n - i, 0);
-            store_ragged(to + i, n - i, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
+        for (i = 0; i < n; i += ${lanes}) {
+            const int at = i + ${lanes} <= n || n < ${lanes} ? i : n - ${lanes};
+            const ${acc}${lanes} v = load_ragged(from + at, n - at, 0),
+                gv = load_ragged(g + at, n - at, 0);
+            store_ragged(to + at, n - at, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
         }
     }
 }
@@ -186,9 +199,9 @@ __kernel void softmax_grad_columns(...) {
     const int item = get_global_id(0);
     const int column = item % blocks * ${lanes}, count = inner - column;
     const long start = (long)(item / blocks) * n * inner + column;
-    __global const ${ctype} *g = gy + gy_offset + start;
-    __global const ${ctype} *from = y + y_offset + start;
-    __global ${ctype} *to = gx + gx_offset + start;
+    __global const ${stored.memory(ctype)} *g = gy + gy_offset + start;
+    __global const ${stored.memory(ctype)} *from = y + y_offset + start;
+    __global ${stored.memory(ctype)} *to = gx + gx_offset + start;
     ${acc}${lanes} sum = 0;
     for (long i = 0; i < (long)n * inner; i += inner)
         sum += load_ragged(g + i, count, 0)${"" if log else " * load_ragged(from + i, count, 0)"};
@@ -208,31 +221,42 @@ __kernel void softmax_grad_group(...) {
     const long size = at < sums ? (long)n * inner : 0;
     const long first = (long)lane * inner, step = ${reduce_items}l * inner;
     const long start = (long)(at / inner) * n * inner + at % inner;
-    __global const ${ctype} *g = gy + gy_offset + start;
-    __global const ${ctype} *from = y + y_offset + start;
-    __global ${ctype} *to = gx + gx_offset + start;
+    __global const ${stored.memory(ctype)} *g = gy + gy_offset + start;
+    __global const ${stored.memory(ctype)} *from = y + y_offset + start;
+    __global ${stored.memory(ctype)} *to = gx + gx_offset + start;
     ${acc} mine = 0;
 % if held:
 % for j in range(held):
     const int i_${j} = lane + ${j * reduce_items};
-    const ${acc} g_${j} = i_${j} < size ? g[i_${j}] : 0, v_${j} = i_${j} < size ? from[i_${j}] : 0;
+    const ${acc} g_${j} = i_${j} < size ? ${stored.element(ctype, "g", f"i_{j}")} : 0,
+        v_${j} = i_${j} < size ? ${stored.element(ctype, "from", f"i_{j}")} : 0;
     mine += g_${j}${"" if log else f" * v_{j}"};
 % endfor
 % else:
     for (long i = first; i < size; i += step)
-        mine += ${"g[i]" if log else "g[i] * from[i]"};
+% if log:
+        mine += ${stored.element(ctype, "g", "i")};
+% else:
+        mine += ${stored.element(ctype, "g", "i")} * ${stored.element(ctype, "from", "i")};
+% endif
 % endif
     partial[lane * ${kept_items} + kept] = mine;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     const ${acc} sum = partial[kept];
 % if held:
 % for j in range(held):
-    if (i_${j} < size)
-        to[i_${j}] = ${f"g_{j} - exp(v_{j}) * sum" if log else f"v_{j} * (g_{j} - sum)"};
+    if (i_${j} < size) {
+        ${stored.store(ctype, "to", f"i_{j}",
+            f"g_{j} - exp(v_{j}) * sum" if log else f"v_{j} * (g_{j} - sum)")}
+    }
 % endfor
 % else:
-    for (long i = first; i < size; i += step)
-        to[i] = ${"g[i] - exp(from[i]) * sum" if log else "from[i] * (g[i] - sum)"};
+    for (long i = first; i < size; i += step) {
+        const ${acc} gv = ${stored.element(ctype, "g", "i")},
+            v = ${stored.element(ctype, "from", "i")};
+        ${stored.store(ctype, "to", "i",
+            "gv - exp(v) * sum" if log else "v * (gv - sum)")}
+    }
 % endif
 }
 </%def>

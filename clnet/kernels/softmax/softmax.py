@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import from_name
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
-from ..grid import in_groups, jobs_per_item, lanes_of
+from ..grid import filled, in_groups, jobs_per_item, lanes_of_stored
 from ..kernel import Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 
@@ -161,7 +161,7 @@ def _launch(
         return []
     rows, columns, group = kernels
     acc = from_name(out.dtype.compute)
-    params = by_name("log ctype acc", log, out.dtype.ctype, acc.ctype)
+    params = by_name("log ctype acc", log, out.dtype.stored, acc.ctype)
     args = by_name("n y x" if len(inputs) == 1 else "n gx gy y", lines.n, out, *inputs)
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
     cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
@@ -170,7 +170,8 @@ def _launch(
         shape = lines.short_shape(target)
         params = joined(params, by_name("held", lines.held(shape[0])))
         return [lines.by_groups(shape, group, params, args, **cost)]
-    lanes = lanes_of(target, acc.itemsize)
+    lanes = lanes_of_stored(target, out.dtype)
+    lanes = filled(lanes, lines.n if lines.inner == 1 else lines.inner)
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         return [lines.by_rows(target, rows, params, args, **cost)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...array import Array
-from ...kernels.reduce import Reduction, Scan
+from ...kernels.reduce import Pairing, Reduction, Scan
 from ...ops.embedding import Embedding
 from ...ops.index import FoldIndices, Gather, GatherRows, ReplaceRows, Scatter
-from ...ops.reduce import ArgExtreme, ArgReduce, Reduce
+from ...ops.reduce import ArgExtreme, ArgReduce, PairSum, Reduce
 from ...ops.scan import Cumulate
 from ...ops.sort import Sort
 from ...values.dtypes import bool_, int32, int64
@@ -25,7 +25,6 @@ _REDUCED = {
     Reduction.ANY: "ReduceMax",
     Reduction.ALL: "ReduceMin",
 }
-_ADDED = (Reduction.SUM, Reduction.MEAN, Reduction.SUM_SQUARES, Reduction.PROD)
 
 
 def _index(given: Given, place: int = 1) -> str:
@@ -98,7 +97,7 @@ def reduce(given: Given) -> str:
     if of.kind in (Reduction.ANY, Reduction.ALL):
         name = name if x.dtype is bool_ else graph.cast(name, bool_)
         name, dtype = graph.cast(name, int32), int32
-    elif of.kind in _ADDED and x.dtype is not y.dtype:
+    elif x.dtype is not y.dtype:
         name = graph.cast(name, y.dtype)
     elif x.dtype is bool_:
         name, dtype = graph.cast(name, int32), int32
@@ -107,6 +106,26 @@ def reduce(given: Given) -> str:
     empty = None if of.dims else 1
     made = graph.add(_REDUCED[of.kind], name, axes, keepdims=kept, noop_with_empty_axes=empty)
     return made if dtype is y.dtype else graph.cast(made, y.dtype)
+
+
+@exporter(PairSum)
+def pair_sum(given: Given) -> str:
+    """Sums over axes of products, or of squares or exponentials of differences."""
+    of, graph = given.function, given.graph
+    if of.kind is Pairing.PRODUCT:
+        made = graph.add("Mul", *given.names)
+    else:
+        apart = graph.add("Sub", *given.names)
+        squared = of.kind is Pairing.SQUARED_DISTANCE
+        made = graph.add("Mul", apart, apart) if squared else graph.add("Exp", apart)
+    axes = graph.integers(of.dims) if of.dims else None
+    empty = None if of.dims else 1
+    kept = int(of.keepdim)
+    y = graph.add("ReduceSum", made, axes, keepdims=kept, noop_with_empty_axes=empty)
+    if of.divisor is None:
+        return y
+    divisor = graph.constant(of.divisor, given.step.outputs[0].dtype.numpy)
+    return graph.add("Div", y, divisor)
 
 
 def _plain(given: Given, x: Array) -> str:

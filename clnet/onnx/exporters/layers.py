@@ -13,6 +13,7 @@ from ...ops.matmul import Linear, MatMul
 from ...ops.pool import AdaptiveAvgPool, AvgPool, MaxPool
 from ...ops.row_norm import RowNorm
 from ...ops.softmax import Softmax
+from ...values.dtypes import from_name
 from ..protos import library
 from ..sizes import Size
 from .registry import Given, NotExported, exporter
@@ -81,17 +82,33 @@ def row_norm(given: Given) -> tuple[str | None, ...]:
     """Rows by their mean and deviation; a root mean square has a node from opset 23 on."""
     of, graph, x = given.function, given.graph, given.step.inputs[0]
     (n,) = given.fixed(given.shape()[1:], "the length of a normalised row")
-    name, *affine = given.names
-    weight = affine[0] if of.weighted else graph.constant(np.ones(n, x.dtype.numpy))
+    wide = from_name(x.dtype.compute)
+    name, *affine = _widened(given)
+    weight = affine[0] if of.weighted else graph.constant(np.ones(n, wide.numpy))
     if of.centred:
         bias = affine[-1] if of.biased else None
         y = graph.add("LayerNormalization", name, weight, bias, axis=-1, epsilon=of.eps)
-        return (y, None, None)
+        return (_narrowed(given, y), None, None)
     square = graph.add("Mul", name, name)
     mean = graph.add("ReduceMean", square, graph.integers([1]), keepdims=1)
-    root = graph.add("Sqrt", graph.add("Add", mean, graph.constant(of.eps, x.dtype.numpy)))
+    root = graph.add("Sqrt", graph.add("Add", mean, graph.constant(of.eps, wide.numpy)))
     y = graph.add("Div", name, root)
-    return (graph.add("Mul", y, weight) if of.weighted else y, None)
+    return (_narrowed(given, graph.add("Mul", y, weight) if of.weighted else y), None)
+
+
+def _widened(given: Given) -> list[str]:
+    """The inputs; 16-bit floats in what their arithmetic is done in."""
+    graph, kinds = given.graph, [from_name(x.dtype.compute) for x in given.step.inputs]
+    return [
+        name if x.dtype is kind else graph.cast(name, kind)
+        for name, x, kind in zip(given.names, given.step.inputs, kinds, strict=True)
+    ]
+
+
+def _narrowed(given: Given, name: str) -> str:
+    """A result in the dtype of the first output."""
+    dtype = given.step.outputs[0].dtype
+    return name if dtype.compute == dtype.name else given.graph.cast(name, dtype)
 
 
 @exporter(GroupNorm)
@@ -221,7 +238,10 @@ def axis_map(given: Given) -> str:
 def softmax(given: Given) -> str:
     """Softmax along an axis, or its logarithm."""
     of = given.function
-    return given.graph.add("LogSoftmax" if of.log else "Softmax", given.names[0], axis=of.dim)
+    (name,) = _widened(given)
+    return _narrowed(
+        given, given.graph.add("LogSoftmax" if of.log else "Softmax", name, axis=of.dim)
+    )
 
 
 @exporter(Attention)
