@@ -66,6 +66,18 @@ CASES: list[tuple[str, dict[str, Any], np.ndarray, str]] = [
         "entropy mean mode",
     ),
     (
+        "ContinuousBernoulli",
+        {"probs": np.array([0.2, 0.4995, 0.9], np.float32)},
+        np.array([0.0, 0.3, 1.0], np.float32),
+        "entropy mean variance stddev cdf icdf logits",
+    ),
+    (
+        "ContinuousBernoulli",
+        {"logits": np.array([-2.0, 0.5, 1.5], np.float32)},
+        np.array([0.2, 0.3, 0.9], np.float32),
+        "entropy mean variance cdf icdf probs",
+    ),
+    (
         "Multinomial",
         {"total_count": 5, "probs": SHARES},
         np.array([2, 2, 1.0], np.float32),
@@ -437,11 +449,29 @@ FAMILIES = {
     "Uniform": lambda d, v: d.Uniform(v - 1, v + 1),
     "Bernoulli": lambda d, v: d.Bernoulli(v / 4),
     "Poisson": lambda d, v: d.Poisson(v),
+    "Binomial": lambda d, v: d.Binomial(3, v / 4),
+    "ContinuousBernoulli": lambda d, v: d.ContinuousBernoulli(v / 4),
+    "Inside": lambda d, v: d.Uniform(v / 8, v / 4),
+    "Around": lambda d, v: d.Uniform(-v, v + 1),
+    "Steep": lambda d, v: d.Pareto(v, v + 1.7),
+    "Above": lambda d, v: d.Uniform(v, v + 1),
 }
 PAIRS = """
 Normal Laplace, Normal Gumbel, Laplace Normal, Cauchy Cauchy, Gumbel Normal, Exponential Normal,
 Exponential Gumbel, Exponential Gamma, Gamma Exponential, Gamma Normal, Gamma Gumbel, Beta Normal,
-Beta Exponential, Beta Gamma, Pareto Pareto, Uniform Exponential, Bernoulli Poisson
+Beta Exponential, Beta Gamma, Pareto Pareto, Uniform Exponential, Bernoulli Poisson,
+Beta ContinuousBernoulli, Beta Pareto, Beta Uniform, Beta Around, ContinuousBernoulli Around,
+ContinuousBernoulli ContinuousBernoulli, ContinuousBernoulli Exponential,
+ContinuousBernoulli Pareto, ContinuousBernoulli Normal, ContinuousBernoulli Uniform, Exponential Beta, Exponential Pareto,
+Exponential ContinuousBernoulli, Exponential Uniform, Gamma Beta, Gamma ContinuousBernoulli,
+Gamma Pareto, Gamma Uniform, Gumbel Beta, Gumbel ContinuousBernoulli, Gumbel Exponential,
+Gumbel Gamma, Gumbel Pareto, Gumbel Uniform, Laplace Beta, Laplace ContinuousBernoulli,
+Laplace Exponential, Laplace Gamma, Laplace Pareto, Laplace Uniform, Normal Beta, Normal Gamma,
+Normal ContinuousBernoulli, Normal Exponential, Normal Pareto, Normal Uniform, Pareto Beta,
+Pareto ContinuousBernoulli, Pareto Exponential, Pareto Gamma, Pareto Normal, Pareto Uniform,
+Poisson Bernoulli, Poisson Binomial, Uniform Beta, Inside Beta, Uniform ContinuousBernoulli,
+Inside ContinuousBernoulli, Uniform Gamma, Inside Gamma, Uniform Gumbel, Uniform Pareto,
+Above Pareto, Steep Normal, Steep Exponential
 """
 
 
@@ -454,6 +484,54 @@ def test_divergences_between_families_are_pytorchs(pair):
         p, q = (FAMILIES[k](library.distributions, v) for k, v in zip(pair, values, strict=True))
         found.append(library.distributions.kl_divergence(p, q))
     close(*found, 1e-5)
+
+
+def test_all_of_pytorchs_pairs_are_there():
+    kl = pytest.importorskip("torch.distributions.kl")
+    formulas = ours.divergence._FORMULAS  # pyright: ignore[reportPrivateUsage]
+    mine = {tuple(kind.__name__ for kind in pair) for pair in formulas}
+    theirs = {tuple(kind.__name__ for kind in pair) for pair in kl._KL_REGISTRY}
+    assert theirs - mine == {("ExponentialFamily", "ExponentialFamily")}
+
+
+def test_transformed_distributions_diverge_as_what_they_are_made_of():
+    d = clnet.distributions
+    normals = d.Normal(0.0, 1.0), d.Normal(1.0, 2.0)
+    p, q = (d.TransformedDistribution(n, [d.AffineTransform(1.0, 2.0)]) for n in normals)
+    assert d.kl_divergence(p, q).item() == d.kl_divergence(*normals).item()
+    other = d.TransformedDistribution(normals[1], [d.AffineTransform(1.0, 3.0)])
+    with pytest.raises(NotImplementedError, match="same transforms"):
+        d.kl_divergence(p, other)
+    tensors = clnet.tensor([1.0, 2.0]), clnet.tensor([1.0, 2.0])
+    assert d.AffineTransform(0.0, tensors[0]) == d.AffineTransform(0.0, tensors[1])
+    assert d.ExpTransform() == d.ExpTransform() != d.TanhTransform()
+    assert hash(d.ExpTransform()) == hash(d.ExpTransform())
+
+
+@pytest.mark.parametrize(
+    ("n", "p"), [(5, 0.5), (40, 0.5), (100, 0.02), (1000, 0.7), (2_000_000, 0.3)]
+)
+def test_binomial_is_distributed_as_scipys(n, p):
+    drawn = clnet.binomial(
+        clnet.full((20_000,), float(n)),
+        clnet.full((20_000,), p),
+        clnet.Generator().manual_seed(3),
+    )
+    wanted = scipy.stats.binom(n, p)
+    edges = np.unique(wanted.ppf(np.linspace(0.02, 0.95, 12)))
+    counts = np.histogram(drawn.numpy(), [-np.inf, *(edges + 0.5), np.inf])[0]
+    expected = np.diff(wanted.cdf([-np.inf, *edges, np.inf])) * 20_000
+    assert scipy.stats.chisquare(counts, expected).pvalue > 1e-3
+
+
+def test_binomial_at_its_ends_and_what_it_refuses():
+    nan = float("nan")
+    n, p = clnet.tensor([0.0, 3, 3, nan, 2]), clnet.tensor([0.5, 0, 1, 0.5, nan])
+    np.testing.assert_array_equal(clnet.binomial(n, p).numpy(), [0, 0, 3, nan, nan])
+    assert clnet.binomial(n[:3], p[:1].reshape(1, 1)).shape == (1, 3)
+    for count, prob in ((n.long(), p), (n, p.double())):
+        with pytest.raises(DtypeError, match="binomial: count and prob have one floating dtype"):
+            clnet.binomial(count, prob)
 
 
 def test_low_ranks_diverge_as_their_whole_covariances():
