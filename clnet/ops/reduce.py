@@ -31,7 +31,7 @@ from .arithmetic import (
     ne,
     where,
 )
-from .complex_parts import view_as_complex, view_as_real
+from .complex_parts import real, view_as_complex, view_as_real
 from .create import positions
 from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
@@ -475,7 +475,7 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or complex.
         dim: an axis or several.
         keepdim: leave the axes with size 1.
 
@@ -490,9 +490,11 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         x = x.float()  # bytes would wrap around
     if 0 in (x.shape[d] for d in dims):
         return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
-    top = amax(x, dim, keepdim=True).detach()
-    if x.dtype.is_floating_point:  # infinity is not taken from itself; finite ones beside it are 0
-        most = float(ml_dtypes.finfo(x.dtype.numpy).max)
+    top = amax(real(x), dim, keepdim=True).detach()
+    if (
+        x.dtype.kind >= Kind.FLOATING
+    ):  # infinity is not taken from itself; finite ones beside it are 0
+        most = float(ml_dtypes.finfo(top.dtype.numpy).max)
         top = clamp(top, -most, most)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
