@@ -512,3 +512,58 @@ def test_complex_triangles_leave_the_other_one_unread():
 def test_what_complex_matrices_have_not_is_told():
     with pytest.raises(DtypeError, match="There is no such op for complex numbers"):
         linalg.ldl_factor(clnet.tensor(_GIVEN))
+
+
+def _numbers(seed):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4))).astype(np.complex64)
+
+
+FURTHER = {
+    "lerp": (2, lambda t, a, b: t.lerp(a, b, 0.3)),
+    "lerp, from the other end": (2, lambda t, a, b: a.lerp(b, 0.8)),
+    "lerp by tensors": (3, lambda t, a, b, c: t.lerp(a, b, c)),
+    "addcdiv": (3, lambda t, a, b, c: t.addcdiv(a, b, c, value=2.0)),
+    "addcdiv, complex factor": (3, lambda t, a, b, c: t.addcdiv(a, b, c, value=1 + 2j)),
+    "addcmul, complex factor": (3, lambda t, a, b, c: a.addcmul(b, c, value=0.5j)),
+    "add, complex factor": (2, lambda t, a, b: a.add(b, alpha=2j)),
+    "sub, complex factor": (2, lambda t, a, b: t.sub(a, b, alpha=1 - 2j)),
+    "logsumexp": (1, lambda t, a: t.logsumexp(a, 1)),
+    "logsumexp of large ones": (1, lambda t, a: (a * 100).logsumexp((0, 1), keepdim=True)),
+    "float_power": (2, lambda t, a, b: t.float_power(a, b)),
+    "float_power of a number": (1, lambda t, a: t.float_power(a, 1.5)),
+    "reflected": (1, lambda t, a: t.nn.functional.pad(a[None], (2, 1), "reflect")),
+    "replicated": (1, lambda t, a: t.nn.functional.pad(a[None], (2, 1), "replicate")),
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_ops_of_complex_numbers_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    count, call = FURTHER[name]
+    found = []
+    for library in (clnet, torch):
+        xs = [library.tensor(_numbers(k), requires_grad=True) for k in range(count)]
+        y = call(library, *xs)
+        (y * y.conj() + y).real.sum().backward()
+        found.append([y.detach(), *(x.grad for x in xs)])
+    for mine, theirs in zip(*found, strict=True):
+        assert str(mine.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=2e-4, atol=2e-4)
+
+
+def test_complex_factors_are_of_complex_operands():
+    x = clnet.ones(3)
+    calls = (
+        lambda: clnet.add(x, x, alpha=1j),
+        lambda: clnet.sub(x, x, alpha=1j),
+        lambda: x.addcmul(x, x, value=1j),
+        lambda: x.addcdiv(x, x, value=1j),
+    )
+    for call in calls:
+        with pytest.raises(DtypeError, match="a complex factor is of complex operands"):
+            call()
+    with pytest.raises(DtypeError, match="whole numbers"):
+        x.addcdiv(x.long(), x.long())
+    with pytest.raises(DtypeError, match="one floating dtype"):
+        clnet.lerp(x.long(), x.long(), 0.5)

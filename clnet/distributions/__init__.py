@@ -1,14 +1,16 @@
 """Random values, their densities and entropies, as ``torch.distributions`` has them.
 
 ``continuous`` holds those of one formula, ``gammas`` those made of gamma variables, ``discrete``
-counts and categories, ``relaxed`` their continuous stand-ins and others, ``tails`` those of powers,
-``composed`` what is made of others; ``transform`` are functions of values, ``constraint`` the sets
-that they lie in, ``registry`` leads there, ``divergence`` says how far two are from each other.
-PyTorch's names of modules stand beside ours.
+categories, ``counts`` numbers of events, ``relaxed`` continuous stand-ins of categories and others,
+``bounded`` what lies in an interval, ``tails`` those of powers, ``composed`` what is made of
+others; ``transform`` are functions of values, ``constraint`` the sets that they lie in,
+``registry`` leads there, ``divergence`` says how far two are from each other, ``apart`` two of
+different families. PyTorch's names of modules stand beside ours.
 """
 
 from __future__ import annotations
 
+from . import apart  # noqa: F401 # pyright: ignore[reportUnusedImport] - declares its formulas
 from . import composed as independent
 from . import composed as mixture_same_family
 from . import composed as multivariate_normal
@@ -29,6 +31,7 @@ from . import parameter as utils
 from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import transform as transforms
+from .bounded import ContinuousBernoulli
 from .composed import (
     Independent,
     LogNormal,
@@ -37,14 +40,12 @@ from .composed import (
     TransformedDistribution,
 )
 from .continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
+from .counts import Binomial, Multinomial, Poisson
 from .discrete import (
     Bernoulli,
-    Binomial,
     Categorical,
     Geometric,
-    Multinomial,
     OneHotCategorical,
-    Poisson,
 )
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
@@ -78,6 +79,7 @@ __all__ = [
     "Categorical",
     "Cauchy",
     "Chi2",
+    "ContinuousBernoulli",
     "Dirichlet",
     "Distribution",
     "Exponential",

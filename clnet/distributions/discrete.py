@@ -1,4 +1,4 @@
-"""Distributions of whole numbers and of categories, by probabilities or logits."""
+"""Distributions of two outcomes and of categories, by probabilities or logits."""
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's validate_args and expand
 
@@ -13,14 +13,9 @@ from ..creation import arange
 from ..errors import ArgumentError
 from ..inspection import finfo
 from ..tensor import Tensor
-from ..values import mode
-from ..values.generator import Generator
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
-
-_COUNTED = 15.0
-"""Rates up to this one are drawn by counting, larger ones by rejection."""
 
 
 def one_of(name: str, probs: Any, logits: Any) -> None:
@@ -128,7 +123,7 @@ class Bernoulli(Binary):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 and 1."""
-        return _enumerated(self, 2, self._param, expand=expand)
+        return enumerated(self, 2, self._param, expand=expand)
 
 
 class Geometric(Binary):
@@ -182,174 +177,6 @@ class Geometric(Binary):
         """That of a Bernoulli variable, divided by ``p``."""
         given = ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
         return given / self.probs
-
-
-class Binomial(Binary):
-    """Successes of independent trials.
-
-    Args:
-        total_count: trials, a number or a tensor.
-        probs: of success in each.
-        logits: its logit; one of the two.
-        validate_args: as for :class:`Distribution`.
-    """
-
-    arg_constraints: ClassVar[dict[str, Constraint]] = {
-        "total_count": constraint.nonnegative_integer,
-        "probs": constraint.unit_interval,
-        "logits": constraint.real,
-    }
-    has_enumerate_support = True
-
-    def __init__(
-        self,
-        total_count: Tensor | float = 1,
-        probs: Tensor | float | None = None,
-        logits: Tensor | float | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        one_of("Binomial", probs, logits)
-        given = probs if logits is None else logits
-        self.total_count, given = broadcast(self, total_count, given)
-        self.total_count = self.total_count.to(given.dtype)
-        both = (given, None) if logits is None else (None, given)
-        super().__init__(*both, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Whole numbers up to the count."""
-        return constraint.integer_interval(0, self.total_count)
-
-    @property
-    def mean(self) -> Tensor:
-        """``n p``."""
-        return self.total_count * self.probs
-
-    @property
-    def mode(self) -> Tensor:
-        """``floor((n + 1) p)``, at most ``n``."""
-        return ops.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
-
-    @property
-    def variance(self) -> Tensor:
-        """``n p (1 - p)``."""
-        return self.total_count * self.probs * (1 - self.probs)
-
-    def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """Every trial is drawn, so a count takes as many random numbers."""
-        shape = self._extended_shape(sample_shape)
-        most = int(self.total_count.max().item())
-        tried = arange(most, device=self.probs.device).reshape(most, *(1,) * len(shape))
-        u = ops.uniform_(self._numbers((most, *shape), self.probs))
-        won = (u < self.probs) & (tried < self.total_count)
-        return won.to(self.probs.dtype).sum(0)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """``log(n over x) + x log(p) + (n - x) log(1 - p)``."""
-        self._validate_sample(value)
-        n, z = self.total_count, self.logits
-        chosen = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return chosen + value * z - n * ops.softplus(z)
-
-    def _trials(self, what: str) -> int:
-        """The number of trials, which is one for the whole batch."""
-        most = self.total_count.max()
-        if not bool(ops.eq(self.total_count, most).all().item()):
-            raise NotImplementedError(f"Binomial.{what}: batches of one total_count")
-        return int(most.item())
-
-    def entropy(self) -> Tensor:
-        """The sum over all counts, which the host waits for."""
-        self._trials("entropy")
-        each = self.log_prob(self.enumerate_support(expand=False))
-        return -(each.exp() * each).sum(0)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """0 to the number of trials."""
-        count = self._trials("enumerate_support") + 1
-        return _enumerated(self, count, self.probs, expand=expand)
-
-
-class Poisson(Distribution):
-    """Counts of events that come at a rate.
-
-    Args:
-        rate: 0 or more.
-        validate_args: as for :class:`Distribution`.
-    """
-
-    arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.nonnegative}
-    support = constraint.nonnegative_integer
-
-    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast(self, rate)
-        super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        """The rate."""
-        return self.rate
-
-    @property
-    def mode(self) -> Tensor:
-        """``floor(rate)``."""
-        return self.rate.floor()
-
-    @property
-    def variance(self) -> Tensor:
-        """The rate."""
-        return self.rate
-
-    def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        rate = self.rate.expand(tuple(self._extended_shape(sample_shape)))
-        return ops.where(rate < _COUNTED, self._counted(rate), self._rejected(rate))
-
-    def _counted(self, rate: Tensor) -> Tensor:
-        """Exponential times until they exceed 1, by their sum; more than 64 are beyond 10^-15."""
-        rate = rate.clamp(max=_COUNTED)
-        times = -self.uniform_numbers((64, *rate.shape), rate).log()
-        return (times.cumsum(0) < rate).to(rate.dtype).sum(0)
-
-    def _rejected(self, rate: Tensor) -> Tensor:
-        """Hörmann's transformed rejection (1993), in a fixed number of attempts."""
-        rate = rate.clamp(min=_COUNTED)
-        b = 0.931 + 2.53 * rate.sqrt()
-        a = -0.059 + 0.02483 * b
-        inverse = 1.1239 + 1.1328 / (b - 3.4)
-        ceiling = 0.9277 - 3.6224 / (b - 2)
-        attempts = 14
-        shape = (attempts, *rate.shape)
-        u, v = self.uniform_numbers(shape, rate) - 0.5, self.uniform_numbers(shape, rate)
-        us = 0.5 - u.abs()
-        k = ((2 * a / us + b) * u + rate + 0.43).floor()
-        sure = (us >= 0.07) & (v <= ceiling)
-        below = (v * inverse / (a / (us * us) + b)).log()
-        fits = below <= k * rate.log() - rate - (k.clamp(min=0) + 1).lgamma()
-        accepted = sure | ((k >= 0) & ((us >= 0.013) | (v <= us)) & fits)
-        chosen = rate.floor()
-        for attempt in range(attempts - 1, -1, -1):
-            chosen = ops.where(accepted[attempt], k[attempt], chosen)
-        return chosen
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """``x log(rate) - rate - log(x!)``."""
-        self._validate_sample(value)
-        return ops.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
-
-
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002 - PyTorch's
-    """Counts of events that come at rates, one for each element.
-
-    Args:
-        input: the rates, 0 or more; floating.
-        generator: where the random numbers come from; None: the mode's generator.
-
-    Returns:
-        The shape and dtype of ``input``.
-    """
-    chosen = {} if generator is None else {"generator": generator}
-    with mode.using(grad=False, **chosen):
-        return Poisson(input, validate_args=False).draw(())
 
 
 class Categorical(Distribution):
@@ -440,7 +267,7 @@ class Categorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All categories."""
-        found = _enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
+        found = enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
         return found.to(ops.argmax(self.probs, -1).dtype)
 
 
@@ -485,88 +312,12 @@ class OneHotCategorical(Categorical):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All vectors."""
-        found = _enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
+        found = enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
         return self._vectors(found.to(ops.argmax(self.probs, -1).dtype))
 
 
-class Multinomial(Distribution):
-    """How often each category comes in a number of trials.
-
-    Args:
-        total_count: trials.
-        probs: as for :class:`Categorical`.
-        logits: as for :class:`Categorical`.
-        validate_args: as for :class:`Distribution`.
-    """
-
-    arg_constraints: ClassVar[dict[str, Constraint]] = {
-        "probs": constraint.simplex,
-        "logits": constraint.real_vector,
-    }
-
-    def __init__(
-        self,
-        total_count: int = 1,
-        probs: Tensor | None = None,
-        logits: Tensor | None = None,
-        validate_args: bool | None = None,
-    ) -> None:
-        if not isinstance(total_count, int):
-            raise ArgumentError("Multinomial", "total_count is a whole number")
-        self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Their logarithms."""
-        return self._categorical.logits
-
-    @property
-    def support(self) -> Constraint:
-        """Counts that sum to the number of trials."""
-        return constraint.multinomial(self.total_count)
-
-    @property
-    def mean(self) -> Tensor:
-        """``n p``."""
-        return self.probs * self.total_count
-
-    @property
-    def variance(self) -> Tensor:
-        """``n p (1 - p)``."""
-        return self.total_count * self.probs * (1 - self.probs)
-
-    def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        drawn = self._categorical.draw((self.total_count, *sample_shape)).unsqueeze(-1)
-        every = arange(self.probs.shape[-1], device=self.probs.device)
-        return ops.eq(drawn, every).to(self.probs.dtype).sum(0)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """``log(n!) - sum log(x!) + sum x log(p)``."""
-        self._validate_sample(value)
-        logits, value = ops.broadcast_tensors(self.logits, value)
-        chosen = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
-        kept = ops.where(ops.eq(value, 0) & ops.eq(logits, -math.inf), 0.0, logits)
-        return chosen + (kept * value).sum(-1)
-
-    def entropy(self) -> Tensor:
-        """That of independent trials, less what their order tells."""
-        n = self.total_count
-        counts = arange(1, n + 1, dtype=self.probs.dtype, device=self.probs.device)
-        counts = counts.reshape(n, *(1,) * self.probs.ndim)
-        weights = Binomial(n, self.probs, validate_args=False).log_prob(counts).exp()
-        orders = (weights * (counts + 1).lgamma()).sum((0, -1))
-        return n * self._categorical.entropy() - math.lgamma(n + 1) + orders
-
-
-def _enumerated(owner: Distribution, count: int, like: Tensor, *, expand: bool) -> Tensor:
+def enumerated(owner: Distribution, count: int, like: Tensor, *, expand: bool) -> Tensor:
+    """The numbers below ``count`` along a new first axis."""
     batch = tuple(owner.batch_shape)
     values = arange(count, dtype=like.dtype, device=like.device)
     values = values.reshape(count, *(1,) * len(batch))

@@ -10,9 +10,10 @@ from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import checked
-from .composed import Independent, LogNormal, MultivariateNormal
+from .composed import Independent, LogNormal, MultivariateNormal, TransformedDistribution
 from .continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
-from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from .counts import Binomial, Poisson
+from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from .distribution import Distribution, summed
 from .gammas import Beta, Dirichlet, Gamma
 from .relaxed import LowRankMultivariateNormal
@@ -217,76 +218,8 @@ def _of_low_rank(p: Any, q: Any) -> Tensor:
     return _multivariate_normals(_as_full(p), _as_full(q))
 
 
-# Of two families: what -log q is on the average, less the entropy of p.
-
-
-def _square(p: Distribution) -> Tensor:
-    """``E[x^2]``."""
-    return p.variance + p.mean**2
-
-
-def _logarithm(p: Any) -> Tensor:
-    """``E[log x]``."""
-    if isinstance(p, Beta):
-        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
-    if isinstance(p, Gamma):
-        return p.concentration.digamma() - p.rate.log()
-    return -p.rate.log() - _EULER
-
-
-def _generating(p: Any, t: Tensor) -> Tensor:
-    """``E[exp(-t x)]``."""
-    if isinstance(p, Normal):
-        return (-t * p.loc + (t * p.scale) ** 2 / 2).exp()
-    if isinstance(p, Gamma):
-        return (1 + t / p.rate) ** -p.concentration
-    return p.rate / (p.rate + t)
-
-
-@register_kl(Beta, Normal)
-@register_kl(Exponential, Normal)
-@register_kl(Gamma, Normal)
-@register_kl(Gumbel, Normal)
-@register_kl(Laplace, Normal)
-def _to_normal(p: Any, q: Normal) -> Tensor:
-    spread = (_square(p) - 2 * q.loc * p.mean + q.loc**2) / (2 * q.scale**2)
-    return (q.scale * (2 * pi) ** 0.5).log() + spread - p.entropy()
-
-
-@register_kl(Beta, Exponential)
-@register_kl(Gamma, Exponential)
-def _to_exponential(p: Any, q: Exponential) -> Tensor:
-    return q.rate * p.mean - q.rate.log() - p.entropy()
-
-
-@register_kl(Beta, Gamma)
-@register_kl(Exponential, Gamma)
-def _to_gamma(p: Any, q: Gamma) -> Tensor:
-    a, head = q.concentration, q.concentration.lgamma() - q.concentration * q.rate.log()
-    return head - (a - 1) * _logarithm(p) + q.rate * p.mean - p.entropy()
-
-
-@register_kl(Normal, Gumbel)
-@register_kl(Exponential, Gumbel)
-@register_kl(Gamma, Gumbel)
-def _to_gumbel(p: Any, q: Gumbel) -> Tensor:
-    steep = (q.loc / q.scale).exp() * _generating(p, 1 / q.scale)
-    return q.scale.log() + (p.mean - q.loc) / q.scale + steep - p.entropy()
-
-
-@register_kl(Normal, Laplace)
-def _normal_and_laplace(p: Normal, q: Laplace) -> Tensor:
-    apart = (p.loc - q.loc) / p.scale
-    near = (2 / pi) ** 0.5 * (-apart * apart / 2).exp() + apart * (apart / 2**0.5).erf()
-    return (2 * q.scale).log() + p.scale / q.scale * near - p.entropy()
-
-
-@register_kl(Uniform, Exponential)
-def _uniform_and_exponential(p: Uniform, q: Exponential) -> Tensor:
-    inside = q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log()
-    return ops.where(p.low < 0, inf, inside)
-
-
-@register_kl(Bernoulli, Poisson)
-def _bernoulli_and_poisson(p: Bernoulli, q: Poisson) -> Tensor:
-    return q.rate - p.probs * q.rate.log() - p.entropy()
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    if list(p.transforms) != list(q.transforms) or p.event_shape != q.event_shape:
+        raise NotImplementedError("kl_divergence: the same transforms of two distributions")
+    return kl_divergence(p.base_dist, q.base_dist)

@@ -17,7 +17,8 @@ from . import constraint
 from .composed import TransformedDistribution
 from .constraint import Constraint
 from .continuous import Normal
-from .discrete import Bernoulli, Binary, Categorical, OneHotCategorical, Poisson, one_of
+from .counts import Poisson
+from .discrete import Bernoulli, Binary, Categorical, OneHotCategorical, one_of
 from .distribution import HALF_LOG_2PI, Distribution, broadcast
 from .gammas import Gamma
 from .transform import ExpTransform, SigmoidTransform, StickBreakingTransform

@@ -84,8 +84,24 @@ class Transform:
         """The shape of ``y``."""
         return tuple(shape)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same class, with the same settings."""
+        if type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return mine.keys() == theirs.keys() and all(_same(mine[k], theirs[k]) for k in mine)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return bool(ops.eq(one, other).all().item())
+    return bool(one == other)
 
 
 class _Inverse(Transform):

@@ -20,7 +20,7 @@ from ..ops.machinery.function import PUBLIC_OPS, Face
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
-from ..values.dtypes import DType, as_dtype, default_float, float32, float64, int64
+from ..values.dtypes import DType, as_dtype, complex128, default_float, float32, float64, int64
 from ..values.generator import Generator
 from ..values.plain import number, shown
 from ..values.record import NamedTuple
@@ -189,12 +189,23 @@ def empty_permuted(
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """``input ** exponent`` in float64."""
+    """``input ** exponent`` in float64, or in complex128 if one of them is complex."""
+    wide = complex128 if any(map(_is_complex, (input, exponent))) else float64
     x, y = (
-        v.to(float64) if isinstance(v, Tensor) else float(number("float_power", name, v))
+        v.to(wide) if isinstance(v, Tensor) else _wide("float_power", name, v)
         for name, v in (("input", input), ("exponent", exponent))
     )
+    if wide is complex128:
+        x, y = (v if isinstance(v, Tensor) else tensor(v, dtype=wide) for v in (x, y))
     return ops.pow(x, y)
+
+
+def _is_complex(value: Any) -> bool:
+    return value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex)
+
+
+def _wide(op: str, name: str, value: Any) -> complex:
+    return value if isinstance(value, complex) else float(number(op, name, value))
 
 
 def frombuffer(
@@ -443,8 +454,8 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
 
     def overwrite(x: Tensor, *args: Any, **given: Any) -> Tensor:
         # What backward reads must not be what is overwritten.
-        if name == "float_power" and x.dtype is not float64:
-            law = "the result is float64, and so is what it overwrites"
+        if name == "float_power" and x.dtype not in (float64, complex128):
+            law = "the result is float64 or complex128, and so is what it overwrites"
             raise DtypeError("float_power_", law, x=x.dtype, remedy="Use pow_, or x.double()")
         recorded = x.requires_grad and mode.current().grad
         result = function(ops.clone(x) if recorded else x, *args, **given)

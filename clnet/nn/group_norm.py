@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -241,17 +242,23 @@ class _InstanceNorm(Normalization):
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``, a batch or one example.
 
+        Without weights and running statistics any number of channels will do, with a warning.
+
         Raises:
             ShapeError: if ``x`` has another number of axes than the layer takes, or of channels.
         """
         alone = x.ndim == self.ndims[0]
         batch = ops.unsqueeze(x, 0) if alone else x
-        if x.ndim not in self.ndims or batch.shape[1] != self.num_features:
+        counted = self.affine or self.running_mean is not None
+        if x.ndim not in self.ndims or (counted and batch.shape[1] != self.num_features):
             raise ShapeError(
                 type(self).__name__,
                 f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
                 x=x.shape,
             )
+        if batch.shape[1] != self.num_features:
+            text = f"{type(self).__name__}: x has {batch.shape[1]} channels, not the"
+            warnings.warn(f"{text} {self.num_features} of the layer, which uses none", stacklevel=2)
         y = ops.instance_norm(
             batch,
             self.running_mean,

@@ -13,8 +13,10 @@ from ..creation import empty, ones
 from ..errors import ArgumentError, ShapeError
 from ..ops.multihead import Heads, additive_mask, attended
 from ..tensor import Tensor
+from ..values import mode
 from ..values.dtypes import DType, default_float
 from . import init
+from .activation import GELU, ReLU
 from .container import ModuleList
 from .dropout import Dropout
 from .group_norm import LayerNorm
@@ -332,8 +334,9 @@ class TransformerEncoder(Module):
         encoder_layer: the layer, copied with its values.
         num_layers: how many copies.
         norm: applied to the last result, or None.
-        enable_nested_tensor: taken as PyTorch does; nothing depends on it.
-        mask_check: the same.
+        enable_nested_tensor: give 0 at padded places where PyTorch does: outside training, without
+            gradients, if all sequences are padded at their end; before ``norm``.
+        mask_check: look whether they are.
     """
 
     def __init__(
@@ -362,7 +365,29 @@ class TransformerEncoder(Module):
         x = src
         for layer in self.layers:
             x = layer(x, mask, src_key_padding_mask)
+        if src_key_padding_mask is not None and mask is None and self._is_nested(src):
+            padded = ops.ne(src_key_padding_mask, 0)
+            if self.mask_check and src.shape[1] > 1:
+                padded = padded & (padded[:, :-1] <= padded[:, 1:]).all()
+            x = x.masked_fill(padded.unsqueeze(-1), 0)
         return x if self.norm is None else self.norm(x)
+
+    def _is_nested(self, src: Tensor) -> bool:
+        """Whether PyTorch computes without the padded places."""
+        layer, now = self.layers[0], mode.current()
+        if not self.enable_nested_tensor or self.training or src.ndim != 3:
+            return False
+        if type(layer) is not TransformerEncoderLayer or layer.training or layer.norm_first:
+            return False
+        heads = layer.self_attn
+        if not heads.batch_first or heads.in_proj_bias is None or heads.num_heads % 2:
+            return False
+        known = layer.activation in (ops.relu, ops.gelu)
+        known = known or isinstance(layer.activation, ReLU | GELU)
+        if not known or layer.norm1.eps != layer.norm2.eps:
+            return False
+        recorded = now.grad and any(p.requires_grad for p in (src, *layer.parameters()))
+        return not recorded and now.autocast is None
 
 
 class TransformerDecoder(Module):

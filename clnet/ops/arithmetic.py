@@ -24,6 +24,7 @@ from .machinery.pointwise import Operand, Result, evaluate, pointwise, result_ty
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+Number = complex | float
 _BOTH = Face.FUNCTION | Face.METHOD
 _WHOLE_POWERS = (0, 1, 2, 3)
 _MULTIPLIED_OUT = (-2, -1, -0.5, 0.5, *_WHOLE_POWERS)
@@ -41,17 +42,33 @@ def _scaled_sum(x, other, alpha):
     return x + alpha * other
 
 
+def complex_factor(name: str, value: complex, x: Operand) -> complex:
+    """A complex factor of an op whose first operand is complex, too.
+
+    Raises:
+        DtypeError: if that operand is real.
+    """
+    dtype = getattr(x, "dtype", None)
+    if dtype is None or not dtype.is_complex:
+        raise DtypeError(name, "a complex factor is of complex operands", x=dtype, factor=value)
+    return value
+
+
 @op(_BOTH)
-def add(x: Operand, other: Operand, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def add(x: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """``x + alpha * other``, broadcast; written into ``out`` if given."""
     if alpha == 1:
         return evaluate("add", _sum, [x, other], out=out)
+    if isinstance(alpha, complex):
+        return add(x, mul(complex_factor("add", alpha, x), other), out=out)
     return evaluate("add", _scaled_sum, [x, other], [alpha], out=out)
 
 
 @op(_BOTH)
-def sub(x: Operand, other: Operand, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def sub(x: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """``x - alpha * other``, broadcast; written into ``out`` if given."""
+    if isinstance(alpha, complex):
+        return sub(x, mul(complex_factor("sub", alpha, x), other), out=out)
     if alpha == 1:
         return evaluate("sub", _difference, [x, other], out=out)
     return evaluate("sub", _scaled_sum, [x, other], [-alpha], out=out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -266,7 +267,8 @@ def _soft_cross_entropy(
         products = products * reshape(weight, along)
     losses = -products.sum(axis)
     if reduction == "mean":
-        return losses.sum() / builtins.max(losses.numel(), 1)
+        # Of nothing NaN, as PyTorch's: of no examples, and of examples without classes.
+        return losses.sum() / losses.numel() if x.numel() else losses.sum() * math.nan
     return losses if reduction == "none" else losses.sum()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ import ml_dtypes
 
 from .. import expr as e
 from ..errors import DtypeError
+from ..values.dtypes import Kind
+from .arithmetic import Number, add, complex_factor, div, lt, mul, where
+from .arithmetic import abs as magnitude
 from .machinery.function import Face, op
 from .machinery.pointwise import Operand, Result, evaluate, pointwise
 
@@ -238,7 +242,7 @@ def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) 
     """``x + weight * (end - x)``, broadcast; exact at weights 0 and 1.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or complex.
         end: broadcasts with ``x``, same dtype.
         weight: a number, or a tensor that broadcasts with both.
         out: what to overwrite with the result.
@@ -247,10 +251,15 @@ def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) 
         The broadcast shape.
 
     Raises:
-        DtypeError: if ``x`` and ``end`` differ in dtype, or are not floating.
+        DtypeError: if ``x`` and ``end`` differ in dtype, or are whole numbers.
     """
-    if x.dtype is not end.dtype or not x.dtype.is_floating_point:
+    if x.dtype is not end.dtype or x.dtype.kind < Kind.FLOATING:
         raise DtypeError("lerp", "both ends have one floating dtype", x=x.dtype, end=end.dtype)
+    if x.dtype.is_complex:
+        far = end - (end - x) * (1 - weight)
+        near = lt(magnitude(mul(x.new_ones(()), weight)), 0.5)
+        y = where(near, x + weight * (end - x), far)
+        return y if out is None else out.copy_(y)
     operands = [x, end, weight]
     return evaluate("lerp", _lerp, operands, promoted=[x, end], gradient=_lerp_gradient, out=out)
 
@@ -269,10 +278,12 @@ def addcmul(
     tensor1: Tensor,
     tensor2: Tensor,
     *,
-    value: float = 1,
+    value: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
     """``x + value * tensor1 * tensor2``, broadcast, in one pass."""
+    if isinstance(value, complex):
+        return add(x, mul(mul(tensor1, complex_factor("addcmul", value, x)), tensor2), out=out)
     return evaluate("addcmul", _add_product, [x, tensor1, tensor2], [value], out=out)
 
 
@@ -282,15 +293,15 @@ def addcdiv(
     tensor1: Tensor,
     tensor2: Tensor,
     *,
-    value: float = 1,
+    value: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``x + value * tensor1 / tensor2``, broadcast, in one pass; floating operands.
+    """``x + value * tensor1 / tensor2``, broadcast, in one pass; floating or complex operands.
 
     Raises:
         DtypeError: if both divided operands are whole numbers.
     """
-    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+    if builtins.max(tensor1.dtype.kind, tensor2.dtype.kind) < Kind.FLOATING:
         raise DtypeError(
             "addcdiv",
             "whole numbers are not divided",
@@ -298,6 +309,8 @@ def addcdiv(
             tensor2=tensor2.dtype,
             remedy="Convert one with .float()",
         )
+    if isinstance(value, complex):
+        return add(x, mul(div(tensor1, tensor2), complex_factor("addcdiv", value, x)), out=out)
     return evaluate("addcdiv", _add_quotient, [x, tensor1, tensor2], [value], out=out)
 
 

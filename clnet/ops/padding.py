@@ -110,6 +110,13 @@ def pad(
     if mode == "constant":
         given = 0.0 if value is None else value if x.dtype.is_complex else float(value)
         return fresh(_constant(x, ends, held("pad", given, x.dtype)), x)
+    if x.dtype.is_complex:
+        return complex_of(*(_around(part, ends, mode) for part in (real(x), imag(x))))
+    return fresh(_around(x, ends, mode), x)
+
+
+def _around(x: Tensor, ends: dict[int, tuple[int, ...]], mode: str) -> Tensor:
+    """Padded by elements of its own."""
     y = x
     if mode == "circular":  # of what is left: PyTorch crops first
         cropped = {axis: tuple(min(end, 0) for end in both) for axis, both in ends.items()}
@@ -122,7 +129,7 @@ def pad(
             y.device.pool.check(max(wide, 0) * y.dtype.itemsize)
             _check_end(y, axis, before, after, mode)
             y = map_axis("pad", y, axis, _inside(y.shape[axis], before, after, mode))
-    return fresh(y, x)
+    return y
 
 
 def _constant(x: Tensor, ends: dict[int, tuple[int, ...]], value: float) -> Tensor:

@@ -32,7 +32,7 @@ from .arithmetic import (
     ne,
     where,
 )
-from .complex_parts import view_as_complex, view_as_real
+from .complex_parts import real, view_as_complex, view_as_real
 from .create import positions
 from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.derived import derived
@@ -516,7 +516,7 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or complex.
         dim: an axis or several.
         keepdim: leave the axes with size 1.
 
@@ -533,7 +533,10 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
     if x.dtype.is_floating_point:
         return _logsumexp(x, dims, keepdim=keepdim)
-    top = amax(x, dim, keepdim=True).detach()
+    # Infinity is not taken from itself; finite ones beside it are 0.
+    top = amax(real(x), dim, keepdim=True).detach()
+    most = float(ml_dtypes.finfo(top.dtype.numpy).max)
+    top = clamp(top, -most, most)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
         return total

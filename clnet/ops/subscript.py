@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _CHECK = of_index("index", wrap=True)
+_SHORT = 32  # longer lists are one index, whatever they hold
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
     Args:
         x: any shape.
-        key: one of these, or a tuple of them. Steps below 0 go backwards, in a copy, where PyTorch
+        key: one of these, or a tuple of them; a list of up to 31 parts that are not all numbers is
+            a tuple, as PyTorch reads it. Steps below 0 go backwards, in a copy, where PyTorch
             refuses them. Index tensors (int64 or int32; lists and NumPy arrays become ones)
             broadcast together; negative indices count from the end; one out of range gives NaN (0
             for integers), and an error at the next synchronisation. A mask (bool) of several axes
@@ -114,7 +116,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             elements counts: what is picked there can be computed with element by element, assigned
             under the same mask, and summed up.
     """
-    key = _with_masks(key)
+    key = _plain(key)
     if mode.current().tracer is not None and (mask := _only_mask(x, key)) is not None:
         found: Any = Chosen(x, mask, key[0] if isinstance(key, tuple) else key)
         return found
@@ -143,7 +145,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         ShapeError: if ``value`` does not broadcast.
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
-    key = _with_masks(key)
+    key = _plain(key)
     if not isinstance(value, type(x.detach())):
         try:
             host = host_of(value, np.asarray(value), x.dtype)
@@ -238,12 +240,22 @@ def _only_mask(x: Tensor, key: Any) -> Tensor | None:
     return reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
 
 
-def _with_masks(key: Any) -> Any:
-    """The key with uint8 tensors as masks, which they were before PyTorch had bool."""
+def _plain(key: Any) -> Any:
+    """The key as a tuple, where a list stands for one, and with uint8 tensors as masks.
+
+    That is how PyTorch reads old programs: uint8 was its bool, and a list that holds more than
+    numbers was a tuple, as in NumPy then.
+    """
+    if type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key)):
+        key = tuple(key)
     if type(key) is tuple:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
-        return tuple(map(_with_masks, key)) if old else key
+        return tuple(map(_plain, key)) if old else key
     return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
+
+
+def _is_more_than_a_number(part: Any) -> bool:
+    return part is None or part is ... or isinstance(part, slice) or hasattr(part, "__len__")
 
 
 def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:

@@ -198,10 +198,22 @@ def test_errors_say_what_is_wrong():
     with pytest.raises(ArgumentError, match=r"^Dropout2d: p lies in \[0, 1\]"):
         nn.Dropout2d(2.0)
     with pytest.raises(ShapeError, match=r"^InstanceNorm1d: x has 2 or 3 axes, and 4 channels"):
-        nn.InstanceNorm1d(4)(clnet.ones(2, 3, 5))
+        nn.InstanceNorm1d(4, affine=True)(clnet.ones(2, 3, 5))
     with pytest.raises(ShapeError, match=r"^ReflectionPad1d: x has 2 or 3 axes"):
         nn.ReflectionPad1d(1)(clnet.ones(2))
     with pytest.raises(ShapeError, match=r"^ReflectionPad1d: padding is an int or 2 ints"):
         nn.ReflectionPad1d((1, 2, 3))
     with pytest.raises(ShapeError, match=r"^Softmax2d: x is "):
         nn.Softmax2d()(clnet.ones(2))
+
+
+def test_instance_norm_without_parameters_takes_any_channels():
+    x = clnet.tensor(np.arange(12, dtype=np.float32).reshape(2, 2, 3))
+    with pytest.warns(UserWarning, match="x has 2 channels, not the 5 of the layer"):
+        y = nn.InstanceNorm1d(5)(x)
+    np.testing.assert_allclose(y.mean(-1).numpy(), 0, atol=1e-6)
+    with pytest.warns(UserWarning, match="x has 2 channels"):
+        assert nn.InstanceNorm1d(5)(x[0]).shape == (2, 3)
+    for given in ({"affine": True}, {"track_running_stats": True}):
+        with pytest.raises(ShapeError, match="5 channels"):
+            nn.InstanceNorm1d(5, **given)(x)

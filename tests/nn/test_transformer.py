@@ -203,3 +203,45 @@ def test_errors_name_what_is_wrong():
         nn.MultiheadAttention(8, 2)(x, x, x, is_causal=True)
     with pytest.raises(ShapeError, match="all as many"):
         nn.MultiheadAttention(8, 2)(x, x[0], x[0])
+
+
+PADDED = {
+    "at the end": ({}, {}, False, True),
+    "with a norm": ({}, {"norm": True}, False, True),
+    "gelu": ({"activation": "gelu"}, {}, False, True),
+    "at the front": ({}, {}, True, False),
+    "norms first": ({"norm_first": True}, {}, False, False),
+    "one head": ({"nhead": 1}, {}, False, False),
+    "another function": ({"activation": clnet.tanh}, {}, False, False),
+    "not asked for": ({}, {"enable_nested_tensor": False}, False, False),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+@pytest.mark.filterwarnings(
+    "ignore:enable_nested_tensor is True", "ignore:The PyTorch API of nested"
+)
+def test_padded_places_are_0_where_they_are_in_pytorch(name):
+    given, over, front, is_zero = PADDED[name]
+    host = np.random.default_rng(3).normal(size=(3, 5, 4)).astype(np.float32)
+    padded = np.arange(5) >= np.array([[5], [3], [2]])
+    padded = padded[:, ::-1].copy() if front else padded
+    found, state = [], None
+    for library in (clnet, torch):
+        nn, more = library.nn, dict(over)
+        if more.pop("norm", False):
+            more["norm"] = nn.LayerNorm(4)
+        held = dict(given)
+        if held.get("activation") is clnet.tanh:
+            held["activation"] = library.tanh
+        layer = nn.TransformerEncoderLayer(
+            4, held.pop("nhead", 2), 8, 0.1, batch_first=True, **held
+        )
+        model = nn.TransformerEncoder(layer, 2, **more).eval()
+        state = state or {k: v.numpy() for k, v in model.state_dict().items()}
+        model.load_state_dict({k: library.tensor(v) for k, v in state.items()})
+        x, mask = library.tensor(host), library.tensor(padded)
+        with library.no_grad():
+            found.append(model(x, src_key_padding_mask=mask).numpy())
+    np.testing.assert_allclose(*found, rtol=2e-4, atol=2e-5)
+    assert (found[0][padded] == 0).all() == is_zero

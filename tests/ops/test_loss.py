@@ -209,3 +209,14 @@ def test_distances_broadcast_and_warn(name, device):
     getattr(ops, name)(x.expand(4, 3), target.expand(4, 3)).backward()
     np.testing.assert_allclose(grads[0], x.grad.numpy(), rtol=1e-6)
     np.testing.assert_allclose(grads[1], target.grad.numpy(), rtol=1e-6)
+
+
+def test_cross_entropy_with_probabilities_of_no_examples_is_nan():
+    nothing = np.zeros((0, 3), np.float32)
+    x = tensor(nothing, requires_grad=True)
+    loss = ops.cross_entropy(x, tensor(nothing))
+    loss.backward()
+    assert np.isnan(loss.item())
+    assert x.grad is not None
+    assert x.grad.shape == (0, 3)
+    assert ops.cross_entropy(x, tensor(nothing), reduction="sum").item() == 0

@@ -28,6 +28,13 @@ KEYS = {
     "mask of two axes": MASK[..., 0],
     "mask of rows": ROWS,
     "list of booleans": [True, False, False, True],
+    "list of lists": [[0, 1], [1, 0]],
+    "list of one list": [[0, 2]],
+    "list of a list of lists": [[[0, 1], [1, 0]]],
+    "list with a slice": [[0, 1], slice(None), 0],
+    "list with None and ...": [None, ..., 0],
+    "list of tuples and arrays": [(0, 1), np.array([1, 0])],
+    "list of 40 numbers": [0, 1] * 20,
     "nothing": np.zeros(SHAPE, bool),
     ":, mask": (ALL, MASK[0]),
     "..., mask": (..., RNG.random(5) < 0.5),
@@ -93,6 +100,7 @@ def test_op(case, check, device):
     check(case, device)
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("name", KEYS)
 def test_what_a_key_picks_is_pytorchs(name):
     host = RNG.normal(size=SHAPE).astype(np.float32)
@@ -104,6 +112,7 @@ def test_what_a_key_picks_is_pytorchs(name):
     np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("name", KEYS)
 def test_assignment_is_pytorchs(name):
     host = RNG.normal(size=SHAPE).astype(np.float32)
@@ -204,7 +213,7 @@ def test_one_value_goes_to_a_mask_without_a_wait():
         (lambda x: x[clnet.zeros(3, 4, 1).bool()], BoundsError, "no more indices than axes"),
         (lambda x: x["a"], SubscriptError, "a key holds"),
         (lambda x: x[1.5], IndexError, "a key holds"),
-        (lambda x: x[[[0], [0, 1]]], IndexError, "rows of equal length"),
+        (lambda x: x[[[[0], [0, 1]]]], IndexError, "rows of equal length"),
         (lambda x: x[clnet.tensor([0.5])], SubscriptError, "an index is int64 or int32"),
         (
             lambda x: x[clnet.tensor([0, 1]), clnet.tensor([0, 1, 2])],
