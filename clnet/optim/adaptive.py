@@ -7,10 +7,11 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
-from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed, decays
+from .state_form import filled_like
 
 
 class Adagrad(DeclaredOptimizer):
@@ -39,16 +40,6 @@ class Adagrad(DeclaredOptimizer):
     maximize: bool = False
     rates = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
-    def add_param_group(self, group: Group) -> None:
-        """More parameters, whose sums begin with the initial value."""
-        super().add_param_group(group)
-        added = self.param_groups[-1]
-        with no_grad():
-            first = float(added["initial_accumulator_value"])
-            for p in added["params"]:
-                both = complex(first, first) if p.dtype.is_complex else first
-                self.state[p]["sum"].fill_(both)
-
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The sum of squares."""
         return ("sum",)
@@ -59,6 +50,10 @@ class Adagrad(DeclaredOptimizer):
 
     def body(self, group: Group) -> Body:
         return _adagrad
+
+    def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        """Sums begin with the initial value, also where the state is made later."""
+        return {"sum": filled_like(p, float(group["initial_accumulator_value"]))}
 
 
 class Adadelta(DeclaredOptimizer):

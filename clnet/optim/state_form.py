@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..creation import full
 from ..errors import CheckpointError
+from ..ops import full_like
+from ..tensor import Tensor
 from ..values.arguments import shown
 from ..values.dtypes import float32
 
@@ -31,6 +33,11 @@ _LATER = {"maximize", "decoupled_weight_decay"}
 """Settings that clnet's own states were saved without, before there were these."""
 _COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
 """Those of which PyTorch's counts no steps, or counts them in a number of Python."""
+
+
+def filled_like(p: Tensor, value: float) -> Tensor:
+    """A parameter's state that begins with a number, in both parts of complex elements."""
+    return full_like(p.detach(), complex(value, value) if p.dtype.is_complex else value)
 
 
 def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:
