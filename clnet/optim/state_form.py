@@ -101,3 +101,18 @@ def entry_of(states: Mapping[Any, Any], i: int, *, pytorchs: bool) -> Mapping[st
         return found
     found = {k: v for k, v in (found or {}).items() if v is not None}
     return {"step": int(bool(found)), **found}  # SGD counts no steps
+
+
+def number_of(optimizer: str, **named: Any) -> float:
+    """A number of a state, given by its name there; PyTorch's are tensors.
+
+    Raises:
+        CheckpointError: if it is none.
+    """
+    ((name, value),) = named.items()
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
+        pass
+    raise CheckpointError(optimizer, f"{name} is a number", **{name: repr(value)[:80]})
