@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
 from .optimizer import Group, Optimizer
-from .scheduler import PYTORCHS, LRScheduler, settings_of, take_settings
+from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
 
 class ConstantLR(LRScheduler):
@@ -170,7 +170,7 @@ class CyclicLR(LRScheduler):
                 "CyclicLR", "mode is triangular, triangular2 or exp_range", mode=repr(mode)
             )
         groups = optimizer.param_groups
-        lows, self.max_lrs = (_for_each("CyclicLR", groups, v) for v in (base_lr, max_lr))
+        lows, self.max_lrs = (for_each_group("CyclicLR", groups, v) for v in (base_lr, max_lr))
         if cycle_momentum:
             _require_momentum("CyclicLR", groups)
         self.up = float(step_size_up)
@@ -293,7 +293,7 @@ class OneCycleLR(LRScheduler):
         self.anneal_strategy = anneal_strategy
         self.cycle_momentum = cycle_momentum
         self.final_div_factor = final_div_factor
-        self.max_lrs = _for_each("OneCycleLR", groups, max_lr)
+        self.max_lrs = for_each_group("OneCycleLR", groups, max_lr)
         rise = pct_start * total - 1
         self.ends = [rise, 2 * pct_start * total - 2] if three_phase else [rise]
         self.ends.append(total - 1)
@@ -417,7 +417,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = _for_each("ReduceLROnPlateau", optimizer.param_groups, min_lr)
+        self.min_lrs = for_each_group("ReduceLROnPlateau", optimizer.param_groups, min_lr)
         # Groups that are added later get it; where there was one for each, none is known.
         self._default_min_lr = None if isinstance(min_lr, Sequence) else float(min_lr)
         self.eps = eps
@@ -460,7 +460,7 @@ class ReduceLROnPlateau(LRScheduler):
         groups = self.optimizer.param_groups
         if len(self.min_lrs) < len(groups) and self._default_min_lr is not None:
             self.min_lrs = [self._default_min_lr] * len(groups)
-        least_of_each = _for_each("ReduceLROnPlateau", groups, self.min_lrs)
+        least_of_each = for_each_group("ReduceLROnPlateau", groups, self.min_lrs)
         for group, least in zip(groups, least_of_each, strict=True):
             reduced = max(group["lr"] * self.factor, least)
             if group["lr"] - reduced > self.eps:
@@ -498,16 +498,6 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 _PLATEAU_STATE = {"last_epoch", "best", "num_bad_epochs", "cooldown_counter"}
-
-
-def _for_each(name: str, groups: Sequence[Group], value: float | Sequence[float]) -> list[float]:
-    if not isinstance(value, Sequence):
-        return [float(value)] * len(groups)
-    if len(value) != len(groups):
-        raise ArgumentError(
-            name, "there is a number for each group", numbers=len(value), groups=len(groups)
-        )
-    return [float(v) for v in value]
 
 
 def _require_momentum(name: str, groups: Sequence[Group]) -> None:

@@ -292,6 +292,21 @@ def _fits(value: Any, like: Any) -> bool:
     return isinstance(value, str if isinstance(like, str) else Real)
 
 
+def for_each_group(name: str, groups: Sequence[Any], value: float | Sequence[float]) -> list[float]:
+    """A number for each group: the same, or its own.
+
+    Raises:
+        ArgumentError: if there are numbers, but not as many as groups.
+    """
+    if not isinstance(value, Sequence):
+        return [float(value)] * len(groups)
+    if len(value) != len(groups):
+        raise ArgumentError(
+            name, "there is a number for each group", numbers=len(value), groups=len(groups)
+        )
+    return [float(v) for v in value]
+
+
 class StepLR(LRScheduler):
     """``lr = base * gamma ** (steps // step_size)``.
 
@@ -471,7 +486,7 @@ class LambdaLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _for_each_group("LambdaLR", optimizer, lr_lambda)
+        self.lr_lambdas = _functions_of("LambdaLR", optimizer, lr_lambda)
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
@@ -493,7 +508,7 @@ class MultiplicativeLR(LRScheduler):
     _carries = True
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _for_each_group("MultiplicativeLR", optimizer, lr_lambda)
+        self.lr_lambdas = _functions_of("MultiplicativeLR", optimizer, lr_lambda)
         self._products = [[1.0] for _ in self.lr_lambdas]
         super().__init__(optimizer)
 
@@ -505,7 +520,7 @@ class MultiplicativeLR(LRScheduler):
         return base_lr * products[steps]
 
 
-def _for_each_group(
+def _functions_of(
     name: str, optimizer: Optimizer, given: Factor | Sequence[Factor]
 ) -> list[Factor]:
     groups = len(optimizer.param_groups)
