@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from ..kernel import Named, by_name
 
-
 # An int counts the pixels of a channel in all kernels, of all images in some; they step beyond the
 # last one by less than the rest.
 MOST_PIXELS = 2**31 - 2**16
