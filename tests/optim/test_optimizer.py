@@ -207,28 +207,6 @@ def test_averaging_takes_up_a_rate_a_step_later_as_pytorch_does():
             np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_cycled_momentum_counts_for_the_steps_made_with_it_as_pytorchs():
-    """NAdam goes on from the product of the momenta as they were, also from a state."""
-    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
-    theirs = [torch.tensor(x, requires_grad=True) for x in starts()]
-    reference = torch.optim.NAdam(theirs, lr=0.1)
-    params = parameters()
-    optimizer = clnet.optim.NAdam(params, lr=0.1)
-    for i in range(12):
-        if i in (5, 8):
-            state = optimizer.state_dict() if i == 5 else reference.state_dict()
-            optimizer = clnet.optim.NAdam(params)
-            optimizer.load_state_dict(state)
-        for part in (optimizer, reference):
-            part.param_groups[0]["betas"] = (0.95 - 0.07 * i, 0.999)
-        for p, q, g in zip(params, theirs, gradients(i), strict=True):
-            p.grad, q.grad = clnet.tensor(g), torch.tensor(g)
-        optimizer.step()
-        reference.step()
-        for p, q in zip(params, theirs, strict=True):
-            np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "options"), CASES, ids=case_id)
 def test_restored_state_continues_bit_for_bit(name, options):
     params = parameters()

@@ -1,11 +1,13 @@
-"""An optimiser's state that a program clears, or that a setting needs from some step on."""
+"""An optimiser's state that a program clears, that a setting needs later, or that follows it."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import clnet
 from clnet.errors import ArgumentError
+from tests.optim.test_optimizer import gradients, parameters, starts
 
 pytestmark = pytest.mark.device
 
@@ -75,3 +77,25 @@ def test_a_state_of_pytorchs_before_its_first_step_begins_anew():
     p.grad = clnet.tensor([1.0, -2.0, 0.5])
     optimizer.step()
     assert p.tolist() == pytest.approx([0.9, 1.1, 0.9])
+
+
+def test_a_cycled_momentum_counts_for_the_steps_made_with_it_as_pytorchs():
+    """NAdam goes on from the product of the momenta as they were, also from a state."""
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    theirs = [torch.tensor(x, requires_grad=True) for x in starts()]
+    reference = torch.optim.NAdam(theirs, lr=0.1)
+    params = parameters()
+    optimizer = clnet.optim.NAdam(params, lr=0.1)
+    for i in range(12):
+        if i in (5, 8):
+            state = optimizer.state_dict() if i == 5 else reference.state_dict()
+            optimizer = clnet.optim.NAdam(params)
+            optimizer.load_state_dict(state)
+        for part in (optimizer, reference):
+            part.param_groups[0]["betas"] = (0.95 - 0.07 * i, 0.999)
+        for p, q, g in zip(params, theirs, gradients(i), strict=True):
+            p.grad, q.grad = clnet.tensor(g), torch.tensor(g)
+        optimizer.step()
+        reference.step()
+        for p, q in zip(params, theirs, strict=True):
+            np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
