@@ -228,10 +228,14 @@ class Plan:
     def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
         if not self._told:
             self._tell()
-        return [
-            self._copied(r) if (new := made.get(r.storage)) is None else _at(new, r)
-            for r in self._results
-        ]
+        passed, found = self._trace.passed, list[Array]()
+        for k, r in enumerate(self._results):
+            new = made.get(r.storage)
+            if new is not None:
+                found.append(_at(new, r))
+            else:
+                found.append(r if k in passed else self._copied(r))
+        return found
 
     def _made_anew(self, storage: Storage) -> Storage:
         """Memory that is the caller's, for a result that launches write."""

@@ -139,6 +139,7 @@ def record(
         tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
         device,
         num_saved=len(saved),
+        passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
     assigned = tuple((owner, name, table) for owner, name, table, _ in state)
     return Recorded(trace, tracer, template, backward, shared, assigned)
@@ -231,6 +232,10 @@ def _view_of(view: Array, place: int, dtype: DType, given: Sequence[Tensor]) -> 
     if not array.contiguous or view.dtype is not dtype:
         return None
     return Tensor(array.view(view.shape, view.strides, array.offset + view.offset))
+
+
+def _may_be_copied(share: Any) -> bool:
+    return getattr(share, "func", None) is _view_of
 
 
 def _as_it_is(result: Tensor, given: Sequence[Tensor]) -> Tensor:

@@ -329,7 +329,8 @@ def _overwritten(
 
 
 def _outside(trace: Trace) -> dict[str, int]:
-    results = [r.storage for r in trace.results]
+    elsewhere = trace.outside | trace.given | {*trace.constants} | {*trace.kept}
+    results = {r.storage for r in trace.results} - elsewhere  # several may be views of one
     return {
         "parameters and state": _total(trace.outside),
         "arguments": _total(trace.given),

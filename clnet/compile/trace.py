@@ -63,6 +63,8 @@ class Trace:
             replay, and again when that changed; what they make stays.
         passes: the names of those that rewrote it, in order.
         num_saved: how many of the last results only backward sees.
+        passed: positions of results that the caller has already, an argument or something outside,
+            and gets so: nobody needs a copy.
     """
 
     steps: tuple[Step | Action, ...]
@@ -73,6 +75,7 @@ class Trace:
     setup: tuple[Step, ...] = ()
     passes: tuple[str, ...] = ()
     num_saved: int = 0
+    passed: frozenset[int] = frozenset()
 
     @lazy
     def ops(self) -> tuple[tuple[int, Step], ...]:

@@ -140,9 +140,12 @@ def _dirichlets(p: Dirichlet, q: Dirichlet) -> Tensor:
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoullis(p: Bernoulli, q: Bernoulli) -> Tensor:
-    one = ops.xlogy(p.probs, p.probs / q.probs)
-    other = ops.xlogy(1 - p.probs, (1 - p.probs) / (1 - q.probs))
-    return one + other
+    one = p.probs * (ops.softplus(-q.logits) - ops.softplus(-p.logits))
+    other = (1 - p.probs) * (ops.softplus(q.logits) - ops.softplus(p.logits))
+    one = ops.where(ops.eq(q.probs, 0), inf, one)
+    other = ops.where(ops.eq(q.probs, 1), inf, other)
+    # What p never gives counts for nothing, also where q never gives it.
+    return ops.where(ops.eq(p.probs, 0), 0.0, one) + ops.where(ops.eq(p.probs, 1), 0.0, other)
 
 
 @register_kl(Binomial, Binomial)
@@ -178,8 +181,9 @@ def _multivariate_normals(p: MultivariateNormal, q: MultivariateNormal) -> Tenso
             "kl_divergence", "events have one shape", p=p.event_shape, q=q.event_shape
         )
     half = q.half_log_det() - p.half_log_det()
-    turned = ops.solve(q.scale_tril, p.scale_tril)
-    apart = ops.solve(q.scale_tril, (q.loc - p.loc).unsqueeze(-1))
+    # Not `solve`, which takes a matrix for vectors where it has the shape of a batch of them.
+    turned = ops.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
+    apart = ops.solve_triangular(q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False)
     spread = (turned * turned).sum((-2, -1)) + (apart * apart).sum((-2, -1))
     return half + 0.5 * (spread - p.event_shape[0])
 

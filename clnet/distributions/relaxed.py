@@ -227,6 +227,8 @@ class RelaxedOneHotCategorical(_Relaxed):
     The arguments are those of :class:`ExpRelaxedCategorical`.
     """
 
+    support = constraint.simplex
+
     def __init__(
         self,
         temperature: Tensor | float,

@@ -224,8 +224,9 @@ def _rows(targets: Tensor, target_lengths: Tensor) -> Tensor:
             "ctc_loss", "targets hold as many classes as the lengths say", targets=targets.shape,
             target_lengths=lengths,
         )  # fmt: skip
-    first = np.cumsum([0, *lengths[:-1]])
-    places = np.minimum(first[:, None] + np.arange(max(lengths)), max(sum(lengths) - 1, 0))
+    first = np.cumsum([0, *lengths])[:-1]
+    longest = max(lengths, default=0)
+    places = np.minimum(first[:, None] + np.arange(longest), max(sum(lengths) - 1, 0))
     index = type(targets)(Array.from_numpy(places, targets.device))
     return reshape(select_within(targets, reshape(index, (places.size,))), places.shape)
 

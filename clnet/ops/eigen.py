@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class ComplexEigen(NamedTuple):
+class EigenPairs(NamedTuple):
     """Complex eigenvalues, and columns of length 1."""
 
     eigenvalues: Any
@@ -102,7 +102,7 @@ def _eigen(name: str, x: Tensor, *, vectors: bool) -> list[Tensor]:
 
 
 @op(name="linalg.eig", face=Face.LINALG)
-def eig(x: Tensor) -> ComplexEigen:
+def eig(x: Tensor) -> EigenPairs:
     """Complex eigenvalues of square matrices, and their vectors.
 
     Args:
@@ -125,7 +125,7 @@ def eig(x: Tensor) -> ComplexEigen:
     Computation II, contributions 13 and 15, 1971.
     """
     found = derived("eig", _rule, (x,), _eigen("eig", x, vectors=True), partial=True)
-    return ComplexEigen(*found)
+    return EigenPairs(*found)
 
 
 @op(name="linalg.eigvals", face=Face.LINALG)

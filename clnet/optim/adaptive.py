@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
-from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed, decays
+from ..tensor import Tensor
+from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed, decays
+from .state_form import entry_of, filled_like, number_of
 
 
 class Adagrad(DeclaredOptimizer):
@@ -39,16 +41,6 @@ class Adagrad(DeclaredOptimizer):
     maximize: bool = False
     rates = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
-    def add_param_group(self, group: Group) -> None:
-        """More parameters, whose sums begin with the initial value."""
-        super().add_param_group(group)
-        added = self.param_groups[-1]
-        with no_grad():
-            first = float(added["initial_accumulator_value"])
-            for p in added["params"]:
-                both = complex(first, first) if p.dtype.is_complex else first
-                self.state[p]["sum"].fill_(both)
-
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The sum of squares."""
         return ("sum",)
@@ -59,6 +51,10 @@ class Adagrad(DeclaredOptimizer):
 
     def body(self, group: Group) -> Body:
         return _adagrad
+
+    def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        """Sums begin with the initial value, also where the state is made later."""
+        return {"sum": filled_like(p, float(group["initial_accumulator_value"]))}
 
 
 class Adadelta(DeclaredOptimizer):
@@ -127,55 +123,84 @@ class NAdam(DeclaredOptimizer):
     rates = ("lr", "eps", "weight_decay", "momentum_decay")
     derived = ("step", "mu_product")
 
-    def _assign(self, values: dict[str, Any]) -> None:
-        self._products: dict[tuple[float, float], tuple[int, float]] = {}
-        super()._assign(values)
-
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""
         return ("exp_avg", "exp_avg_sq")
 
     def settings(self, group: Group, num_steps: int) -> dict[str, float]:
-        """Step sizes of gradient and momentum, the moments' weights, root, decays."""
-        beta1, beta2 = group["betas"]
-        product = self._product_of_momenta(group, num_steps)
-        now, following = (_momentum(group, t) for t in (num_steps, num_steps + 1))
-        return {
-            "by_g": group["lr"] * (1 - now) / (1 - product),
-            "by_m": group["lr"] * following / (1 - product * following),
-            "part1": 1 - beta1,
-            "beta2": beta2,
-            "part2": 1 - beta2,
-            "root": math.sqrt(1 - beta2**num_steps),
-            **decays(group),
-        }
+        """Step sizes of gradient and momentum, the moments' weights, root, decays.
+
+        Further ``product``, of the momenta of so many steps, ``made``, and without the last,
+        ``before``.
+        """
+        return _nadam_settings(group, num_steps, _product_of_momenta(group, num_steps - 1))
 
     def state_dict(self) -> dict[str, Any]:
         """Beside the rest ``mu_product``, of the momenta so far, which PyTorch's goes on from."""
-        state, entries = super().state_dict(), iter(range(len(self._params())))
-        for group in self.param_groups:
-            for p, i in zip(group["params"], entries, strict=False):
-                made = self._num_steps[id(p)]
-                state["state"][i]["mu_product"] = self._product_of_momenta(group, made)
+        state = super().state_dict()
+        for (_, p), entry in zip(self._grouped(), state["state"].values(), strict=True):
+            cells = self._cells[id(p)]  # of the first step to be made, or of the last one made
+            made = cells["made"].value == self._num_steps[id(p)]
+            entry["mu_product"] = float(cells["product" if made else "before"].value)
         return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        found = state.get("state") if isinstance(state, Mapping) else None
+        known = found if isinstance(found, Mapping) else {}
+        entries = [entry_of(known, k, pytorchs=False) for k in range(len(self._params()))]
+        products = [
+            None
+            if not isinstance(entry, Mapping) or entry.get("mu_product") is None
+            else number_of("NAdam", mu_product=entry["mu_product"])
+            for entry in entries
+        ]
+        super().load_state_dict(state)
+        for (group, p), product in zip(self._grouped(), products, strict=True):
+            made, cells = self._num_steps[id(p)], self._cells[id(p)]
+            if product is None:  # states of old, and PyTorch's of a parameter without a step
+                product = _product_of_momenta(group, made)
+            cells["product"].value = cells["before"].value = product
+            cells["made"].value = float(made)
 
     def body(self, group: Group) -> Body:
         return _nadam
 
-    def _product_of_momenta(self, group: Group, num_steps: int) -> float:
-        """Of all steps so far, as the settings stand: a state needs no more than their number."""
-        key = (group["betas"][0], group["momentum_decay"])
-        done, product = self._products.get(key, (0, 1.0))
-        if done > num_steps:
-            done, product = 0, 1.0
-        for t in range(done + 1, num_steps + 1):
-            product *= _momentum(group, t)
-        self._products[key] = num_steps, product
-        return product
+    def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
+        """A momentum that a scheduler changed is a factor of the steps made with it alone."""
+        if num_steps == 1:
+            return self._numbers(group, 1)
+        again = before["made"].value == num_steps  # a step that the device skipped is made again
+        product = before["before" if again else "product"].value
+        named = {name: group[name] for name in self._named_numbers}
+        return named | _nadam_settings(group, num_steps, product)
 
 
 def _momentum(group: Group, step: int) -> float:
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+
+
+def _product_of_momenta(group: Group, num_steps: int) -> float:
+    """Of so many steps, all with the settings as they stand."""
+    return math.prod(_momentum(group, t) for t in range(1, num_steps + 1))
+
+
+def _nadam_settings(group: Group, num_steps: int, before: float) -> dict[str, float]:
+    """The numbers of a step, whose momentum is one factor more of a product."""
+    beta1, beta2 = group["betas"]
+    now, following = (_momentum(group, t) for t in (num_steps, num_steps + 1))
+    product = before * now
+    return {
+        "by_g": group["lr"] * (1 - now) / (1 - product),
+        "by_m": group["lr"] * following / (1 - product * following),
+        "before": before,
+        "product": product,
+        "made": float(num_steps),
+        "part1": 1 - beta1,
+        "beta2": beta2,
+        "part2": 1 - beta2,
+        "root": math.sqrt(1 - beta2**num_steps),
+        **decays(group),
+    }
 
 
 def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, weight_decay: Any) -> tuple[Any, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
 
-from ..errors import CheckpointError
 from ..ops.machinery.update import Body
 from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed
+from .state_form import number_of
 
 
 class ASGD(DeclaredOptimizer):
@@ -80,7 +80,11 @@ class ASGD(DeclaredOptimizer):
             super().load_state_dict(state)
             return
         entries = {k: e for k, e in given.items() if isinstance(e, Mapping)}
-        etas = {k: _number(e["eta"]) for k, e in entries.items() if e.get("eta") is not None}
+        etas = {
+            k: number_of("ASGD", eta=e["eta"])
+            for k, e in entries.items()
+            if e.get("eta") is not None
+        }
         plain = {k: {n: v for n, v in e.items() if n != "eta"} for k, e in entries.items()}
         super().load_state_dict({**state, "state": plain})
         groups = [group for group in self.param_groups for _ in group["params"]]
@@ -92,16 +96,6 @@ class ASGD(DeclaredOptimizer):
 
     def body(self, group: Group) -> Body:
         return _asgd
-
-
-def _number(eta: Any) -> float:
-    """A rate of a state; PyTorch's are tensors."""
-    try:
-        if not isinstance(eta, str | bytes):
-            return float(eta)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
-        pass
-    raise CheckpointError("ASGD", "eta is a number", eta=repr(eta)[:80])
 
 
 def _rate(group: Group, num_steps: int) -> float:

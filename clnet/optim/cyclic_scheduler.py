@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
-from ..values.arguments import checked_class
 from .optimizer import Group, Optimizer
-from .scheduler import PYTORCHS, LRScheduler, settings_of, take_settings
+from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
 
 class ConstantLR(LRScheduler):
@@ -125,37 +124,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self._cosine(self.last_epoch)[1]
 
 
-class ChainedScheduler(LRScheduler):
-    """Several schedulers at once: the base rate times the factor of each.
-
-    Args:
-        schedulers: of one optimiser; only the chain is stepped.
-        optimizer: that optimiser; None: the first's.
-
-    Raises:
-        ArgumentError: if there is none, or they are of several optimisers.
-    """
-
-    def __init__(
-        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
-    ) -> None:
-        own = schedulers[0].optimizer if schedulers and optimizer is None else optimizer
-        if not schedulers or any(s.optimizer is not own for s in schedulers):
-            raise ArgumentError(
-                "ChainedScheduler",
-                "there are schedulers, all of the same optimiser",
-                schedulers=len(schedulers),
-            )
-        self.schedulers = list(schedulers)
-        super().__init__(schedulers[0].optimizer)
-
-    def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """What one makes of the base rate is the next one's base rate."""
-        for scheduler in self.schedulers:
-            base_lr = scheduler.rate(base_lr, steps, group)
-        return base_lr
-
-
 class CyclicLR(LRScheduler):
     """From ``base_lr`` to ``max_lr`` and back in straight lines, again and again (Smith 2017).
 
@@ -202,7 +170,7 @@ class CyclicLR(LRScheduler):
                 "CyclicLR", "mode is triangular, triangular2 or exp_range", mode=repr(mode)
             )
         groups = optimizer.param_groups
-        lows, self.max_lrs = (_for_each("CyclicLR", groups, v) for v in (base_lr, max_lr))
+        lows, self.max_lrs = (for_each_group("CyclicLR", groups, v) for v in (base_lr, max_lr))
         if cycle_momentum:
             _require_momentum("CyclicLR", groups)
         self.up = float(step_size_up)
@@ -218,9 +186,14 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode
         self.cycle_momentum = cycle_momentum
         self.momenta = [base_momentum, max_momentum]
-        for group, low in zip(groups, lows, strict=True):
-            group["initial_lr"] = low
+        self._lows = lows
         super().__init__(optimizer)
+
+    def _first_rates(self) -> list[float]:
+        """The lowest ones; the base rate of a scheduler that was there before stays."""
+        for group, low in zip(self.optimizer.param_groups, self._lows, strict=True):
+            group.setdefault("initial_lr", low)
+        return list(self._lows)
 
     _translations = frozenset({"total_size", "step_ratio", "base_momentums", "max_momentums"})
 
@@ -320,7 +293,7 @@ class OneCycleLR(LRScheduler):
         self.anneal_strategy = anneal_strategy
         self.cycle_momentum = cycle_momentum
         self.final_div_factor = final_div_factor
-        self.max_lrs = _for_each("OneCycleLR", groups, max_lr)
+        self.max_lrs = for_each_group("OneCycleLR", groups, max_lr)
         rise = pct_start * total - 1
         self.ends = [rise, 2 * pct_start * total - 2] if three_phase else [rise]
         self.ends.append(total - 1)
@@ -398,7 +371,7 @@ class OneCycleLR(LRScheduler):
                 _set_momentum(group, momentum)
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """Multiplies the rates by ``factor`` when a metric has stopped to improve.
 
     Args:
@@ -444,7 +417,9 @@ class ReduceLROnPlateau:
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = _for_each("ReduceLROnPlateau", optimizer.param_groups, min_lr)
+        self.min_lrs = for_each_group("ReduceLROnPlateau", optimizer.param_groups, min_lr)
+        # Groups that are added later get it; where there was one for each, none is known.
+        self._default_min_lr = None if isinstance(min_lr, Sequence) else float(min_lr)
         self.eps = eps
         self.last_epoch = 0
         self.best = math.inf if mode == "min" else -math.inf
@@ -452,33 +427,49 @@ class ReduceLROnPlateau:
         self.cooldown_counter = 0
         self._last_lr = self.get_last_lr()
 
-    def step(self, metrics: Any) -> None:
-        """Note a metric, a number or a tensor of one element (which waits for the device)."""
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's
+        """Note a metric, a number or a tensor of one element (which waits for the device).
+
+        Args:
+            metrics: the metric.
+            epoch: count on from there.
+
+        Raises:
+            ArgumentError: if a group was added behind lowest rates given for each.
+        """
         current = float(metrics)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._better(current):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
+        if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                reduced = max(group["lr"] * self.factor, least)
-                if group["lr"] - reduced > self.eps:
-                    group["lr"] = reduced
+            self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self.get_last_lr()
 
-    def get_last_lr(self) -> list[float]:
-        """The rate of each group just now."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether a rate was reduced so lately that no steps are counted."""
+        return self.cooldown_counter > 0
+
+    def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(self.min_lrs) < len(groups) and self._default_min_lr is not None:
+            self.min_lrs = [self._default_min_lr] * len(groups)
+        least_of_each = for_each_group("ReduceLROnPlateau", groups, self.min_lrs)
+        for group, least in zip(groups, least_of_each, strict=True):
+            reduced = max(group["lr"] * self.factor, least)
+            if group["lr"] - reduced > self.eps:
+                group["lr"] = reduced
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen so far, and the settings, with what PyTorch's has beside."""
         worse = math.inf if self.mode == "min" else -math.inf
-        beside = {"default_min_lr": self.min_lrs[0], "mode_worse": worse}
+        beside = {"default_min_lr": self._default_min_lr, "mode_worse": worse}
         return {**settings_of(self), **beside, "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -497,6 +488,7 @@ class ReduceLROnPlateau:
             law = "the state has other groups"
             raise CheckpointError(name, law, state=len(state["min_lrs"]), groups=groups)
         take_settings(self, state)
+        self._default_min_lr = state.get("default_min_lr", self._default_min_lr)
 
     def _better(self, current: float) -> bool:
         sign = 1 if self.mode == "max" else -1
@@ -506,16 +498,6 @@ class ReduceLROnPlateau:
 
 
 _PLATEAU_STATE = {"last_epoch", "best", "num_bad_epochs", "cooldown_counter"}
-
-
-def _for_each(name: str, groups: Sequence[Group], value: float | Sequence[float]) -> list[float]:
-    if not isinstance(value, Sequence):
-        return [float(value)] * len(groups)
-    if len(value) != len(groups):
-        raise ArgumentError(
-            name, "there is a number for each group", numbers=len(value), groups=len(groups)
-        )
-    return [float(v) for v in value]
 
 
 def _require_momentum(name: str, groups: Sequence[Group]) -> None:
@@ -530,6 +512,3 @@ def _set_momentum(group: Group, momentum: float) -> None:
         group["betas"] = (momentum, *group["betas"][1:])
     else:
         group["momentum"] = momentum
-
-
-checked_class(ReduceLROnPlateau)

@@ -33,7 +33,7 @@ class GradScaler:
         enabled: False: :meth:`scale` and :meth:`step` do as if there were no scaler.
 
     Raises:
-        ArgumentError: if a factor or the interval is out of range.
+        ArgumentError: if it is enabled, and a factor or the interval is out of range.
 
     Example:
         >>> import clnet
@@ -60,7 +60,8 @@ class GradScaler:
     ) -> None:
         if isinstance(device, int | float):  # of cuda.amp the scale comes first
             init_scale = device
-        if growth_factor <= 1 or not 0 < backoff_factor < 1 or growth_interval < 1:
+        good = growth_factor > 1 and 0 < backoff_factor < 1 and growth_interval >= 1
+        if enabled and not good:
             raise ArgumentError(
                 "GradScaler",
                 "growth_factor is above 1, backoff_factor below, growth_interval 1 or more",
@@ -182,17 +183,20 @@ class GradScaler:
             new_scale: what the scale shall be instead.
 
         Raises:
-            ArgumentError: if no optimiser made a step since the last call.
+            ArgumentError: if nothing was scaled, or no optimiser made a step and there is no
+                ``new_scale``.
         """
         if not self._enabled:
             return
         self._stages, stepped = {}, bool(self._stages)
-        if self._state is None or not (stepped or self._found):
+        if self._state is None or not (stepped or self._found or new_scale is not None):
             raise ArgumentError("GradScaler.update", "scale() and step() were called before")
         scale, growth = self._state
         with mode.using(grad=False, phase="update", module_path="GradScaler", autocast=None):
             if new_scale is not None:
                 scale.copy_(new_scale) if isinstance(new_scale, Tensor) else scale.fill_(new_scale)
+                for flag in self._found.values():  # the next steps begin anew
+                    flag.zero_()
                 return
             found = [x.to(scale.device) for x in self._found.values()]
             update(

@@ -1,6 +1,7 @@
 """Learning-rate schedules in PyTorch's names."""
 
-from .cyclic_scheduler import ChainedScheduler as ChainedScheduler
+from .combined_scheduler import ChainedScheduler as ChainedScheduler
+from .combined_scheduler import SequentialLR as SequentialLR
 from .cyclic_scheduler import ConstantLR as ConstantLR
 from .cyclic_scheduler import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
 from .cyclic_scheduler import CyclicLR as CyclicLR
@@ -14,6 +15,5 @@ from .scheduler import LinearLR as LinearLR
 from .scheduler import LRScheduler as LRScheduler
 from .scheduler import MultiplicativeLR as MultiplicativeLR
 from .scheduler import MultiStepLR as MultiStepLR
-from .scheduler import SequentialLR as SequentialLR
 from .scheduler import StepLR as StepLR
 from .scheduler import _LRScheduler as _LRScheduler  # pyright: ignore[reportPrivateUsage]

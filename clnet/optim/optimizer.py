@@ -451,7 +451,7 @@ class Optimizer:
             group.update(taken(settings, type(self).__name__))
         cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
-            for p, entry in zip(self._params(), saved, strict=True):
+            for (group, p), entry in zip(self._grouped(), saved, strict=True):
                 self._num_steps[id(p)] = int(entry["step"])
                 key = (int(entry["step"]), id(self._cells[id(p)]))
                 fresh = {name: HostScalar(0.0) for name in self._cells[id(p)]}
@@ -459,15 +459,18 @@ class Optimizer:
                 for name, own in self.state[p].items():
                     value = entry.get(name)
                     if value is None:  # PyTorch keeps nothing of a parameter without a step
-                        own.zero_()
-                        continue
+                        value = self._first_state(p, group)[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
         self._num_changes += 1
         self._opt_called = any(self._num_steps.values())  # it goes on behind those steps
 
     def _params(self) -> list[Tensor]:
-        return [p for group in self.param_groups for p in group["params"]]
+        return [p for _, p in self._grouped()]
+
+    def _grouped(self) -> list[tuple[Group, Tensor]]:
+        """The parameters in order, each with its group."""
+        return [(group, p) for group in self.param_groups for p in group["params"]]
 
     def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         return {name: zeros_like(p.detach()) for name in self.state_names(group)}

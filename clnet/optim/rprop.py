@@ -6,10 +6,11 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
-from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .state_form import filled_like
 
 
 class Rprop(DeclaredOptimizer):
@@ -37,15 +38,6 @@ class Rprop(DeclaredOptimizer):
     maximize: bool = False
     rates = ("lr",)
 
-    def add_param_group(self, group: Group) -> None:
-        """More parameters, whose step sizes begin with the learning rate."""
-        super().add_param_group(group)
-        added = self.param_groups[-1]
-        with no_grad():
-            for p in added["params"]:
-                size = complex(added["lr"], added["lr"]) if p.dtype.is_complex else added["lr"]
-                self.state[p]["step_size"].fill_(size)
-
     def check(self, group: Group) -> None:
         """The rate is 0 or more, the factors lie on both sides of 1."""
         super().check(group)
@@ -65,6 +57,11 @@ class Rprop(DeclaredOptimizer):
 
     def body(self, group: Group) -> Body:
         return _rprop
+
+    def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        """Step sizes begin with the learning rate, also where the state is made later."""
+        state = super()._first_state(p, group)
+        return {**state, "step_size": filled_like(p, float(group["lr"]))}
 
 
 def _rprop(

@@ -3,7 +3,7 @@
 Each is a function of its settings and the number of steps alone (PyTorch's closed forms), so going
 on from a state, which holds both, gives the same rates to the last bit. Where something else
 has changed a rate (a program, another scheduler), those that PyTorch computes from step to step go
-on from there.
+on from there. So do those of :mod:`.combined_scheduler`, which step several.
 """
 
 from __future__ import annotations
@@ -55,19 +55,23 @@ class LRScheduler:
         self.optimizer = optimizer
         self.last_epoch = last_epoch + 1
         self._step_count = 1  # rates that programs write ask for it
-        self.base_lrs = [
-            float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
-        ]
-        found = [group["lr"] for group in optimizer.param_groups]
-        self._apply()
-        if self._carries and not self._written():
-            self._carry(found)
+        self.base_lrs = self._first_rates()
+        self._apply_behind()
         self._last_lr = self.get_last_lr()
 
-    def _carry(self, found: Sequence[float]) -> None:
-        """Go on from the rates that another scheduler has left."""
-        optimizer = self.optimizer
-        for group, base, rate in zip(optimizer.param_groups, self.base_lrs, found, strict=True):
+    def _first_rates(self) -> list[float]:
+        """The base rate of each group, which stays with it for the next scheduler."""
+        groups = self.optimizer.param_groups
+        return [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
+
+    def _apply_behind(self) -> None:
+        """Set the rates, going on from those that another scheduler has left."""
+        groups = self.optimizer.param_groups
+        found = [group["lr"] for group in groups]
+        self._apply()
+        if not self._carries or self._written():
+            return
+        for group, base, rate in zip(groups, self.base_lrs, found, strict=True):
             if isinstance(rate, float | int) and rate != base:  # another scheduler's
                 group["lr"] = rate * group["lr"] / base if base else rate
 
@@ -124,6 +128,13 @@ class LRScheduler:
             group = self.optimizer.param_groups[k]
             group["lr"] = self.carried(found, before, group["lr"], k)
         self._last_lr = self.get_last_lr()
+
+    def _step_as_part(self) -> None:
+        """:meth:`step` of another scheduler's part, whose step is a host action already."""
+        if type(self).step is LRScheduler.step:
+            self._go_on(None)
+        else:
+            self.step()
 
     def _changed(self) -> dict[int, tuple[float, float]]:
         """Of groups that something else has given another rate: that rate, and the scheduler's."""
@@ -279,6 +290,21 @@ def _fits(value: Any, like: Any) -> bool:
         several = isinstance(value, tuple | list)
         return several and (not like or all(_fits(v, like[0]) for v in value))
     return isinstance(value, str if isinstance(like, str) else Real)
+
+
+def for_each_group(name: str, groups: Sequence[Any], value: float | Sequence[float]) -> list[float]:
+    """A number for each group: the same, or its own.
+
+    Raises:
+        ArgumentError: if there are numbers, but not as many as groups.
+    """
+    if not isinstance(value, Sequence):
+        return [float(value)] * len(groups)
+    if len(value) != len(groups):
+        raise ArgumentError(
+            name, "there is a number for each group", numbers=len(value), groups=len(groups)
+        )
+    return [float(v) for v in value]
 
 
 class StepLR(LRScheduler):
@@ -460,7 +486,7 @@ class LambdaLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _for_each_group("LambdaLR", optimizer, lr_lambda)
+        self.lr_lambdas = _functions_of("LambdaLR", optimizer, lr_lambda)
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
@@ -482,7 +508,7 @@ class MultiplicativeLR(LRScheduler):
     _carries = True
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _for_each_group("MultiplicativeLR", optimizer, lr_lambda)
+        self.lr_lambdas = _functions_of("MultiplicativeLR", optimizer, lr_lambda)
         self._products = [[1.0] for _ in self.lr_lambdas]
         super().__init__(optimizer)
 
@@ -494,7 +520,7 @@ class MultiplicativeLR(LRScheduler):
         return base_lr * products[steps]
 
 
-def _for_each_group(
+def _functions_of(
     name: str, optimizer: Optimizer, given: Factor | Sequence[Factor]
 ) -> list[Factor]:
     groups = len(optimizer.param_groups)
@@ -504,42 +530,3 @@ def _for_each_group(
             name, "there is a function for each group", functions=len(functions), groups=groups
         )
     return functions
-
-
-class SequentialLR(LRScheduler):
-    """One scheduler after another; each counts its steps from the milestone where it begins.
-
-    Args:
-        optimizer: whose rates are set.
-        schedulers: of the same optimiser; only the sequence is stepped.
-        milestones: the step at which the second, third, ... begins, ascending.
-
-    Raises:
-        ArgumentError: if the numbers do not fit, or a scheduler is of another optimiser.
-    """
-
-    def __init__(
-        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]
-    ) -> None:
-        if len(milestones) != len(schedulers) - 1 or sorted(milestones) != list(milestones):
-            raise ArgumentError(
-                "SequentialLR",
-                "there is an ascending milestone between each two schedulers",
-                schedulers=len(schedulers),
-                milestones=list(milestones),
-            )
-        if any(s.optimizer is not optimizer for s in schedulers):
-            raise ArgumentError("SequentialLR", "all schedulers are of the same optimiser")
-        self.schedulers = list(schedulers)
-        self.milestones = list(milestones)
-        super().__init__(optimizer)
-
-    def _translated(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        found = state.get("_milestones", state.get("milestones", self.milestones))
-        return {**state, "milestones": found}
-
-    def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """The rate of the scheduler whose turn it is."""
-        turn = bisect_right(self.milestones, steps)
-        begin = max(self.milestones[turn - 1], 0) if turn else 0
-        return self.schedulers[turn].rate(base_lr, steps - begin, group)

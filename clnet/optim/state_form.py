@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..creation import full
 from ..errors import CheckpointError
+from ..ops import full_like
+from ..tensor import Tensor
 from ..values.arguments import shown
 from ..values.dtypes import float32
 
@@ -31,6 +33,11 @@ _LATER = {"maximize", "decoupled_weight_decay"}
 """Settings that clnet's own states were saved without, before there were these."""
 _COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
 """Those of which PyTorch's counts no steps, or counts them in a number of Python."""
+
+
+def filled_like(p: Tensor, value: float) -> Tensor:
+    """A parameter's state that begins with a number, in both parts of complex elements."""
+    return full_like(p.detach(), complex(value, value) if p.dtype.is_complex else value)
 
 
 def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:
@@ -94,3 +101,18 @@ def entry_of(states: Mapping[Any, Any], i: int, *, pytorchs: bool) -> Mapping[st
         return found
     found = {k: v for k, v in (found or {}).items() if v is not None}
     return {"step": int(bool(found)), **found}  # SGD counts no steps
+
+
+def number_of(optimizer: str, **named: Any) -> float:
+    """A number of a state, given by its name there; PyTorch's are tensors.
+
+    Raises:
+        CheckpointError: if it is none.
+    """
+    ((name, value),) = named.items()
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
+        pass
+    raise CheckpointError(optimizer, f"{name} is a number", **{name: repr(value)[:80]})

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..autograd import no_grad
+from ..errors import ArgumentError
 from ..nn import Module
 from ..nn.norm import Normalization
 from ..tensor import Tensor, tensor
 from .optimizer import Optimizer
-from .scheduler import LRScheduler
+from .scheduler import LRScheduler, for_each_group
 
 __all__ = [
     "SWALR",
@@ -67,7 +68,7 @@ class AveragedModel(Module):
         avg_fn: gives the new average of the old one, the value and the count so far; None: equal
             parts.
         multi_avg_fn: the same of lists, in place.
-        use_buffers: whether buffers are averaged, too; else they are copied.
+        use_buffers: whether buffers are averaged, too, whole numbers cut off; else they are copied.
 
     Attributes:
         module: the copy.
@@ -109,9 +110,13 @@ class AveragedModel(Module):
             for average, value in pairs:
                 average.copy_(value)
         else:
-            floating = [(a, v) for a, v in pairs if a.is_floating_point()]
             update = self.multi_avg_fn or _each(self.avg_fn or get_swa_avg_fn())
-            update([a for a, _ in floating], [v.detach() for _, v in floating], self.n_averaged)
+            alike: dict[Any, list[tuple[Tensor, Tensor]]] = {}
+            for average, value in pairs:  # a function of lists gets those of one kind
+                own = alike.setdefault((average.device, average.dtype), [])
+                own.append((average, value.detach().to(average.device)))
+            for (device, _), group in alike.items():
+                update([a for a, _ in group], [v for _, v in group], self.n_averaged.to(device))
         if not self.use_buffers:
             for own, value in zip(*buffers, strict=True):
                 own.copy_(value)
@@ -156,6 +161,9 @@ class SWALR(LRScheduler):
         swa_lr: the rate that stays, one for all groups or one for each.
         anneal_epochs: steps until then.
         anneal_strategy: ``"cos"`` or ``"linear"``.
+
+    Raises:
+        ArgumentError: if a setting is no good, or there is not a rate for each group.
     """
 
     _carries = True
@@ -163,12 +171,18 @@ class SWALR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        swa_lr: float | list[float],
+        swa_lr: float | Sequence[float],
         anneal_epochs: int = 10,
         anneal_strategy: str = "cos",
     ) -> None:
-        every = swa_lr if isinstance(swa_lr, list) else [swa_lr] * len(optimizer.param_groups)
-        self.swa_lrs = every
+        if anneal_strategy not in ("cos", "linear") or anneal_epochs < 0:
+            raise ArgumentError(
+                "SWALR",
+                "anneal_strategy is cos or linear, anneal_epochs 0 or more",
+                anneal_strategy=repr(anneal_strategy),
+                anneal_epochs=anneal_epochs,
+            )
+        self.swa_lrs = for_each_group("SWALR", optimizer.param_groups, swa_lr)
         self.anneal_epochs = anneal_epochs
         self.anneal_strategy = anneal_strategy
         super().__init__(optimizer)

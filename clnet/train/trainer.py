@@ -19,7 +19,7 @@ from ..nn import DataParallel, Module
 from ..nn.parallel import DistributedDataParallel
 from ..optim import Optimizer
 from ..optim.grad_scaler import GradScaler
-from ..optim.lr_scheduler import LRScheduler
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values import mode
@@ -102,6 +102,9 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         _check_settings(clip_grad_norm, checkpoint, checkpoint_every, log_every)
+        if isinstance(scheduler, ReduceLROnPlateau):
+            hint = "Step ReduceLROnPlateau in a callback's end_epoch"
+            raise ArgumentError("Trainer", "the scheduler needs no metric", remedy=hint)
         self.model = model
         self._ranks = model.process_group if isinstance(model, DistributedDataParallel) else None
         self._first = self._ranks is None or self._ranks.rank() == 0

@@ -163,6 +163,27 @@ def test_the_peak_is_known_before_it_runs(device):
     assert plan.held_bytes < plan.peak_bytes
 
 
+@pytest.mark.parametrize("also", ["views", "its argument", "a parameter"])
+def test_memory_of_several_results_counts_once(device, also):
+    weight = nn.Parameter(clnet.ones(512, 256))
+
+    def several(x):
+        y = x * weight.detach()
+        if also == "views":
+            return y, y.reshape(-1), y[:10]
+        return (y, x) if also == "its argument" else (y, weight.detach())
+
+    gc.collect()
+    before = clnet.memory_allocated() - weight.numel() * 4
+    step, x = clnet.compile(several), batch(1, 512, 256)
+    step(x)
+    gc.collect()
+    clnet.reset_peak_memory_stats()
+    results = step(x)
+    assert clnet.max_memory_allocated() - before == step.plans[0].peak_bytes
+    assert results[0].shape == (512, 256)
+
+
 def test_planned_memory_is_less_than_eager_needs(device):
     eager, job, given = Job(), Job(), images(0)
     eager.step(*given)

@@ -226,6 +226,18 @@ def test_gradients_of_scores_are_stored_where_that_was_faster(
     assert found == pytest.approx(saved, abs=0.8)
 
 
+def test_the_way_is_that_of_the_tiles_that_dropped_weights_leave_room_for() -> None:
+    """Groups of fewer keys leave more pieces, which cost more than two products here."""
+    target = gpu_shaped(device())
+    local = {"local_memory_bytes": 60 * 1024, "large_local_memory_bytes": 60 * 1024}
+    traits = replace(target.traits, compute_units=132, **local)
+    target = replace(target, traits=traits, workspace_limit=512 * 2**20)
+    q = on_device(np.zeros(1, np.float32)).view((1, 4, 1024, 32), (0, 0, 0, 0), 0)
+    ways = [attention_tiles.way_of_gradients(target, q, q, dropped=x) for x in (False, True)]
+    assert [bool(way.parts) for way in ways] == [True, False]
+    assert ways[0].keys > ways[1].keys
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("way", ["slopes", "pieces", "neither"])
 def test_dropped_weights_and_keys_that_heads_share(

@@ -576,3 +576,22 @@ def test_flops_are_declared(way, where):
     for part in launches:
         assert sum(launch.flops for launch in part) >= case.g.flops
         assert all(launch.bytes > 0 for launch in part)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_pixels_of_all_images_are_columns_where_an_int_counts_them(direction, where):
+    """One channel of 2^31 bytes or so may lie in images; a plane of them no kernel counts."""
+    target = Target(dataclasses.replace(where.traits, **GPU), where.target.workspace_limit)
+    for images, wanted in ((2**15 - 2, Algorithm.IMPLICIT), (2**15, Algorithm.DEPTHWISE)):
+        g = ConvGeometry(images, 1, 256, 256, 1, 3, 3, 256, 256, 1, 1, 1, 1)
+        assert choose(target, g, direction, float32) is wanted
+    g = ConvGeometry(1, 1, 2**16, 2**15, 1, 3, 3, 2**16, 2**15, 1, 1, 1, 1)
+    x = Array.abstract((1, 1, 2**16, 2**15), float32, where)
+    weight = Array.abstract((1, 1, 3, 3), float32, where)
+    for function, operands in (
+        (conv_forward, (x, x, weight)),
+        (conv_input_grad, (x, x, weight)),
+        (conv_weight_grad, (weight, x, x)),
+    ):
+        with pytest.raises(ArgumentError, match="no more pixels than an int counts"):
+            function(target, *operands, g)

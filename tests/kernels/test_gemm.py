@@ -18,7 +18,7 @@ from clnet.kernels.gemm.gemm import gemm, pack_for
 from clnet.kernels.gemm.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm.gemm_problem import problems
 from clnet.kernels.tile import Tile
-from clnet.values.dtypes import float32
+from clnet.values.dtypes import float32, int8
 from clnet.values.shapes import ceil_div, round_up
 from tests.kernels.launching import compiled_rightly
 
@@ -566,3 +566,24 @@ def place_behind(values, where, before):
     )
     strides = [int(np.prod(values.shape[i + 1 :])) for i in range(values.ndim)]
     return flat.view(values.shape, tuple(strides), before)
+
+
+def test_only_results_that_an_int_does_not_count_are_counted_in_long(where):
+    for rows, wanted in ((2**16 + 1, "long"), (70, "int")):
+        shapes = (rows, 2**15), (rows, 3), (3, 2**15)
+        out, a, b = (Array.abstract(shape, int8, where) for shape in shapes)
+        (launch,) = gemm(where.target, out, a, b)
+        assert dict(launch.kernel.params)["flat"] == wanted
+        assert f"const {wanted} index" in launch.kernel.text()
+
+
+@pytest.mark.slow
+def test_more_whole_numbers_than_an_int_counts(where):
+    """Rows that lie upon each other, each with what the last one has."""
+    rows, row = 2**16 + 1, (np.arange(2**15) % 101).astype(np.int8)
+    out, a = (Array.from_numpy(np.ones(n, np.int8), where) for n in (row.size, 1))
+    b = Array.from_numpy(row.reshape(1, -1), where)
+    wide, ones = out.view((rows, row.size), (0, 1)), a.view((rows, 1), (0, 0))
+    for launch in gemm(where.target, wide, ones, b):
+        where.queue.launch(launch)
+    np.testing.assert_array_equal(out.numpy(), row)

@@ -452,3 +452,30 @@ def test_external_data_without_a_length_is_as_long_as_its_tensor(perceptron, tmp
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     found = load(tmp_path / "m.onnx").fc_bias.detach().numpy()
     np.testing.assert_array_equal(found, weights["fc.bias"])
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_of_an_even_number_of_neighbouring_channels_one_more_is_behind(size):
+    x = RNG.normal(size=(2, 6, 3)).astype(np.float32)
+    model = made([node("LRN", "x", "y", size=size, alpha=0.7)], [("x", [2, 6, 3])], ["y"])
+    squares = np.zeros_like(x)
+    for c in range(6):
+        squares[:, c] = (x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1] ** 2).sum(1)
+    wanted = x / (1 + 0.7 / size * squares) ** 0.75
+    np.testing.assert_allclose(load(model).numpy(x)[0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_of_no_elements_none_are_distinct(shape):
+    names = "y first which counts"
+    model = made([node("Unique", "x", names)], [("x", list(shape))], names.split())
+    for result in load(model).numpy(np.zeros(shape, np.float32)):
+        assert result.shape == (0,)
+
+
+@pytest.mark.parametrize("x", [-(2**60) - 1, 2**60 + 1, -7])
+def test_quotients_of_sizes_are_exact_and_towards_zero(x):
+    weights = {"a": np.array([x]), "b": np.array([7])}
+    nodes = [node("Div", "a b", "c"), node("Sub", "c c", "zero"), node("Add", "c zero", "y")]
+    found = load(made(nodes, [], ["y"], weights)).numpy()[0]
+    assert found.tolist() == [abs(x) // 7 * (1 if x > 0 else -1)]

@@ -146,3 +146,13 @@ def test_what_lies_behind_a_target_is_no_class():
         DataBoundsError, match=r"ctc_loss: it lies in \[0, classes\); got targets=3"
     ):
         clnet.synchronize()
+
+
+def test_a_batch_of_none_has_no_losses():
+    none = clnet.zeros(0, dtype=clnet.int64)
+    log_p = clnet.zeros(4, 0, 3, requires_grad=True)
+    for targets in (none, none.reshape(0, 1)):
+        losses = ops.ctc_loss(log_p, targets, none, none, reduction="none")
+        assert losses.shape == (0,)
+        losses.sum().backward()
+        assert log_p.grad.shape == (4, 0, 3)

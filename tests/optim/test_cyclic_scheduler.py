@@ -247,3 +247,24 @@ def test_a_scheduler_gives_a_momentum_to_an_optimiser_that_has_none_yet():
     adagrad = clnet.optim.Adagrad([weight])
     with pytest.raises(ArgumentError, match="the optimiser has a momentum"):
         lr_scheduler.CyclicLR(adagrad, 0.1, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's epoch is deprecated
+def test_a_group_that_is_added_later_is_reduced_too():
+    for package in (clnet, torch):
+        schedulers = package.optim.lr_scheduler
+        optimizer = package.optim.SGD([package.nn.Parameter(package.ones(1))], lr=1.0)
+        plateau = schedulers.ReduceLROnPlateau(optimizer, patience=0, cooldown=1, min_lr=0.2)
+        assert isinstance(plateau, schedulers.LRScheduler)
+        optimizer.add_param_group({"params": [package.nn.Parameter(package.ones(1))], "lr": 0.5})
+        plateau.step(1.0, epoch=4)
+        plateau.step(2.0)
+        assert plateau.last_epoch == 5
+        assert plateau.in_cooldown
+        assert plateau.get_last_lr() == pytest.approx([0.2, 0.2])
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(1))], lr=1.0)
+    plateau = lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.2])
+    optimizer.add_param_group({"params": [clnet.nn.Parameter(clnet.ones(1))]})
+    plateau.step(1.0)
+    with pytest.raises(ArgumentError, match="a number for each group"):
+        plateau.step(2.0)

@@ -200,3 +200,20 @@ def test_an_optimiser_with_a_step_of_its_own_is_not_skipped_in_a_plan():
 
     with pytest.raises(ArgumentError, match="declares its update"):
         step(clnet.ones(2))
+
+
+def test_a_scale_that_is_given_ends_what_was_found_before():
+    first, second = (nn.Parameter(clnet.ones(2)) for _ in range(2))
+    optimizers = [optim.SGD([p], lr=0.5) for p in (first, second)]
+    scaler = clnet.amp.GradScaler(init_scale=8.0)
+    scaler.scale(first.sum())
+    scaler.update(16.0)  # no step was made
+    assert scaler.get_scale() == 16
+    scaler.scale((first * float("inf")).sum()).backward()
+    scaler.step(optimizers[0])
+    scaler.update(32.0)
+    scaler.scale(second.sum()).backward()
+    scaler.step(optimizers[1])
+    scaler.update()  # the overflow of the step before was that scale's
+    assert scaler.get_scale() == 32
+    assert not clnet.amp.GradScaler(enabled=False, growth_interval=0).is_enabled()

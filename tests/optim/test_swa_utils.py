@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.errors import ArgumentError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -108,3 +109,43 @@ def test_averaging_begins_from_the_rate_of_another_scheduler(strategy, epochs):
     want = rates(torch, again=False)
     assert rates(clnet, again=False) == pytest.approx(want)
     assert rates(clnet, again=True) == pytest.approx(want)
+
+
+def mixed(package):
+    """A module of complex weights, and a buffer of whole numbers that counts."""
+    module = package.nn.Module()
+    module.weight = package.nn.Parameter(package.tensor([1 + 1j, 2.0]))
+    module.register_buffer("count", package.tensor(4))
+    module.register_buffer("mean", package.tensor(2.0))
+    return module
+
+
+@pytest.mark.parametrize("settings", AVERAGES.values(), ids=AVERAGES)
+def test_complex_weights_and_whole_numbers_are_averaged_as_pytorchs(settings):
+    found = []
+    for package, name in ((clnet, "clnet"), (torch, "torch")):
+        swa = importlib.import_module(f"{name}.optim.swa_utils")
+        model = mixed(package)
+        average = swa.AveragedModel(model, **{"use_buffers": True, **settings(swa)})
+        for _ in range(3):
+            average.update_parameters(model)
+            with package.no_grad():
+                model.weight.mul_(2)
+                model.count.add_(4)
+                model.mean.add_(1)
+        found.append([x.tolist() for x in average.module.state_dict().values()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_settings_of_the_schedule_are_checked():
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(1))], lr=0.1)
+    swa = clnet.optim.swa_utils
+    for settings in (
+        {"swa_lr": 0.1, "anneal_strategy": "x"},
+        {"swa_lr": 0.1, "anneal_epochs": -1},
+        {"swa_lr": [0.1, 0.2]},
+    ):
+        with pytest.raises(ArgumentError, match="SWALR"):
+            swa.SWALR(optimizer, **settings)
+    assert swa.SWALR(optimizer, (0.3,), anneal_epochs=0).get_last_lr() == [0.3]

@@ -259,3 +259,11 @@ def test_gradients_are_clipped():
     assert moved == pytest.approx(0.5, rel=1e-4)
     with pytest.raises(ArgumentError, match="clip_grad_norm is positive"):
         Trainer(model, F.cross_entropy, optimizer, clip_grad_norm=0)
+
+
+def test_a_scheduler_that_needs_a_metric_is_refused():
+    model = nn.Linear(5, 3)
+    optimizer = clnet.optim.SGD(model.parameters(), lr=1.0)
+    plateau = clnet.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+    with pytest.raises(ArgumentError, match="needs no metric"):
+        Trainer(model, F.cross_entropy, optimizer, scheduler=plateau)

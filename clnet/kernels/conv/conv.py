@@ -30,7 +30,7 @@ from . import (
     conv_whole,
     conv_winograd,
 )
-from .conv_geometry import ConvGeometry, Direction
+from .conv_geometry import MOST_PIXELS, ConvGeometry, Direction
 from .conv_log import log_choice
 from .conv_obstacle import ConvObstacle
 from .conv_split import Order, is_dense_last
@@ -144,7 +144,8 @@ def conv_forward(
         The launches, in order; none if ``y`` is empty.
 
     Raises:
-        ArgumentError: if ``algorithm`` is given and does not fit the workspace.
+        ArgumentError: if ``algorithm`` is given and does not fit the workspace, or a channel of an
+            image has more pixels than an int counts.
     """
     if y.size == 0:
         return []
@@ -318,6 +319,15 @@ def _decide(
 ) -> _Way:
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return _WAYS[Algorithm.DEPTHWISE]
+    if geometry.plane > MOST_PIXELS:
+        raise ArgumentError(
+            f"conv_{direction.value}",
+            "a channel of an image has no more pixels than an int counts",
+            x=(geometry.h, geometry.w),
+            y=(geometry.oh, geometry.ow),
+            most=MOST_PIXELS,
+            remedy="Cut images into parts that overlap by the filter",
+        )
     found = algorithm
     if found is None:
         found = choose(

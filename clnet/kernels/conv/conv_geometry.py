@@ -10,6 +10,10 @@ from operator import attrgetter
 from ...values.record import NamedTuple
 from ..kernel import Named, by_name
 
+# An int counts the pixels of a channel in all kernels, of all images in some; they step beyond the
+# last one by less than the rest.
+MOST_PIXELS = 2**31 - 2**16
+
 
 class Direction(Enum):
     """What is computed of a convolution."""
@@ -71,6 +75,11 @@ class ConvGeometry(NamedTuple):
     def taps(self) -> int:
         """Elements of one channel of a filter."""
         return self.kh * self.kw
+
+    @property
+    def plane(self) -> int:
+        """Pixels of a channel of an image, of ``x`` or of ``y``, whichever has more."""
+        return max(self.h * self.w, self.oh * self.ow)
 
     @property
     def flops(self) -> int:

@@ -13,7 +13,7 @@ from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
-from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_geometry import MOST_PIXELS, ConvGeometry, ConvProblem, Direction
 from .conv_parts import add_slices, pack
 from .conv_trial import ConvTrial, Operands
 
@@ -95,7 +95,12 @@ def input_grad(
 
 
 def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
-    """Whether packed filters fit the workspace, and the device can run a tile at all."""
+    """Whether packed filters fit the workspace, and the device can run a tile at all.
+
+    It counts the pixels of all images as columns of one product.
+    """
+    if g.n * g.plane > MOST_PIXELS:
+        return False
     packed = g.oc * g.icg * g.taps * itemsize if _packs(g, direction) else 0
     return packed <= target.workspace_limit and any(
         tile.fits(target.traits, itemsize) for tile, _ in TILINGS

@@ -6,13 +6,14 @@
 ## layout   any strides
 ## param    ctype: str           element type
 ## param    sum_type: str        type of the sums, of alpha and of beta
+## param    flat: int|long        type of a flat index, long beyond 2^31 elements
 ## param    group: int           work-items of a group
 ## param    width: int           elements an item of gemm_slices_dense adds, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    finish: FinishParams|None  of gemm_slices_dense, see lib/finish.mako
 ## def      gemm_any
-## arg      total: int                     elements of out
+## arg      total: {flat}                  elements of out
 ## arg      m: int                         rows of out
 ## arg      n: int                         columns of out
 ## arg      k: int                         length of the sums
@@ -75,10 +76,10 @@
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="finishing" file="/lib/finish.mako"/>
-<%def name="gemm_any(ctype, sum_type, group, bias, activation)">
+<%def name="gemm_any(ctype, sum_type, flat, group, bias, activation)">
 __kernel void gemm_any(...)
 {
-    const int index = get_global_id(0);
+    const ${flat} index = get_global_id(0);
     if (index >= total)
         return;
     const int column = index % n, row = index / n % m, item = index / n / m;

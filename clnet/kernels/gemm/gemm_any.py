@@ -6,6 +6,7 @@ from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch
 from ...values.dtypes import DType
 from ...values.shapes import ceil_div, round_up
+from ..grid import flat_type
 from ..kernel import Kernel, Named, by_name, joined
 from .gemm_problem import Problem
 
@@ -22,7 +23,7 @@ def any_type(problem: Problem) -> list[Launch]:
     """The launch of a product of any element type, also of an empty sum."""
     total = problem.batch * problem.m * problem.n
     launch = ANY.launch(
-        _params(problem),
+        joined(_params(problem), by_name("flat", flat_type(total))),
         joined(
             by_name("total m n k", total, problem.m, problem.n, problem.k),
             by_name("out a b", problem.out, problem.a, problem.b),

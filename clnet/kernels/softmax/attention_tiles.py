@@ -167,8 +167,10 @@ def way_of_gradients(
     ways = [(0.0, Way([], keys=by.own))]
     for parts, stores_slopes in ((slopes, True), (pieces, False)):
         if parts and not (dropped and len(parts) > 1):
-            saves = saved_by_slopes if stores_slopes else saved_by_pieces
-            saved = saves(target, q, v, len(parts), causal=causal)
+            if stores_slopes:
+                saved = saved_by_slopes(target, q, v, len(parts), causal=causal)
+            else:
+                saved = saved_by_pieces(target, q, v, by, len(parts), causal=causal)
             ways.append((saved, Way(parts, stores_slopes, by.own)))
     return max(ways, key=lambda pair: pair[0])[1]
 
@@ -188,17 +190,17 @@ def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: b
     return n * heads * rows * keys * each - products * units * _PRODUCT_FLOPS
 
 
-def saved_by_pieces(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
+def saved_by_pieces(
+    target: Target, q: Array, v: Array, by: Tiling, parts: int, *, causal: bool
+) -> float:
     """Operations that pieces of the queries' gradient save; below zero if they cost more.
 
     They save the same two products. Each piece is stored and read, and blocks of some rows by four
-    elements are shared out among a group's items, of which some may have none.
+    elements are shared out among a group's items, of which some may have none. ``by`` is how the
+    kernel that leaves them cuts up its work: marks of dropped weights may leave room for less.
     """
     n, heads, rows, head = q.shape
     keys, value_head = v.shape[2:]
-    by = tiling(target, GRAD_KV, q, v)
-    if by is None:
-        return 0.0
     _, blocks = by.crossed(head)
     idle = (round_up(blocks, by.group) / blocks - 1) * 2 * head
     each = 2 * (head + value_head) - idle - _PIECE_FLOPS * q.dtype.itemsize * head / by.own

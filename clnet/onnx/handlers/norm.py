@@ -144,8 +144,12 @@ def rms_norm(
 def lrn(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:
-    """Divided by a power of the squares of neighbouring channels."""
-    return functional.local_response_norm(x, size, alpha, beta, bias)
+    """Divided by a power of the squares of neighbouring channels; of even sizes one more behind."""
+    if size % 2:
+        return functional.local_response_norm(x, size, alpha, beta, bias)
+    # PyTorch's has the one more before.
+    turned = functional.local_response_norm(ops.flip(x, [1]), size, alpha, beta, bias)
+    return ops.flip(turned, [1])
 
 
 @handler("LpNormalization")

@@ -61,9 +61,10 @@ def _pairwise(compute: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _quotient(x: np.ndarray, other: np.ndarray) -> np.ndarray:
-    if x.dtype.kind in "iu":
-        return np.asarray(np.trunc(x / other) if (abs(x) < 2**52).all() else x // other, x.dtype)
-    return x / other
+    if x.dtype.kind not in "iu":
+        return x / other
+    down = x // other  # towards zero, and exactly, where a float would round
+    return np.asarray(down + ((down < 0) & (down * other != x)), x.dtype)
 
 
 def _power(x: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def unique(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Distinct elements or slices, where each is first, which each is, and how often."""
     rows = x.reshape((-1, 1)) if axis is None else ops.movedim(x, axis, 0)
-    flat = rows.reshape((rows.shape[0], -1))
+    flat = rows.reshape((rows.shape[0], math.prod(rows.shape[1:])))
     n = flat.shape[0]
     order = ops.new_zeros(flat, (n,)).to(int32).long()
     order = ops.cumsum(ops.ones_like(order), 0) - 1
