@@ -227,7 +227,7 @@ class RelaxedOneHotCategorical(_Relaxed):
     The arguments are those of :class:`ExpRelaxedCategorical`.
     """
 
-    support = constraint.simplex
+    support = constraint.simplex  # pyright: ignore[reportAssignmentType] - a property of its base
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -247,7 +247,7 @@ def _plain(key: Any) -> Any:
     numbers was a tuple, as in NumPy then.
     """
     if type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key)):
-        key = tuple(key)
+        key = tuple(cast("list[Any]", key))
     if type(key) is tuple:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
         return tuple(map(_plain, key)) if old else key
