@@ -15,6 +15,7 @@ from clnet.compile.regions import lower, memory_is_short, plan_memory
 from clnet.compile.rematerialize import recompute, recompute_beside
 from clnet.compile.split_batch_norm import split
 from clnet.nn import functional as F
+from tests.kernels.launching import in_small_tiles
 
 pytestmark = pytest.mark.device
 
@@ -156,6 +157,7 @@ def test_it_is_done_where_memory_is_short(device):
 @pytest.fixture
 def local_memory(device, monkeypatch):
     """The device as one whose groups share a local memory, as a GPU's do."""
+    in_small_tiles(monkeypatch)
     if not device.traits.dedicated_local_memory:
         small = {"simd_width": 1, "max_group_size": 256, "local_memory_bytes": 49152}
         traits = replace(device.traits, dedicated_local_memory=True, **small)
