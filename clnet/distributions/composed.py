@@ -55,6 +55,11 @@ class Independent(Distribution):
         return self.base_dist.has_rsample
 
     @property
+    def has_enumerate_support(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the other one has, and no axis is reinterpreted."""
+        return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
+
+    @property
     def support(self) -> Constraint:
         """The other's, of events."""
         return constraint.independent(self.base_dist.support, self.reinterpreted_batch_ndims)
@@ -84,6 +89,12 @@ class Independent(Distribution):
     def entropy(self) -> Tensor:
         """The sum over the axes."""
         return summed(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:  # noqa: FBT002 - PyTorch's
+        """The other's; of events they would be all combinations, which is refused."""
+        if self.reinterpreted_batch_ndims:
+            raise NotImplementedError("Independent.enumerate_support: of combinations")
+        return self.base_dist.enumerate_support(expand)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""

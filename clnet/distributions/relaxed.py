@@ -227,8 +227,6 @@ class RelaxedOneHotCategorical(_Relaxed):
     The arguments are those of :class:`ExpRelaxedCategorical`.
     """
 
-    support = constraint.simplex  # pyright: ignore[reportAssignmentType] - a property of its base
-
     def __init__(
         self,
         temperature: Tensor | float,
@@ -239,6 +237,11 @@ class RelaxedOneHotCategorical(_Relaxed):
         one_of("RelaxedOneHotCategorical", probs, logits)
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Shares: numbers from 0 on that sum to 1."""
+        return constraint.simplex
 
 
 class LogisticNormal(TransformedDistribution):

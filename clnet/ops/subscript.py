@@ -251,7 +251,7 @@ def _plain(key: Any) -> Any:
     if type(key) is tuple:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
         return tuple(map(_plain, key)) if old else key
-    return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
+    return to_dtype(cast("Any", key), bool_) if getattr(key, "dtype", None) is uint8 else key
 
 
 def _is_more_than_a_number(part: Any) -> bool:

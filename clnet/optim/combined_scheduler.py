@@ -76,7 +76,7 @@ class SequentialLR(LRScheduler):
             scheduler._go_on(steps)
         else:
             scheduler._step_as_part()
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def _apply(self) -> None:
         # The rates that the schedulers set as they were made are the first ones again.
@@ -123,7 +123,7 @@ class ChainedScheduler(LRScheduler):
                 scheduler._step_as_part()
             else:
                 scheduler._go_on(epoch)
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def _apply(self) -> None:
         for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
+from ..ops.machinery.function import host_action
 from .optimizer import Group, Optimizer
 from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
@@ -93,15 +94,39 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0 = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
+        self._beyond = 0.0  # the part of a step that lies behind last_epoch
         super().__init__(optimizer)
+
+    def step(self, epoch: float | None = None) -> None:
+        """As every scheduler's; the step to go to may have a fraction: ``epoch + batch / batches``.
+
+        Raises:
+            ArgumentError: if it is below 0.
+        """
+        if epoch is not None and not epoch >= 0:
+            raise ArgumentError("CosineAnnealingWarmRestarts", "epoch is 0 or more", epoch=epoch)
+        host_action(lambda: self._go_to(epoch), changes=self)
+
+    def _go_to(self, epoch: float | None) -> None:
+        if epoch is None:
+            self._go_on(None)
+            return
+        whole = math.floor(epoch)
+        self._beyond = epoch - whole
+        self._go_on(whole)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        within = state.get("T_cur", 0)  # jumps come at whole steps
+        self._beyond = within % 1 if isinstance(within, float) else 0.0
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Where in its cosine the step lies."""
-        within, length = self._cosine(steps)
+        within, length = self._cosine(steps + self._beyond)
         height = (1 + math.cos(math.pi * within / length)) / 2
         return self.eta_min + (base_lr - self.eta_min) * height
 
-    def _cosine(self, steps: int) -> tuple[int, int]:
+    def _cosine(self, steps: float) -> tuple[float, int]:
         """How far into its cosine a step is, and how long that is."""
         length = self.T_0
         while steps >= length:
@@ -114,9 +139,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return {**super().state_dict(), "T_cur": self.T_cur, "T_i": self.T_i}
 
     @property
-    def T_cur(self) -> int:  # noqa: N802 - PyTorch's
+    def T_cur(self) -> float:  # noqa: N802 - PyTorch's
         """Steps since the last jump."""
-        return self._cosine(self.last_epoch)[0]
+        within = self._cosine(self.last_epoch + self._beyond)[0]
+        return within if self._beyond else int(within)
 
     @property
     def T_i(self) -> int:  # noqa: N802 - PyTorch's
@@ -425,7 +451,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0
         self.cooldown_counter = 0
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's
         """Note a metric, a number or a tensor of one element (which waits for the device).
@@ -449,7 +475,7 @@ class ReduceLROnPlateau(LRScheduler):
         if self.num_bad_epochs > self.patience:
             self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     @property
     def in_cooldown(self) -> bool:
@@ -470,7 +496,7 @@ class ReduceLROnPlateau(LRScheduler):
         """What was seen so far, and the settings, with what PyTorch's has beside."""
         worse = math.inf if self.mode == "min" else -math.inf
         beside = {"default_min_lr": self._default_min_lr, "mode_worse": worse}
-        return {**settings_of(self), **beside, "_last_lr": self.get_last_lr()}
+        return {**settings_of(self), **beside, "_last_lr": self._rates()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave, or that of PyTorch's.

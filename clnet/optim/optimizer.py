@@ -173,8 +173,6 @@ class Optimizer:
         self._unsettled = 0
         self._last_updated: Sequence[tuple[Group, Tensor]] = ()
         given = [params] if isinstance(params, Tensor) else list(params)
-        if given and isinstance(given[0], tuple):  # named_parameters()
-            given = [p for _, p in given]
         if not given:
             raise ArgumentError(type(self).__name__, "it gets one parameter or more")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
@@ -308,6 +306,9 @@ class Optimizer:
         params = group["params"]
         several = is_iterable(params) and not isinstance(params, Tensor)
         params = list(params) if several else [params]
+        named = {
+            "param_names": [p[0] for p in params if isinstance(p, tuple)]
+        }  # named_parameters()
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
         if not params:
@@ -326,7 +327,8 @@ class Optimizer:
             law = "parameters are real"
             hint = "Keep view_as_real(p) as the parameter"
             raise DtypeError(type(self).__name__, law, remedy=hint)
-        complete = {**self.defaults, **group, "params": params}
+        complete = {**self.defaults, **group, **(named if named["param_names"] else {})}
+        complete["params"] = params
         if not self.written:  # a program's own settings may be called alike and mean others
             self.check(complete)
         self.param_groups.append(complete)

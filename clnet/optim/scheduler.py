@@ -57,7 +57,7 @@ class LRScheduler:
         self._step_count = 1  # rates that programs write ask for it
         self.base_lrs = self._first_rates()
         self._apply_behind()
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def _first_rates(self) -> list[float]:
         """The base rate of each group, which stays with it for the next scheduler."""
@@ -127,7 +127,7 @@ class LRScheduler:
         for k, (found, before) in changed.items():
             group = self.optimizer.param_groups[k]
             group["lr"] = self.carried(found, before, group["lr"], k)
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def _step_as_part(self) -> None:
         """:meth:`step` of another scheduler's part, whose step is a host action already."""
@@ -161,6 +161,10 @@ class LRScheduler:
         return found * rate / before if before else rate or found
 
     def get_last_lr(self) -> list[float]:
+        """The rate of each group as this scheduler, or its state, set it last."""
+        return self._last_lr
+
+    def _rates(self) -> list[float]:
         """The rate of each group just now."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
@@ -177,7 +181,7 @@ class LRScheduler:
         if functions := vars(self).get("lr_lambdas"):
             state["lr_lambdas"] = [None] * len(functions)
         # PyTorch's, which it looks up as it goes on.
-        state |= {"_step_count": self._step_count, "_last_lr": self.get_last_lr()}
+        state |= {"_step_count": self._step_count, "_last_lr": self._rates()}
         return state | {"_is_initial": False, "_get_lr_called_within_step": False}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -205,7 +209,7 @@ class LRScheduler:
         self._apply()
         for k, rate in enumerate(state.get("_last_lr", ())):
             self.optimizer.param_groups[k]["lr"] = float(rate)
-        self._last_lr = self.get_last_lr()
+        self._last_lr = self._rates()
 
     def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
         """Refuse a state that is none, before anything is changed."""

@@ -46,3 +46,15 @@ def test_shares_that_do_not_sum_to_one_are_refused():
     shares.log_prob(shares.sample((5,)))
     with pytest.raises(ArgumentError, match="a value lies in Simplex"):
         shares.log_prob(clnet.tensor([0.5, 0.9]))
+
+
+def test_values_are_listed_where_no_axis_is_reinterpreted():
+    for library in (clnet, torch):
+        d = library.distributions
+        base = d.Bernoulli(library.tensor([0.2, 0.5]))
+        alone, together = (d.Independent(base, axes) for axes in (0, 1))
+        assert alone.enumerate_support().tolist() == [[0, 0], [1, 1]]
+        assert alone.has_enumerate_support
+        assert not together.has_enumerate_support
+        with pytest.raises(NotImplementedError):
+            together.enumerate_support()

@@ -268,3 +268,35 @@ def test_a_group_that_is_added_later_is_reduced_too():
     plateau.step(1.0)
     with pytest.raises(ArgumentError, match="a number for each group"):
         plateau.step(2.0)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's epoch is deprecated
+def test_restarts_are_stepped_by_fractions_as_pytorchs():
+    """The whole part is counted, the rest goes on, also from a state."""
+    found = []
+    for package in (clnet, torch):
+        make = package.optim.lr_scheduler.CosineAnnealingWarmRestarts
+        optimizer = package.optim.SGD([package.nn.Parameter(package.ones(1))], lr=0.1)
+        scheduler, seen = make(optimizer, 2, 2), []
+        for k in range(14):
+            if k in (5, 11):
+                state = scheduler.state_dict()
+                scheduler = make(optimizer, 2, 2)
+                scheduler.load_state_dict(state)
+            scheduler.step(k / 3) if k < 10 else scheduler.step()
+            rate = scheduler.get_last_lr()[0]
+            seen.append((rate, scheduler.last_epoch, scheduler.T_cur, scheduler.T_i))
+        found.append(seen)
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    with pytest.raises(ArgumentError, match="epoch is 0 or more"):
+        lr_scheduler.CosineAnnealingWarmRestarts(optimizer_of(clnet, "SGD"), 2).step(-0.5)
+
+
+def test_the_last_rate_of_a_scheduler_is_the_one_that_it_set():
+    for package in (clnet, torch):
+        optimizer = package.optim.SGD([package.nn.Parameter(package.ones(1))], lr=1.0)
+        scheduler = package.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        optimizer.step()
+        scheduler.step()
+        optimizer.param_groups[0]["lr"] = 3.0
+        assert scheduler.get_last_lr() == [0.5]

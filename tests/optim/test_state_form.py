@@ -146,3 +146,20 @@ def test_a_schedules_state_has_pytorchs_keys(name):
     for key in {*theirs} - {"_step_count"}:  # which warm restarts do not count there
         if isinstance(theirs[key], int | float | dict) or key == "_last_lr":
             assert ours[key] == pytest.approx(theirs[key])
+
+
+def test_names_of_parameters_are_kept_as_pytorchs():
+    found = []
+    for package in (clnet, torch):
+        model = package.nn.Linear(3, 2)
+        optimizer = package.optim.SGD(model.named_parameters(), lr=0.1)
+        other = package.nn.Linear(2, 1)
+        optimizer.add_param_group({"params": other.named_parameters(), "lr": 1.0})
+        groups = optimizer.state_dict()["param_groups"]
+        again = package.optim.SGD([{"params": m.named_parameters()} for m in (model, other)])
+        again.load_state_dict(optimizer.state_dict())
+        found.append([g["param_names"] for g in (*optimizer.param_groups, *groups)])
+        found[-1] += [g["param_names"] for g in again.param_groups]
+        plain = package.optim.SGD(model.parameters(), lr=0.1)
+        assert "param_names" not in plain.param_groups[0]
+    assert found[0] == found[1]
