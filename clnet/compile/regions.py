@@ -123,7 +123,7 @@ def parted(trace: Trace, entries: Sequence[Lowered | Action], target: Target) ->
 
 
 def _in_parts(entry: Lowered | Action, parts: int, target: Target) -> Lowered | None:
-    """A step computed by the same kernels in about so many parts, None if it is not."""
+    """A step computed by no other kernels in about so many parts, None if it is not."""
     if not isinstance(entry, Lowered) or parts > _MOST_PARTS:
         return None
     whole = entry.scratch_bytes
@@ -132,10 +132,10 @@ def _in_parts(entry: Lowered | Action, parts: int, target: Target) -> Lowered | 
         found = lowered(entry.step, replace(target, workspace_limit=limit))
     except ArgumentError:  # an algorithm that was asked for needs more
         return None
-    (kernels, flops), same = (
+    (kernels, flops), (fewer, same) = (
         ({x.kernel for x in e.launches}, sum(x.flops for x in e.launches)) for e in (entry, found)
     )
-    return found if (kernels, flops) == same else None
+    return found if fewer <= kernels and same == flops else None
 
 
 @dataclass(frozen=True)

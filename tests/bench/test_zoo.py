@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 
 import numpy as np
@@ -149,6 +150,16 @@ def test_memory_is_foretold_of_networks_that_are_asked(tmp_path, capsys):
     assert found.parts["arenas"] == size_class(sum(found.held.values()))
     assert f"{found.nbytes / 2**20:,.1f}" == asked.splitlines()[1].split()[0]
     assert next(iter(found.held)).startswith("forward linear")
+
+
+@pytest.mark.device
+def test_peaks_are_those_of_a_later_step(device):
+    """As PyTorch's: what making the network needed, and what came before it, is left out."""
+    ours = contest.Ours(zoo_networks.workload("vae", 1, training=False), device)
+    clnet.zeros(2**22)
+    gc.collect()
+    _, costs = contest._first_steps(ours, keep_gradients=False)
+    assert costs.peak_bytes == clnet.memory_allocated(device) + size_class(32 * 784 * 4)
 
 
 def test_nothing_is_dropped_and_no_answer_is_zero():
