@@ -344,6 +344,71 @@ x.unfold(1, 16, 8).sum(2) | n64x1024
 t.nan_to_num(x) | n512x1024
 t.corrcoef(x) | n64x512
 t.cov(x) | n64x512
+x.sum() | h512x1024
+f.layer_norm(x, (1024,), y, z) | h512x1024 h1024 h1024
+f.linear(x, y, z) | b512x256 b128x256 b128
+f.conv2d(x, y, padding=1) | b8x32x32x32 b64x32x3x3
+f.batch_norm(x, None, None, y, z, True) | b8x32x32x32 b32 b32
+x[:, 5:900] * 2 | h512x1024
+x.norm(dim=1) | b512x1024
+x.clamp(-1, 1) | h512x1024
+x.gather(1, y) | 1000:512x1024 1024:512x512
+x[y] | n65536 65536:65536
+x[y, :, z] | n64x32x64 64:1024 64:1024
+t.unique(x) | 1000:8192
+t.unique(x, return_inverse=True)[1] | 1000:65536
+t.unique_consecutive(x) | 10:65536
+x.permute(0, 2, 3, 1).mean((1, 2)) | n8x32x32x32
+x.t().exp() | n1024x512
+x[::2].sum() | n512x1024
+x[:, -1] * 2 | n64x128x256
+x.expand(512, 1024).sum(0) | n512x1
+t.cat([x, y], -1) | n65536x3 n65536x5
+x * y | n65536x3 n65536x1
+x.max(0).values | n65536x4
+x.sum(1) | n4x131072
+x.mean((2, 3), keepdim=True) | n8x32x32x32
+x.sum((0, 2, 3)) | n8x32x32x32
+x.clone().index_fill_(1, y, 0.0) | n512x1024 1024:16
+t.zeros_like(x).scatter_(1, y, 1.0) | n512x1024 1024:512x1
+2 ** x | n512x1024
+x.pow(y) | p512x1024 n1
+x.cos() | n512x1024
+x.tan() | n512x1024
+t.special.log_ndtr(x) | n512x1024
+x + y | n4 n4
+x * 2 | n4
+x.sum() | n4
+x @ y | n4x4 n4x4
+f.linear(x, y, z) | n1x64 n128x64 n128
+t.einsum("bhqd,bhkd->bhqk", x, y) | n4x4x64x32 n4x4x64x32
+t.ones(256, 256, device=x.device).tril().bool() | n1
+t.fft.ifft(t.fft.fft(x)).real | n512x256
+t.linalg.matrix_norm(x) | n64x32x32
+t.linalg.eig(x)[0].abs() | n4x16x16
+t.cholesky_solve(y, t.linalg.cholesky(x)) | d8x32x32 n8x32x4
+t.linalg.lu_factor(x)[0] | d8x32x32
+f.huber_loss(x, y) | n512 n512
+f.mse_loss(x, y) | n512 n512
+f.cross_entropy(x, y) | n64x10 10:64
+f.one_hot(x, 10).float() | 10:4096
+f.adaptive_avg_pool3d(x, 1) | n2x16x16x16x16
+f.conv3d(x, y) | n2x16x16x16x16 n32x16x1x1x1
+f.embedding(y, x) | n100x16 100:8192
+t.block_diag(x, x, x) | n64x64
+t.nn.utils.clip_grad_norm_([x], 1.0) | n512x1024
+x.item() * x | n1
+x.nansum() | n512x1024
+t.segment_reduce(x, "sum", lengths=y * 0 + 64) | n4096x16 2:64
+x.softmax(-1) | n65536x8
+x.log_softmax(-1) | n65536x10
+f.cross_entropy(x, y) | n65536x10 10:65536
+f.layer_norm(x, (10,)) | n16384x10
+x.softmax(1) | n16384x49
+f.rms_norm(x, (1024,), y) | b512x1024 b1024
+x.topk(50).values | n4x50000
+x.logsumexp(1) | n64x10
+x.std(1) | h512x1024
 """.strip().splitlines()
 
 SIXTEEN = {"h": "float16", "b": "bfloat16"}
@@ -353,7 +418,8 @@ TURNS = 5
 PARAMETERS = """
 n64x32x3x3 n32x1x3x3 n8x8x33 n16x16x3x3x3 n64x32x4x4 n16x16x2x2x2 n1024 n32 n16x32x32 p400 s4096 s64
 n10000x256 n10000x64 d1x512x512 n100x16x40 39:16x20 n32x32x16 n1000x64 n32x3x7x7 n32x8x3x3
-n32x32x3 n32x16x8 n128 p32 n1 n128x256 n16x32
+n32x32x3 n32x16x8 n128 p32 n1 n128x256 n16x32 h1024 b1024 b128x256 b128 b64x32x3x3 b32 n128x64
+n32x16x1x1x1 n100x16
 """.split()
 
 

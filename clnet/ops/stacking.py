@@ -11,8 +11,9 @@ from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes
 from .complex_parts import conj
 from .create import meshgrid
-from .machinery.function import Face, op
+from .machinery.function import Face, apply, op
 from .machinery.pointwise import result_type
+from .placed import Placed
 from .rearrange import diag, split, tensor_split
 from .shape import cat, expand, permute, reshape, stack, to_dtype, unsqueeze
 
@@ -132,12 +133,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
         raise ShapeError("block_diag", "two axes at most", shapes=[x.shape for x in tensors])
     dtype = result_type(*tensors)
     blocks = [to_dtype(atleast_2d(x), dtype) for x in tensors]
-    ends = list(accumulate((x.shape[1] for x in blocks), initial=0))
-    rows = [
-        cat([x.new_zeros(x.shape[0], start), x, x.new_zeros(x.shape[0], ends[-1] - end)], 1)
-        for x, start, end in zip(blocks, ends, ends[1:], strict=False)
-    ]
-    return cat(rows, 0)
+    down, right = (list(accumulate((x.shape[d] for x in blocks), initial=0)) for d in (0, 1))
+    starts = tuple(zip(down[:-1], right[:-1], strict=True))
+    return apply(Placed(starts, (down[-1], right[-1])), *blocks)
 
 
 @op(Face.FUNCTION)

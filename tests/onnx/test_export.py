@@ -121,6 +121,10 @@ FUNCTIONS = {
     "moves": (lambda x: (x.flip(0), x.roll(2, 1), clnet.cat([x, x], 1), F.pad(x, (1, 2))), (3, 4)),
     "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(0, 2, 1)), (3, 9, 2)),
     "spreads": (lambda x: (x.var(0), x.std((0, 1), keepdim=True), x.logsumexp(1)), (3, 4)),
+    "blocks": (
+        lambda x: (clnet.block_diag(x, x[1:], x[0]), clnet.block_diag(x > 0, x < 1)),
+        (3, 4),
+    ),
     "narrow": (
         lambda x: (
             x.half().sum(0).float(),

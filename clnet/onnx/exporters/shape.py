@@ -8,9 +8,10 @@ from ...compile.tracer import Step
 from ...ops.create import Arange, Eye, Full
 from ...ops.machinery.boundary import Boundary
 from ...ops.padding import ConstantPad
+from ...ops.placed import Placed
 from ...ops.rearrange import Flip, Roll, Windows
 from ...ops.shape import Cat, Copy, Expand, Permute, Reshape, Slice
-from ...values.dtypes import bool_, int64
+from ...values.dtypes import bool_, int32, int64
 from ..protos import library
 from ..sizes import Size
 from .registry import Given, exporter
@@ -137,6 +138,25 @@ def constant_pad(given: Given) -> str:
     pads = graph.shape([*starts, *given.sizes(ends)])
     value = graph.constant(given.function.value, x.dtype.numpy)
     return graph.add("Pad", given.names[0], pads, value)
+
+
+@exporter(Placed)
+def placed(given: Given) -> str:
+    """The sum of all inputs, each among zeros."""
+    of, graph = given.function, given.graph
+    whole = given.fixed(given.made(), "the size of what is put together")
+    dtype = given.step.outputs[0].dtype
+    kind = int32 if dtype is bool_ else dtype
+    zero, parts = graph.constant(0, kind.numpy), list[str]()
+    for place, (name, starts) in enumerate(zip(given.names, of.starts, strict=True)):
+        sizes = given.fixed(given.shape(place), "the size of a part")
+        ends = [n - a - b for n, a, b in zip(whole, starts, sizes, strict=True)]
+        part = name if kind is dtype else graph.cast(name, kind)
+        parts.append(graph.add("Pad", part, graph.integers([*starts, *ends]), zero))
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.add("Add", total, part)
+    return total if kind is dtype else graph.cast(total, dtype)
 
 
 @exporter(Full, varies="shape")
