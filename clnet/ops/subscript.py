@@ -246,12 +246,16 @@ def _plain(key: Any) -> Any:
     That is how PyTorch reads old programs: uint8 was its bool, and a list that holds more than
     numbers was a tuple, as in NumPy then.
     """
-    if type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key)):
-        key = tuple(key)
+    if _stands_for_a_tuple(key):
+        return _plain(tuple(key))
     if type(key) is tuple:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
         return tuple(map(_plain, key)) if old else key
     return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
+
+
+def _stands_for_a_tuple(key: Any) -> bool:
+    return type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key))
 
 
 def _is_more_than_a_number(part: Any) -> bool:
