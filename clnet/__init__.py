@@ -55,6 +55,7 @@ with paused_collector():
     from .face import further as _further
     from .face import later as _later_methods
     from .face import storage as _storage
+    from .face import subclass as _subclass  # noqa: F401 # pyright: ignore[reportUnusedImport] - declares
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast

@@ -73,6 +73,8 @@ class Tensor:
         try:
             self.version = array.storage.version
         except AttributeError:  # PyTorch's: of sizes, or of data
+            if type(array) is tuple and not array and hasattr(self, "array"):
+                return  # a subclass's own, after its __new__
             given = (array, *((node,) if node is not None else ()))
             given += (index, *sizes) if index is not _FIRST else ()
             array, node, index = Tensor.of_sizes_or_data(given), None, 0
@@ -392,9 +394,7 @@ class Tensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if self.node is not None:
-            raise GradientError(
-                "deepcopy", "only leaves are copied deeply", remedy="Use detach(), or clone()"
-            )
+            raise GradientError("deepcopy", "only leaves are copied deeply", remedy="Use detach()")
         copied = _leaf(type(self), memory_copied(self.array, memo), self._requires_grad)
         memo[id(self)] = copied
         copied._grad = copy.deepcopy(self._grad, memo)

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..errors import ClnetError, LinAlgError
 from ..face.attribute import destination
+from ..face.subclass import disabled as _disabled_torch_function_impl  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from ..values import mode
 from ..values.generator import Generator
 from . import differences
 
@@ -47,14 +49,11 @@ class _TensorMeta(type):  # pyright: ignore[reportUnusedClass] - for packages
     """The class of PyTorch's class of tensors; clnet's has Python's own."""
 
 
-class DisableTorchFunctionSubclass:
-    """A block like any other: classes of tensors take over no function."""
+class DisableTorchFunctionSubclass(mode.using):
+    """A block in which classes of tensors take over no function."""
 
-    def __enter__(self) -> None:
-        """Nothing changes."""
-
-    def __exit__(self, *raised: object) -> None:
-        """Nothing was changed."""
+    def __init__(self) -> None:
+        super().__init__(takes_over=False)
 
 
 DisableTorchFunction = DisableTorchFunctionSubclass
@@ -75,13 +74,6 @@ class _ExcludeDispatchKeyGuard:  # pyright: ignore[reportUnusedClass] - for pack
 
 def _taken(*args: Any, **kwargs: Any) -> None:
     """A setting of what is not here."""
-
-
-def _disabled_torch_function_impl(  # pyright: ignore[reportUnusedFunction] - for packages
-    func: Any, types: Any, args: Any = (), kwargs: Any = None
-) -> Any:
-    """The function, called."""
-    return func(*args, **(kwargs or {}))
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:

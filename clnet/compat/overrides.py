@@ -1,15 +1,19 @@
 """``torch.overrides``: questions about types that take over PyTorch's functions.
 
-Of clnet's functions, classes with ``__torch_function__`` take over none, so there is never one.
+Classes with ``__torch_function__`` take over what is called with their values; a mode, which would
+take over all functions, is refused.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
+from ..values.override import call_over, taking_over
 
 __all__ = [
     "TorchFunctionMode",
@@ -46,23 +50,41 @@ class TorchFunctionMode:
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """False: no type takes over clnet's functions."""
-    return False
+    """Whether a class of one of them takes over functions."""
+    return mode.current().takes_over and bool(taking_over(relevant_args))
 
 
-has_torch_function_unary = has_torch_function_variadic = has_torch_function
+def has_torch_function_unary(value: Any) -> bool:
+    """Whether its class takes over functions."""
+    return has_torch_function((value,))
+
+
+def has_torch_function_variadic(*values: Any) -> bool:
+    """Whether a class of one of them takes over functions."""
+    return has_torch_function(values)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """The function, called."""
-    return public_api(*args, **kwargs)
+    """What the first class that takes over makes of the call."""
+    return call_over(taking_over(relevant_args), public_api, args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A decorator that leaves a function as it is."""
-    return lambda function: function
+    """A decorator of a function that classes of what ``dispatcher`` names may take over."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(called, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorate
 
 
 def is_tensor_like(inp: Any) -> bool:

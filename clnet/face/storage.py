@@ -98,18 +98,18 @@ def storage(x: Tensor) -> TypedStorage:
 
 
 def as_subclass(x: Tensor, cls: type[TensorT]) -> TensorT:
-    """The same tensor, on the tape as it is, as one of a subclass; ops of it give tensors.
+    """The same tensor, on the tape as it is, as one of a subclass; so are results of ops of it.
 
     Raises:
         ArgumentError: if ``cls`` is no subclass of the tensor's.
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise ArgumentError("as_subclass", "cls is a class of tensors", cls=cls)
-    made = cls.__new__(cls)
+    made = object.__new__(cls)  # what programs say of new ones is for those that they make
     Tensor.__init__(made, x.array, x.node, x.index)
     made.source, made.version = x.source, x.version
     if x.node is None:
-        made.requires_grad_(x.requires_grad)
+        made._requires_grad = x.requires_grad  # pyright: ignore[reportPrivateUsage] - its own kind
     return made
 
 

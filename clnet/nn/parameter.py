@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ..creation import empty
 from ..errors import ShapeError
+from ..face.subclass import disabled
 from ..tensor import Tensor
 from ..values.arguments import checked_class
 from ..values.dtypes import DType
@@ -33,6 +34,8 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    __torch_function__ = staticmethod(disabled)
+    """Of subclasses, too: what is called with parameters gives tensors."""
 
     def __init__(
         self,

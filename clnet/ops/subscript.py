@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -246,12 +246,16 @@ def _plain(key: Any) -> Any:
     That is how PyTorch reads old programs: uint8 was its bool, and a list that holds more than
     numbers was a tuple, as in NumPy then.
     """
-    if type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key)):
-        key = tuple(cast("list[Any]", key))
+    if _stands_for_a_tuple(key):
+        return _plain(tuple(key))
     if type(key) is tuple:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
         return tuple(map(_plain, key)) if old else key
-    return to_dtype(cast("Any", key), bool_) if getattr(key, "dtype", None) is uint8 else key
+    return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
+
+
+def _stands_for_a_tuple(key: Any) -> bool:
+    return type(key) is list and len(key) < _SHORT and any(map(_is_more_than_a_number, key))
 
 
 def _is_more_than_a_number(part: Any) -> bool:

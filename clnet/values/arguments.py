@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import DtypeError
+from . import mode
 from .dtypes import DType, as_dtype
 from .generator import Generator
 from .lazy import lazy
+from .override import call_over, taking_over
 from .plain import (
     LEAST,
     MOST,
@@ -526,6 +528,9 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
             called = getattr(type(value), "__clnet_called__", None)
             if called is not None:  # it knows what an op makes of it
                 return called(value, door.op, at_the_door, args, given)
+        kinds = taking_over((*args, *given.values()))
+        if kinds and mode.current().takes_over:
+            return call_over(kinds, at_the_door, args, given)
         if door.is_foreign(args, given):
             args, given, beside = door.translated(args, given)
             result, out = at_the_door(*args, **given), beside.get("out")
@@ -533,7 +538,8 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
         if not by_name:
             look()
         args, given = door.settle(args, given)
-        door.learn(args, given, by_name)
+        if not kinds:  # else they would pass from now on, unseen
+            door.learn(args, given, by_name)
         return function(*args, **given)
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it

@@ -1,0 +1,56 @@
+"""Classes that take over what is called with them: PyTorch's ``__torch_function__``.
+
+A door (``arguments``) asks here, where a value's class is new to it. ``face/subclass.py`` says what
+subclasses of ``Tensor`` do unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+_SEQUENCES = (list, tuple)
+
+
+def taking_over(values: Iterable[Any]) -> list[type]:
+    """The classes of values, and of sequences' elements, that take over; subclasses first."""
+    found: list[type] = []
+    for value in values:
+        inside = value if type(value) in _SEQUENCES else (value,)
+        for kind in map(type, inside):
+            if takes_over(kind) and kind not in found:
+                at = next((i for i, k in enumerate(found) if issubclass(kind, k)), len(found))
+                found.insert(at, kind)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def takes_over(kind: type) -> bool:
+    """Whether a class does: not PyTorch's own, which are foreign, nor those of clnet itself."""
+    if not hasattr(kind, "__torch_function__"):
+        return False
+    return kind.__module__.partition(".")[0] not in ("clnet", "torch") and not getattr(
+        kind.__torch_function__, "disabled", False
+    )
+
+
+def call_over(
+    kinds: list[type],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    given: Mapping[str, Any],
+) -> Any:
+    """What the first class that does not say ``NotImplemented`` makes of a call.
+
+    Raises:
+        TypeError: if all say so.
+    """
+    for kind in kinds:
+        found = kind.__torch_function__(function, tuple(kinds), args, dict(given))  # pyright: ignore[reportAttributeAccessIssue] - that is how it was found
+        if found is not NotImplemented:
+            return found
+    names = ", ".join(kind.__name__ for kind in kinds)
+    raise TypeError(
+        f"{function.__name__}: not implemented by the classes of its arguments: {names}"
+    )
