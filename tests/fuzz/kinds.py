@@ -21,7 +21,6 @@ from safetensors.numpy import save
 import clnet
 from clnet.bench.contest import Outcome
 from clnet.bench.shi2016 import _earlier, _same, report
-from clnet.cli.plan import _read as read_traits
 from clnet.data import CIFAR10, MNIST, ImageFolder, load_text
 from clnet.data.idx import read_idx
 from clnet.device.traits import DeviceKind, DeviceTraits
@@ -292,7 +291,7 @@ def _make_traits(folder: Path, rng: random.Random) -> None:
 
 
 def _read_traits(folder: Path) -> Any:
-    traits = read_traits(folder / "a")
+    traits = DeviceTraits.from_file(folder / "a")
     _sound(isinstance(traits, DeviceTraits), "traits")
     _sound(traits.simd_width >= 1 and traits.compute_units >= 1, "counts of one at least")
     _sound(traits.max_allocation_bytes >= 1 and traits.global_memory_bytes >= 1, "some memory")
