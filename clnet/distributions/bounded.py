@@ -24,7 +24,8 @@ class ContinuousBernoulli(Binary):
         validate_args: as for :class:`Distribution`.
 
     Example:
-        >>> ContinuousBernoulli(probs=0.5).log_prob(ops.ones(())).item()
+        >>> import clnet
+        >>> clnet.distributions.ContinuousBernoulli(probs=0.5).log_prob(clnet.ones(1)).item()
         0.0
     """
 

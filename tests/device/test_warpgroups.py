@@ -12,9 +12,8 @@ from clnet.device import WARPGROUP_UNITS, device, map_form
 from clnet.device import probe as module
 from clnet.device.builder import build
 from clnet.device.discovery import discover, select
-from clnet.device.probe import Verdict, probe, takes_ptx
+from clnet.device.probe import Verdict, takes_ptx
 from clnet.device.warpgroups import MARK, TRIAL, is_marked, retargeted
-from clnet.values.cache import shelf
 
 PTX = b"//\n.version 8.8\n.target sm_90\n.address_size 64\n//@ wgmma.fence.sync.aligned;\nret;\0\0"
 
@@ -54,25 +53,25 @@ def test_words_of_a_map_are_those_of_the_drivers_function():
     assert map_form(WARPGROUP_UNITS["float"], 4) - tf32 == 2 << 4
 
 
-def test_a_failed_trial_of_warpgroups_leaves_the_rest(tmp_path, monkeypatch):
-    context = cl.Context([select(device().name, discover()).handle])
-    found = Verdict(True, 232000, "ptx")
-    said = {"answer": [json.dumps(found)], "answer_warpgroups": []}
+@pytest.mark.parametrize("multiply", [True, False])
+@pytest.mark.parametrize("units", ["ptx", ""])
+def test_warpgroups_are_tried_last_and_behind_other_units(units, multiply, monkeypatch, capsys):
+    found = Verdict(True, 232000, units)
     monkeypatch.setattr(module, "takes_ptx", lambda _: True)
-    monkeypatch.setattr(module, "_process", lambda function, _: said[function])
-    assert probe(context, "card:0", shelf(tmp_path / "without")) == found
-    said["answer_warpgroups"] = ["yes"]
-    with_them = found._replace(warpgroup_units=True)
-    assert probe(context, "card:0", shelf(tmp_path / "with")) == with_them
-    said["answer"] = [json.dumps(Verdict(True, 232000))]  # without products of 16 rows none of 64
-    assert probe(context, "card:0", shelf(tmp_path / "some")) == Verdict(True, 232000)
-    (kept,) = (tmp_path / "with").iterdir()
-    assert json.dumps(with_them).encode() in kept.read_bytes()
+    monkeypatch.setattr(module, "try_device", lambda _: found)
+    monkeypatch.setattr(
+        module, "warpgroups_multiply", lambda _: multiply if units else pytest.fail("was tried")
+    )
+    module.answer(device().name)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["ptx", json.dumps(found), *(["yes"] if units and multiply else [])]
+    verdict = module._told(lines, device().name)
+    assert verdict == found._replace(warpgroup_units=bool(units) and multiply)
 
 
 def test_a_compiler_without_ptx_multiplies_by_no_warpgroups(monkeypatch):
     handle = select(device().name, discover()).handle
-    if takes_ptx(cl.Context([handle])):
+    if takes_ptx(handle):
         pytest.skip("this device takes PTX")
     plain = "__kernel void probe_warpgroup(__global float *y) { *y = 1; }"
     monkeypatch.setattr(module, "TRIAL", plain)
@@ -81,7 +80,7 @@ def test_a_compiler_without_ptx_multiplies_by_no_warpgroups(monkeypatch):
 
 def test_source_with_marks_is_refused_where_no_ptx_comes_out():
     here = device()
-    if takes_ptx(cl.Context([select(here.name, discover()).handle])):
+    if takes_ptx(select(here.name, discover()).handle):
         pytest.skip("this device takes PTX")
     text = f"__kernel void k(__global float *y) {{ *y = 1; }} // {MARK}"
     with pytest.raises(cl.RuntimeError, match="no PTX"):

@@ -315,7 +315,7 @@ class Fault:
 
 FAULTS = (
     Fault("wrong exp", defining("exp", "x", "exp(x) * 1.000001"), ("double precision",)),
-    Fault("wrong sin", defining("sin", "x", "sin(x) + 0.0001f"), ("sin",)),
+    Fault("wrong atan", defining("atan", "x", "atan(x) + 0.0001f"), ("atan",)),
     Fault("wrong sqrt", defining("sqrt", "x", "sqrt(x) * 1.0001f"), ("sqrt",)),
     Fault("rint rounds down", defining("rint", "x", "floor(x)"), ("rounding",)),
     Fault(
