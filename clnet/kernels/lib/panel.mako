@@ -12,7 +12,6 @@
 ## param space: str           address space of the panel
 ## param store: str           function of a value and a place that writes a vector; '': a plain
 ##                            store
-## param first: int           the first of the `width` lanes that are transposed
 <%def name="pack(name, ctype, width, lanes, space, store='')">
 inline void ${name}(
     ${space} ${ctype} *restrict panel, __global const ${ctype} *restrict source,
@@ -35,11 +34,12 @@ inline void ${name}(
         }
     } else if (k_step == 1) {
         for (; k + ${width} <= steps; k += ${width}) {
-% for v in range(lanes // width):
-            {
-                ${transpose(ctype, width, v * width, lanes, space, store)}
+            /* Written out for each vector of a panel, this would take compilers longer than the
+               product does. */
+#pragma unroll 1
+            for (int first = 0; first < ${lanes}; first += ${width}) {
+                ${transpose(ctype, width, lanes, space, store)}
             }
-% endfor
         }
     }
     for (; k < steps; k++)
@@ -52,11 +52,11 @@ inline void ${name}(
 </%def>
 ##
 ## Interleaving the first half of the vectors with the second, log2(width) times, transposes them.
-<%def name="transpose(ctype, width, first, lanes, space, store)">
+<%def name="transpose(ctype, width, lanes, space, store)">
 % for i in range(width):
                 const ${ctype}${width} s0_${i} =
                     *(__global const vector *)(source
-                    + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
+                    + (first + ${i} < valid ? first + ${i} : valid - 1) * lane_step + k);
 % endfor
 % for stage in range(1, width.bit_length()):
 % for i in range(width // 2):
@@ -69,9 +69,9 @@ inline void ${name}(
 % for i in range(width):
 % if store:
                 ${store}(s${width.bit_length() - 1}_${i},
-                    (${space} ${ctype}${width} *)(panel + (k + ${i}) * ${lanes} + ${first}));
+                    (${space} ${ctype}${width} *)(panel + (k + ${i}) * ${lanes} + first));
 % else:
-                *(${space} vector *)(panel + (k + ${i}) * ${lanes} + ${first}) =
+                *(${space} vector *)(panel + (k + ${i}) * ${lanes} + first) =
                     s${width.bit_length() - 1}_${i};
 % endif
 % endfor
