@@ -24,11 +24,13 @@ from typing import Any
 
 import pyopencl as cl
 
-from .builders import EARLY, FORKS, Answer, Builder, Request, most_processes, start
+from .builders import EARLY, FORKS, Answer, Builder, Line, Request, most_processes, start
 from .builtin_functions import POCL
 
 # A process starts in the time that two or three kernels take.
 _FEWEST_EACH = 3
+# Whether others have built all meanwhile.
+_LOOKS_S = 0.02
 _FAILURES = (OSError, EOFError, pickle.UnpicklingError)
 
 
@@ -49,10 +51,13 @@ class Ahead:
         self._copies = FORKS and handle.platform.name == POCL
         self._idle: deque[Builder] = deque()
 
-    def start(self) -> None:
+    def start(self, line: Line | None = None) -> None:
         """Start the processes; they end by themselves if nothing is asked of them for a minute.
 
         Those that were started before this device was known are taken.
+
+        Args:
+            line: in which they open the device; None: all at once.
         """
         if self._most < 2:
             return
@@ -60,7 +65,7 @@ class Ahead:
             self._idle.extend(EARLY.take(self._place))
         try:
             if not self._idle:
-                self._idle.extend(self._processes(self._most, early=True))
+                self._idle.extend(self._processes(self._most, early=True, line=line))
         except OSError:
             return  # no room for processes: this one builds
         atexit.register(self._end, os.getpid())
@@ -86,18 +91,20 @@ class Ahead:
                 builder.close()
         return found
 
-    def _processes(self, count: int, *, early: bool) -> list[Builder]:
+    def _processes(self, count: int, *, early: bool, line: Line | None = None) -> list[Builder]:
         """New ones, of which the first makes the others if it can."""
-        if not self._copies:
-            return [b for _ in range(count) for b in start(0, early=early, place=self._place)]
-        return start(count - 1, early=early or count > 1, place=self._place)
+        if self._copies:
+            return start(count - 1, early=early or count > 1, place=self._place)
+        asked: Any = {"early": early, "place": self._place, "line": line}
+        return [builder for _ in range(count) for builder in start(0, **asked)]
 
     def ask(self, request: Request) -> Answer | None:
         """A kernel built by a process that was started early; None: there is none, or it failed."""
-        found = self._alive(1)
+        found = self._alive(self._most)
         if not found:
             return None
-        (builder,) = found
+        builder = Builder.soonest(found)
+        self._idle.extend(other for other in found if other is not builder)
         try:
             answer = builder.answer(request)
         except _FAILURES:
@@ -154,6 +161,8 @@ class Ahead:
     ) -> None:
         """Have one process build what nobody builds yet, until it fails or nothing is left."""
         try:
+            while not builder.opened(_LOOKS_S) and not waiting.is_over():
+                pass
             while (found := waiting.take()) is not None:
                 number, request = found
                 if not wanted(number):
@@ -191,6 +200,10 @@ class _Waiting:
             if at_once:
                 self._requests.clear()
             self._changed.notify_all()
+
+    def is_over(self) -> bool:
+        """Whether there is nothing more to be built."""
+        return not self._open and not self._requests
 
     def take(self) -> tuple[int, Request] | None:
         """The next one, once there is one; None: there are no more."""

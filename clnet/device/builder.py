@@ -10,16 +10,19 @@ import contextlib
 import os
 import pickle
 import re
+import select
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Timer
 from typing import Any
 
 import pyopencl as cl
 
 _IDLE_S = 60
+# Who is in a line waits no longer, lest somebody before it has ended.
+_LINE_S = 10
 
 
 def build(
@@ -80,24 +83,28 @@ def serve() -> None:
     """Answer requests on the standard input with binaries until there are no more.
 
     The first says which device, or of which platform it may be, if that is told later; what to
-    build in advance (None: nothing); and in which pipes copies of this process answer: loading the
-    compiler takes as long as several kernels, and a copy has it. Each ends if it is asked nothing
-    for a minute, this process after its copies.
+    build in advance (None: nothing); in which pipes copies of this process answer: loading the
+    compiler takes as long as several kernels, and a copy has it; and perhaps the ends of a
+    :class:`.builders.Line`: then the first answer is that the device is open. Each process ends if
+    it is asked nothing for a minute, this one after its copies.
     """
     warnings.simplefilter("ignore")
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a driver prints is no answer
-    place, first, pipes = pickle.load(requests)
+    place, first, pipes, *line = pickle.load(requests)
     context, guess = None, None
     if isinstance(place, str):
         guess = _first_place(place)
         if guess is not None:
-            context = _opened(guess, first)
+            context = _opened(guess, first, line)
         place = _next(requests)
     if place is None:
         return
     if context is None or place != guess:
-        context = _opened(place, first)
+        context = _opened(place, first, line)
+    if line:
+        pickle.dump("open", answers)
+        answers.flush()
     while pipes:
         # A copy keeps the pipe that it answers in, and this process those of the next copies.
         own_requests, own_answers = pipes.pop()
@@ -123,13 +130,30 @@ def _first_place(platform_name: str) -> tuple[int, int] | None:
     return (platform, 0) if cl.get_platforms()[platform].get_devices() else None
 
 
-def _opened(place: tuple[int, int], first: Any) -> Any:
+def _opened(place: tuple[int, int], first: Any, line: Sequence[tuple[int, int]]) -> Any:
     """A context of a device, for which something was built if it was to be."""
     platform, device = place
-    context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
+    with _turn(*line[0]) if line else contextlib.nullcontext():
+        context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
     if first is not None:
         build(context, *first)
     return context
+
+
+@contextlib.contextmanager
+def _turn(read: int, write: int) -> Iterator[None]:
+    """Wait in a line until it is this process's turn, and let the next one have it then."""
+    given, last = select.poll(), time.monotonic() + _LINE_S
+    given.register(read, select.POLLIN)
+    while given.poll(1000 * max(last - time.monotonic(), 0)):
+        with contextlib.suppress(BlockingIOError):  # another was faster
+            os.read(read, 1)
+            break
+    try:
+        yield
+    finally:
+        os.write(write, b"\0")
+        _close((read, write))
 
 
 def _next(messages: Any) -> Any:

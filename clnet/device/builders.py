@@ -60,6 +60,24 @@ FIRST = Request(
 """A program that any compiler of a header takes."""
 
 
+class Line:
+    """Processes that open a device one after another, where others open it at all.
+
+    NVIDIA's driver makes one context after another, and of eight that are asked for at once all are
+    there at the end; in a line the first can build when an eighth of that time has gone. A pipe of
+    bytes: who reads one may open the device, and writes it again behind that. Who tries the device
+    (:mod:`.probe`) puts the first bytes there, one where contexts have to wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self.ends: tuple[int, int] = os.pipe()
+        os.set_blocking(self.ends[0], False)  # several may be told of one byte
+
+    def close(self) -> None:
+        """Once the processes that are to know of it have begun."""
+        _close([self.ends])
+
+
 class Answer(NamedTuple):
     """A program that was built.
 
@@ -82,12 +100,20 @@ class Builder:
         process: what was started.
         group: the process and its copies, as far as they are not closed; this one is added.
         requests, answers: pipes to it and from it.
+        opens: whether it says so when it has opened the device.
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], group: set[Builder], requests: Any, answers: Any
+        self,
+        process: subprocess.Popen[bytes],
+        group: set[Builder],
+        requests: Any,
+        answers: Any,
+        *,
+        opens: bool = False,
     ) -> None:
         self._process = process
+        self._opens = opens
         self._group = group
         self._requests, self._answers = requests, answers
         group.add(self)
@@ -102,11 +128,38 @@ class Builder:
         """Whether it may be asked."""
         if self._process.poll() is not None:
             return False
-        if not FORKS:
-            return True
-        ended = select.poll()  # while nothing is asked, only the end of a pipe can be read
-        ended.register(self._answers, select.POLLIN)
-        return not ended.poll(0)
+        # While nothing is asked, only the end of a pipe can be read, or that the device is open.
+        return not FORKS or self._opens or not self._can_be_read(0)
+
+    def opened(self, seconds: float) -> bool:
+        """Whether it has opened the device, or ended; asked before, it answers then.
+
+        Args:
+            seconds: to wait for that.
+        """
+        if self._opens and self._can_be_read(seconds):
+            with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+                pickle.load(self._answers)
+            self._opens = False
+        return not self._opens
+
+    @staticmethod
+    def soonest(builders: Sequence[Builder]) -> Builder:
+        """Of some, one that has opened the device, once there is one."""
+        for _ in range(2):
+            found = next((builder for builder in builders if builder.opened(0)), None)
+            if found is not None:
+                return found
+            said = select.poll()
+            for builder in builders:
+                said.register(builder._answers, select.POLLIN)
+            said.poll(1000 * _TIMEOUT_S)
+        return builders[0]
+
+    def _can_be_read(self, seconds: float) -> bool:
+        said = select.poll()
+        said.register(self._answers, select.POLLIN)
+        return bool(said.poll(1000 * seconds))
 
     def send(self, message: tuple[Any, ...]) -> None:
         """Write a message to it, of types that Python has: clnet is not imported there.
@@ -127,6 +180,7 @@ class Builder:
         watch.start()
         try:
             self.send(tuple(request))
+            self.opened(_TIMEOUT_S)
             return Answer(*pickle.load(self._answers))
         finally:
             watch.cancel()
@@ -155,8 +209,8 @@ class Builder:
             self._process.wait()
 
 
-def most_processes() -> int:
-    """How many build at the same time: as many as asked for, or one for each core, up to 8.
+def most_processes(limit: int = _MOST_PROCESSES) -> int:
+    """How many build at the same time: as many as asked for, or one for each core, up to a limit.
 
     Processes of one job that are on this machine share the cores.
     """
@@ -165,16 +219,19 @@ def most_processes() -> int:
     asked = SETTINGS.build_processes
     if asked is not None:
         return asked
-    return min(max(_cores() // SETTINGS.ranks_here, 1), _MOST_PROCESSES)
+    return min(max(_cores() // SETTINGS.ranks_here, 1), limit)
 
 
-def start(copies: int, *, early: bool, place: Place | None) -> list[Builder]:
+def start(
+    copies: int, *, early: bool, place: Place | None, line: Line | None = None
+) -> list[Builder]:
     """Start one, which makes copies of itself.
 
     Args:
         copies: how many.
         early: it loads the compiler before it is asked.
         place: where it builds; None: that of PoCL if there is one, until :meth:`Builder.place`.
+        line: in which it opens the device, and says so; None: at once.
 
     Raises:
         OSError: if no process can be started.
@@ -183,13 +240,14 @@ def start(copies: int, *, early: bool, place: Place | None) -> list[Builder]:
     pipes = [(os.pipe(), os.pipe()) for _ in range(copies)]
     theirs = [(requests[0], answers[1]) for requests, answers in pipes]
     ours = [(requests[1], answers[0]) for requests, answers in pipes]
+    ends = [line.ends] if line is not None else []
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            pass_fds=[end for both in theirs for end in both],
+            pass_fds=[end for both in (*theirs, *ends) for end in both],
             start_new_session=FORKS,
             env={**linking_less(inherited()), **_ONE_THREAD},
         )
@@ -199,13 +257,14 @@ def start(copies: int, *, early: bool, place: Place | None) -> list[Builder]:
     finally:
         _close(theirs)
     group: set[Builder] = set()
-    builders = [Builder(process, group, process.stdin, process.stdout)]
+    opens = line is not None
+    builders = [Builder(process, group, process.stdin, process.stdout, opens=opens)]
     builders += [
         Builder(process, group, os.fdopen(requests, "wb"), os.fdopen(answers, "rb"))
         for requests, answers in ours
     ]
     with contextlib.suppress(BrokenPipeError):  # one that ended fails at the first request
-        builders[0].send((place or POCL, tuple(FIRST) if early else None, theirs))
+        builders[0].send((place or POCL, tuple(FIRST) if early else None, theirs, *ends))
     return builders
 
 

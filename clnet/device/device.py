@@ -25,7 +25,7 @@ from .ahead import Ahead
 from .beside import Beside
 from .binaries import loses_places
 from .buffer_pool import BufferPool
-from .builders import EARLY, most_processes
+from .builders import EARLY, FORKS, Line, most_processes
 from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
@@ -96,8 +96,7 @@ class Device:
         traits = traits_of(handle)
         # A CPU has none of it, nor has a simulator, which says that it is one, too.
         tries = traits.dedicated_local_memory and not handle.type & cl.device_type.CPU
-        trial = Trial(found.selector, kept) if tries else None
-        ahead = _ahead(found, traits, kept)  # both begin while the context is made
+        trial, ahead = _begun(found, traits, kept, tries=tries)  # while the context is made
         self.open_start = time.perf_counter()
         try:
             context = cl.Context([handle])
@@ -254,16 +253,31 @@ class Device:
 # Opening a device once more costs memory of its own where that is not the host's: 0.3 to 0.5 GB of
 # NVIDIA's, so an eighth of it together, until all is built or a minute after a first start.
 _MEMORY_A_BUILDER = 2**32
+# They open it one after another, so that only large networks wait for the last of them.
+_MOST_OF_A_CARD = 16
 
 
-def _ahead(found: Found, traits: DeviceTraits, kept: Shelf) -> Ahead | None:
+def _begun(
+    found: Found, traits: DeviceTraits, kept: Shelf, *, tries: bool
+) -> tuple[Trial | None, Ahead | None]:
+    """What tries a device, if it is to be tried, and what builds for it behind that."""
+    line = Line() if tries and FORKS else None
+    trial = Trial(found.selector, kept, line) if tries else None
+    ahead = _ahead(found, traits, kept, line)
+    if line is not None:
+        line.close()
+    return trial, ahead
+
+
+def _ahead(found: Found, traits: DeviceTraits, kept: Shelf, line: Line | None) -> Ahead | None:
     """What builds a device's kernels in processes of their own, started if all are to be built."""
     most = most_processes()
     if not traits.unified_memory:
+        most = most_processes(_MOST_OF_A_CARD)
         most = min(most, traits.global_memory_bytes // _MEMORY_A_BUILDER)
     ahead = Ahead(found.handle, most) if most else None
     if ahead is not None and kept.is_empty():
-        ahead.start()
+        ahead.start(line)
     EARLY.end()
     return ahead
 

@@ -11,10 +11,12 @@ their device; the verdict is kept beside the compiled kernels, for each driver.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ import pyopencl as cl
 from ..values.cache import Shelf
 from ..values.record import NamedTuple
 from ..values.settings import inherited
+from .builders import Line
 from .discovery import discover, select
 from .matrix_units import UNITS, MatrixUnit, trial
 from .quiet_build import built
@@ -37,6 +40,7 @@ _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
 _KEY = "probe 4"  # the number changes with what is tried
 _ITEMS = 64
+_ALL_AT_ONCE = 256
 # The package's own module imports all of it, which takes longer than what is tried here.
 _PROCESS = """
 import sys, types
@@ -64,7 +68,7 @@ __kernel void probe_copy(__global float *y, __global const float *x)
 """
 _LOCAL = """
 __attribute__((reqd_work_group_size(64, 1, 1)))
-__kernel void probe_local(__global float *y, __global const float *x)
+__kernel void probe_local_{count}(__global float *y, __global const float *x)
 {{
     __local float tile[{count}];
     for (int j = get_local_id(0); j < {count}; j += 64) tile[j] = x[j % 320] + j;
@@ -87,7 +91,7 @@ _PRODUCTS = {
 }
 _MULTIPLY = """
 __attribute__((reqd_work_group_size(64, 1, 1)))
-__kernel void probe_multiply(__global float *y, __global const float *x)
+__kernel void probe_multiply_{name}(__global float *y, __global const float *x)
 {{
     __global const uint *a = (__global const uint *)x, *b = a + 128;
     const int lane = get_local_id(0) % 32, row = lane / 4, step = lane % 4;
@@ -126,15 +130,18 @@ class Trial:
         selector: the device's name, ``"nvidia:0"``.
         shelf: where the verdict is kept; it belongs to this device and driver. What is there is not
             tried again.
+        line: of processes that wait until this one has opened the device; None: there are none.
     """
 
-    def __init__(self, selector: str, shelf: Shelf) -> None:
+    def __init__(self, selector: str, shelf: Shelf, line: Line | None = None) -> None:
         self._selector, self._shelf = selector, shelf
         self._kept = shelf.read(_KEY)
         self._process: Process | None = None
         if self._kept is None:
             with suppress(OSError):
-                self._process = Process(__name__, answer.__name__, selector)
+                end = () if line is None else (line.ends[1],)
+                told = map(str, end)
+                self._process = Process(__name__, answer.__name__, selector, *told, keeps=end)
 
     def verdict(self) -> Verdict:
         """Wait for the verdict: for devices whose programs are not PTX text, the units alone."""
@@ -163,31 +170,56 @@ def try_device(handle: Any) -> Verdict:
     Returns:
         The verdict.
     """
+    sizes = [nbytes for nbytes in _SIZES if nbytes > handle.local_mem_size]
+    if sizes:
+        # A program takes longer than a kernel. If one of them fails, all are tried alone.
+        texts = [_COPY, *map(_multiplication, _PRODUCTS), _local(sizes[0])]
+        found = _tried(handle, sizes[:1], "".join(texts))
+        if found == Verdict(True, sizes[0], "ptx"):
+            return found
+    return _tried(handle, sizes, "")
+
+
+def _tried(handle: Any, sizes: Sequence[int], together: str) -> Verdict:
+    """What was found.
+
+    Args:
+        handle: the device.
+        sizes: bytes of local memory, tried in order until one works.
+        together: a program of all kernels; empty: each has one.
+    """
     x = np.random.default_rng(0).standard_normal(320).astype(np.float32)
     expected = x.copy()
     expected[:_ITEMS:3] = 0
-    found = _run(handle, _COPY, "probe_copy", x, 320)
+    found = _run(handle, together or _COPY, "probe_copy", x, 320)
     copies = found is not None and np.array_equal(found, expected[::-1])
-    units = "ptx" if copies and all(_multiplies(handle, kind) for kind in _PRODUCTS) else ""
-    for nbytes in _SIZES:
-        if nbytes <= handle.local_mem_size:
-            continue
+    units = "ptx" if copies and all(_multiplies(handle, n, together) for n in _PRODUCTS) else ""
+    for nbytes in sizes:
         count = nbytes // 4
-        got = _run(handle, _LOCAL.format(count=count), "probe_local", x, count)
+        got = _run(handle, together or _local(nbytes), f"probe_local_{count}", x, count)
         at = np.arange(count)
         if got is not None and np.array_equal(got[::-1], x[at % 320] + at.astype(np.float32)):
             return Verdict(copies, nbytes, units)
     return Verdict(copies, 0, units)
 
 
-def _multiplies(handle: Any, name: str) -> bool:
+def _local(nbytes: int) -> str:
+    return _LOCAL.format(count=nbytes // 4)
+
+
+def _multiplication(name: str) -> str:
+    return _MULTIPLY.format(name=name, kind=_PRODUCTS[name][0])
+
+
+def _multiplies(handle: Any, name: str, together: str) -> bool:
     """Whether a small product of whole numbers comes out exactly."""
-    kind, dtype = _PRODUCTS[name]
+    dtype = _PRODUCTS[name][1]
     steps = 32 // dtype.itemsize
     drawn = np.random.default_rng(1).integers(-8, 9, (24, steps))
     a, b = drawn[:16], drawn[16:]
     x = np.concatenate([a, b]).astype(dtype).reshape(-1).view(np.float32)
-    found = _run(handle, _MULTIPLY.format(kind=kind), "probe_multiply", x, 128)
+    source = together or _multiplication(name)
+    found = _run(handle, source, f"probe_multiply_{name}", x, 128)
     return found is not None and np.array_equal(found.reshape(16, 8), a @ b.T)
 
 
@@ -217,7 +249,8 @@ def warpgroups_multiply(handle: Any) -> bool:
     a, b = drawn[:64], drawn[64:].reshape(64, 8)
     expected = (a.astype(np.float32) @ b.astype(np.float32)).reshape(-1)
     try:
-        context = _CONTEXTS.pop(handle, None) or cl.Context([handle])
+        context, _ = _CONTEXTS.pop(handle, (None, {}))
+        context = context or cl.Context([handle])
         queue = cl.CommandQueue(context)
         options = ["-cl-std=CL1.2"]
         program = built(cl.Program(context, TRIAL), options)
@@ -242,25 +275,26 @@ def warpgroups_multiply(handle: Any) -> bool:
 def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
     """What a kernel of 64 work-items writes.
 
-    Trials share a context, which takes longer to make than a trial, until one fails: that may take
-    the context along.
+    Trials share a context, which takes longer to make than a trial, and what was built for it,
+    until one fails: that may take the context along.
 
     Args:
         handle: a ``pyopencl.Device``.
-        source: OpenCL C of a kernel that takes where it writes and ``x``.
-        name: the kernel's.
+        source: OpenCL C of kernels that take where they write and ``x``.
+        name: the kernel's of them.
         x: what it is given.
         count: floats that it writes.
 
     Returns:
         What it wrote, NaN elsewhere; None if it cannot be built or run.
     """
-    context = _CONTEXTS.pop(handle, None)
+    context, programs = _CONTEXTS.pop(handle, (None, {}))
     try:
         context = context or cl.Context([handle])
         queue = cl.CommandQueue(context)
-        program = built(cl.Program(context, source), ["-cl-std=CL1.2"])
-        kernel = cl.Kernel(program, name)
+        if source not in programs:
+            programs[source] = built(cl.Program(context, source), ["-cl-std=CL1.2"])
+        kernel = cl.Kernel(programs[source], name)
         flags = cl.mem_flags
         given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
         y = np.full(count, np.nan, np.float32)
@@ -270,11 +304,11 @@ def run_trial(handle: Any, source: str, name: str, x: np.ndarray, count: int) ->
         queue.finish()
     except cl.Error:
         return None
-    _CONTEXTS[handle] = context
+    _CONTEXTS[handle] = context, programs
     return y
 
 
-_CONTEXTS: dict[Any, Any] = {}
+_CONTEXTS: dict[Any, tuple[Any, dict[str, Any]]] = {}
 _run = run_trial
 
 
@@ -285,7 +319,8 @@ def takes_ptx(handle: Any) -> bool:
         handle: a ``pyopencl.Device``.
     """
     try:
-        context = _CONTEXTS[handle] = cl.Context([handle])
+        context = cl.Context([handle])
+        _CONTEXTS[handle] = context, {}
         source = "__kernel void probe(__global float *y) { y[0] = 1; }"
         program = built(cl.Program(context, source))
         text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
@@ -295,14 +330,22 @@ def takes_ptx(handle: Any) -> bool:
     return target is not None and int(target[1]) >= _FIRST_TARGET
 
 
-def answer(selector: str) -> None:
+def answer(selector: str, line: str = "") -> None:
     """Print the verdict on a device: what the process does that a :class:`Trial` starts.
 
     Of one whose programs are PTX text, ``"ptx"``, what :func:`try_device` finds, and then
     ``"yes"`` if products of 128 items come out; of others what :func:`answer_units` prints.
+
+    Args:
+        selector: the device's name.
+        line: the end of a :class:`.builders.Line` in which others may open the device now: one
+            after another where programs are PTX text, else all at once.
     """
     handle = select(selector, discover()).handle
-    if not takes_ptx(handle):
+    ptx = takes_ptx(handle)
+    if line:
+        os.write(int(line), b"\0" * (1 if ptx else _ALL_AT_ONCE))
+    if not ptx:
         answer_units(selector, *(name for name in UNITS if name != "ptx"))
         return
     print("ptx")
@@ -354,12 +397,13 @@ class Process:
         module: where the function is, by its full name.
         function: its name.
         *given: its arguments, texts.
+        keeps: files that stay open in it, by their numbers.
 
     Raises:
         OSError: if no process can be started.
     """
 
-    def __init__(self, module: str, function: str, *given: str) -> None:
+    def __init__(self, module: str, function: str, *given: str, keeps: Sequence[int] = ()) -> None:
         code = _PROCESS.format(module=module, function=function)
         command = [sys.executable, "-W", "ignore", "-c", code, str(Path(__file__).parents[1])]
         self._process = subprocess.Popen(
@@ -367,6 +411,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
+            pass_fds=keeps,
             env={**inherited(), "CLNET_BUILD_PROCESSES": "0"},
         )
 

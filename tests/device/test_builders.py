@@ -16,6 +16,7 @@ import pytest
 
 import clnet
 from clnet.device import builders
+from clnet.device.ahead import Ahead
 from clnet.device.builtin_functions import POCL
 from clnet.device.discovery import discover, select
 from clnet.values.settings import SETTINGS
@@ -101,7 +102,7 @@ def test_none_is_started_that_nobody_would_ask(tmp_path, variables):
 
 @pytest.mark.parametrize(
     ("gib", "cores", "ranks", "count"),
-    [(80, 4, 1, 4), (8, 4, 1, 2), (3, 4, 1, 0), (80, 64, 1, 8), (80, 4, 2, 2), (80, 4, 16, 1)],
+    [(80, 4, 1, 4), (8, 4, 1, 2), (3, 4, 1, 0), (80, 64, 1, 16), (80, 4, 2, 2), (80, 4, 16, 1)],
 )
 def test_a_gpu_has_room_for_some_and_ranks_share_the_cores(monkeypatch, gib, cores, ranks, count):
     monkeypatch.setattr(
@@ -111,7 +112,7 @@ def test_a_gpu_has_room_for_some_and_ranks_share_the_cores(monkeypatch, gib, cor
     here = clnet.device()
     card = replace(here.traits, unified_memory=False, global_memory_bytes=gib * 2**30)
     kept = SimpleNamespace(is_empty=lambda: False)
-    ahead = module._ahead(select(here.name, discover()), card, kept)
+    ahead = module._ahead(select(here.name, discover()), card, kept, None)
     assert (ahead._most if ahead else 0) == count
 
 
@@ -144,3 +145,37 @@ def test_builders_are_told_nothing_for_which_they_would_import_clnet(monkeypatch
     builder.close()
     assert len(sent) == 3
     assert not any(b"clnet" in message for message in sent)
+
+
+def test_who_waits_in_a_line_opens_the_device_after_another():
+    line = builders.Line()
+    read, write = line.ends
+    started = [b for _ in range(2) for b in builders.start(0, early=False, place=(0, 0), line=line)]
+    assert not any(builder.opened(1) for builder in started)  # none may begin
+    assert all(builder.alive() for builder in started)
+    os.write(write, b"\0")  # one, and then another
+    assert builders.Builder.soonest(started) in started
+    assert all(builder.opened(60) for builder in started)
+    assert os.read(read, 9) == b"\0"
+    assert all(builder.alive() and builder.answer(builders.FIRST).binary for builder in started)
+    for builder in started:
+        builder.close()
+    line.close()
+
+
+def test_what_is_to_be_built_is_built_by_who_has_opened_the_device():
+    """The other one never opens it: nobody says so, and nothing waits for it."""
+    (here,) = builders.start(0, early=False, place=(0, 0))
+    line = builders.Line()
+    (never,) = builders.start(0, early=False, place=(0, 0), line=line)
+    ahead = Ahead(clnet.device()._found.handle, 2)
+    ahead._idle.extend([never, here])
+    assert ahead.ask(builders.FIRST).binary
+    with ahead.begun([builders.FIRST] * 3, lambda _: True) as built:
+        assert sorted(number for number, answer in built if answer.binary) == [0, 1, 2]
+    assert set(ahead._idle) == {never, here}
+    assert never._opens
+    never.kill()
+    for builder in (never, here):
+        builder.close()
+    line.close()

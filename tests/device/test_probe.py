@@ -32,7 +32,7 @@ def told(monkeypatch):
         left = list(printed)
 
         class Process:
-            def __init__(self, module, function, *given):
+            def __init__(self, module, function, *given, keeps=()):
                 self.printed = left.pop(0) if left else pytest.fail("was tried again")
                 asked.append((function, *given))
 
@@ -53,6 +53,13 @@ def test_this_device_is_tried(tmp_path):
     elif device().identity.platform == POCL:
         assert verdict == Verdict()
     assert [path.is_file() for path in tmp_path.iterdir()] == [True]
+
+
+def test_what_is_tried_together_is_found_alone():
+    if not takes_ptx(HANDLE):
+        pytest.skip("programs are not PTX text here")
+    sizes = [nbytes for nbytes in module._SIZES if nbytes > HANDLE.local_mem_size]
+    assert module.try_device(HANDLE) == module._tried(HANDLE, sizes, "")
 
 
 def test_verdicts_are_what_a_process_says(tmp_path, told):
@@ -86,7 +93,7 @@ def test_what_is_a_cpu_is_not_tried(kinds, asked, monkeypatch):
             return getattr(found.handle, name)
 
     class Seen:
-        def __init__(self, selector, kept):
+        def __init__(self, selector, kept, line):
             tried.append(selector)
 
         def verdict(self):
