@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .compat import cuda, differences, dynamo, library
+from .compat import cuda, differences, dynamo, launch, library
 from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
@@ -148,20 +148,28 @@ def uninstall() -> None:
 def run_script(argv: Sequence[str]) -> None:
     """Run a program as ``python`` would, with clnet under PyTorch's name: ``python -m`` this file.
 
+    Of several processes that ``mpirun`` started each finds the variables that ``torchrun`` sets.
+
     Args:
-        argv: its path, and its arguments.
+        argv: its path, or ``"-m"`` and a module's name, and its arguments.
 
     Raises:
         ArgumentError: if there is no path.
     """
-    if not argv:
+    as_module = argv[:1] == ["-m"]
+    if not argv[as_module:]:
         raise ArgumentError(
             "torch_compat",
             "a program is named",
-            remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS]",
+            remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS], or -m MODULE [ARGUMENTS]",
         )
     install()
-    sys.argv = _Arguments(argv)
+    launch.tell_ranks()
+    sys.argv = _Arguments(argv[as_module:])
+    if as_module:
+        sys.path.insert(0, "")
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        return
     sys.path.insert(0, str(Path(argv[0]).resolve().parent))
     runpy.run_path(argv[0], run_name="__main__")
 

@@ -439,8 +439,9 @@ class World:
                 "the processes that were started find each other by MPI",
                 started=asked,
                 found=1,
-                remedy=f"Start with mpirun -n {asked} python ..., not with torchrun; the mpirun "
-                "of the MPI that mpi4py finds: pip install 'clnet[mpi]' has both",
+                remedy=f"Start with mpirun -n {asked} python ..., or python -m clnet.torchrun "
+                f"--nproc-per-node {asked} ..., not with torchrun; the mpirun of the MPI that "
+                "mpi4py finds: pip install 'clnet[mpi]' has both",
             )
         own = comm.Dup()
         own.Barrier()

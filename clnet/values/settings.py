@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_cache_path, user_config_path
 
@@ -46,6 +47,7 @@ LOGS = ("conv",)  # which algorithm each convolution takes
 
 # By which MPICH and Intel's MPI, and Open MPI, tell a process how many there are.
 _LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_NUMBERS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
 _NUMBERS_HERE = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK")
 _LAUNCHERS_HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
@@ -77,7 +79,8 @@ class Settings:
         sums: ``CLNET_SUMS``, who adds up what ranks of a machine have, ``"host"`` or ``"device"``;
             None: devices with memory of their own, where they are measured to be faster.
         ranks: how many processes ``mpirun`` started together, as its variables say.
-        rank_here: this one's number among those; None: no ``mpirun`` has started it.
+        rank: this one's number among them; None: no ``mpirun`` has started it.
+        rank_here: ... among those of this machine.
         torchrun_ranks: how many ``torchrun`` did, or whoever sets ``WORLD_SIZE``.
         ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
@@ -100,6 +103,7 @@ class Settings:
     sums: str | None = None
     ranks: int = 1
     ranks_here: int = 1
+    rank: int | None = None
     rank_here: int | None = None
     torchrun_ranks: int = 1
     log: tuple[str, ...] = ()
@@ -172,11 +176,23 @@ class Settings:
             sums=_adder(text("CLNET_SUMS")),
             log=_logs(text("CLNET_LOG") or ""),
             icd_vendors=text("OCL_ICD_VENDORS"),
-            ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
-            ranks_here=next((n for name in _LAUNCHERS_HERE if (n := count(name, 1))), 1),
-            rank_here=next((n for x in _NUMBERS_HERE if (n := count(x, 0)) is not None), None),
+            **_started(count),
             torchrun_ranks=_whole(text("WORLD_SIZE")),
         )
+
+
+def _started(count: Callable[[str, int], int | None]) -> dict[str, Any]:
+    """What ``mpirun`` told this process."""
+
+    def first(names: Iterable[str], least: int) -> int | None:
+        return next((n for name in names if (n := count(name, least)) is not None), None)
+
+    return {
+        "ranks": first(_LAUNCHERS, 1) or 1,
+        "ranks_here": first(_LAUNCHERS_HERE, 1) or 1,
+        "rank": first(_NUMBERS, 0),
+        "rank_here": first(_NUMBERS_HERE, 0),
+    }
 
 
 def _whole(text: str | None) -> int:
@@ -236,6 +252,16 @@ def _spare_pyopencl() -> None:
 def inherited() -> dict[str, str]:
     """What a process that is started now inherits; who starts it may change this copy."""
     return dict(os.environ)
+
+
+def provide(variables: Mapping[str, str]) -> None:
+    """Set variables that programs look for, where nobody has.
+
+    Args:
+        variables: names to texts.
+    """
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 SETTINGS = Settings.read(os.environ)

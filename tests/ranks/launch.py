@@ -27,20 +27,24 @@ def mpirun() -> str:
     return found
 
 
-def run(
-    ranks: int, *command: str, seconds: int = SECONDS, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """What ``mpirun -n ranks python command`` did; a job that hangs is a failure."""
-    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **environment}
+def environment(**variables: str) -> dict[str, str]:
+    """The environment of ``mpirun``: programs find this checkout, in whatever folder they are."""
+    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **variables}
     # Open MPI starts nothing as root, in a container or elsewhere, and no more ranks than cores.
     here |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    here |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    return here | {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def run(
+    ranks: int, *command: str, seconds: int = SECONDS, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """What ``mpirun -n ranks python command`` did; a job that hangs is a failure."""
     return subprocess.run(
         [mpirun(), "-n", str(ranks), sys.executable, *command],
         capture_output=True,
         text=True,
         timeout=seconds,
-        env=here,
+        env=environment(**variables),
         cwd=CHECKOUT,
         check=False,
     )

@@ -1,0 +1,44 @@
+"""Several processes of one program, as PyTorch's programs expect to be started: by ``mpirun``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..values.settings import SETTINGS, provide
+
+__all__ = ["mpirun", "tell_ranks", "variables"]
+
+
+def mpirun() -> str | None:
+    """The program that starts ranks: what mpi4py's MPI brought, or the first of the path.
+
+    None: there is none, mpi4py is not installed, or this process is a rank itself.
+    """
+    if find_spec("mpi4py") is None or SETTINGS.rank is not None:
+        return None
+    beside = Path(sys.executable).with_name("mpirun")
+    return str(beside) if beside.exists() else shutil.which("mpirun")
+
+
+def variables() -> dict[str, str]:
+    """What ``torchrun`` sets for a process: here of what ``mpirun`` started, or of one alone."""
+    numbers = {
+        "RANK": SETTINGS.rank or 0,
+        "LOCAL_RANK": SETTINGS.rank_here or 0,
+        "WORLD_SIZE": SETTINGS.ranks,
+        "LOCAL_WORLD_SIZE": SETTINGS.ranks_here,
+        "MASTER_PORT": 29500,  # nobody listens there: programs hand it on
+    }
+    return {name: str(number) for name, number in numbers.items()} | {"MASTER_ADDR": "127.0.0.1"}
+
+
+def tell_ranks() -> None:
+    """Set the variables that ``torchrun`` sets, where ``mpirun`` has started this process.
+
+    A program that knows by them whether it is one of several would else train alone in each.
+    """
+    if SETTINGS.rank is not None:
+        provide(variables())
