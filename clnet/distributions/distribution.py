@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import empty
 from ..errors import ArgumentError, ShapeError
+from ..inspection import finfo
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked, checked_class, shown
@@ -76,6 +77,8 @@ class Distribution:
     has_rsample = False
     has_enumerate_support = False
     _validate_args = True
+    _shared: tuple[str, ...] = ()
+    """Names of tensors that are the whole batch's, which :meth:`expand` leaves as they are."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -106,9 +109,14 @@ class Distribution:
         """Check parameters and values from now on, or do not."""
         Distribution._validate_args = value
 
-    def _checks(self) -> bool:
+    @staticmethod
+    def _readable() -> bool:
+        """Whether numbers are there to be read: not while a function is being compiled."""
         now = mode.current()
-        return self._validate_args and now.tracer is None and not now.abstract
+        return now.tracer is None and not now.abstract
+
+    def _checks(self) -> bool:
+        return self._validate_args and self._readable()
 
     def _check(self, name: str, value: Any, wanted: Constraint) -> None:
         if isinstance(value, Tensor) and not bool(wanted.check(value.detach()).all().item()):
@@ -173,7 +181,7 @@ class Distribution:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
-            if isinstance(value, Tensor):
+            if isinstance(value, Tensor) and name not in self._shared:
                 made.__dict__[name] = value.expand((*shape, *value.shape[axes:]))
             elif isinstance(value, Distribution):
                 inner = value._batch_shape[axes:]
@@ -251,8 +259,10 @@ class Distribution:
         return empty(tuple(shape), dtype=like.dtype, device=like.device)
 
     def uniform_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Numbers in ``(0, 1)``: half a step above 0."""
+        """Numbers in ``(0, 1)``: part of a step above 0; of two bytes, which round, within both."""
         x = ops.uniform_(self._numbers(shape, like))
+        if like.dtype.itemsize < 4:
+            return x.clamp(2.0**-24, 1 - finfo(like.dtype).eps / 2)
         return x + 2.0**-26 if like.dtype.itemsize < 8 else x + 2.0**-54
 
     def normal_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:

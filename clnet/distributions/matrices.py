@@ -60,7 +60,7 @@ class Wishart(Distribution):
         count = count.to(matrix.dtype)
         batch = broadcast(self, count, matrix[..., 0, 0])[0].shape
         self.df = count.expand(batch)
-        if bool((self.df <= k - 1).any()):
+        if self._readable() and bool((self.df <= k - 1).any()):
             hint = "Give more degrees of freedom"
             raise ArgumentError("Wishart", f"df is above {k - 1}", size=k, remedy=hint)
         matrix = matrix.expand((*batch, k, k))

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import ops
 from ..errors import ArgumentError, ShapeError
+from ..inspection import finfo
 from ..tensor import Tensor
 from ..values.arguments import checked_class
 from . import constraint
@@ -84,6 +85,10 @@ class Transform:
         """The shape of ``y``."""
         return tuple(shape)
 
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of ``x``."""
+        return tuple(shape)
+
     def __eq__(self, other: object) -> bool:
         """Whether it is of the same class, with the same settings."""
         if type(other) is not type(self):
@@ -119,6 +124,12 @@ class _Inverse(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -self._given.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return self._given.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return self._given.forward_shape(shape)
 
     @property
     def inv(self) -> Transform:
@@ -280,17 +291,21 @@ class StickBreakingTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         cropped = y[..., :-1]
-        rest = (1 - cropped.cumsum(-1)).clamp(min=1.2e-38)
+        rest = (1 - cropped.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return cropped.log() - rest.log() + self._offset(cropped).log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The logarithm of the volume."""
         x = x - self._offset(x).log()
-        return (-x - ops.softplus(-x) + y[..., :-1].log()).sum(-1) + 0 * x.sum(-1)
+        return (-x - ops.softplus(-x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """One more share than numbers."""
         return (*shape[:-1], shape[-1] + 1)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One number fewer than shares."""
+        return (*shape[:-1], shape[-1] - 1)
 
 
 class IndependentTransform(Transform):
@@ -308,7 +323,9 @@ class IndependentTransform(Transform):
         super().__init__(cache_size)
         self.base_transform, self._axes = base_transform, reinterpreted_batch_ndims
         self.event_dim = base_transform.event_dim + reinterpreted_batch_ndims
-        self.sign = base_transform.sign
+        self.sign, self.bijective = base_transform.sign, base_transform.bijective
+        self.domain = constraint.independent(base_transform.domain, self._axes)
+        self.codomain = constraint.independent(base_transform.codomain, self._axes)
 
     def _call(self, x: Tensor) -> Tensor:
         return self.base_transform(x)
@@ -319,6 +336,14 @@ class IndependentTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum over the axes."""
         return summed(self.base_transform.log_abs_det_jacobian(x, y), self._axes)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The other's."""
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The other's."""
+        return self.base_transform.inverse_shape(shape)
 
 
 class ComposeTransform(Transform):
@@ -368,6 +393,12 @@ class ComposeTransform(Transform):
             shape = part.forward_shape(shape)
         return tuple(shape)
 
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """That of the first."""
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return tuple(shape)
+
 
 class ReshapeTransform(Transform):
     """The same elements in another shape.
@@ -405,6 +436,10 @@ class ReshapeTransform(Transform):
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """With the other shape at its end."""
         return (*shape[: len(shape) - len(self.in_shape)], *self.out_shape)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """With the first shape at its end."""
+        return (*shape[: len(shape) - len(self.out_shape)], *self.in_shape)
 
 
 class SoftmaxTransform(Transform):
