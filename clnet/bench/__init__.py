@@ -8,6 +8,7 @@
   ``precision``; ``zoo_networks``, ``zoo_memory`` and ``imported`` are the zoo's, ``paper`` and
   ``chart`` stand beside Shi et al.'s table;
 - other peers, in processes of their own: ``onnx_peers``, ``tinygrad_peer``;
-- ``conv_layers``, ``bound_launches``, ``tuning_problems``, ``scaling_ways``: cases, and how they run;
+- cases, and how they run: ``conv_layers``, ``bound_launches``, ``tuning_problems``, ``scaling_ways``;
+- ``conv_blocked`` is run by ``python -m clnet.bench.conv_blocked``;
 - ``timing`` holds the stopwatch, ``limits`` what a device reaches at best.
 """
