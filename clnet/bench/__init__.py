@@ -8,7 +8,7 @@
   ``precision``; ``zoo_networks``, ``zoo_memory`` and ``imported`` are the zoo's, ``paper`` and
   ``chart`` stand beside Shi et al.'s table;
 - other peers, in processes of their own: ``onnx_peers``, ``tinygrad_peer``;
-- cases, and how they run: ``conv_layers``, ``bound_launches``, ``tuning_problems``, ``scaling_ways``;
-- ``conv_blocked`` is run by ``python -m clnet.bench.conv_blocked``;
+- cases, and how they run: ``conv_layers``, ``conv_blocked`` (of ``conv --layout blocked``),
+  ``bound_launches``, ``tuning_problems``, ``scaling_ways``;
 - ``timing`` holds the stopwatch, ``limits`` what a device reaches at best.
 """
