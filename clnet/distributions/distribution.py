@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import empty
 from ..errors import ArgumentError, ShapeError
-from ..inspection import finfo
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked, checked_class, shown
@@ -259,10 +258,10 @@ class Distribution:
         return empty(tuple(shape), dtype=like.dtype, device=like.device)
 
     def uniform_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Numbers in ``(0, 1)``: part of a step above 0; of two bytes, which round, within both."""
+        """Numbers in ``(0, 1)``: part of a step above 0, which those of two bytes are at least."""
         x = ops.uniform_(self._numbers(shape, like))
         if like.dtype.itemsize < 4:
-            return x.clamp(2.0**-24, 1 - finfo(like.dtype).eps / 2)
+            return x.clamp(min=2.0**-24)
         return x + 2.0**-26 if like.dtype.itemsize < 8 else x + 2.0**-54
 
     def normal_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:

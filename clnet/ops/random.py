@@ -232,7 +232,19 @@ def uniform_(
         raise ArgumentError(
             "uniform_", f"{x.dtype!r} holds both bounds and their distance", low=low, high=high
         )
-    return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
+    settings = {"low": low, "high": high}
+    if x.dtype.compute != x.dtype.name:
+        settings["end"] = _rounding_end(x.dtype, high)
+    return _overwrite("uniform_", x, kernels.uniform, settings, generator)
+
+
+def _rounding_end(dtype: DType, high: float) -> float:
+    """From where on numbers below ``high`` are ``high`` or more when a dtype holds them."""
+    last = dtype.numpy.type(high)
+    if float(last) >= high:
+        last = np.nextafter(last, dtype.numpy.type(-np.inf))
+    after = np.nextafter(last, dtype.numpy.type(np.inf))
+    return min(high, (float(last) + float(after)) / 2)
 
 
 @op(Face.METHOD)

@@ -38,11 +38,23 @@ def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[L
 
 
 def uniform(
-    target: Target, y: Array, *, seed: Cell, offset: Cell, low: float = 0.0, high: float = 1.0
+    target: Target,
+    y: Array,
+    *,
+    seed: Cell,
+    offset: Cell,
+    low: float = 0.0,
+    high: float = 1.0,
+    end: float | None = None,
 ) -> list[Launch]:
-    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64); ``y`` is floating."""
+    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64); ``y`` is floating.
+
+    Those from ``end`` on (None: ``high``), which a later rounding would take to ``high``, are
+    ``low``.
+    """
     real = _real(y)
-    args = by_name("seed offset low span high", seed, offset, low, high - low, high)
+    last = high if end is None else end
+    args = by_name("seed offset low span high", seed, offset, low, high - low, last)
     params = {"ctype": y.dtype.ctype, "real": real}
     return _launches(target, _UNIFORM, params, y, args, per_item=_per_item(real))
 
