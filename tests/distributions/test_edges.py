@@ -121,3 +121,47 @@ def test_a_wishart_distribution_inside_a_compiled_function():
     x = clnet.eye(2) * 2
     expected = d.Wishart(4.0, scale_tril=clnet.eye(2)).log_prob(x).item()
     assert figure(clnet.eye(2), x).item() == pytest.approx(expected)
+
+
+def test_a_reshaped_distribution_has_its_rows_densities():
+    turn = d.ReshapeTransform((3,), (3, 1))
+    base = d.Normal(clnet.zeros(2, 3), clnet.ones(2, 3))
+    made = d.TransformedDistribution(base, turn)
+    assert (made.batch_shape, made.event_shape) == ((2,), (3, 1))
+    x = clnet.tensor([[0.0, 1.0, 2.0], [0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(
+        made.log_prob(turn(x)).numpy(), base.log_prob(x).sum(-1).numpy(), rtol=1e-6
+    )
+    back = d.TransformedDistribution(made, turn.inv)
+    assert (back.batch_shape, back.event_shape, back.sample((5,)).shape) == ((2,), (3,), (5, 2, 3))
+    wide = d.TransformedDistribution(d.Normal(clnet.zeros(3), 1.0), turn).expand((5, 2))
+    assert wide.sample((4,)).shape == (4, 5, 2, 3, 1)
+    with pytest.raises(clnet.errors.ArgumentError, match="x has as many axes as y"):
+        assert turn.event_dim
+
+
+def test_probabilities_below_need_transforms_that_grow_or_fall():
+    folded = d.TransformedDistribution(d.Normal(0.0, 1.0), d.AbsTransform())
+    with pytest.raises(NotImplementedError, match=r"AbsTransform\.sign"):
+        folded.cdf(clnet.ones(1))
+    grown = d.TransformedDistribution(d.Normal(0.0, 1.0), d.AffineTransform(0.0, -2.0).inv)
+    np.testing.assert_allclose(grown.cdf(clnet.zeros(1)).item(), 0.5)
+
+
+def test_a_transform_of_ones_own_says_where_it_leads():
+    class Doubled(d.Transform):
+        domain = codomain = d.constraints.real_vector
+
+        def _call(self, x):
+            return 2 * x
+
+        def _inverse(self, y):
+            return y / 2
+
+        def log_abs_det_jacobian(self, x, y):
+            return clnet.full(x.shape[:-1], x.shape[-1] * float(np.log(2)))
+
+    made = d.TransformedDistribution(d.Normal(clnet.zeros(4, 3), 1.0), Doubled().with_cache())
+    assert (Doubled().event_dim, made.event_shape) == (1, (3,))
+    expected = d.Normal(clnet.zeros(4, 3), 2.0).log_prob(clnet.ones(4, 3)).sum(-1)
+    np.testing.assert_allclose(made.log_prob(clnet.ones(4, 3)).numpy(), expected.numpy(), rtol=1e-6)
