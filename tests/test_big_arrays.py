@@ -104,7 +104,9 @@ def test_elements_behind_the_last_int_are_reduced(many):
 
 def test_products_of_sizes_beyond_the_last_int_say_so():
     one = clnet.ones(1, 1)
-    with pytest.raises(ArgumentError, match=r"sizes are whole numbers below 2\^31; got .*2147483648"):
+    with pytest.raises(
+        ArgumentError, match=r"sizes are whole numbers below 2\^31; got .*2147483648"
+    ):
         one.expand(1, 2**31) @ one.expand(2**31, 1)
 
 
