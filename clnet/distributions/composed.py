@@ -15,7 +15,7 @@ from . import constraint
 from .constraint import Constraint
 from .continuous import Normal
 from .discrete import Categorical
-from .distribution import HALF_LOG_2PI, Distribution, broadcast, summed
+from .distribution import HALF_LOG_2PI, Distribution, broadcast, solved, summed
 from .transform import ComposeTransform, ExpTransform, Transform
 
 
@@ -397,10 +397,8 @@ class MultivariateNormal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """``-|L^-1 (x - loc)|^2 / 2 - log |L| - k log(2 pi) / 2``."""
         self._validate_sample(value)
-        apart = (value - self.loc).unsqueeze(-1)
         root = self._unbroadcasted_scale_tril.tril()  # no gradient to what is not read
-        lead = apart.shape[: apart.ndim - 2]
-        z = ops.solve(root.expand((*lead, *root.shape[-2:])), apart).squeeze(-1)
+        z = solved(root, value - self.loc)
         return -0.5 * (z * z).sum(-1) - self.half_log_det() - z.shape[-1] * HALF_LOG_2PI
 
     def entropy(self) -> Tensor:

@@ -50,6 +50,24 @@ def summed(x: Tensor, axes: int) -> Tensor:
     return x if axes == 0 else x.sum(tuple(range(-axes, 0)))
 
 
+def solved(root: Tensor, x: Tensor) -> Tensor:
+    """``root^-1 x`` of vectors, by a lower triangle for all that share it at once.
+
+    Args:
+        root: ``(*batch, k, k)``.
+        x: ``(..., k)``, to whose axes the batch's broadcast.
+    """
+    last = x.ndim - 1
+    first = last - (root.ndim - 2)  # all vectors along the axes before share the batch
+    own = [first + i for i, n in enumerate(root.shape[:-2]) if n == x.shape[first + i]]
+    order = [*own, last, *(axis for axis in range(last) if axis not in own)]
+    columns = x.permute(order)
+    sizes, k = [x.shape[axis] for axis in own], x.shape[last]
+    matrix = columns.reshape(*sizes, k, math.prod(columns.shape[len(own) + 1 :]))
+    found = ops.solve_triangular(root.reshape(*sizes, k, k), matrix, upper=False)
+    return found.reshape(columns.shape).permute([order.index(axis) for axis in range(x.ndim)])
+
+
 def _no_support(self: Distribution) -> Constraint:
     raise NotImplementedError(f"{type(self).__name__}.support")
 

@@ -19,7 +19,7 @@ from .constraint import Constraint
 from .continuous import Normal
 from .counts import Poisson
 from .discrete import Binary, OneHotCategorical, Shares, one_of
-from .distribution import HALF_LOG_2PI, Distribution, broadcast
+from .distribution import HALF_LOG_2PI, Distribution, broadcast, solved
 from .gammas import Gamma
 from .transform import ExpTransform, SigmoidTransform, StickBreakingTransform
 
@@ -435,10 +435,7 @@ class LowRankMultivariateNormal(Distribution):
         self._validate_sample(value)
         apart, root = value - self.loc, self._small_root()
         scaled = apart / self.cov_diag
-        inner = (self.cov_factor.mT @ scaled.unsqueeze(-1)).expand(
-            (*scaled.shape[:-1], root.shape[-1], 1)
-        )
-        z = ops.solve(root.expand((*inner.shape[:-2], *root.shape[-2:])), inner).squeeze(-1)
+        z = solved(root, (self.cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1))
         length = (apart * scaled).sum(-1) - (z * z).sum(-1)
         return -0.5 * length - self._half_log_det(root) - self.loc.shape[-1] * HALF_LOG_2PI
 

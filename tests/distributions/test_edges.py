@@ -165,3 +165,24 @@ def test_a_transform_of_ones_own_says_where_it_leads():
     assert (Doubled().event_dim, made.event_shape) == (1, (3,))
     expected = d.Normal(clnet.zeros(4, 3), 2.0).log_prob(clnet.ones(4, 3)).sum(-1)
     np.testing.assert_allclose(made.log_prob(clnet.ones(4, 3)).numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (1,), (3, 2), (3, 1)], ids=str)
+@pytest.mark.parametrize("samples", [(), (5,), (4, 1), (0,)], ids=str)
+def test_normals_of_many_variables_share_their_triangle(batch, samples):
+    """Triangles of fewer axes than the means, of their number, and of one in theirs."""
+    rng = np.random.default_rng(6)
+    root = np.tril(rng.uniform(0.1, 1, (*batch, 4, 4))) + 2 * np.eye(4)
+    loc = rng.standard_normal((3, 2, 4))
+    x = rng.standard_normal((*samples, 3, 2, 4))
+    made = d.MultivariateNormal(clnet.tensor(loc), scale_tril=clnet.tensor(root))
+    leaf = clnet.tensor(x, requires_grad=True)
+    found = made.log_prob(leaf)
+    found.sum().backward()
+    roots = np.broadcast_to(root, (3, 2, 4, 4))
+    z = np.linalg.solve(roots, (x - loc)[..., None])
+    slope = -np.linalg.solve(np.swapaxes(roots, -1, -2), z)[..., 0]
+    half = np.log(np.abs(np.diagonal(roots, axis1=-2, axis2=-1))).sum(-1)
+    expected = -0.5 * (z[..., 0] ** 2).sum(-1) - half - 2 * np.log(2 * np.pi)
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
+    np.testing.assert_allclose(leaf.grad.numpy(), slope, rtol=1e-9)
