@@ -104,8 +104,8 @@ def test_16_bit_numbers_are_rounded_ones(dtype):
         narrow = draw(50, dtype=dtype, generator=clnet.Generator(1))
         wide = draw(50, generator=clnet.Generator(1)).numpy().astype(dtype.numpy)
         if draw is clnet.rand:
-            assert 1 in wide  # which is not in [0, 1)
-            wide = np.where(wide == 1, np.zeros_like(wide), wide)
+            assert 1 in wide  # which is not in [0, 1): the largest number that is stands for it
+            wide = np.where(wide == 1, np.nextafter(wide, np.zeros_like(wide)), wide)
         np.testing.assert_array_equal(narrow.numpy(), wide)
 
 
@@ -199,3 +199,16 @@ def test_a_uniform_number_that_is_0_gives_no_outlier(monkeypatch):
     assert clnet.empty(3).geometric_(0.5).max().item() <= 24
     assert clnet.empty(3, dtype=clnet.float64).exponential_().max().item() < 37
     assert clnet.empty(3, dtype=clnet.float16).exponential_().max().item() < 17
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=str)
+def test_choices_by_probabilities_of_two_bytes(dtype):
+    """Numbers of as few bits would be equal, or 0, once in hundreds."""
+    clnet.manual_seed(3)
+    sure, rare = (clnet.full((1 << 18,), p, dtype=dtype) for p in (1.0, 2.0**-12))
+    assert bool((clnet.bernoulli(sure) == 1).all())
+    assert 30 < clnet.bernoulli(rare).float().sum().item() < 100
+    weights = clnet.tensor([2.0**-12, 1.0, 1.0], dtype=dtype)
+    chosen = clnet.multinomial(weights, 1 << 18, replacement=True)
+    assert 10 < (chosen == 0).float().sum().item() < 60

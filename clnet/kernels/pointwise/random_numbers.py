@@ -38,23 +38,11 @@ def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[L
 
 
 def uniform(
-    target: Target,
-    y: Array,
-    *,
-    seed: Cell,
-    offset: Cell,
-    low: float = 0.0,
-    high: float = 1.0,
-    end: float | None = None,
+    target: Target, y: Array, *, seed: Cell, offset: Cell, low: float = 0.0, high: float = 1.0
 ) -> list[Launch]:
-    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64); ``y`` is floating.
-
-    Those from ``end`` on (None: ``high``), which a later rounding would take to ``high``, are
-    ``low``.
-    """
+    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64); ``y`` is floating."""
     real = _real(y)
-    last = high if end is None else end
-    args = by_name("seed offset low span high", seed, offset, low, high - low, last)
+    args = by_name("seed offset low span high", seed, offset, low, high - low, high)
     params = {"ctype": y.dtype.ctype, "real": real}
     return _launches(target, _UNIFORM, params, y, args, per_item=_per_item(real))
 
