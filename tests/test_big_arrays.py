@@ -102,6 +102,14 @@ def test_elements_behind_the_last_int_are_reduced(many):
     assert many.sum().item() == halves[0].item() + halves[1].item()
 
 
+def test_products_of_sizes_beyond_the_last_int_say_so():
+    one = clnet.ones(1, 1)
+    with pytest.raises(
+        ArgumentError, match=r"sizes are whole numbers below 2\^31; got .*2147483648"
+    ):
+        one.expand(1, 2**31) @ one.expand(2**31, 1)
+
+
 @pytest.mark.parametrize("what", ["flip", "random_", "cumsum"])
 def test_what_cannot_have_so_many_elements_behind_the_last_int_says_so(many, what):
     calls = {

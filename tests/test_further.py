@@ -188,6 +188,25 @@ def test_vmap_wants_a_batch():
 
 
 @pytest.mark.parametrize(
+    ("x", "bins", "ends", "law"),
+    [
+        ([1.0, np.inf], 3, None, "a range is finite and ascends"),
+        ([1.0, np.nan], 3, None, "a range is finite and ascends"),
+        ([1.0, 2.0], 3, (3.0, 2.0), "a range is finite and ascends"),
+        ([1.0, 2.0], 0, None, "there is one interval or more"),
+    ],
+)
+def test_histograms_that_have_no_intervals(x, bins, ends, law):
+    with pytest.raises(ArgumentError, match=law):
+        clnet.histogram(clnet.tensor(x), bins, range=ends)
+
+
+def test_a_histogram_of_nothing():
+    found = clnet.histogram(clnet.tensor([]), 2)
+    assert (found.hist.tolist(), found.bin_edges.tolist()) == ([0, 0], [0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
     "given",
     [
         {"bins": 3},

@@ -102,8 +102,11 @@ def test_like_another_tensor(device):
 def test_16_bit_numbers_are_rounded_ones(dtype):
     for draw in (clnet.rand, clnet.randn):
         narrow = draw(50, dtype=dtype, generator=clnet.Generator(1))
-        wide = draw(50, generator=clnet.Generator(1))
-        np.testing.assert_array_equal(narrow.numpy(), wide.numpy().astype(dtype.numpy))
+        wide = draw(50, generator=clnet.Generator(1)).numpy().astype(dtype.numpy)
+        if draw is clnet.rand:
+            assert 1 in wide  # which is not in [0, 1): the largest number that is stands for it
+            wide = np.where(wide == 1, np.nextafter(wide, np.zeros_like(wide)), wide)
+        np.testing.assert_array_equal(narrow.numpy(), wide)
 
 
 def test_normal_takes_tensors():
@@ -174,3 +177,38 @@ def test_what_cannot_be_drawn(draw, error, message):
     with pytest.raises(error, match=message):
         draw()
     assert clnet.get_rng_state().tolist() == before
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=str)
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (100.0, 101.0), (0.1, 0.3), (-1.0, 0.0), (1.0, 1.0)])
+def test_uniform_numbers_of_two_bytes_stay_below_the_end(dtype, ends):
+    low, high = ends
+    x = clnet.empty(1 << 16, dtype=dtype).uniform_(low, high).double().numpy()
+    assert x.max() < high or low == high
+    assert x.min() >= np.float64(clnet.tensor(low, dtype=dtype).item())
+    step = clnet.finfo(dtype).eps * max(abs(low), abs(high))  # at most between two neighbours
+    assert x.mean() == pytest.approx((low + high) / 2, abs=step / 2 + 0.01)
+
+
+@pytest.mark.device
+def test_a_uniform_number_that_is_0_gives_no_outlier(monkeypatch):
+    """It comes once in 2^24 numbers; the next one's logarithm is -16.6."""
+    monkeypatch.setattr(clnet.ops, "uniform_", lambda x, **_: x.zero_())
+    assert clnet.empty(3).exponential_().max().item() < 17
+    assert clnet.empty(3).geometric_(0.5).max().item() <= 24
+    assert clnet.empty(3, dtype=clnet.float64).exponential_().max().item() < 37
+    assert clnet.empty(3, dtype=clnet.float16).exponential_().max().item() < 17
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=str)
+def test_choices_by_probabilities_of_two_bytes(dtype):
+    """Numbers of as few bits would be equal, or 0, once in hundreds."""
+    clnet.manual_seed(3)
+    sure, rare = (clnet.full((1 << 18,), p, dtype=dtype) for p in (1.0, 2.0**-12))
+    assert bool((clnet.bernoulli(sure) == 1).all())
+    assert 30 < clnet.bernoulli(rare).float().sum().item() < 100
+    weights = clnet.tensor([2.0**-12, 1.0, 1.0], dtype=dtype)
+    chosen = clnet.multinomial(weights, 1 << 18, replacement=True)
+    assert 10 < (chosen == 0).float().sum().item() < 60

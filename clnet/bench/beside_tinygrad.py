@@ -30,7 +30,6 @@ from .workload import WORKLOADS, check_counts
 _NETWORKS = ("fashion-cnn", "resnet-50", "resnet-50-64")
 _PRODUCTS = {f"gemm-{n}": n for n in (1024, 2048, 4096)}
 CASES = (*_PRODUCTS, *_NETWORKS)
-_CHECKED_STEPS = 3
 _AGREE = 1e-2  # of losses; products agree to rounding
 _TURN_SECONDS = 0.2
 
@@ -159,7 +158,7 @@ def _product(n: int, where: Device) -> _Side:
             where.queue.launch(launch)
 
     step()
-    return _Side({"a": a, "b": b}, [out.numpy()] * _CHECKED_STEPS, step)
+    return _Side({"a": a, "b": b}, [out.numpy()] * tinygrad_peer.CHECKED_STEPS, step)
 
 
 def _training(name: str, where: Device) -> _Side:
@@ -170,7 +169,7 @@ def _training(name: str, where: Device) -> _Side:
     operands: dict[str, Any] = {"x": x, "y": y.astype(np.int32), "sgd": np.array(sgd)}
     operands |= {f"p{i}": weights for i, weights in enumerate(ours.weights())}
     results: list[np.ndarray] = []
-    for _ in range(_CHECKED_STEPS):
+    for _ in range(tinygrad_peer.CHECKED_STEPS):
         ours.step()
         results.append(ours.result())
     return _Side(operands, results, ours.step)

@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _epoch(
     ours: Ours, theirs: Theirs | None, batches: Sequence[Any], *, check: bool
 ) -> tuple[float, float]:
-    """Seconds of both, in turns; the first block, which compiles and warms up, is not counted."""
+    """Seconds of both, in turns; the first block of several, which warms up, is not counted."""
     own = peer = 0.0
     counted = 0
     for start in range(0, len(batches), _BLOCK):
@@ -146,9 +146,10 @@ def _epoch(
         end = time.perf_counter()
         if start == 0 and check:
             _compare(losses[:_AGREE_STEPS], peer_losses[:_AGREE_STEPS])
-            continue
+            if len(batches) > _BLOCK:
+                continue
         own, peer, counted = own + middle - begin, peer + end - resume, counted + len(block)
-    scale = len(batches) / max(counted, 1)
+    scale = len(batches) / counted
     return own * scale, 0.0 if theirs is None else peer * scale
 
 

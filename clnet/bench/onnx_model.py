@@ -120,11 +120,18 @@ def _arrays(made: Any) -> list[np.ndarray]:
 
 
 def _difference(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest, as a share of the largest number; infinite for another shape or other NaNs."""
-    if not np.array_equal(np.isnan(found), np.isnan(wanted)):
+    """The largest, as a share of the largest number; infinite for another shape or other NaNs.
+
+    So it is for other infinities: the finite numbers are compared.
+    """
+    if found.shape != wanted.shape:
         return float("inf")
-    apart = np.nanmax(np.abs(found.astype(np.float64) - wanted), initial=0.0)
-    return float(apart / max(np.nanmax(np.abs(wanted).astype(np.float64), initial=0.0), 1e-12))
+    finite = np.isfinite(wanted) & np.isfinite(found)
+    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
+        return float("inf")
+    one, other = found[finite].astype(np.float64), wanted[finite].astype(np.float64)
+    apart = np.max(np.abs(one - other), initial=0.0)
+    return float(apart / max(np.max(np.abs(other), initial=0.0), 1e-12))
 
 
 def _in_turns(runs: dict[str, Run], seconds: float) -> dict[str, float]:

@@ -186,7 +186,7 @@ def first_step(where: Device) -> dict[str, float]:
                 subprocess.run(
                     [sys.executable, "-c", _FIRST_STEP, folder, where.name],
                     check=True,
-                    capture_output=True,
+                    stdout=subprocess.PIPE,
                     text=True,
                 ).stdout
             )

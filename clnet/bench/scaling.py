@@ -203,6 +203,10 @@ def _batches(options: argparse.Namespace, workload: Workload, counts: Sequence[i
         )
     if options.against and find_spec(options.against) is None:
         raise ArgumentError("bench scaling", "--against torch needs PyTorch")
+    names = list(filter(None, (options.devices or "").split(",")))
+    if names and "threads" in options.way.split(",") and len(names) < max(counts):
+        law = "--way threads has a device for each worker"
+        raise ArgumentError("bench scaling", law, devices=options.devices, workers=max(counts))
     given = options.batch or workload.input_shape[0]
     batches = [given * count if options.each else given for count in counts]
     for count, batch in zip(counts, batches, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
-from .side import TORCH_MODES
+from .side import TORCH_MODES, torch_modes
 from .timing import environment_of
 from .workload import WORKLOADS, Workload, check_counts, check_seconds, chosen, with_batch
 
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     check_counts("bench shi2016", options, "batch")
     check_seconds("bench shi2016", options.seconds)
     workloads = [with_batch(workload, options.batch) for workload in chosen(options.net)]
-    modes = _modes(options)
+    modes = [] if options.against is None else torch_modes(options.torch_mode)
     columns = _threads(options)
     results = Path(options.results) if options.results else None
     found = _earlier(results) if options.resume and results else []
@@ -217,19 +218,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _modes(options: argparse.Namespace) -> list[str]:
-    if options.against is None:
-        return []
-    wanted = TORCH_MODES if options.torch_mode == "all" else options.torch_mode.split(",")
-    for torch_mode in wanted:
-        if torch_mode not in TORCH_MODES:
-            have = ", ".join(TORCH_MODES)
-            raise ArgumentError(
-                "--torch-mode", "there is no such mode", found=repr(torch_mode), have=have
-            )
-    return list(wanted)
-
-
 def _threads(options: argparse.Namespace) -> Sequence[int | None]:
     where = device(options.device)
     if where.traits.kind is not DeviceKind.CPU:
@@ -239,12 +227,10 @@ def _threads(options: argparse.Namespace) -> Sequence[int | None]:
     if options.threads is None:
         units = where.traits.compute_units
         return sorted({*_doublings(units), units})
-    try:
-        return [int(text) for text in options.threads.split(",")]
-    except ValueError:
-        raise ArgumentError(
-            "--threads", "threads are numbers with commas", found=repr(options.threads)
-        ) from None
+    if re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", options.threads) is None:
+        law = "threads are numbers from 1 on, with commas"
+        raise ArgumentError("--threads", law, found=repr(options.threads))
+    return [int(text) for text in options.threads.split(",")]
 
 
 def _doublings(most: int) -> Iterator[int]:

@@ -27,6 +27,21 @@ TORCH_MODES = ("default", "channels_last", "compile", "reduce-overhead")
 _COMPILED = ("compile", "reduce-overhead")
 
 
+def torch_modes(text: str) -> list[str]:
+    """The modes that ``--torch-mode`` names: some with commas, or all.
+
+    Raises:
+        ArgumentError: if there is no such mode.
+    """
+    wanted = TORCH_MODES if text == "all" else text.split(",")
+    for torch_mode in wanted:
+        if torch_mode not in TORCH_MODES:
+            have = ", ".join(TORCH_MODES)
+            law = "there is no such mode"
+            raise ArgumentError("--torch-mode", law, found=repr(torch_mode), have=have)
+    return list(wanted)
+
+
 class Side(Protocol):
     """Something that takes steps on one batch."""
 

@@ -205,21 +205,21 @@ def same_bits(
         before: the losses of the run before.
 
     Raises:
-        AssertionError: if a loss has other bits.
+        ArithmeticError: if a loss has other bits.
     """
     job = Job(case, where, compile=True)
     for seed, wanted in enumerate(before[:steps]):
         x, target = case.batch(np.random.default_rng(seed), batch_size)
         got = job(tensor(x, device=where), tensor(target, device=where)).item()
         if got != wanted:
-            raise AssertionError(f"loss {seed} was {wanted!r}, and is {got!r} now")
+            raise ArithmeticError(f"loss {seed} was {wanted!r}, and is {got!r} now")
 
 
 def agreement(case: Case, eager: Sequence[float], replayed: Sequence[float]) -> float:
     """The largest relative difference of two runs' losses.
 
     Raises:
-        AssertionError: if it is more than the passes explain.
+        ArithmeticError: if it is more than the passes explain.
     """
     a, b = np.array(eager), np.array(replayed)
     apart = np.abs(a - b) / np.maximum(np.abs(a), 1e-3)
@@ -227,7 +227,7 @@ def agreement(case: Case, eager: Sequence[float], replayed: Sequence[float]) -> 
     # Blocked convolutions sum in another order, and training doubles a difference at every step.
     close = apart[:_FIRST].max() <= 1e-2 and abs(a.mean() - b.mean()) <= 0.05 * abs(a.mean())
     if worst > 0 and (case.exact or not close):
-        raise AssertionError(f"losses differ by {worst:.2e}")
+        raise ArithmeticError(f"losses differ by {worst:.2e}")
     return worst
 
 

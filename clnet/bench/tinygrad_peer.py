@@ -20,7 +20,7 @@ import numpy as np
 
 Step = Callable[[], Any]
 MARK = "clnet: "  # before each line that is an answer
-_CHECKED_STEPS = 3  # tinygrad records the second and replays from the third
+CHECKED_STEPS = 3  # tinygrad records the second and replays from the third
 
 
 def product(operands: dict[str, np.ndarray]) -> Step:
@@ -124,7 +124,7 @@ def main() -> None:
     with Context(TRAINING=1, DEV="CL"):
         begin = time.perf_counter()
         step = product(operands) if "a" in operands else training(name, operands)
-        results = [step().numpy() for _ in range(_CHECKED_STEPS)]
+        results = [step().numpy() for _ in range(CHECKED_STEPS)]
         first = time.perf_counter() - begin
         shown = [r.reshape(-1)[:1000].tolist() for r in results]
         device = f"CL {where.device_name}"

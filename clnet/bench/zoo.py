@@ -23,7 +23,7 @@ from . import chart, zoo_memory
 from .imported import through_onnx
 from .precision import PRECISIONS
 from .shi2016 import compete, in_process
-from .side import TORCH_MODES
+from .side import TORCH_MODES, torch_modes
 from .workload import check_counts, check_seconds, selected
 from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
 
@@ -53,13 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.onnx and options.direction != "inference":
         remedy = "Add --direction inference"
         raise ArgumentError("--onnx", "networks are asked alone", remedy=remedy)
-    modes = [] if options.alone else options.torch_mode.split(",")
-    for mode in modes:
-        if mode not in TORCH_MODES:
-            have = ", ".join(TORCH_MODES)
-            raise ArgumentError("--torch-mode", "there is no such mode", found=mode, have=have)
+    modes = [] if options.alone else torch_modes(options.torch_mode)
     traits = _traits(options)
     on_cpu = traits.kind is DeviceKind.CPU
+    if options.threads is not None and not on_cpu:
+        raise ArgumentError("--threads", "threads are a CPU's", kind=traits.kind.value)
     batch = options.batch or (_CPU_BATCH if on_cpu else _GPU_BATCH)
     if options.foretell:
         print(_foretold(options, batch, traits))
@@ -196,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument(
-        "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}"
+        "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}; or all"
     )
     parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
     parser.add_argument(

@@ -3,7 +3,8 @@
 ``continuous`` holds those of one formula, ``gammas`` those made of gamma variables, ``discrete``
 categories, ``counts`` numbers of events, ``relaxed`` continuous stand-ins of categories and others,
 ``bounded`` what lies in an interval, ``tails`` those of powers, ``composed`` what is made of
-others; ``transform`` are functions of values, ``constraint`` the sets that they lie in,
+others; ``transform`` are functions of values (``transform_base`` says what one is,
+``transform_parts`` makes them of others), ``constraint`` the sets that they lie in,
 ``registry`` leads there, ``divergence`` says how far two are from each other, ``apart`` two of
 different families. PyTorch's names of modules stand beside ours.
 """

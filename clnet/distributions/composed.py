@@ -15,7 +15,7 @@ from . import constraint
 from .constraint import Constraint
 from .continuous import Normal
 from .discrete import Categorical
-from .distribution import HALF_LOG_2PI, Distribution, broadcast, summed
+from .distribution import HALF_LOG_2PI, Distribution, broadcast, solved, summed
 from .transform import ComposeTransform, ExpTransform, Transform
 
 
@@ -195,11 +195,11 @@ class TransformedDistribution(Distribution):
         given = [transforms] if isinstance(transforms, Transform) else list(transforms)
         self.transforms = given
         whole = ComposeTransform(given)
-        events = max(len(base_distribution.event_shape), whole.event_dim)
         shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
-        more = events - len(base_distribution.event_shape)
-        self.base_dist = Independent(base_distribution, more) if more else base_distribution
+        more = whole.domain.event_dim - len(base_distribution.event_shape)
+        self.base_dist = Independent(base_distribution, more) if more > 0 else base_distribution
         shape = whole.forward_shape(shape)
+        events = whole.codomain.event_dim + max(-more, 0)
         cut = len(shape) - events
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
@@ -213,8 +213,8 @@ class TransformedDistribution(Distribution):
         """The last transform's values."""
         if not self.transforms:
             return self.base_dist.support
-        found, last = self.transforms[-1].codomain, self.transforms[-1].event_dim
-        more = len(self._event_shape) - last
+        found = self.transforms[-1].codomain
+        more = len(self._event_shape) - found.event_dim
         return constraint.independent(found, more) if more else found
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
@@ -231,7 +231,9 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(value)
             slope = transform.log_abs_det_jacobian(x, value)
-            total = total - summed(slope, events - transform.event_dim)
+            axes = transform.domain.event_dim
+            events += axes - transform.codomain.event_dim
+            total = total - summed(slope, events - axes)
             value = x
         own = self.base_dist.log_prob(value)
         return total + summed(own, events - len(self.base_dist.event_shape))
@@ -395,10 +397,8 @@ class MultivariateNormal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """``-|L^-1 (x - loc)|^2 / 2 - log |L| - k log(2 pi) / 2``."""
         self._validate_sample(value)
-        apart = (value - self.loc).unsqueeze(-1)
         root = self._unbroadcasted_scale_tril.tril()  # no gradient to what is not read
-        lead = apart.shape[: apart.ndim - 2]
-        z = ops.solve(root.expand((*lead, *root.shape[-2:])), apart).squeeze(-1)
+        z = solved(root, value - self.loc)
         return -0.5 * (z * z).sum(-1) - self.half_log_det() - z.shape[-1] * HALF_LOG_2PI
 
     def entropy(self) -> Tensor:

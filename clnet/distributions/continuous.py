@@ -118,9 +118,12 @@ class Laplace(_Located):
         return 0.5 - 0.5 * z.sign() * (-z.abs()).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
-        """``loc - scale sign(u) log(1 - 2 |u|)`` with ``u = p - 1/2``."""
-        u = value - 0.5
-        return self.loc - self.scale * u.sign() * (-2 * u.abs()).log1p()
+        """``loc + scale sign(1/2 - p) log(2 p)``, with ``1 - p`` for ``p`` above a half.
+
+        ``p`` is not taken from a half first: little of a small one would be left.
+        """
+        tail = ops.minimum(value, 1 - value)
+        return self.loc - self.scale * (value - 0.5).sign() * (2 * tail).log()
 
     def entropy(self) -> Tensor:
         """``1 + log(2 scale)``."""

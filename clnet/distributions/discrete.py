@@ -179,25 +179,13 @@ class Geometric(Binary):
         return given / self.probs
 
 
-class Categorical(Distribution):
-    """One of several categories.
-
-    Args:
-        probs: ``(*batch, k)``, 0 or more; they are divided by their sum.
-        logits: their logarithms, up to a number; one of the two.
-        validate_args: as for :class:`Distribution`.
-
-    Example:
-        >>> import clnet
-        >>> Categorical(clnet.tensor([0.25, 0.75])).log_prob(clnet.tensor(1)).exp().item()
-        0.75
-    """
+class Shares(Distribution):
+    """Distributions of the probabilities of ``k`` categories, given as such or as logarithms."""
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "probs": constraint.simplex,
         "logits": constraint.real_vector,
     }
-    has_enumerate_support = True
 
     def __init__(
         self,
@@ -219,12 +207,34 @@ class Categorical(Distribution):
         self._place(validate_args)
 
     def _place(self, validate_args: bool | None) -> None:
-        Distribution.__init__(self, self.probs.shape[:-1], validate_args=validate_args)
+        """Give the shapes; here a value is a vector of ``k`` numbers."""
+        shape = self.probs.shape
+        Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
 
     @property
     def param_shape(self) -> Any:
         """Of ``probs``."""
         return self.probs.shape
+
+
+class Categorical(Shares):
+    """One of several categories.
+
+    Args:
+        probs: ``(*batch, k)``, 0 or more; they are divided by their sum.
+        logits: their logarithms, up to a number; one of the two.
+        validate_args: as for :class:`Distribution`.
+
+    Example:
+        >>> import clnet
+        >>> Categorical(clnet.tensor([0.25, 0.75])).log_prob(clnet.tensor(1)).exp().item()
+        0.75
+    """
+
+    has_enumerate_support = True
+
+    def _place(self, validate_args: bool | None) -> None:
+        Distribution.__init__(self, self.probs.shape[:-1], validate_args=validate_args)
 
     @property
     def support(self) -> Constraint:
@@ -262,7 +272,7 @@ class Categorical(Distribution):
 
     def entropy(self) -> Tensor:
         """``-sum p log(p)``."""
-        least = -3.4e38
+        least = finfo(self.logits.dtype).min
         return -(self.probs * self.logits.clamp(min=least)).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -275,8 +285,7 @@ class OneHotCategorical(Categorical):
     """As :class:`Categorical`, whose values are vectors of one 1 among zeros."""
 
     def _place(self, validate_args: bool | None) -> None:
-        shape = self.probs.shape
-        Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
+        Shares._place(self, validate_args)
 
     @property
     def support(self) -> Constraint:

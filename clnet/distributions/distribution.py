@@ -50,6 +50,24 @@ def summed(x: Tensor, axes: int) -> Tensor:
     return x if axes == 0 else x.sum(tuple(range(-axes, 0)))
 
 
+def solved(root: Tensor, x: Tensor) -> Tensor:
+    """``root^-1 x`` of vectors, by a lower triangle for all that share it at once.
+
+    Args:
+        root: ``(*batch, k, k)``.
+        x: ``(..., k)``, to whose axes the batch's broadcast.
+    """
+    last = x.ndim - 1
+    first = last - (root.ndim - 2)  # all vectors along the axes before share the batch
+    own = [first + i for i, n in enumerate(root.shape[:-2]) if n == x.shape[first + i]]
+    order = [*own, last, *(axis for axis in range(last) if axis not in own)]
+    columns = x.permute(order)
+    sizes, k = [x.shape[axis] for axis in own], x.shape[last]
+    matrix = columns.reshape(*sizes, k, math.prod(columns.shape[len(own) + 1 :]))
+    found = ops.solve_triangular(root.reshape(*sizes, k, k), matrix, upper=False)
+    return found.reshape(columns.shape).permute([order.index(axis) for axis in range(x.ndim)])
+
+
 def _no_support(self: Distribution) -> Constraint:
     raise NotImplementedError(f"{type(self).__name__}.support")
 
@@ -76,6 +94,8 @@ class Distribution:
     has_rsample = False
     has_enumerate_support = False
     _validate_args = True
+    _shared: tuple[str, ...] = ()
+    """Names of tensors that are the whole batch's, which :meth:`expand` leaves as they are."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -106,9 +126,14 @@ class Distribution:
         """Check parameters and values from now on, or do not."""
         Distribution._validate_args = value
 
-    def _checks(self) -> bool:
+    @staticmethod
+    def _readable() -> bool:
+        """Whether numbers are there to be read: not while a function is being compiled."""
         now = mode.current()
-        return self._validate_args and now.tracer is None and not now.abstract
+        return now.tracer is None and not now.abstract
+
+    def _checks(self) -> bool:
+        return self._validate_args and self._readable()
 
     def _check(self, name: str, value: Any, wanted: Constraint) -> None:
         if isinstance(value, Tensor) and not bool(wanted.check(value.detach()).all().item()):
@@ -173,7 +198,7 @@ class Distribution:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
-            if isinstance(value, Tensor):
+            if isinstance(value, Tensor) and name not in self._shared:
                 made.__dict__[name] = value.expand((*shape, *value.shape[axes:]))
             elif isinstance(value, Distribution):
                 inner = value._batch_shape[axes:]
@@ -251,8 +276,10 @@ class Distribution:
         return empty(tuple(shape), dtype=like.dtype, device=like.device)
 
     def uniform_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Numbers in ``(0, 1)``: half a step above 0."""
+        """Numbers in ``(0, 1)``: part of a step above 0, which those of two bytes are at least."""
         x = ops.uniform_(self._numbers(shape, like))
+        if like.dtype.itemsize < 4:
+            return x.clamp(min=2.0**-24)
         return x + 2.0**-26 if like.dtype.itemsize < 8 else x + 2.0**-54
 
     def normal_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..autodiff.custom import Function, once_differentiable
 from ..errors import ShapeError
+from ..inspection import finfo
 from ..ops.gamma import gamma_slope
 from ..tensor import Tensor
 from . import constraint
@@ -69,7 +70,7 @@ def _drawn(owner: Distribution, a: Tensor, shape: Sequence[int]) -> Tensor:
     for k in range(_ATTEMPTS - 2, -1, -1):
         chosen = ops.where(accepted[k], v[k], chosen)
     boost = ops.where(small, owner.uniform_numbers(a.shape, a).log() / a, 0.0).exp()
-    return (d * chosen * boost).clamp(min=1e-38)
+    return (d * chosen * boost).clamp(min=finfo(a.dtype).tiny)
 
 
 class Gamma(Distribution):

@@ -60,7 +60,7 @@ class Wishart(Distribution):
         count = count.to(matrix.dtype)
         batch = broadcast(self, count, matrix[..., 0, 0])[0].shape
         self.df = count.expand(batch)
-        if bool((self.df <= k - 1).any()):
+        if self._readable() and bool((self.df <= k - 1).any()):
             hint = "Give more degrees of freedom"
             raise ArgumentError("Wishart", f"df is above {k - 1}", size=k, remedy=hint)
         matrix = matrix.expand((*batch, k, k))
@@ -128,7 +128,7 @@ class Wishart(Distribution):
         self._validate_sample(value)
         k, df = self.event_shape[-1], self.df
         root, scale = broadcast(self, ops.cholesky(value), self.scale_tril.tril())
-        z = ops.solve(scale, root)
+        z = ops.solve_triangular(scale, root, upper=False)
         constant = df * (0.5 * k * math.log(2) + self._half_log_det()) + _log_gammas(0.5 * df, k)
         inner = (df - k - 1) * _diagonal(root).log().sum(-1)
         return inner - 0.5 * (z * z).sum((-2, -1)) - constant

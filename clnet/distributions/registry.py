@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ArgumentError
+from ..tensor import Tensor
 from .constraint import Constraint
 from .transform import (
     AffineTransform,
@@ -69,7 +70,9 @@ class ConstraintRegistry:
 
 def _above(constraint: Any) -> Transform:
     low = constraint.lower_bound
-    return ComposeTransform([ExpTransform(), AffineTransform(low, 1)]) if low else ExpTransform()
+    if not isinstance(low, Tensor) and low == 0:
+        return ExpTransform()
+    return ComposeTransform([ExpTransform(), AffineTransform(low, 1)])
 
 
 def _below(constraint: Any) -> Transform:

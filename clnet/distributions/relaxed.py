@@ -18,8 +18,8 @@ from .composed import TransformedDistribution
 from .constraint import Constraint
 from .continuous import Normal
 from .counts import Poisson
-from .discrete import Bernoulli, Binary, Categorical, OneHotCategorical, one_of
-from .distribution import HALF_LOG_2PI, Distribution, broadcast
+from .discrete import Binary, OneHotCategorical, Shares, one_of
+from .distribution import HALF_LOG_2PI, Distribution, broadcast, solved
 from .gammas import Gamma
 from .transform import ExpTransform, SigmoidTransform, StickBreakingTransform
 
@@ -85,6 +85,7 @@ class NegativeBinomial(Binary):
         self._validate_sample(value)
         n, logits = self.total_count, self.logits
         ways = (n + value).lgamma() - (value + 1).lgamma() - n.lgamma()
+        ways = ops.where(ops.eq(n + value, 0), 0.0, ways)  # of nothing there is one, not inf - inf
         return ops.logsigmoid(-logits) * n + value * ops.logsigmoid(logits) + ways
 
 
@@ -98,7 +99,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class LogitRelaxedBernoulli(Bernoulli):
+class LogitRelaxedBernoulli(Binary):
     """The logit of :class:`RelaxedBernoulli` (Maddison et al. 2017).
 
     Args:
@@ -109,8 +110,8 @@ class LogitRelaxedBernoulli(Bernoulli):
     """
 
     has_rsample = True
-    has_enumerate_support = False
     support = constraint.real
+    _shared = ("temperature",)
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class LogitRelaxedBernoulli(Bernoulli):
         return _log(self.temperature) + apart - 2 * ops.softplus(apart)
 
 
-class ExpRelaxedCategorical(Categorical):
+class ExpRelaxedCategorical(Shares):
     """The logarithm of :class:`RelaxedOneHotCategorical` (Maddison et al. 2017).
 
     Args:
@@ -145,7 +146,8 @@ class ExpRelaxedCategorical(Categorical):
     """
 
     has_rsample = True
-    has_enumerate_support = False
+    support = constraint.real_vector
+    _shared = ("temperature",)
 
     def __init__(
         self,
@@ -156,15 +158,6 @@ class ExpRelaxedCategorical(Categorical):
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All vectors."""
-        return constraint.real_vector
-
-    def _place(self, validate_args: bool | None) -> None:
-        shape = self.probs.shape
-        Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         """Logits and Gumbel's noise, over the temperature; their ``exp`` sum to 1."""
@@ -442,10 +435,7 @@ class LowRankMultivariateNormal(Distribution):
         self._validate_sample(value)
         apart, root = value - self.loc, self._small_root()
         scaled = apart / self.cov_diag
-        inner = (self.cov_factor.mT @ scaled.unsqueeze(-1)).expand(
-            (*scaled.shape[:-1], root.shape[-1], 1)
-        )
-        z = ops.solve(root.expand((*inner.shape[:-2], *root.shape[-2:])), inner).squeeze(-1)
+        z = solved(root, (self.cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1))
         length = (apart * scaled).sum(-1) - (z * z).sum(-1)
         return -0.5 * length - self._half_log_det(root) - self.loc.shape[-1] * HALF_LOG_2PI
 

@@ -455,7 +455,7 @@ class FisherSnedecor(Distribution):
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         parts = [Gamma(df / 2, df / 2, validate_args=False) for df in (self.df1, self.df2)]
         above, below = (part.draw(sample_shape) for part in parts)
-        return above / below.clamp(min=1e-38)
+        return above / below  # a gamma variable is above 0
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations as chosen
 from itertools import combinations_with_replacement
-from math import inf, pi, prod
+from math import inf, isfinite, pi, prod
 from typing import Any
 
 import numpy as np
@@ -241,13 +241,11 @@ def histogram(
         range: the lowest and highest end; None: the least and largest element.
         weight: of each element, else 1.
         density: divide by the sum and the intervals' widths.
+
+    Raises:
+        ArgumentError: if there is no interval, or the range is not finite or descends.
     """
-    if isinstance(bins, Tensor):
-        edges = bins
-    else:
-        low, high = range if range is not None else (input.min().item(), input.max().item())
-        low, high = (low, high) if low != high else (low - 0.5, high + 0.5)
-        edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
+    edges = bins if isinstance(bins, Tensor) else _edges(input, bins, range)
     count, flat = edges.numel() - 1, input.reshape(-1)
     places = ops.bucketize(flat, edges, right=True) - 1
     inside = (flat >= edges[0]) & (flat <= edges[-1])
@@ -256,6 +254,21 @@ def histogram(
     found = empty(count, dtype=weights.dtype, device=input.device).zero_()
     found = found.index_add(0, places.clamp(0, count - 1), weights)
     return Histogram(found / (found.sum() * edges.diff()) if density else found, edges)
+
+
+def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
+    """The ends of intervals of one width."""
+    if bins < 1:
+        raise ArgumentError("histogram", "there is one interval or more", bins=bins)
+    if range is not None:
+        low, high = range
+    else:
+        some = input.numel() > 0
+        low, high = (input.min().item(), input.max().item()) if some else (0.0, 1.0)
+    if not (isfinite(low) and isfinite(high) and low <= high):
+        raise ArgumentError("histogram", "a range is finite and ascends", low=low, high=high)
+    low, high = (low, high) if low != high else (low - 0.5, high + 0.5)
+    return linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
 
 
 class HistogramOfPoints(NamedTuple):
@@ -471,8 +484,9 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
 
 
 def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
+    """Numbers in ``(0, 1)``: the least step stands for 0, which has no logarithm."""
     drawn = ops.uniform_(ops.empty_like(x.detach()), generator=generator)
-    return ops.clamp(drawn, min=float(np.finfo(np.float32).tiny))
+    return ops.clamp(drawn, min=2.0 ** (-53 if x.dtype.itemsize == 8 else -24))
 
 
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 
 from ..array import Array
 from ..device import Launch
-from ..errors import TemplateError
+from ..errors import ArgumentError, TemplateError
 from ..values.lazy import lazy
 from ..values.record import NamedTuple
 from .declaration import FROM_THE_QUEUE, Declaration
@@ -304,8 +304,17 @@ def _by_name(given: Params | Named) -> dict[str, Any]:
 
 
 def ints(*numbers: int) -> bytes:
-    """An argument ``int16``: up to 16 numbers that cost a launch no more than one."""
-    return struct.pack("16i", *numbers, *(0,) * (16 - len(numbers)))
+    """An argument ``int16``: up to 16 numbers that cost a launch no more than one.
+
+    Raises:
+        ArgumentError: if one is 2^31 or more.
+    """
+    try:
+        return struct.pack("16i", *numbers, *(0,) * (16 - len(numbers)))
+    except struct.error:
+        law = "a kernel's sizes are whole numbers below 2^31"
+        remedy = "Compute with fewer elements at a time"
+        raise ArgumentError("launch", law, sizes=numbers, remedy=remedy) from None
 
 
 def longs(*numbers: int) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
 from ..errors import ArgumentError, GradientError
+from ..expr import minimum
 from ..kernels import pointwise as kernels
 from ..values import mode
 from ..values.dtypes import DType, Kind, from_name
@@ -32,6 +33,7 @@ from .machinery.function import (
     op,
     require_floating,
 )
+from .machinery.pointwise import evaluate
 from .shape import contiguous, overwrite, settled
 
 if TYPE_CHECKING:
@@ -232,7 +234,22 @@ def uniform_(
         raise ArgumentError(
             "uniform_", f"{x.dtype!r} holds both bounds and their distance", low=low, high=high
         )
-    return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
+    if x.dtype.compute == x.dtype.name:
+        return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
+    # Of two bytes the largest below high stands for those that would be rounded to it.
+    wide = x.new_empty(x.shape, dtype=from_name(x.dtype.compute))
+    drawn = uniform_(wide, low, high, generator=generator)
+    if not mode.current().undrawn:
+        last = max(_last_below(x.dtype, high), low)
+        overwrite(x, evaluate("uniform_", minimum, [drawn], [last]), "uniform_")
+    return x
+
+
+def _last_below(dtype: DType, high: float) -> float:
+    """The largest number of a dtype below another."""
+    last = dtype.numpy.type(high)
+    below = np.nextafter(last, dtype.numpy.type(-np.inf))
+    return float(last if float(last) < high else below)
 
 
 @op(Face.METHOD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,8 +51,14 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
         return x.new_empty(x.shape).bernoulli_(p, generator=generator)
     require_floating("bernoulli", x.array)
     require_elements(x, of_value("bernoulli", "x", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
-    drawn = uniform_(x.new_empty(x.shape), generator=generator)
+    drawn = _uniform(x, x.shape, generator)
     return to_dtype(drawn < x.detach(), x.dtype)
+
+
+def _uniform(x: Tensor, shape: Sequence[int], generator: Generator | None) -> Tensor:
+    """Uniform numbers for a tensor of probabilities, of 32 bits at least: few are equal."""
+    dtype = from_name(x.dtype.compute)
+    return uniform_(x.new_empty(tuple(shape), dtype=dtype), generator=generator)
 
 
 @op()
@@ -102,10 +109,10 @@ def multinomial(
     sums = to_dtype(weights, from_name(x.dtype.compute)).sum(-1)
     require_elements(sums, of_value("multinomial", "sum", law), Bad.NOT_ABOVE, 0)
     if not replacement:
-        times = uniform_(x.new_empty(x.shape), generator=generator)
+        times = _uniform(x, x.shape, generator)
         return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices
     shape = (*x.shape[:-1], num_samples, x.shape[-1])
-    times = uniform_(x.new_empty(shape), generator=generator)
+    times = _uniform(x, shape, generator)
     weights = expand(unsqueeze(weights, -2), shape)
     return argmax(evaluate("multinomial", _speed, [weights, times]), -1)
 

@@ -63,6 +63,7 @@ def test_pytorch_runs_beside(capfd):
     [
         (["--net", "lstm"], "--net is a network that is trained on images"),
         (["--way", "data,rows"], "--way is of data, threads, hybrid, row-column, pipeline"),
+        (["--way", "threads", "--workers", "2", "--devices", "cpu"], "has a device for each"),
         (["--way", "hybrid"], "--way hybrid divides dense layers behind convolutions"),
         (["--way", "pipeline", "--net", "alexnet-s"], "--way pipeline divides a GPT's blocks"),
         (["--workers", "0"], "--workers is as 1,2,4"),

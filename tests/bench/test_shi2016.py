@@ -236,7 +236,8 @@ def test_chart_is_a_picture(tmp_path):
     [
         (["--net", "vgg"], "no such network.*fcn-s"),
         (["--against", "torch", "--torch-mode", "best"], "no such mode"),
-        (["--threads", "two"], "numbers with commas"),
+        (["--threads", "two"], "numbers from 1 on, with commas"),
+        (["--threads", "2,0"], "numbers from 1 on, with commas"),
     ],
 )
 @pytest.mark.device

@@ -14,7 +14,7 @@ from clnet.bench import contest, shi2016, workload, zoo, zoo_memory, zoo_network
 from clnet.bench.imported import through_onnx
 from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
-from clnet.device import AbsentDevice, size_class
+from clnet.device import AbsentDevice, DeviceKind, size_class
 from clnet.errors import ArgumentError
 from clnet.values import mode
 from tests.bench.test_shi2016 import outcome
@@ -128,6 +128,13 @@ def test_memory_is_foretold(capsys, monkeypatch):
     assert 0.5 < float(dcgan.split()[2]) < 0.95
     assert float(vae.split()[2]) == 1.0
     assert mean.endswith("of 2")
+
+
+def test_threads_are_refused_for_a_gpu(monkeypatch):
+    traits = dataclasses.replace(clnet.device().traits, kind=DeviceKind.GPU)
+    monkeypatch.setattr(zoo, "device", lambda name: AbsentDevice(traits))
+    with pytest.raises(ArgumentError, match="threads are a CPU's"):
+        zoo.main(["--threads", "2"])
 
 
 def test_memory_is_foretold_of_networks_that_are_asked(tmp_path, capsys):

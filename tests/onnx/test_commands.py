@@ -195,5 +195,7 @@ def test_outputs_differ_where_one_alone_is_nan():
     nan, inf = float("nan"), float("inf")
     cases = [([1, 2], [1, 2], 0), ([1, nan], [1, 2], inf), ([nan, 1], [nan, 2], 0.5)]
     cases.append(([1], [1, 1], inf))
+    cases += [([1, inf], [2, inf], 0.5), ([1, inf], [1, 2], inf), ([1, 2], [1, -inf], inf)]
+    cases += [([1, inf], [1, -inf], inf), ([nan], [nan], 0)]
     for found, wanted, expected in cases:
         assert _difference(np.array(found), np.array(wanted)) == expected

@@ -151,6 +151,25 @@ def test_both_shapes_agree_with_pytorch(rows_keys, shaped, mask, device, monkeyp
         np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=2e-5)
 
 
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+def test_a_row_of_nan_spoils_what_it_attends_to(shaped, device, monkeypatch):
+    """Its weights are NaN, as softmax's are, so the gradients of all keys and values are."""
+    target = shaped(device)
+    for kind in (Attention, AttentionBackward):
+        lower = kind.lower
+        monkeypatch.setattr(
+            kind, "lower", lambda self, _, outs, ins, lower=lower: lower(self, target, outs, ins)
+        )
+    q, k, v = (clnet.randn(1, 3, 8) for _ in range(3))
+    k[0, 1, 0] = np.nan  # one score of each row
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    y = F.scaled_dot_product_attention(*leaves)
+    y.sum().backward()
+    assert bool(y.isnan().all())
+    for x in leaves:
+        assert bool(x.grad.isnan().all())
+
+
 def test_rows_longer_than_local_memory_are_read_in_place(device):
     target = gpu_shaped(device)
     target = replace(target, traits=replace(target.traits, local_memory_bytes=64))

@@ -27,6 +27,7 @@ F = nn.functional
 def main() -> None:
     dist.init_process_group(timeout=60)
     found = [trained(make, x, t) for make, x, t in (dense(), convolved(), recurrent(), language())]
+    frozen()
     refused()
     bits = hashlib.sha256(repr(found).encode()).hexdigest()[:16]
     same_everywhere(bits)
@@ -172,6 +173,16 @@ def staged(
     told: list[Any] = [None] * size
     dist.all_gather_object(told, (means, float(np.mean(after)) if after else 0.0))
     return list(told[-1])
+
+
+def frozen() -> None:
+    """A first stage that is not trained."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    layer = nn.Linear(3, 3).requires_grad_(rank > 0)
+    schedule = Schedule1F1B(PipelineStage(layer, rank, size), 2, loss_fn=F.mse_loss)
+    x = clnet.ones(4, 3)
+    schedule.step(*((x,) if rank == 0 else ()), target=x if rank == size - 1 else None)
+    assert (layer.weight.grad is None) == (rank == 0)
 
 
 def refused() -> None:

@@ -445,6 +445,10 @@ def normalized(rank: int, size: int) -> None:
     assert y.shape == (0 if rank else len(x), 3, 5)
     mean = 0.1 * x.numpy().mean((0, 2))
     np.testing.assert_allclose(synced.running_mean.numpy(), mean, **close)
+    # In evaluation there is no exchange, without running statistics, too.
+    alone = nn.BatchNorm1d(3, track_running_stats=False).eval()
+    synced = nn.SyncBatchNorm(3, track_running_stats=False).eval()
+    np.testing.assert_allclose(synced(parts).detach().numpy(), alone(parts).detach().numpy())
     # Buffers of other ranks give way to the first one's.
     model = DDP(nn.Sequential(nn.BatchNorm1d(3)))
     model.module[0].running_mean.fill_(rank + 1.0)

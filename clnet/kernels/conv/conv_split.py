@@ -20,8 +20,8 @@ from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import (
     COPY_BYTES_S,
     COPY_S,
-    MOST_GROUPS,
     WarpgroupChoice,
+    copies_fit,
     emulates_warpgroups,
     has_warpgroups,
     laid,
@@ -89,8 +89,7 @@ def fits(target: Target, g: ConvGeometry, direction: Direction) -> bool:
     images = g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow
     if max(*images, _filters_bytes(one, direction)) > _MOST_ELEMENTS:
         return False
-    lines = ceil_div(max(g.h * g.w, g.oh * g.ow, one.ic * g.taps), 32)
-    if max(lines, g.n, one.ic, one.oc) > MOST_GROUPS:
+    if not copies_fit(max(g.h * g.w, g.oh * g.ow, one.ic * g.taps), g.n, one.ic, one.oc):
         return False
     if direction is not Direction.WEIGHT_GRAD:
         grid = _grid(one, direction)

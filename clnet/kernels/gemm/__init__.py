@@ -21,7 +21,7 @@ from .gemm import pack_into as pack_into
 from .gemm import panel_elements as panel_elements
 from .gemm_laid import COPY_BYTES_S as COPY_BYTES_S
 from .gemm_laid import COPY_S as COPY_S
-from .gemm_laid import MOST_GROUPS as MOST_GROUPS
+from .gemm_laid import copies_fit as copies_fit
 from .gemm_laid import laid as laid
 from .gemm_matrix import TILES as MATRIX_TILES
 from .gemm_matrix import MatrixLoads as MatrixLoads
@@ -46,7 +46,6 @@ __all__ = [
     "COPY_S",
     "MAP_WORDS",
     "MATRIX_TILES",
-    "MOST_GROUPS",
     "MOST_STRIDE",
     "MatrixLoads",
     "MatrixTile",
@@ -55,6 +54,7 @@ __all__ = [
     "WarpgroupChoice",
     "WarpgroupSums",
     "WarpgroupTile",
+    "copies_fit",
     "emulates_warpgroups",
     "finishes",
     "gemm",

@@ -10,8 +10,14 @@ from ..kernel import Kernel, by_name, joined
 LAID = Kernel("gemm_laid", "gemm/gemm_laid.mako")
 # Seconds of a launch; bytes a second that copies of float32 reach. Rough figures of an H200.
 COPY_S, COPY_BYTES_S = 5e-6, 2.5e12
-# A copy has a group for 32 rows and one for each item of a batch; drivers take no more.
+# Groups that drivers take along an axis. A copy has one for so many rows, and for each item.
 MOST_GROUPS = 65535
+_ROWS = 32
+
+
+def copies_fit(rows: int, *items: int) -> bool:
+    """Whether drivers take the launch that copies so many rows of so many items."""
+    return max(ceil_div(rows, _ROWS), *items) <= MOST_GROUPS
 
 
 def copy_seconds(x: Array) -> float:
@@ -38,7 +44,7 @@ def laid(to: Array, x: Array, *, parts: int = 1) -> Launch:
             by_name("row_step k_step", x.strides[2], x.strides[3]),
             by_name("inner outer_step inner_step", to.shape[1], *x.strides[:2]),
         ),
-        global_size=(round_up(pitch, 32), ceil_div(rows, 32) * 8, items),
+        global_size=(round_up(pitch, 32), ceil_div(rows, _ROWS) * 8, items),
         local_size=(32, 8, 1),
         flops=0,
         bytes=x.size * item + to.nbytes,

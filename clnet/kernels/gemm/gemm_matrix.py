@@ -10,7 +10,7 @@ from ...values.dtypes import DType
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
-from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds
+from .gemm_laid import COPY_S, copied, copies_fit, copy_seconds
 from .gemm_problem import Problem, turned
 
 MATRIX = Kernel(
@@ -265,11 +265,10 @@ def _copies(target: Target, problem: Problem) -> tuple[bool, bool]:
     if not any(singles):
         return False, False
     saved = SINGLE[problem.out.dtype.itemsize] * _seconds(target, problem)
-    rows = ceil_div(max(problem.m, problem.n), 32)
     a, b = (
         single
         and _copy_seconds(x) < saved
-        and max(rows, problem.batch) <= MOST_GROUPS
+        and copies_fit(max(problem.m, problem.n), problem.batch)
         and 2 * x.size * x.dtype.itemsize <= target.workspace_limit
         for x, single in zip((problem.a, problem.b), singles, strict=True)
     )

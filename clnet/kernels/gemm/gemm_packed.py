@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
-from ...values.dtypes import float32, float64
+from ...values.dtypes import from_name
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
@@ -128,7 +128,6 @@ LAUNCH_COST = 2_500_000
 # while computes fewer. There are as many groups as blocks, for a runtime may take few at a time as
 # work for one unit; most find nothing left.
 LEAST_DRAWN = 4
-DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
 def packed(target: Target, problem: Problem, panels: Array | None = None) -> list[Launch]:
@@ -235,7 +234,7 @@ def _rows(traits: DeviceTraits, m: int) -> int:
 
 def _params(traits: DeviceTraits, product: Product, rows: int) -> PackedParams:
     """Register block, depth and block of panels for a device and a product."""
-    dtype = DTYPES[product.dtype]
+    dtype = from_name(product.dtype)
     item = dtype.itemsize
     register, tile = _tile(traits)
     width = register // item
@@ -265,7 +264,7 @@ def _work(target: Target, product: Product, rows: int) -> Work:
         product.k,
         product.batch,
         product.items,
-        DTYPES[product.dtype].itemsize,
+        from_name(product.dtype).itemsize,
         target.traits.compute_units,
         target.workspace_limit,
     )

@@ -10,7 +10,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import TemplateError
-from ...values.dtypes import float32, float64
+from ...values.dtypes import from_name
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, time_in_waves, timed_choices
@@ -64,7 +64,6 @@ OTHERS = tuple(
     if tile.regular and tile.even and all(tile != listed for listed, _ in TILINGS)
 )
 RASTER = 8
-DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
 # What decides whether a group alone on its unit finishes its results: steps of k, arrays.
 SHORT_K, FEW_OPERANDS = 256, 2
@@ -245,7 +244,7 @@ def _multiply_together(tile: Tile, problems: Sequence[Problem]) -> Launch:
 
 
 def _work(target: Target, product: Product) -> Work:
-    item_bytes = DTYPES[product.dtype].itemsize
+    item_bytes = from_name(product.dtype).itemsize
     nbytes = product.batch * product.m * product.n * item_bytes
     most_slices = max(target.workspace_limit // nbytes, 1)
     return Work(product.m, product.n, product.k, product.batch, item_bytes, most_slices)

@@ -10,9 +10,8 @@ from math import prod
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...values.shapes import ceil_div
 from ..epilogue import NO_EPILOGUE
-from .gemm_laid import copied
+from .gemm_laid import copied, copies_fit
 from .gemm_problem import Problem
 
 # What a product loses to each operand along k, as part of its time, measured on an H200: 52, 50 and
@@ -24,7 +23,6 @@ SHARE, FLOPS_PER_BYTE, LAUNCH_FLOPS = 0.055, 20, 2_400_000
 # would save 17 us of 64 images' 5 ms by 456 MiB.
 LASTING_FLOPS, LASTING_FLOPS_PER_BYTE = 300_000, 4
 _RUN = 4  # elements that are copied at once where they lie along the tile
-_MOST_GROUPS, _SQUARE = 65535, 32  # of a launch, along an axis; rows that a group copies
 
 
 def along_a(problem: Problem) -> str:
@@ -79,9 +77,8 @@ def _turned(
 ) -> tuple[Array | None, int]:
     """A copy of ``(..., k, tile's axis)``, dense along the last, and the room that is left."""
     nbytes = prod(n for n, s in zip(x.shape, x.strides, strict=True) if s) * x.dtype.itemsize
-    # As many groups along an axis as drivers take.
-    groups = max(ceil_div(x.shape[2], _SQUARE), x.shape[0] * x.shape[1])
-    if nbytes > room or groups > _MOST_GROUPS or not _pays(target, problem, nbytes):
+    fits = nbytes <= room and copies_fit(x.shape[2], x.shape[0] * x.shape[1])
+    if not fits or not _pays(target, problem, nbytes):
         return None, room
     before = memory.nbytes
     to = copied(memory, x, launches, whole=_RUN)

@@ -10,7 +10,7 @@ from ...values.dtypes import DType, float32, int32
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel, by_name, joined
-from .gemm_laid import COPY_S, MOST_GROUPS, copied, copy_seconds
+from .gemm_laid import COPY_S, copied, copies_fit, copy_seconds
 from .gemm_matrix import matrix_seconds
 from .gemm_problem import Problem, turned
 from .gemm_summed import RUN_BYTES, begins_runs, stores_runs, summed
@@ -69,7 +69,7 @@ def by_warpgroups(target: Target, problem: Problem, *, split: bool = False) -> l
     dtype = problem.out.dtype
     if not has_warpgroups(target, dtype, split=split) or not _pays(target, problem):
         return None
-    if max(ceil_div(max(problem.m, problem.n), 32), problem.batch) > MOST_GROUPS:
+    if not copies_fit(max(problem.m, problem.n), problem.batch):
         return None
     if split:
         return _split(target, problem)

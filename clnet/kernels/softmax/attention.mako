@@ -87,10 +87,10 @@ __kernel void attention(...)
                     + ${lib.of_four("p", "v", acc)};
         }
     }
-    const vector share = total > 0 ? 1 / total : (vector)0;
+    const vector share = total == 0 ? (vector)0 : 1 / total;
     for (int e = 0; e < ${value_head}; e++)
         sums[e] *= share;
-    const vector logs[1] = {total > 0 ? top + log(total) : (vector)0};
+    const vector logs[1] = {total == 0 ? (vector)0 : top + log(total)};
     ${lib.release("y", "sums", value_head, acc, ctype, lanes)}
     ${lib.release("lse", "logs", 1, acc, acc, lanes)}
 }

@@ -212,7 +212,9 @@ class _Schedule:
         if stage.is_last:
             (y / self._number if self._scale else y).backward()
         else:
-            y.backward(self._received((tuple(y.shape), y.dtype), part, back=True))
+            grad = self._received((tuple(y.shape), y.dtype), part, back=True)
+            if y.requires_grad:  # where nothing up to here is trained, it is not wanted
+                y.backward(grad)
         if not stage.is_first:
             grad = held.given.grad
             self._send(

@@ -48,8 +48,7 @@ class SyncBatchNorm(BatchNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        own = self.training or self.running_mean is None
-        if not (own and is_initialized() and get_world_size(self.process_group) > 1):
+        if not (self.training and is_initialized() and get_world_size(self.process_group) > 1):
             return super().forward(x)
         self._check(x)
         axes = [0, *range(2, x.ndim)]
@@ -61,8 +60,7 @@ class SyncBatchNorm(BatchNorm):
         mean = sums[: self.num_features] / total
         centred = wide - mean.reshape(shape)
         var = all_reduce((centred * centred).sum(axes), group=self.process_group) / total
-        if self.training:
-            self._track(mean.detach(), (var * total / (total - 1)).detach())
+        self._track(mean.detach(), (var * total / (total - 1)).detach())
         y = centred * (var + self.eps).rsqrt().reshape(shape)
         if self.weight is not None:
             y = y * self.weight.reshape(shape)

@@ -1,0 +1,188 @@
+"""Distributions where they were once wrong: what is not defined, small dtypes, ends of ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import clnet
+from clnet import distributions as d
+
+pytestmark = pytest.mark.device
+
+SMALL = [clnet.float16, clnet.bfloat16]
+
+
+def test_relaxed_distributions_have_no_figures_of_categories():
+    binary = [d.RelaxedBernoulli(0.5, probs=p) for p in (0.2, 0.7)]
+    shares = [
+        d.RelaxedOneHotCategorical(0.5, probs=clnet.tensor(p)) for p in ([0.2, 0.8], [1, 1.0])
+    ]
+    for pair in (binary, shares):
+        with pytest.raises(NotImplementedError, match="there is no formula"):
+            d.kl_divergence(*pair)
+        base = pair[0].base_dist
+        for figure in ("mean", "variance", "mode"):
+            with pytest.raises(NotImplementedError, match=figure):
+                getattr(base, figure)
+        for method in (base.entropy, base.enumerate_support):
+            with pytest.raises(NotImplementedError):
+                method()
+
+
+def test_a_relaxed_distribution_expands_without_its_temperature():
+    heat = clnet.tensor([0.5])
+    for made in (
+        d.RelaxedBernoulli(heat, probs=0.3),
+        d.RelaxedOneHotCategorical(heat, probs=clnet.tensor([0.3, 0.7])),
+    ):
+        wide = made.expand((3,))
+        assert wide.temperature is heat
+        drawn = wide.sample((5,))
+        assert drawn.shape == (5, 3, *made.event_shape)
+        assert wide.log_prob(drawn).shape == (5, 3)
+
+
+def test_transforms_to_bounds_that_are_tensors():
+    low = clnet.tensor([1.0, 2.0])
+    for wanted in (d.constraints.greater_than_eq(low), d.Pareto(low, clnet.ones(2)).support):
+        transform = d.biject_to(wanted)
+        x = clnet.tensor([-1.0, 0.5])
+        np.testing.assert_allclose(transform(x).numpy(), low.numpy() + np.exp(x.numpy()))
+
+
+def test_no_success_before_no_failure_is_sure():
+    counts = clnet.tensor([0.0, 0.0, 2.0], requires_grad=True)
+    found = d.NegativeBinomial(counts, 0.3).log_prob(clnet.tensor([0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(found.detach().numpy(), [0, -np.inf, 2 * np.log(0.7)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+@pytest.mark.parametrize("name", ["Laplace", "Gumbel", "Cauchy"])
+def test_samples_of_two_bytes_are_finite(dtype, name):
+    clnet.manual_seed(1)
+    zero, one = clnet.zeros((), dtype=dtype), clnet.ones((), dtype=dtype)
+    drawn = getattr(d, name)(zero, one).sample((1 << 18,)).double()
+    assert bool(drawn.isfinite().all())
+
+
+def test_laplace_far_out():
+    shares = np.array([1e-30, 1e-10, 0.3, 0.5, 0.9], np.float32)
+    found = d.Laplace(1.0, 2.0).icdf(clnet.tensor(shares)).numpy()
+    np.testing.assert_allclose(found, scipy.stats.laplace(1, 2).ppf(shares), rtol=1e-5)
+
+
+def test_gamma_samples_of_doubles_reach_below_those_of_floats():
+    clnet.manual_seed(2)
+    a = clnet.tensor(0.02, dtype=clnet.float64)
+    drawn = d.Gamma(a, clnet.ones_like(a)).sample((4000,)).numpy()
+    assert scipy.stats.kstest(drawn, scipy.stats.gamma(0.02).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [*SMALL, clnet.float32], ids=str)
+def test_entropy_with_a_category_that_never_comes(dtype):
+    logits = clnet.tensor([-np.inf, 0.0, 0.0], dtype=dtype)
+    np.testing.assert_allclose(d.Categorical(logits=logits).entropy().item(), np.log(2), rtol=1e-2)
+
+
+def test_an_independent_transform_tells_where_it_leads():
+    shares = d.IndependentTransform(d.SigmoidTransform(), 1)
+    assert bool(shares.codomain.check(clnet.tensor([0.2, 0.3])))
+    assert not bool(shares.codomain.check(clnet.tensor([0.2, 1.3])))
+    base = d.Independent(d.Normal(clnet.zeros(2), 1.0), 1)
+    with pytest.raises(clnet.errors.ArgumentError, match="a value lies in"):
+        d.TransformedDistribution(base, shares).log_prob(clnet.tensor([0.2, 1.3]))
+
+
+def test_shapes_of_inverses():
+    sticks = d.StickBreakingTransform()
+    turned = d.ReshapeTransform((2, 3), (6,))
+    for transform in (sticks, turned, d.ComposeTransform([turned, sticks])):
+        x = clnet.zeros((4, 2, 3))
+        shape = transform(x).shape
+        assert transform.forward_shape(x.shape) == transform.inv.inverse_shape(x.shape) == shape
+        assert transform.inv.forward_shape(shape) == transform.inverse_shape(shape) == x.shape
+    deep = d.IndependentTransform(sticks, 1)
+    assert (deep.forward_shape((4, 3)), deep.inverse_shape((4, 3))) == ((4, 4), (4, 2))
+
+
+def test_sticks_of_infinite_numbers_have_no_volume():
+    sticks = d.StickBreakingTransform()
+    x = clnet.tensor([np.inf, 0.0])
+    assert sticks.log_abs_det_jacobian(x, sticks(x)).item() == -np.inf
+
+
+def test_a_wishart_distribution_inside_a_compiled_function():
+    @clnet.compile
+    def figure(root, x):
+        return d.Wishart(4.0, scale_tril=root).log_prob(x)
+
+    x = clnet.eye(2) * 2
+    expected = d.Wishart(4.0, scale_tril=clnet.eye(2)).log_prob(x).item()
+    assert figure(clnet.eye(2), x).item() == pytest.approx(expected)
+
+
+def test_a_reshaped_distribution_has_its_rows_densities():
+    turn = d.ReshapeTransform((3,), (3, 1))
+    base = d.Normal(clnet.zeros(2, 3), clnet.ones(2, 3))
+    made = d.TransformedDistribution(base, turn)
+    assert (made.batch_shape, made.event_shape) == ((2,), (3, 1))
+    x = clnet.tensor([[0.0, 1.0, 2.0], [0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(
+        made.log_prob(turn(x)).numpy(), base.log_prob(x).sum(-1).numpy(), rtol=1e-6
+    )
+    back = d.TransformedDistribution(made, turn.inv)
+    assert (back.batch_shape, back.event_shape, back.sample((5,)).shape) == ((2,), (3,), (5, 2, 3))
+    wide = d.TransformedDistribution(d.Normal(clnet.zeros(3), 1.0), turn).expand((5, 2))
+    assert wide.sample((4,)).shape == (4, 5, 2, 3, 1)
+    with pytest.raises(clnet.errors.ArgumentError, match="x has as many axes as y"):
+        assert turn.event_dim
+
+
+def test_probabilities_below_need_transforms_that_grow_or_fall():
+    folded = d.TransformedDistribution(d.Normal(0.0, 1.0), d.AbsTransform())
+    with pytest.raises(NotImplementedError, match=r"AbsTransform\.sign"):
+        folded.cdf(clnet.ones(1))
+    grown = d.TransformedDistribution(d.Normal(0.0, 1.0), d.AffineTransform(0.0, -2.0).inv)
+    np.testing.assert_allclose(grown.cdf(clnet.zeros(1)).item(), 0.5)
+
+
+def test_a_transform_of_ones_own_says_where_it_leads():
+    class Doubled(d.Transform):
+        domain = codomain = d.constraints.real_vector
+
+        def _call(self, x):
+            return 2 * x
+
+        def _inverse(self, y):
+            return y / 2
+
+        def log_abs_det_jacobian(self, x, y):
+            return clnet.full(x.shape[:-1], x.shape[-1] * float(np.log(2)))
+
+    made = d.TransformedDistribution(d.Normal(clnet.zeros(4, 3), 1.0), Doubled().with_cache())
+    assert (Doubled().event_dim, made.event_shape) == (1, (3,))
+    expected = d.Normal(clnet.zeros(4, 3), 2.0).log_prob(clnet.ones(4, 3)).sum(-1)
+    np.testing.assert_allclose(made.log_prob(clnet.ones(4, 3)).numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (1,), (3, 2), (3, 1)], ids=str)
+@pytest.mark.parametrize("samples", [(), (5,), (4, 1), (0,)], ids=str)
+def test_normals_of_many_variables_share_their_triangle(batch, samples):
+    """Triangles of fewer axes than the means, of their number, and of one in theirs."""
+    rng = np.random.default_rng(6)
+    root = np.tril(rng.uniform(0.1, 1, (*batch, 4, 4))) + 2 * np.eye(4)
+    loc = rng.standard_normal((3, 2, 4))
+    x = rng.standard_normal((*samples, 3, 2, 4))
+    made = d.MultivariateNormal(clnet.tensor(loc), scale_tril=clnet.tensor(root))
+    leaf = clnet.tensor(x, requires_grad=True)
+    found = made.log_prob(leaf)
+    found.sum().backward()
+    roots = np.broadcast_to(root, (3, 2, 4, 4))
+    z = np.linalg.solve(roots, (x - loc)[..., None])
+    slope = -np.linalg.solve(np.swapaxes(roots, -1, -2), z)[..., 0]
+    half = np.log(np.abs(np.diagonal(roots, axis1=-2, axis2=-1))).sum(-1)
+    expected = -0.5 * (z[..., 0] ** 2).sum(-1) - half - 2 * np.log(2 * np.pi)
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
+    np.testing.assert_allclose(leaf.grad.numpy(), slope, rtol=1e-9)
