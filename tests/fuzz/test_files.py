@@ -114,14 +114,13 @@ def test_each_fault_is_seen(read, verdict, watchman, monkeypatch):
 
 def test_crashes_and_hangs_are_seen_and_the_rest_goes_on(monkeypatch):
     kind = dataclasses.replace(KINDS[0], name="state")
-    monkeypatch.setattr(files, "WALL_SECONDS", 20.0)
     worker = files.Worker(0, [kind])
     serve = worker._command[:]
-    for program, verdict in (
-        ("import os; input(); os.abort()", "CRASH"),
-        ("import time; time.sleep(99)", "HANG"),
+    for program, verdict, seconds in (
+        ("import os; input(); os.abort()", "CRASH", 20.0),
+        ("import time; time.sleep(99)", "HANG", 0.5),
     ):
-        monkeypatch.setattr(files, "WALL_SECONDS", 5.0)
+        monkeypatch.setattr(files, "WALL_SECONDS", seconds)
         worker._command = [sys.executable, "-c", program]
         assert worker.run(0, kind).verdict == verdict
     worker._command = serve

@@ -56,7 +56,7 @@ def gpu_shaped(opened: Device) -> Target:
 
 # PoCL takes a third or half of a larger tile's time for these. The ring's copies go around
 # registers, as a GPU's do, without its asynchronous instructions.
-SMALL_TILE = ((Tile(32, 32, 16, 4, 4, 4), 1.0),)
+SMALL_TILE = ((Tile(32, 32, 8, 4, 4, 4), 1.0),)
 SMALL_RING = ((Tile(16, 32, 8, 4, 4, 4, 3, "direct", ahead=True), 1.0),)
 
 

@@ -7,6 +7,7 @@ import struct
 from math import prod
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from clnet.array import Array
@@ -577,13 +578,19 @@ def test_only_results_that_an_int_does_not_count_are_counted_in_long(where):
         assert f"const {wanted} index" in launch.kernel.text()
 
 
-@pytest.mark.slow
-def test_more_whole_numbers_than_an_int_counts(where):
-    """Rows that lie upon each other, each with what the last one has."""
+def test_more_whole_numbers_than_an_int_counts(where, monkeypatch):
+    """Rows that lie upon each other; items behind the last int alone, of which each row is one."""
     rows, row = 2**16 + 1, (np.arange(2**15) % 101).astype(np.int8)
     out, a = (Array.from_numpy(np.ones(n, np.int8), where) for n in (row.size, 1))
     b = Array.from_numpy(row.reshape(1, -1), where)
     wide, ones = out.view((rows, row.size), (0, 1)), a.view((rows, 1), (0, 0))
-    for launch in gemm(where.target, wide, ones, b):
-        where.queue.launch(launch)
+    (launch,) = gemm(where.target, wide, ones, b)
+    assert launch.global_size == (2**31 + row.size,)
+    enqueue = cl.enqueue_nd_range_kernel
+
+    def behind(queue, kernel, size, group):
+        return enqueue(queue, kernel, (size[0] - 2**31,), group, (2**31,))
+
+    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", behind)
+    where.queue.launch(launch)
     np.testing.assert_array_equal(out.numpy(), row)

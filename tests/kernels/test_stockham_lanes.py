@@ -31,7 +31,8 @@ def near(found, wanted, limit):
 
 
 @pytest.mark.parametrize(("real", "limit"), DTYPES, ids=["float32", "float64"])
-@pytest.mark.parametrize("n", [2, 3, 5, 7, 8, 12, 30, 49, 105, 256, 1000, 2048])
+# One radix, two and three, alone and repeated, of even and odd lengths: a kernel for each set.
+@pytest.mark.parametrize("n", [2, 7, 8, 12, 30, 49, 105, 150, 256, 2048])
 def test_each_line_is_transformed(device, n, real, limit):
     rng = np.random.default_rng(n)
     for lines in (9, 16, 61):
@@ -49,12 +50,12 @@ def test_each_line_is_transformed(device, n, real, limit):
 
 
 def test_what_is_not_finite_stays_in_its_line(device):
-    if lanes_of(device.target, 20, 24, 4) is None:
+    if lanes_of(device.target, 20, 12, 4) is None:
         pytest.skip("lines are taken one by one here")
-    x = np.ones((20, 24), np.complex64)
+    x = np.ones((20, 12), np.complex64)
     x[3, 5], x[17, 0] = np.nan, np.inf
-    y = transformed(device, x, x.shape, x.dtype, 24, -1)
+    y = transformed(device, x, x.shape, x.dtype, 12, -1)
     others = [i for i in range(20) if i not in (3, 17)]
-    np.testing.assert_allclose(y[others, 0], 24)
+    np.testing.assert_allclose(y[others, 0], 12)
     assert np.isfinite(y[others]).all()
     assert not np.isfinite(y[[3, 17]]).any()

@@ -307,7 +307,7 @@ def lines(target: Target) -> None:
     """Several blocks, of which the last is not full, and groups with more items than digits."""
     small = replace(target, traits=replace(target.traits, max_group_size=24))
     for dtype in (np.float32, np.int64, np.uint8, np.float64):
-        x = (3 * normal(3, 23)).astype(dtype)
+        x = (3 * normal(2, 23)).astype(dtype)
         # A pass takes all values of a digit, however few keys there are: long keys have short ones.
         bits = 8 if np.dtype(dtype).itemsize < 8 else 4
         # And many passes: of these one way is sorted by digits, both are by ranks.

@@ -95,8 +95,8 @@ def softmaxes(target: Target) -> None:
 def rows_of_sixteen_bits(target: Target) -> None:
     """Compared roughly: kernels of the tests above have their numbers."""
     kinds = (np.dtype(np.float16), from_name("bfloat16").numpy)
-    for dtype, (shape, dim), of_weight in product(
-        kinds, (((3, 19), 1), ((5, 33), 0), ((70, 2), 1), ((2, 80), 1)), (True, False)
+    for dtype, (shape, dim) in product(
+        kinds, (((3, 19), 1), ((5, 33), 0), ((70, 2), 1), ((2, 80), 1))
     ):
         x, gy = normal(*shape).astype(dtype), normal(*shape).astype(dtype)
         wide = x.astype(np.float32)
@@ -110,8 +110,8 @@ def rows_of_sixteen_bits(target: Target) -> None:
             sums = ((g * p) if function is softmax else g).sum(axis=dim, keepdims=True)
             rough(gx, p * (g - sums) if function is softmax else g - p * sums)
         rows, n = shape
-        weight = given(np.ones(n, dtype if of_weight else np.float32))
-        for centred in (True, False):
+        for of_weight, centred in product((dtype, np.float32), (True, False)):
+            weight = given(np.ones(n, of_weight))
             y, gx = given(np.full(shape, np.nan).astype(dtype)), given(gy)
             mean = output((rows,)) if centred else None
             invstd, sums = output((rows,)), tuple(output((n,)) for _ in range(1 + centred))

@@ -229,7 +229,7 @@ def test_errors_name_what_is_wrong(device):
 def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
     """On a GPU queries, keys and values of one product, heads behind rows, are not copied."""
     device = clnet.device()
-    small = {kernel: {8: (Tiling(4, 2, 4, 16),)} for kernel in attention_tiles.TILINGS}
+    small = {kernel: {8: (Tiling(4, 4, 4, 16),)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", small)
     monkeypatch.setattr(device, "target", gpu_shaped(device))
     values = np.random.default_rng(0).standard_normal((2, 9, 48), np.float32)
@@ -256,7 +256,7 @@ def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
 def test_results_lie_as_queries_do(compiled, monkeypatch):
     """Between layers whose rows hold all heads nothing is copied, compiled no slice's gradient."""
     device = clnet.device()
-    small = {kernel: {8: (Tiling(4, 2, 4, 16),)} for kernel in attention_tiles.TILINGS}
+    small = {kernel: {8: (Tiling(4, 4, 4, 16),)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", small)
     values = np.random.default_rng(0).standard_normal((2, 9, 48), np.float32)
     weights = np.random.default_rng(1).standard_normal((2, 9, 16), np.float32)
@@ -290,7 +290,7 @@ def test_results_lie_as_queries_do(compiled, monkeypatch):
 def test_tiles_drop_the_weights_that_are_dropped_elsewhere(masked, monkeypatch):
     """In one launch, of keys that heads share; gradients, also of gradients, are the same."""
     device = clnet.device()
-    small = {kernel: {8: (Tiling(4, 2, 4, 16),)} for kernel in attention_tiles.TILINGS}
+    small = {kernel: {8: (Tiling(4, 4, 4, 16),)} for kernel in attention_tiles.TILINGS}
     rng = np.random.default_rng(0)
     shapes = ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))
     values = [rng.standard_normal(s, np.float32) for s in shapes]

@@ -288,7 +288,8 @@ def test_a_worker_that_dies_is_told():
         list(ours.DataLoader(Ending(), num_workers=1))
 
 
-def test_a_worker_that_is_slow_is_told():
+def test_a_worker_that_is_slow_is_told(monkeypatch):
+    monkeypatch.setattr("clnet.utils.data.worker._PATIENCE", 0.1)  # it will not end by itself
     with pytest.raises(WorkerError, match=r"timed out after 0\.01 seconds"):
         list(ours.DataLoader(Slow(), num_workers=1, timeout=0.01))
 
