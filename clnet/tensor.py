@@ -529,10 +529,7 @@ def tensor(
         copied = data.detach().to(device=device, dtype=dtype)
         copied = ops.clone(copied) if copied.array is data.array else copied
         return copied.requires_grad_(requires_grad)
-    try:
-        host = host_array(data, typed=dtype is not None)
-    except ValueError as error:
-        raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
+    host = host_array(data, typed=dtype is not None)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     if host.dtype.kind == "c" and not kind.is_complex:
         hint = "Take its real part, or give a complex dtype"
