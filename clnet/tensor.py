@@ -65,6 +65,7 @@ class Tensor:
         *("__dict__", "__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node"),
         *("source", "version"),
     )
+    _turned = False  # into a view of what it was
     of_sizes_or_data: ClassVar[Callable[[tuple[Any, ...]], Array]]
     """What ``Tensor(2, 3)`` and ``Tensor([1.0])`` look at, said in ``face/attribute.py``."""
     __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
