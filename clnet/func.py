@@ -329,10 +329,10 @@ def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
     require_tensors("jacrev", result=value)
     settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
     rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
-    return [
-        ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))
-        for k, leaf in enumerate(leaves)
-    ]
+    shapes = [(*value.shape, *leaf.shape) for leaf in leaves]
+    if not rows:
+        return [leaf.detach().new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+    return [ops.stack([row[k] for row in rows]).reshape(shape) for k, shape in enumerate(shapes)]
 
 
 jacfwd = jacrev

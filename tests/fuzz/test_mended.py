@@ -411,3 +411,15 @@ def test_whole_numbers_that_only_unsigned_types_hold_are_floats():
         for kind in (RangeError, TypeError, ValueError, OverflowError):  # PyTorch's, by the op
             with pytest.raises(kind, match=r"64 bits|int64 holds"):
                 far()
+
+
+def test_derivatives_of_nothing_are_empty():
+    none, x = clnet.zeros(0), clnet.ones(3)
+    assert clnet.func.hessian(lambda a: (a**3).sum())(none).shape == (0, 0)
+    assert clnet.func.jacrev(lambda a: a[:0])(x).shape == (0, 3)
+
+
+def test_a_tensor_is_a_sequence_of_its_rows():
+    x = clnet.arange(6.0).view(2, 3)
+    assert clnet.nn.utils.rnn.pad_sequence(x, True).tolist() == x.tolist()
+    assert clnet.nn.utils.rnn.pack_sequence(x).data.tolist() == x.T.flatten().tolist()

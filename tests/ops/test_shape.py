@@ -364,7 +364,9 @@ def test_bits_are_changed_through_a_view():
     weight = clnet.ones(2, requires_grad=True)
     assert not (weight * 2).view(clnet.complex64).requires_grad
     same = weight.view(clnet.float32)
-    assert same is not weight and same.data_ptr() == weight.data_ptr() and not same.is_leaf
+    assert same is not weight
+    assert same.data_ptr() == weight.data_ptr()
+    assert not same.is_leaf
 
 
 @pytest.mark.parametrize(

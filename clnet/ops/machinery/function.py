@@ -235,7 +235,7 @@ def op(
     face: Face = Face.FUNCTION | Face.METHOD,
     *,
     name: str | None = None,
-    seen: Callable[[F], F] | None = None,
+    seen: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare a public op; that also exports it, as ``clnet.name``, ``Tensor.name``, ``F.name``.
 
