@@ -426,13 +426,14 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         give_data(self, value)
 
-    def copy_(self, source: Tensor) -> Tensor:
+    def copy_(self, source: Tensor | Number) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 
         Raises:
             ShapeError: if ``source`` does not broadcast to the tensor.
             GradientError: if it is on the tape and gradients are recorded.
         """
+        source = source if isinstance(source, Tensor) else tensor(source, device=self.device)
         if source.device is not self.device:
             source = source.to(self.device)
         return ops.shape.overwrite(self, source)

@@ -423,3 +423,16 @@ def test_a_tensor_is_a_sequence_of_its_rows():
     x = clnet.arange(6.0).view(2, 3)
     assert clnet.nn.utils.rnn.pad_sequence(x, True).tolist() == x.tolist()
     assert clnet.nn.utils.rnn.pack_sequence(x).data.tolist() == x.T.flatten().tolist()
+
+
+def test_norms_of_matrices_without_elements_are_0():
+    for kind in (1, 2, "nuc", "fro"):
+        assert clnet.linalg.matrix_norm(clnet.zeros(2, 3, 0), kind).tolist() == [0, 0]
+    assert clnet.linalg.matrix_norm(clnet.zeros(0, 3), float("inf")).item() == 0
+    with pytest.raises(ArgumentError, match="an extreme is among elements"):
+        clnet.linalg.matrix_norm(clnet.zeros(3, 0), -1)
+
+
+def test_a_number_is_copied_everywhere():
+    assert clnet.zeros(2).copy_(3.5).tolist() == [3.5, 3.5]
+    assert clnet.zeros(2, dtype=clnet.int64).copy_(True).tolist() == [1, 1]
