@@ -76,6 +76,8 @@ class Distribution:
     has_rsample = False
     has_enumerate_support = False
     _validate_args = True
+    _computed = ""
+    """The parameter that was computed from the one that was given."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -97,8 +99,9 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._checks():
+            given = self.__dict__.keys() - {self._computed}  # what rounding leaves is no error
             for name, wanted in self.arg_constraints.items():
-                if name in self.__dict__ and wanted is not constraint.dependent:
+                if name in given and wanted is not constraint.dependent:
                     self._check(name, getattr(self, name), wanted)
 
     @staticmethod
