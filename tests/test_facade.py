@@ -103,6 +103,7 @@ def test_public_functions_are_pickled_by_the_place_that_shows_them():
     # Those of modules' __getattr__ and __dir__ are found there, too.
     assert not [f for f in found if pickle.loads(pickle.dumps(f)) is not f]
     assert clnet.relu.__module__ == "clnet.nn.functional"
+    assert clnet.swapdims.__qualname__ == "transpose"
     assert (clnet.Tensor.add_.__module__, clnet.Tensor.add_.__qualname__) == (
         "clnet",
         "Tensor.add_",

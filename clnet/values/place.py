@@ -20,8 +20,12 @@ def placed(module: str, names: Mapping[str, Any], *, owner: str = "") -> Mapping
         names: what it shows.
         owner: the class there whose methods they are, if they are.
     """
+    done: set[int] = set()  # the first name is the one that others are synonyms of
     for name, function in names.items():
-        if isinstance(function, FunctionType) and _found(function) is not function:
+        if not isinstance(function, FunctionType) or id(function) in done:
+            continue
+        if _found(function) is not function:
+            done.add(id(function))
             function.__module__ = module
             function.__qualname__ = f"{owner}.{name}" if owner else name
     return names
