@@ -433,10 +433,10 @@ class Tensor:
             ShapeError: if ``source`` does not broadcast to the tensor.
             GradientError: if it is on the tape and gradients are recorded.
         """
-        source = source if isinstance(source, Tensor) else tensor(source, device=self.device)
-        if source.device is not self.device:
-            source = source.to(self.device)
-        return ops.shape.overwrite(self, source)
+        given = source if isinstance(source, Tensor) else tensor(source, device=self.device)
+        if given.device is not self.device:
+            given = given.to(self.device)
+        return ops.shape.overwrite(self, given)
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
