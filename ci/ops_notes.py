@@ -57,6 +57,7 @@ NOTES = {
     "linalg.lstsq": "one method",
     "matrix_exp": "up to 65536",
     "Tensor.unfold": "a copy",
+    "det": "cofactors at 0",
 }
 """By the name of the op."""
 

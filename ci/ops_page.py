@@ -198,7 +198,9 @@ def _mentioned(function: Any, seen: set[CodeType]) -> Iterator[str]:
         value = function.__globals__.get(name)
         if _family(value) and not isinstance(value, type):
             yield _family(value)
-        elif inspect.isfunction(value) and value.__module__.startswith("clnet.ops."):
+        elif inspect.isfunction(value) and inspect.unwrap(value).__module__.startswith(
+            "clnet.ops."
+        ):
             yield from _mentioned(value, seen)
 
 
@@ -248,7 +250,7 @@ def build() -> str:
     families: dict[str, list[str]] = defaultdict(list)
     for name, (function, _) in PUBLIC_OPS.items():
         if name in known:
-            families[function.__module__].append(name)
+            families[inspect.unwrap(function).__module__].append(name)
     lines = [INTRODUCTION.strip(), ""]
     for module in sorted(families):
         title = str(importlib.import_module(module).__doc__).splitlines()[0]

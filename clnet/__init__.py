@@ -104,6 +104,7 @@ with paused_collector():
     from .values.dtypes import uint8 as uint8
     from .values.generator import Generator as Generator
     from .values.importer import AttributeFinder
+    from .values.place import placed as _placed
     from .values.shapes import Size as Size
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
@@ -143,9 +144,11 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .profiling import record_memory_history as record_memory_history
     from .user_kernel import kernel as kernel
 
-globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
+globals().update(
+    _placed(__name__, {n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
+)
 globals().update(_words.WORDS)
-globals().update(_further.FUNCTIONS)
+globals().update(_placed(__name__, _further.FUNCTIONS))
 
 # PyTorch's second names. They hide builtins here and nowhere else.
 long, short, half, double = int64, int16, float16, float64
@@ -261,4 +264,5 @@ if not TYPE_CHECKING:  # for ``from clnet import *``
     __all__ = [name for name in (*globals(), "checkpoint", "compile", "profile") if name[0] != "_"]
 _sys.modules[__name__].__class__ = _Facade
 _later_methods.attach(_module, nn.Module)
+_placed(__name__, vars(Tensor), owner="Tensor")
 AttributeFinder(__name__, lambda: _sys.modules[__name__]).install()

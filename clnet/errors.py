@@ -69,8 +69,16 @@ class DtypeError(ClnetError, TypeError, RuntimeError):
     """A dtype that an op or a device does not support; PyTorch raises either, by the op."""
 
 
+class KindError(DtypeError, ValueError):
+    """An argument of a kind that its place does not take; PyTorch raises either, by the op."""
+
+
 class ArgumentError(ClnetError, ValueError, RuntimeError):
     """An argument whose value is not allowed; PyTorch raises either, by the op."""
+
+
+class RangeError(ArgumentError, TypeError, OverflowError):
+    """A whole number of more bits than a device computes with; PyTorch raises any, by the op."""
 
 
 class SubscriptError(ArgumentError, DtypeError, IndexError):

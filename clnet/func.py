@@ -258,7 +258,9 @@ def jvp(
             ends, ones = map(list, zip(*pairs, strict=True))
             back = autograd.grad(ends, leaves, ones, create_graph=True, allow_unused=True)
             parts = zip(back, moved, strict=True)
-            total = sum((g * t).sum() for g, t in parts if g is not None)
+            # Gradients of complex numbers are conjugates of slopes.
+            terms = (g * (t.conj() if t.dtype.is_complex else t) for g, t in parts if g is not None)
+            total = sum((z.real if z.dtype.is_complex else z).sum() for z in terms)
         along = [ops.zeros_like(w.detach()) for w in weights]
         if isinstance(total, Tensor) and total.requires_grad:
             grads = autograd.grad(total, weights, create_graph=nested, allow_unused=True)
@@ -315,6 +317,10 @@ def jacrev(
             given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
             value = _value_of("jacrev", result, has_aux=has_aux)
+            both = [x.dtype for x in (*leaves, *_flat(value)) if isinstance(x, Tensor)]
+            if any(dtype.is_complex for dtype in both):
+                law, hint = "a Jacobian is of real numbers", "Take view_as_real of complex ones"
+                raise DtypeError("jacrev", law, dtypes=both, remedy=hint)
             every = [_rows(y, leaves, nested=nested) for y in _flat(value)]
         shown_as = tuple(args[k] for k in _places(argnums))
         kept = [_like(shown_as, of) for of in every]
@@ -329,10 +335,10 @@ def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
     require_tensors("jacrev", result=value)
     settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
     rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
-    return [
-        ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))
-        for k, leaf in enumerate(leaves)
-    ]
+    shapes = [(*value.shape, *leaf.shape) for leaf in leaves]
+    if not rows:
+        return [leaf.detach().new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
+    return [ops.stack([row[k] for row in rows]).reshape(shape) for k, shape in enumerate(shapes)]
 
 
 jacfwd = jacrev

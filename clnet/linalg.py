@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .errors import LinAlgError as LinAlgError
 from .ops.machinery.function import PUBLIC_OPS, Face
+from .values.place import placed
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from .ops.chain import multi_dot as multi_dot
@@ -50,6 +51,5 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the na
     from .ops.vector import matrix_norm as matrix_norm
     from .ops.vector import vector_norm as vector_norm
 
-globals().update(
-    {n.removeprefix("linalg."): f for n, (f, face) in PUBLIC_OPS.items() if Face.LINALG in face}
-)
+_OWN = {n: f for n, (f, face) in PUBLIC_OPS.items() if Face.LINALG in face}
+globals().update(placed(__name__, {n.removeprefix("linalg."): f for n, f in _OWN.items()}))

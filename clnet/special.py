@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ops.machinery.function import PUBLIC_OPS, Face
+from .values.place import placed
 
 _NAMES = """
     digamma=digamma psi=digamma gammaln=lgamma polygamma=polygamma multigammaln=mvlgamma erf=erf
@@ -14,6 +15,5 @@ for _pair in _NAMES.split():
     _name, _, _op = _pair.partition("=")
     if _op in PUBLIC_OPS:
         globals()[_name] = PUBLIC_OPS[_op][0]
-globals().update(
-    {n.removeprefix("special."): f for n, (f, face) in PUBLIC_OPS.items() if Face.SPECIAL in face}
-)
+_OWN = {n: f for n, (f, face) in PUBLIC_OPS.items() if Face.SPECIAL in face}
+globals().update(placed(__name__, {n.removeprefix("special."): f for n, f in _OWN.items()}))

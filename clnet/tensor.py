@@ -65,6 +65,7 @@ class Tensor:
         *("__dict__", "__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node"),
         *("source", "version"),
     )
+    _turned = False  # into a view of what it was
     of_sizes_or_data: ClassVar[Callable[[tuple[Any, ...]], Array]]
     """What ``Tensor(2, 3)`` and ``Tensor([1.0])`` look at, said in ``face/attribute.py``."""
     __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
@@ -425,16 +426,17 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         give_data(self, value)
 
-    def copy_(self, source: Tensor) -> Tensor:
+    def copy_(self, source: Tensor | Number) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 
         Raises:
             ShapeError: if ``source`` does not broadcast to the tensor.
             GradientError: if it is on the tape and gradients are recorded.
         """
-        if source.device is not self.device:
-            source = source.to(self.device)
-        return ops.shape.overwrite(self, source)
+        given = source if isinstance(source, Tensor) else tensor(source, device=self.device)
+        if given.device is not self.device:
+            given = given.to(self.device)
+        return ops.shape.overwrite(self, given)
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
@@ -529,10 +531,7 @@ def tensor(
         copied = data.detach().to(device=device, dtype=dtype)
         copied = ops.clone(copied) if copied.array is data.array else copied
         return copied.requires_grad_(requires_grad)
-    try:
-        host = host_array(data, typed=dtype is not None)
-    except ValueError as error:
-        raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
+    host = host_array(data, typed=dtype is not None)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     if host.dtype.kind == "c" and not kind.is_complex:
         hint = "Take its real part, or give a complex dtype"

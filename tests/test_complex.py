@@ -567,3 +567,21 @@ def test_complex_factors_are_of_complex_operands():
         x.addcdiv(x.long(), x.long())
     with pytest.raises(DtypeError, match="one floating dtype"):
         clnet.lerp(x.long(), x.long(), 0.5)
+
+
+def test_changes_along_a_complex_direction():
+    """Gradients are conjugates of slopes: a product with one once gave the conjugate change."""
+    x, t = clnet.tensor([1 + 2j, -0.5 + 0.3j]), clnet.tensor([0.3 - 1j, 2 + 0.7j])
+    a, b = x.numpy(), t.numpy()
+    for function, wanted in (
+        (lambda z: z * z, 2 * a * b),
+        (lambda z: z.abs(), (a.conj() * b).real / abs(a)),
+        (lambda z: z.conj() * 2, 2 * b.conj()),
+    ):
+        close(clnet.func.jvp(function, (x,), (t,))[1], wanted)
+    for jacobian in (
+        clnet.func.jacrev,
+        lambda f: lambda z: clnet.autograd.functional.jacobian(f, z),
+    ):
+        with pytest.raises(DtypeError, match="a Jacobian is of real"):
+            jacobian(lambda z: z * 2)(x)

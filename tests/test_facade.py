@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from importlib import import_module
+from types import FunctionType
 
 import pytest
 
@@ -92,3 +94,19 @@ def test_what_autograd_has_is_listed():
     script = "print({'Function', 'gradcheck', 'no_grad'} <= {*dir(clnet.autograd)})"
     assert told(script) == "True\n"
     assert all(getattr(clnet.autograd, name) is not None for name in clnet.autograd._LATER)
+
+
+def test_public_functions_are_pickled_by_the_place_that_shows_them():
+    places = (clnet, clnet.nn.functional, clnet.linalg, clnet.special, clnet.Tensor)
+    found = {f for place in places for f in vars(place).values() if isinstance(f, FunctionType)}
+    assert len(found) > 800
+    # Those of modules' __getattr__ and __dir__ are found there, too.
+    assert not [f for f in found if pickle.loads(pickle.dumps(f)) is not f]
+    assert clnet.relu.__module__ == "clnet.nn.functional"
+    assert clnet.swapdims.__qualname__ == "transpose"
+    assert (clnet.Tensor.add_.__module__, clnet.Tensor.add_.__qualname__) == (
+        "clnet",
+        "Tensor.add_",
+    )
+    layer = pickle.loads(pickle.dumps(clnet.nn.TransformerEncoderLayer(4, 2, 8)))
+    assert layer.activation is clnet.relu

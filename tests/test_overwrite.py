@@ -343,3 +343,57 @@ def test_a_compiled_function_keeps_its_tape_to_itself():
     outside, weight = clnet.zeros(2), leaf(1.0, 2.0)
     with pytest.raises(TraceError, match="a tensor from outside the traced function is given"):
         clnet.compile(lambda x: outside.copy_(weight * x))(clnet.ones(2))
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda y: y.unsqueeze_(0),
+        lambda y: y.t_(),
+        lambda y: y.transpose_(0, 1).unsqueeze_(-1).squeeze_(-1),
+    ],
+)
+def test_what_turned_in_place_is_written_in_place(turn):
+    """Views that were taken before are of what it was: the loop over them once had no end."""
+    w = leaf(*map(float, range(1, 7)))
+    y = (w * 1).view(2, 3)
+    taken = y[:, 1:]
+    turn(y)
+    y.mul_(2)
+    taken.pow_(2)
+    y.mul_(3)
+    # (2 w)^2 * 3 where the view was, 6 w elsewhere.
+    assert sorted(y.flatten().tolist()) == sorted([6, 48, 108, 24, 300, 432])
+    (y.sum() + taken.sum()).backward()
+    assert w.grad.tolist() == [6, 96, 144, 6, 240, 288]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[:],
+        lambda x: x[...],
+        lambda x: x.reshape(2, 3),
+        lambda x: x.squeeze(),
+        lambda x: x.expand(2, 3),
+        lambda x: x.broadcast_to((2, 3)),
+        lambda x: x.unflatten(0, (2,)),
+        lambda x: x.view(x.dtype),
+    ],
+)
+def test_a_view_of_all_elements_is_another_tensor(view):
+    x = clnet.arange(6.0).view(2, 3)
+    y = view(x)
+    y.t_()
+    y.requires_grad_()
+    assert (x.shape, x.requires_grad) == ((2, 3), False)
+    y.detach().fill_(1)
+    assert x.tolist() == [[1] * 3] * 2
+    weight = clnet.nn.Parameter(x)
+    seen = []
+    part = view(weight)
+    assert not part.is_leaf
+    assert type(part) is clnet.Tensor
+    part.register_hook(seen.append)
+    (weight * 2).sum().backward()
+    assert not seen, "the gradient to the tensor itself does not flow through its view"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DtypeError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import require_tensors
@@ -157,6 +157,9 @@ def jacobian(
         alone, outputs = _outputs("jacobian", func, leaves)
         rows: list[Any] = []
         for y in outputs:
+            if y.dtype.is_complex:
+                law, hint = "a Jacobian is of real results", "Take view_as_real of complex ones"
+                raise DtypeError("jacobian", law, dtype=y.dtype, remedy=hint)
             flat = y.reshape(-1)
             walks = [
                 _gradients([flat[k]], leaves, [None], create_graph=create_graph)

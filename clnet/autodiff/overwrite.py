@@ -6,9 +6,10 @@ was taken before one gets its history anew. Nothing here knows tensors but by wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..errors import DtypeError, GradientError, TraceError
+from ..errors import ClnetError, DtypeError, GradientError, TraceError
 from ..ops.create import MakeInto
 from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
@@ -54,7 +55,7 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     storage = target.array.storage
     storage.recorded = target.version = storage.version
     while target.source is not None:
-        base, taken = target.source
+        base, taken = _source(target)
         base.node, base.index = _put_back(taken, base, target)
         base.version = storage.version
         target = base
@@ -72,7 +73,7 @@ def refresh(function: Function, x: Any) -> None:
     if not mode.current().grad or x.version == storage.recorded:
         return
     if x.source is not None:
-        base, taken = x.source
+        base, taken = _source(x)
         if base.version < storage.recorded:
             refresh(function, base)
         kind = type(x.detach())
@@ -88,10 +89,41 @@ def refresh(function: Function, x: Any) -> None:
     x.version = storage.version
 
 
+def turn(x: Any, take: Callable[[Any], Any]) -> None:
+    """Let a tensor itself become a view of what it was, as ``x.unsqueeze_(0)`` does."""
+    before = type(x.detach())(x.array, x.node, x.index)
+    before.source, before.version, before._turned = x.source, x.version, x._turned
+    view = take(before)
+    if view is not before:
+        x.array, x.node, x.index = view.array, view.node, view.index
+        x.source, x.version, x._turned = view.source, view.version, True
+
+
+def _source(view: Any) -> tuple[Any, Function]:
+    """What a tensor is a view of, and the op that took it.
+
+    A tensor that turned is not what its views were taken of: that is what it was.
+    """
+    base, taken = view.source
+    while base._turned and base.source is not None and not _gives(taken, base.array, view.array):
+        base = base.source[0]
+    return base, taken
+
+
+def _gives(taken: Function, base: Any, view: Any) -> bool:
+    """Whether an op takes this view of an array."""
+    try:
+        (found,) = execute(taken, (base,))
+    except (ClnetError, IndexError, ValueError):
+        return False  # of another number of axes
+    same = (found.shape, found.strides) == (view.shape, view.strides)
+    return same and found.offset == view.offset
+
+
 def _check_target(function: Function, target: Any) -> None:
     viewed = target
     while viewed.source is not None:
-        viewed, taken = viewed.source
+        viewed, taken = _source(viewed)
         if not isinstance(taken, Slice | Reshape | Permute | Diagonal):
             raise GradientError(
                 function.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
@@ -264,6 +265,9 @@ class BufferPool:
             raise self._too_large(wanted)
         buffer = self._try(capacity, wanted)
         if buffer is None:
+            self.empty_cache()
+            buffer = self._try(capacity, wanted)
+        if buffer is None and gc.collect():  # tensors may wait in garbage that holds itself
             self.empty_cache()
             buffer = self._try(capacity, wanted)
         if buffer is None:

@@ -202,7 +202,7 @@ class Shares(Distribution):
             self.logits = _inside(self.probs).log()
         elif logits is not None:
             self.logits = logits - logits.logsumexp(-1, keepdim=True)
-            self.probs = self.logits.exp()
+            self.probs, self._computed = self.logits.exp(), "probs"
         self._num_events = self.probs.shape[-1]
         self._place(validate_args)
 

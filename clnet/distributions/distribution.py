@@ -96,6 +96,8 @@ class Distribution:
     _validate_args = True
     _shared: tuple[str, ...] = ()
     """Names of tensors that are the whole batch's, which :meth:`expand` leaves as they are."""
+    _computed = ""
+    """The parameter that was computed from the one that was given."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -117,8 +119,9 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._checks():
+            given = self.__dict__.keys() - {self._computed}  # what rounding leaves is no error
             for name, wanted in self.arg_constraints.items():
-                if name in self.__dict__ and wanted is not constraint.dependent:
+                if name in given and wanted is not constraint.dependent:
                     self._check(name, getattr(self, name), wanted)
 
     @staticmethod

@@ -6,7 +6,7 @@ from numbers import Number
 from typing import Any
 
 from .. import ops
-from ..errors import DtypeError
+from ..errors import KindError
 from ..inspection import finfo
 from ..tensor import Tensor, tensor
 from ..values.arguments import shown
@@ -19,11 +19,11 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Tensors and numbers as tensors of one shape, numbers in the dtype of the first tensor.
 
     Raises:
-        DtypeError: if one is neither.
+        KindError: if one is neither.
     """
     if any(not isinstance(v, Tensor | Number) for v in values):
         law = "values are tensors or numbers"
-        raise DtypeError("broadcast_all", law, got=", ".join(map(shown, values)))
+        raise KindError("broadcast_all", law, got=", ".join(map(shown, values)))
     first = next((v for v in values if isinstance(v, Tensor)), None)
     like: dict[str, Any] = {} if first is None else {"dtype": first.dtype, "device": first.device}
     made = (v if isinstance(v, Tensor) else tensor(v if like else float(v), **like) for v in values)

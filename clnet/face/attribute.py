@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from ..array import Array
 from ..autodiff.move import move
+from ..autodiff.overwrite import turn
 from ..autodiff.tape import Node, version_of
 from ..creation import empty
 from ..device import DeviceName, cuda_device, current_device, devices
@@ -267,10 +268,7 @@ def _in_place(name: str) -> Callable[..., Tensor]:
                 shape=x.shape,
                 remedy=f"Do it under clnet.no_grad(), or use {name}",
             )
-        view = function(x, *args, **given)
-        if view is not x:
-            x.array, x.node, x.index = view.array, view.node, view.index
-            x.source, x.version = view.source, view.version
+        turn(x, lambda before: function(before, *args, **given))
         return x
 
     become.__name__ = become.__qualname__ = f"{name}_"

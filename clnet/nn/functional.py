@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ops.machinery.function import PUBLIC_OPS, Face
+from ..values.place import placed
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from ..ops import *
 
-globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTIONAL in face})
+globals().update(
+    placed(__name__, {n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTIONAL in face})
+)

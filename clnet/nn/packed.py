@@ -218,7 +218,7 @@ def pad_packed_sequence(
 
 @checked
 def pad_sequence(
-    sequences: Sequence[Tensor],
+    sequences: Sequence[Tensor] | Tensor,
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
@@ -226,7 +226,8 @@ def pad_sequence(
     """Sequences of several lengths in one tensor.
 
     Args:
-        sequences: ``(steps, ...)`` each, alike but for the steps; the dtype is the first's.
+        sequences: ``(steps, ...)`` each, alike but for the steps, or a tensor of them; the dtype is
+            the first's.
         batch_first: whether the result is ``(n, steps, ...)`` instead of ``(steps, n, ...)``.
         padding_value: what fills the shorter ones up.
         padding_side: ``"right"``: behind their end; ``"left"``: before they begin.
@@ -264,7 +265,9 @@ def unpad_sequence(
 
 
 @checked
-def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(
+    sequences: Sequence[Tensor] | Tensor, enforce_sorted: bool = True
+) -> PackedSequence:
     """Sequences of several lengths, packed; arguments as :func:`pack_padded_sequence`'s."""
     padded = pad_sequence(sequences)
     lengths = [s.shape[0] for s in sequences]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import LinAlgError, ShapeError
 from ..kernels.reduce import Bad
 from ..values import mode
@@ -16,17 +18,19 @@ from ..values.record import NamedTuple
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
 from .check import of_value, require_elements
+from .complex_parts import conj
 from .create import positions
 from .machinery.derived import derived
 from .machinery.function import Face, op
 from .matmul import matmul
-from .rearrange import diagonal
+from .rearrange import diag_embed, diagonal
 from .reduce import prod
 from .reduce import sum as total
 from .shape import fresh, reshape, unsqueeze
 from .triangular import (
     adjoint,
     identity_like,
+    inv_ex,
     linalg_lu_factor_ex,
     linalg_lu_solve,
     require_square,
@@ -77,10 +81,31 @@ class SignAndLogarithm(NamedTuple):
 
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def det(x: Tensor) -> Tensor:
-    """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
+    """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient are cofactors.
+
+    The gradient of that gradient, and the gradient with ``create_graph``, is NaN there.
+    """
     require_square("det", x, complex_too=True)
-    pivots, swaps = _eliminated(x)
-    return prod(pivots, -1) * swaps
+    found = linalg_lu_factor_ex(x.detach())
+    y = prod(diagonal(found.LU, 0, -2, -1), -1) * _order(x, found.pivots)
+    return derived("det", _det_rule, (x,), (y, found.LU, found.pivots), partial=True)[0]
+
+
+def _det_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    """The determinant times the inverse: the cofactors, which a pivot of 0 leaves as they are.
+
+    It is replaced by a number so small that only its ratio to itself counts.
+    """
+    (x,), (y, factors, places), g = inputs, results, grads[0]
+    if mode.current().grad:  # by who differentiates the gradient, which depends on x
+        scale = reshape(g * conj(det(x)), (*y.shape, 1, 1))
+        return (scale * adjoint(inv_ex(x).inverse),)
+    pivots = diagonal(factors, 0, -2, -1)
+    least = float(np.finfo(x.dtype.real.numpy).tiny) ** 0.5
+    added = eq(pivots, 0).to(x.dtype) * least
+    scale = g * conj(prod(pivots + added, -1) * _order(x, places))
+    columns = identity_like(x) * reshape(scale, (*y.shape, 1, 1))
+    return (linalg_lu_solve(factors + diag_embed(added), places, columns, adjoint=True),)
 
 
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
@@ -176,6 +201,10 @@ def _solved(name: str, x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _eliminated(x: Tensor) -> tuple[Tensor, Tensor]:
     """The pivots of Gauss's elimination in order, and the sign of the rows' order."""
     found = linalg_lu_factor_ex(x)
+    return diagonal(found.LU, 0, -2, -1), _order(x, found.pivots)
+
+
+def _order(x: Tensor, pivots: Tensor) -> Tensor:
+    """The sign of the rows' order."""
     places = positions(type(x.detach()), x.shape[-1], x.device) + 1
-    swaps = prod(where(eq(found.pivots, places), 1.0, -1.0), -1)
-    return diagonal(found.LU, 0, -2, -1), swaps.to(x.dtype.real)
+    return prod(where(eq(pivots, places), 1.0, -1.0), -1).to(x.dtype.real)

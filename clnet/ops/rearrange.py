@@ -16,6 +16,7 @@ from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resol
 from .arithmetic import le, where
 from .copying import copy_launches
 from .create import positions
+from .machinery.another import as_another
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .patches import Fold, patch_geometry
 from .shape import (
@@ -192,7 +193,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     return permute(x, tuple(came[d] if d in came else next(others) for d in range(x.ndim)))
 
 
-@op()
+@op(seen=as_another)
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """An axis split into several; one size may be -1; a view where the strides allow it.
 

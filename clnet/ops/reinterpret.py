@@ -8,6 +8,7 @@ from ..array import Array
 from ..errors import ShapeError
 from ..values.dtypes import DType
 from ..values.shapes import resolve_reshape
+from .machinery.another import as_another
 from .machinery.execution import execute
 from .machinery.function import Face, Function, apply, op
 from .shape import Copy, Reshape, sizes_of
@@ -53,7 +54,7 @@ class Reinterpret(Function):
         return (Array(x.storage, (*x.shape[:-1], last), (*strides, 1), offset, self.dtype),)
 
 
-@op(Face.METHOD)
+@op(Face.METHOD, seen=as_another)
 def view(x: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
     """As :func:`reshape`, but never a copy; or the same bytes as elements of another dtype.
 

@@ -27,6 +27,7 @@ from ..values.shapes import (
 )
 from ..values.words import MemoryFormat
 from .copying import copies, copy_launches
+from .machinery.another import as_another
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.paired import Paired
 from .machinery.pointwise import Pointwise, apart
@@ -381,7 +382,7 @@ def _to_complex(x: Tensor, dtype: DType) -> Tensor:
     return apply(Paired("to", exprs, (x.dtype.is_complex,), (), compute, (dtype,)), x)
 
 
-@op()
+@op(seen=as_another)
 def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy.
 
@@ -434,9 +435,8 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two axes exchanged, without a copy."""
     order = list(range(x.ndim))
     a, b = normalize_dim("transpose", dim0, x.ndim), normalize_dim("transpose", dim1, x.ndim)
-    if x.ndim == 0:
-        return x
-    order[a], order[b] = order[b], order[a]
+    if x.ndim:
+        order[a], order[b] = order[b], order[a]
     return apply(Permute(tuple(order)), x)
 
 
@@ -456,7 +456,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, (*x.shape[:first], product(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
-@op()
+@op(seen=as_another)
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without axes of size 1: all, or those of ``dim`` that have it."""
     dims = normalize_dims("squeeze", dim, x.ndim)
@@ -470,7 +470,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@op(Face.METHOD)
+@op(Face.METHOD, seen=as_another)
 def expand(x: Tensor, *sizes: Any) -> Tensor:
     """Repeated along axes of size 1, without a copy; -1 keeps an axis.
 
@@ -491,7 +491,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     return x if shape == x.shape else apply(Expand(shape), x)
 
 
-@op()
+@op(seen=as_another)
 def broadcast_to(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
     """As ``x.expand(shape)``, its sizes one by one or as a sequence."""
     return expand(x, sizes_of("broadcast_to", sizes, shape))

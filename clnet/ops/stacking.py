@@ -11,6 +11,7 @@ from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes
 from .complex_parts import conj
 from .create import meshgrid
+from .machinery.another import as_another
 from .machinery.function import Face, apply, op
 from .machinery.pointwise import result_type
 from .placed import Placed
@@ -66,7 +67,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(x, shape) for x in tensors)
 
 
-@op(Face.METHOD)
+@op(Face.METHOD, seen=as_another)
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """``x`` expanded to the shape of ``other``."""
     return expand(x, other.shape)
@@ -78,13 +79,13 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return x.view(other.shape)
 
 
-@op(Face.METHOD)
+@op(Face.METHOD, seen=as_another)
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """``x`` in the shape of ``other``."""
     return reshape(x, other.shape)
 
 
-@op()
+@op(seen=as_another)
 def ravel(x: Tensor) -> Tensor:
     """All elements in one row, without a copy where that is possible."""
     return reshape(x, (x.numel(),))

@@ -28,6 +28,7 @@ from .index import (
     added_up,
     pick,
 )
+from .machinery.another import as_another
 from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart
@@ -90,7 +91,7 @@ class Located:
         return permute(y, tuple(self.order.index(d) for d in range(y.ndim)))
 
 
-@op(Face.METHOD, name="__getitem__")
+@op(Face.METHOD, name="__getitem__", seen=as_another)
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, None and ``...`` give a view, index tensors and masks a copy.
 

@@ -168,10 +168,10 @@ def matrix_norm(
         dtype: what to convert ``x`` to first.
 
     Returns:
-        ``x``'s shape without the axes.
+        ``x``'s shape without the axes; 0 of matrices without elements.
 
     Raises:
-        ArgumentError: if ``ord`` is another.
+        ArgumentError: if ``ord`` is another, or a smallest is asked for where there is none.
         ShapeError: if ``dim`` is not two axes.
     """
     x = x if dtype is None else to_dtype(x, dtype)
@@ -188,13 +188,19 @@ def matrix_norm(
     row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
     if ord in ("nuc", 2, -2):
         values = svdvals(movedim(x, (row, column), (-2, -1)))
-        join = total if ord == "nuc" else amax if ord == 2 else amin
-        found = join(values, -1)
+        found = total(values, -1) if ord == "nuc" else _extreme(values, -1, largest=ord == 2)
         return reshape(found, reduced_shape(x.shape, dims, keepdim=keepdim))
     summed, kept = (row, column) if ord in (1, -1) else (column, row)
     sums = total(magnitude(x), summed, True)
-    found = (amax if ord in (1, math.inf) else amin)(sums, kept, True)
+    found = _extreme(sums, kept, largest=ord in (1, math.inf), keepdim=True)
     return found if keepdim else reshape(found, reduced_shape(x.shape, dims, keepdim=False))
+
+
+def _extreme(x: Tensor, dim: int, *, largest: bool, keepdim: bool = False) -> Tensor:
+    """The largest or smallest along an axis; the largest of none is 0."""
+    if largest and x.shape[dim] == 0:
+        return total(x, dim, keepdim)
+    return (amax if largest else amin)(x, dim, keepdim)
 
 
 @op(Face.LINALG, name="linalg.norm")

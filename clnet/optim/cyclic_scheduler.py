@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import ArgumentError, CheckpointError
 from ..ops.machinery.function import host_action
 from .optimizer import Group, Optimizer
+from .restart import begun, scheduler_as_it_is
 from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
 
@@ -105,6 +106,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """
         if epoch is not None and not epoch >= 0:
             raise ArgumentError("CosineAnnealingWarmRestarts", "epoch is 0 or more", epoch=epoch)
+        begun(self, scheduler_as_it_is)
         host_action(lambda: self._go_to(epoch), changes=self)
 
     def _go_to(self, epoch: float | None) -> None:

@@ -26,6 +26,7 @@ from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from ..values.record import NamedTuple
+from .restart import begun, made, optimiser_as_it_is
 from .state_form import checked_groups, count_of, entry_of, groups_of, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
@@ -178,6 +179,7 @@ class Optimizer:
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)  # pyright: ignore[reportArgumentType] - either form of groups
+        made(self)
 
     def check(self, group: Group) -> None:
         """Check a group's settings.
@@ -381,6 +383,7 @@ class Optimizer:
             if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
                 operands = [view_as_real(x.detach()) for x in operands]
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
+        begun(self, optimiser_as_it_is)
         host_action(lambda: self._advance(updated))
         with mode.using(grad=False, phase="update", module_path=type(self).__name__, autocast=None):
             for group, cells, operands in alike.values():

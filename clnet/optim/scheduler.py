@@ -22,6 +22,7 @@ from ..ops.machinery.function import host_action
 from ..values.arguments import checked_class, shown
 from ..values.containers import ByPosition
 from .optimizer import Optimizer
+from .restart import begun, made, scheduler_as_it_is
 
 
 class LRScheduler:
@@ -58,6 +59,7 @@ class LRScheduler:
         self.base_lrs = self._first_rates()
         self._apply_behind()
         self._last_lr = self._rates()
+        made(self)
 
     def _first_rates(self) -> list[float]:
         """The base rate of each group, which stays with it for the next scheduler."""
@@ -110,6 +112,7 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
+        begun(self, scheduler_as_it_is)
         host_action(lambda: self._go_on(epoch), changes=self)
 
     def _go_on(self, epoch: int | None) -> None:

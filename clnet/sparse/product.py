@@ -49,6 +49,10 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     if mat1.ndim != 2 or mat2.ndim != 2 or mat1.shape[1] != mat2.shape[0]:
         law = "operands are matrices, and the inner sizes agree"
         raise ShapeError("sparse.mm", law, mat1=mat1.shape, mat2=mat2.shape)
+    hybrid = [x for x in (mat1, mat2) if isinstance(x, SparseTensor) and x.sparse_dim() != 2]
+    if hybrid:
+        law, hint = "operands are sparse in both axes", "Convert it with x.to_dense()"
+        raise ShapeError("sparse.mm", law, sparse_dim=hybrid[0].sparse_dim(), remedy=hint)
     if isinstance(mat1, SparseTensor):
         return _both(mat1, mat2) if isinstance(mat2, SparseTensor) else _by_rows(mat1, mat2)
     if isinstance(mat2, SparseTensor):

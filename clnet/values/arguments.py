@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import DtypeError
+from ..errors import DtypeError, KindError
 from . import mode
 from .dtypes import DType, as_dtype
 from .generator import Generator
@@ -90,6 +90,7 @@ def _as_complex(op: str, name: str, value: Any) -> Any:
 def _as_operand(op: str, name: str, value: Any) -> Any:
     host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biufc"
     plain = host or is_tensor(value) or hasattr(value, "value")
+    plain = plain or (type(value) is int and value > MOST)  # the op knows what it is beside
     return value if plain else _as_complex(op, name, value)
 
 
@@ -174,7 +175,7 @@ class Kind:
             if found is not NO:
                 return found
         hint = "Make one with clnet.tensor(...)" if self.what.startswith("a tensor") else None
-        raise DtypeError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
+        raise KindError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
 
 
 def _are_whole(values: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import DtypeError
+from ..errors import DtypeError, RangeError, ShapeError
 from .dtypes import DType, Kind, default_complex, default_float
 from .plain import shown
 
@@ -29,11 +29,19 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     Args:
         value: what :func:`is_foreign` knows, or what NumPy makes an array of.
         typed: whether the caller has a dtype for them: Python's floats keep all their digits.
+
+    Raises:
+        ShapeError: if nested sequences are ragged.
+        RangeError: if they are whole numbers alone, one of more than 64 bits.
     """
     if not is_foreign(value):
-        host = np.asarray(value)
+        try:
+            host = np.asarray(value)
+        except ValueError as error:
+            raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
         if typed or isinstance(value, np.ndarray | np.generic):
             return host
+        host = _of_far(value, host)
         default = {"d": default_float, "D": default_complex}.get(host.dtype.char)
         if default is None or _has_wide(value):
             return host
@@ -45,6 +53,22 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
 
 
 _PLAIN = {bool, int, float, complex}
+
+
+def _of_far(value: Any, host: np.ndarray) -> np.ndarray:
+    """An array of Python's numbers, some of which NumPy has no dtype of whole numbers for.
+
+    Raises:
+        RangeError: if they are all whole.
+    """
+    found = host.ravel().tolist() if host.dtype.char in "OLQ" else []
+    kinds = set(map(type, found))
+    if not found or not kinds <= _PLAIN or (kinds <= {bool, int} and max(map(abs, found)) < 2**63):
+        return host
+    if kinds <= {bool, int}:
+        law = "whole numbers have at most 64 bits, of which one is the sign"
+        raise RangeError("tensor", law, data=shown(value), remedy="Give one as a float")
+    return host.astype(np.complex128 if complex in kinds else np.float64)
 
 
 def _has_wide(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, DtypeError
+from ..errors import DtypeError, KindError, RangeError
 
 __all__ = [
     "LEAST",
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 LEAST, MOST = -(2**63), 2**63 - 1
+_MOST_UNSIGNED = 2**64 - 1
 _LONGEST = 80
 _NUMBERS = frozenset({bool, int, float})
 NO = object()
@@ -63,7 +64,7 @@ def require_tensors(op: str, **values: Any) -> None:
     for name, value in values.items():
         if not is_tensor(value):
             hint = "Make one with clnet.tensor(...)"
-            raise DtypeError(op, f"{name} is a tensor", **{name: shown(value)}, remedy=hint)
+            raise KindError(op, f"{name} is a tensor", **{name: shown(value)}, remedy=hint)
 
 
 def integer(op: str, name: str, value: Any) -> int:
@@ -71,13 +72,13 @@ def integer(op: str, name: str, value: Any) -> int:
 
     Raises:
         DtypeError: if it is none.
-        ArgumentError: if it has more bits.
+        RangeError: if it has more bits.
     """
     found = whole_or_no(value)
     if found is NO:
-        raise DtypeError(op, f"{name} is a whole number", **{name: shown(value)})
+        raise KindError(op, f"{name} is a whole number", **{name: shown(value)})
     if not LEAST <= found <= MOST:
-        raise ArgumentError(op, f"{name} has at most 64 bits", **{name: shown(found)})
+        raise RangeError(op, f"{name} has at most 64 bits", **{name: shown(found)})
     return found
 
 
@@ -97,15 +98,19 @@ def named(op: str, name: str, values: Any) -> dict[str, Any]:
 def number(op: str, name: str, value: Any) -> bool | int | float:
     """A number of Python, NumPy or a tensor without axes, as Python's.
 
+    A whole one that only unsigned numbers of 64 bits hold is a float: no dtype here counts so far.
+
     Raises:
         DtypeError: if it is none.
-        ArgumentError: if it is whole and has more than 64 bits.
+        RangeError: if it is whole and has more than 64 bits.
     """
     found = number_or_no(value)
     if found is NO:
-        raise DtypeError(op, f"{name} is a number", **{name: shown(value)})
+        raise KindError(op, f"{name} is a number", **{name: shown(value)})
     if type(found) is int and not LEAST <= found <= MOST:
-        raise ArgumentError(
+        if MOST < found <= _MOST_UNSIGNED:
+            return float(found)
+        raise RangeError(
             op, f"{name} has at most 64 bits", **{name: shown(found)}, remedy="Give it as a float"
         )
     return found
@@ -124,7 +129,7 @@ def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
         else:
             return values
     if not is_sequence(values):
-        raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
+        raise KindError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
     return tuple(integer(op, name, v) for v in values)
 
 

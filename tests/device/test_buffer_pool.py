@@ -109,6 +109,19 @@ def test_the_limit_counts_cached_blocks_but_gives_them_up():
     assert harness.pool.statistics().reserved == 20_480
 
 
+def test_what_garbage_holds_is_collected_before_memory_runs_out():
+    harness = Harness(limit=2**20)
+    gc.disable()
+    try:
+        for _ in range(4):
+            circle = [harness.storage(600_000)]
+            circle.append(circle)
+            del circle
+    finally:
+        gc.enable()
+    assert harness.pool.statistics().peak_reserved <= 2**20
+
+
 def test_beyond_the_limit_the_error_has_figures_and_holders():
     harness = Harness(limit=2**20)
     keep = [harness.storage(n) for n in (500_000, 300_000, 100_000, 10_000)]
@@ -153,7 +166,11 @@ def test_a_device_that_is_full_is_asked_again_after_cached_blocks_are_freed():
 
 def test_a_device_that_stays_full_raises():
     harness = Harness()
-    harness.refusals = 2
+    harness.refusals = 3  # once more where there was garbage
+    gc.collect()
+    circle: list[object] = []
+    circle.append(circle)
+    del circle
     with pytest.raises(OutOfDeviceMemory, match=r"the device has no room left; .* limit=none"):
         harness.storage(100_000)
     assert harness.pool.statistics().reserved == 0

@@ -555,3 +555,15 @@ def test_functions_that_fall_turn_probabilities(chain):
         found.append((made.cdf(library.tensor([0.4, 0.7])), made.icdf(share)))
     for own, their in zip(*found, strict=True):
         close(own, their, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+def test_probabilities_of_narrow_logits_are_not_checked(dtype):
+    logits = clnet.tensor(np.linspace(-3, 3, 40, dtype=np.float32)).view(2, 20).to(dtype)
+    for kind in (ours.Categorical, ours.OneHotCategorical):
+        made = kind(logits=logits)
+        assert made.probs.dtype is dtype
+        assert made.expand((3, 2)).sample().shape[:2] == (3, 2)
+    assert ours.Multinomial(4, logits=logits).sample().sum().item() == 8
+    with pytest.raises(ArgumentError, match="logits lies in"):
+        ours.Categorical(logits=logits * float("nan"))

@@ -329,12 +329,6 @@ ACCEPTED_CALLS = (
         "m.distributions.Independent(m.distributions.Normal(x[None], p[False]), 1).log_prob(x)",
     ),
     (
-        "derivatives of complex results are complex",
-        r"func\.jac(fwd|rev)\(.*\dj",
-        r"Expected all outputs to be real",
-        "m.func.jacfwd(lambda a, b: a * b, argnums=1)(1j, v)",
-    ),
-    (
         "of numbers in a tuple only booleans are a mask: NumPy's bytes are places, as in NumPy",
         r"np\.uint8",
         r"shape of the mask",

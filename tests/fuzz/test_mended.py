@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, RangeError, ShapeError
 from clnet.nn import functional as F
 
 from .evaluate import REFUSED, clnet_outcome
@@ -385,3 +385,54 @@ def test_ranges_of_whole_numbers_between_fractions():
     for dtype, found in ((clnet.int32, [2, 4, 6]), (clnet.int64, [2, 4, 6, 8])):
         assert clnet.arange(2.7, 10, 2.5, dtype=dtype).tolist() == found, "as PyTorch has it"
     assert clnet.arange(0, 2, 0.5, dtype=clnet.int8).tolist() == [0, 0, 0, 0]
+
+
+def test_unsigned_types_count_settings_below_0_from_their_end():
+    x = clnet.tensor([1, 2, 250], dtype=clnet.uint8)
+    assert x.sub(x, alpha=2).tolist() == [255, 254, 6]
+    assert x.add(x, alpha=-2).tolist() == x.sub_(x.clone(), alpha=2).tolist() == [255, 254, 6]
+    assert x.clamp(min=-1).tolist() == clnet.where(x < 7, -1, x.masked_fill(x > 7, -1)).tolist()
+    for far in (lambda: x.clamp(max=300), lambda: x.masked_fill(x > 1, -256), lambda: x.pow(300)):
+        with pytest.raises(ArgumentError, match="uint8 holds the settings"):
+            far()
+
+
+def test_whole_numbers_that_only_unsigned_types_hold_are_floats():
+    x = clnet.tensor([1.0, 3.0])
+    assert (x * 2**63 / 2**63).tolist() == x.clamp(max=2**64 - 1).tolist() == [1, 3]
+    assert clnet.tensor([1.0, 2**70]).tolist() == [1, 2**70]
+    for far in (
+        lambda: x * 2**64,
+        lambda: clnet.tensor([1]) + 2**63,
+        lambda: clnet.tensor([2**63]),
+        lambda: clnet.tensor(-(2**70)),
+        lambda: clnet.zeros(2**70),
+    ):
+        for kind in (RangeError, TypeError, ValueError, OverflowError):  # PyTorch's, by the op
+            with pytest.raises(kind, match=r"64 bits|int64 holds"):
+                far()
+
+
+def test_derivatives_of_nothing_are_empty():
+    none, x = clnet.zeros(0), clnet.ones(3)
+    assert clnet.func.hessian(lambda a: (a**3).sum())(none).shape == (0, 0)
+    assert clnet.func.jacrev(lambda a: a[:0])(x).shape == (0, 3)
+
+
+def test_a_tensor_is_a_sequence_of_its_rows():
+    x = clnet.arange(6.0).view(2, 3)
+    assert clnet.nn.utils.rnn.pad_sequence(x, True).tolist() == x.tolist()
+    assert clnet.nn.utils.rnn.pack_sequence(x).data.tolist() == x.T.flatten().tolist()
+
+
+def test_norms_of_matrices_without_elements_are_0():
+    for kind in (1, 2, "nuc", "fro"):
+        assert clnet.linalg.matrix_norm(clnet.zeros(2, 3, 0), kind).tolist() == [0, 0]
+    assert clnet.linalg.matrix_norm(clnet.zeros(0, 3), float("inf")).item() == 0
+    with pytest.raises(ArgumentError, match="an extreme is among elements"):
+        clnet.linalg.matrix_norm(clnet.zeros(3, 0), -1)
+
+
+def test_a_number_is_copied_everywhere():
+    assert clnet.zeros(2).copy_(3.5).tolist() == [3.5, 3.5]
+    assert clnet.zeros(2, dtype=clnet.int64).copy_(True).tolist() == [1, 1]

@@ -104,6 +104,17 @@ def test_signs_and_singular_matrices():
     assert linalg.solve(swapped, clnet.tensor([2.0, 3.0])).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.float64, clnet.complex64])
+def test_the_gradient_of_a_determinant_of_0_is_of_cofactors(dtype):
+    rows = [[[1, 2, 3], [4, 5, 6], [5, 7, 9]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0] * 3] * 3]
+    x = clnet.tensor(rows, dtype=dtype, requires_grad=True)
+    ops.det(x).real.sum().backward()
+    wanted = np.zeros((3, 3, 3))
+    wanted[0] = [[3, -6, 3], [3, -6, 3], [-3, 6, -3]]
+    wanted[1, 1, 0] = -1
+    np.testing.assert_allclose(x.grad.numpy(), wanted, atol=1e-4)
+
+
 def test_a_matrix_that_fails_is_made_better():
     """As Gaussian processes do: something is added to the diagonal until it goes."""
     gram, tried = clnet.ones(3, 3), []

@@ -363,7 +363,10 @@ def test_bits_are_changed_through_a_view():
     np.testing.assert_array_equal(x.numpy(), wanted)
     weight = clnet.ones(2, requires_grad=True)
     assert not (weight * 2).view(clnet.complex64).requires_grad
-    assert weight.view(clnet.float32) is weight
+    same = weight.view(clnet.float32)
+    assert same is not weight
+    assert same.data_ptr() == weight.data_ptr()
+    assert not same.is_leaf
 
 
 @pytest.mark.parametrize(

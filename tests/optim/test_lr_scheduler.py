@@ -372,3 +372,23 @@ def test_a_schedule_inside_a_compiled_function_goes_on_at_every_call():
         return found
 
     assert rates(clnet.compile) == rates(lambda step: step)
+
+
+@pytest.mark.parametrize("kind", ["Adam", "NAdam"])
+def test_what_a_compiled_function_makes_begins_anew_at_every_call(kind):
+    def adapted(x):
+        w = x.detach().clone().requires_grad_()
+        optimizer = getattr(clnet.optim, kind)([w], lr=0.1)
+        parts = [lr_scheduler.StepLR(optimizer, 1, 0.5), lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        scheduler = lr_scheduler.ChainedScheduler(parts)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+            scheduler.step()
+        return w.detach()
+
+    x, compiled = clnet.tensor([1.0, 2.0, 3.0]), clnet.compile(adapted)
+    expected = adapted(x).numpy()
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-6)

@@ -8,6 +8,7 @@ an op has settings, operands that cannot be just any number, or no such name in 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
@@ -303,7 +304,7 @@ def belonging() -> dict[str, int]:
     """Every op that the sweep is for, and how many operands its first case has."""
     found: dict[str, int] = {}
     for op, own in cases().items():
-        family = PUBLIC_OPS[op][0].__module__.rpartition(".")[2]
+        family = inspect.unwrap(PUBLIC_OPS[op][0]).__module__.rpartition(".")[2]
         used = set[type]().union(*map(_functions, own))
         if family in FAMILIES or (used and used <= {Pointwise, Special, Derived}):
             found[op] = len(own[0].inputs)

@@ -151,6 +151,9 @@ def test_diagonals():
 def test_shapes_of_products_are_compared():
     with pytest.raises(ShapeError, match=r"sparse.mm: .* inner sizes agree"):
         matrix() @ clnet.ones(2, 2, dtype=clnet.float64)
+    rows = clnet.sparse_coo_tensor([[0, 2]], clnet.ones(2, 4), (3, 4))
+    with pytest.raises(ShapeError, match=r"sparse.mm: .* in both axes; got sparse_dim=1"):
+        rows @ clnet.ones(4, 2)
 
 
 class Product(clnet.autograd.Function):

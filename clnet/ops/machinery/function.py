@@ -231,7 +231,12 @@ PUBLIC_OPS: dict[str, tuple[Callable[..., Any], Face]] = {}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> Callable[[F], F]:
+def op(
+    face: Face = Face.FUNCTION | Face.METHOD,
+    *,
+    name: str | None = None,
+    seen: Callable[[Any], Any] | None = None,
+) -> Callable[[F], F]:
     """Declare a public op; that also exports it, as ``clnet.name``, ``Tensor.name``, ``F.name``.
 
     What is exported checks its arguments by the signature first; ops that call each other by their
@@ -241,12 +246,14 @@ def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> 
         face: where it can be called from.
         name: the public name, if not the function's; ``"linalg.norm"`` for one that its module
             shows as ``norm``.
+        seen: what is exported, made of the function that ops call.
     """
 
     def declare(function: F) -> F:
         public = name or function.__name__
         plain = public.removeprefix("Tensor.")
-        door = function if hasattr(function, "__door__") else checked(function, plain)
+        shown = function if seen is None else seen(function)
+        door = shown if hasattr(shown, "__door__") else checked(shown, plain)
         PUBLIC_OPS[public] = (door, face)
         vars(sys.modules[function.__module__]).setdefault("__all__", []).append(function.__name__)
         return function

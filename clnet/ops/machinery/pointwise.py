@@ -14,7 +14,7 @@ import numpy as np
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
-from ...errors import ArgumentError, DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, RangeError, ShapeError
 from ...expr import Expr, Input, Scalar
 from ...kernels.moving import fill
 from ...kernels.pointwise import pointwise as launch_pointwise
@@ -361,6 +361,10 @@ def evaluate(
         _require_range(name, options, compute)
         if name in _UNWRAPPED or (name == "pow" and kinds[0] != "number"):
             _require_range(name, numbers, compute)
+        if any(isinstance(x, float) for x in numbers):  # a whole one, that no dtype here holds
+            law = f"{compute!r} holds the numbers beside it"
+            raise RangeError(name, law, numbers=numbers, remedy="Convert it with .double()")
+        options = [_wrapped(x, compute) for x in options]
         numbers = [_wrapped(x, compute) for x in numbers]
     scalars = (*numbers, *options)
     function = Pointwise(name, (form.expr,), scalars, compute, (returned,), form.gradient)
@@ -452,10 +456,15 @@ def _wrapped(value: Any, compute: DType) -> Any:
 
 
 def _require_range(name: str, options: Sequence[Any], compute: DType) -> None:
-    """Refuse whole numbers that a dtype does not hold: a kernel's argument would not."""
+    """Refuse whole numbers that a dtype does not hold: a kernel's argument would not.
+
+    Unsigned types count those below 0 from their end, but for exponents.
+    """
     limits = np.iinfo(np.uint8 if compute.kind is Kind.BOOL else compute.numpy)
+    wraps = limits.min == 0 and compute.kind is not Kind.BOOL and name != "pow"
+    least = -int(limits.max) if wraps else int(limits.min)
     for value in options:
-        if type(value) is int and not limits.min <= value <= limits.max:
+        if type(value) is int and not least <= value <= limits.max:
             raise ArgumentError(name, f"{compute!r} holds the settings", settings=list(options))
 
 
