@@ -188,7 +188,7 @@ def test_prelu_starts_anew():
 def test_a_convolution_with_other_weights(mode):
     layers = [n.Conv2d(3, 4, 3, (2, 1), (1, 0), padding_mode=mode) for n in (nn, torch.nn)]
     ours, other = layers
-    assert ours._reversed_padding_repeated_twice == other._reversed_padding_repeated_twice
+    assert ours._reversed_padding_repeated_twice == list(other._reversed_padding_repeated_twice)
     x, w = np.random.default_rng(1).standard_normal((2, 4, 3, 3, 3)).astype(np.float32)
     got = ours._conv_forward(clnet.tensor(x), clnet.tensor(w), None)
     expected = other._conv_forward(torch.tensor(x), torch.tensor(w), None)
