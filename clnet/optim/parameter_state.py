@@ -128,31 +128,39 @@ class ParameterState(dict[str, Any]):
         return _again, (self.tensors(), self.counted, self.count, self.cells)
 
     def keys(self) -> Any:
+        """All names, ``"step"`` first."""
         return list(self)
 
     def values(self) -> Any:
+        """What they name."""
         return [self[name] for name in self]
 
     def items(self) -> Any:
+        """Both."""
         return [(name, self[name]) for name in self]
 
     def get(self, name: str, default: Any = None) -> Any:
+        """What a name names, or a default."""
         return dict.get(self, name, default) if name != "step" else self._step(default)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
+        """Put in several."""
         for name, value in dict(*args, **kwargs).items():
             self[name] = value
 
     def pop(self, name: str, *default: Any) -> Any:
+        """Take one out."""
         ParameterState.changes += 1
         return super().pop(name, *default)
 
     def clear(self) -> None:
+        """Take all out: the next step is the first."""
         ParameterState.changes += 1
         super().clear()
         self.count, self.cells = 0, None
 
     def copy(self) -> dict[str, Any]:
+        """A plain dict of the same."""
         return dict(self.items())
 
 
