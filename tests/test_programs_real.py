@@ -148,9 +148,9 @@ def test_a_tensor_with_more_to_know():
     class Located(clnet.Tensor):
         __torch_function__ = clnet._C._disabled_torch_function_impl
 
-        def __new__(cls, data: Any, *, where: str) -> Any:
+        def __new__(cls, data: Any, **given: Any) -> Any:
             made = clnet.Tensor._make_subclass(cls, data)
-            made.where = where
+            made.where = given["where"]
             return made
 
     x = Located(clnet.ones(2), where="here")
