@@ -180,6 +180,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "spmm": ("sparse", "mm"),
     "stft": ("fft", "stft"),
     "istft": ("fft", "istft"),
+    "Future": ("compat.futures", "Future"),
     "poisson": ("distributions.counts", "poisson"),
     "binomial": ("distributions.counts", "binomial"),
     "from_dlpack": ("utils.dlpack", "from_dlpack"),

@@ -60,9 +60,8 @@ def debug(enabled: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - as 
         yield
 
 
-@checked
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor."""
+    """Whether a value is a tensor; what only acts as one (``__torch_function__``) is not asked."""
     return isinstance(value, Tensor)
 
 

@@ -258,11 +258,13 @@ def test_figures_for_tensorboard(tmp_path):
 
     with SummaryWriter(tmp_path) as writer:
         writer.add_scalar("loss", clnet.tensor(1.5), 3)
+        writer.add_scalar("return", np.array([[2.5]], np.float32), 3)
         writer.add_histogram("weights", clnet.arange(5.0), 3)
         writer.add_image("image", clnet.rand(3, 4, 4), 3)
     (written,) = tmp_path.iterdir()
     text = written.read_bytes()
     assert b"loss" in text
+    assert np.float32(2.5).tobytes() in text
     assert b"weights" in text
     assert b"PNG" in text
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from .. import ops
 from ..creation import zeros
 from ..errors import ArgumentError, GradientError
 from ..ops.machinery.function import Function as Op
@@ -15,6 +16,16 @@ from ..values.words import WORDS
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+def _added_up(g: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient as of the shape that was broadcast to its own; any other as it is."""
+    if not isinstance(g, Tensor) or g.shape == shape or len(g.shape) < len(shape):
+        return g
+    last = g.shape[len(g.shape) - len(shape) :]
+    if any(size not in (1, given) for size, given in zip(shape, last, strict=True)):
+        return g
+    return ops.sum_to_size(g, shape)
 
 
 class FunctionCtx:
@@ -322,7 +333,10 @@ class _Applied(Op):
                 arguments=self.num_args,
                 returned=len(results),
             )
-        chosen = tuple(results[i] for i in self.places)
+        chosen = tuple(
+            _added_up(results[i], shape)
+            for i, (shape, _) in zip(self.places, saved.input_specs, strict=True)
+        )
         for i, x, (shape, _) in zip(self.places, chosen, saved.input_specs, strict=True):
             if x is not None and (not isinstance(x, Tensor) or x.shape != shape):
                 raise GradientError(

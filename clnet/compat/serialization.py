@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..io import load as load
 from ..io import save as save
 
 __all__ = [
     "DEFAULT_PROTOCOL",
+    "MAP_LOCATION",
     "add_safe_globals",
     "clear_safe_globals",
     "get_safe_globals",
@@ -19,6 +20,8 @@ __all__ = [
     "save",
 ]
 
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | str | dict[str, str] | None
+"""What :func:`clnet.load` takes to say where tensors go; packages import it."""
 DEFAULT_PROTOCOL = 2
 """Of pickles, which clnet does not write."""
 

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..inspection import finfo
+from ..ops.spectral import eigvalsh
 from ..tensor import Tensor
+from ..values.dtypes import bool_
 
 __all__ = [
     "Constraint",
     "boolean",
+    "corr_cholesky",
     "dependent",
     "greater_than",
     "greater_than_eq",
@@ -20,6 +24,7 @@ __all__ = [
     "interval",
     "less_than",
     "lower_cholesky",
+    "lower_triangular",
     "multinomial",
     "nonnegative",
     "nonnegative_integer",
@@ -27,9 +32,12 @@ __all__ = [
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
+    "square",
+    "symmetric",
     "unit_interval",
 ]
 
@@ -38,32 +46,39 @@ class Constraint:
     """A set of values.
 
     Args:
-        name: for errors.
-        test: whether values belong to it, of their batch's shape.
+        name: for errors; None: of a subclass of a program, its class's.
+        test: whether values belong to it, of their batch's shape; None: a subclass has a
+            :meth:`check`, and says what else is not the default.
         is_discrete: whether they are whole numbers.
         event_dim: axes of one value.
         **bounds: shown, and attributes.
     """
 
+    is_discrete: bool = False
+    event_dim: int = 0
+    base_constraint: Constraint | None = None
+
     def __init__(
         self,
-        name: str,
-        test: Callable[[Tensor], Tensor],
+        name: str | None = None,
+        test: Callable[[Tensor], Tensor] | None = None,
         *,
         is_discrete: bool = False,
         event_dim: int = 0,
         **bounds: Any,
     ) -> None:
-        self.name = name
+        self.name = type(self).__name__.removeprefix("_") if name is None else name
         self._test = test
-        self.is_discrete = is_discrete
-        self.event_dim = event_dim
+        if test is not None:
+            self.is_discrete = is_discrete
+            self.event_dim = event_dim
         self.bounds = bounds
-        self.base_constraint: Constraint | None = None
         self.__dict__.update(bounds)
 
     def check(self, value: Tensor) -> Tensor:
         """Whether values belong to it."""
+        if self._test is None:
+            raise NotImplementedError(f"{self.name}.check")
         return self._test(value)
 
     def __repr__(self) -> str:
@@ -79,6 +94,32 @@ def _simplex(value: Tensor) -> Tensor:
 
 def _one_hot(value: Tensor) -> Tensor:
     return (ops.eq(value, 0) | ops.eq(value, 1)).all(-1) & ops.eq(value.sum(-1), 1)
+
+
+def _square(value: Tensor) -> Tensor:
+    fits = value.shape[-2] == value.shape[-1]
+    return value.new_full(value.shape[:-2], fits, dtype=bool_)
+
+
+def _symmetric(value: Tensor) -> Tensor:
+    if value.shape[-2] != value.shape[-1]:
+        return _square(value)
+    return ops.isclose(value, value.mT, atol=1e-6).all(-1).all(-1)
+
+
+def _lower_triangular(value: Tensor) -> Tensor:
+    return ops.eq(value.tril(), value).all(-1).all(-1)
+
+
+def _positive_semidefinite(value: Tensor) -> Tensor:
+    symmetric = _symmetric(value)
+    return symmetric & (eigvalsh(value) >= 0).all(-1) if symmetric.all() else symmetric
+
+
+def _corr_cholesky(value: Tensor) -> Tensor:
+    tolerance = finfo(value.dtype).eps * value.shape[-1] * 10
+    lengths = value.detach().square().sum(-1).sqrt()
+    return _lower_cholesky(value) & ((lengths - 1).abs() <= tolerance).all(-1)
 
 
 def _lower_cholesky(value: Tensor) -> Tensor:
@@ -185,6 +226,11 @@ positive_integer = Constraint(
 )
 simplex = Constraint("Simplex", _simplex, event_dim=1)
 one_hot = Constraint("OneHot", _one_hot, is_discrete=True, event_dim=1)
+square = Constraint("Square", _square, event_dim=2)
+symmetric = Constraint("Symmetric", _symmetric, event_dim=2)
+lower_triangular = Constraint("LowerTriangular", _lower_triangular, event_dim=2)
+positive_semidefinite = Constraint("PositiveSemidefinite", _positive_semidefinite, event_dim=2)
+corr_cholesky = Constraint("CorrCholesky", _corr_cholesky, event_dim=2)
 lower_cholesky = Constraint("LowerCholesky", _lower_cholesky, event_dim=2)
 positive_definite = Constraint("PositiveDefinite", _positive_definite, event_dim=2)
 dependent = Constraint("Dependent", lambda x: ops.eq(x, x))

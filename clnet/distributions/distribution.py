@@ -195,10 +195,9 @@ class Distribution:
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """The same distribution for a larger batch, whose parameters take no more memory."""
-        del _instance
         shape = tuple(batch_shape)
         axes = len(self._batch_shape)
-        made = type(self).__new__(type(self))
+        made = type(self).__new__(type(self)) if _instance is None else _instance
         made.__dict__.update(self.__dict__)
         for name, value in self.__dict__.items():
             if isinstance(value, Tensor) and name not in self._shared:
@@ -208,6 +207,19 @@ class Distribution:
                 made.__dict__[name] = value.expand((*shape, *inner))
         made._batch_shape = Size(shape)
         return made
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """An empty one for the ``expand`` that a program's class writes, by PyTorch's name.
+
+        Raises:
+            NotImplementedError: if a class below ``cls`` has another constructor, and no expand.
+        """
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:  # pyright: ignore[reportGeneralTypeIssues]
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} has an __init__ of its own and needs an expand, too")
+        return type(self).__new__(type(self))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Random values, off the tape.

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
+import numpy as np
+
 from .. import ops
-from ..errors import KindError
+from ..errors import ArgumentError, KindError, ShapeError
 from ..inspection import finfo
+from ..random import randn
 from ..tensor import Tensor, tensor
 from ..values.arguments import shown
+from ..values.dtypes import DType
 from ..values.lazy import lazy as lazy_property
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -28,6 +41,51 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     like: dict[str, Any] = {} if first is None else {"dtype": first.dtype, "device": first.device}
     made = (v if isinstance(v, Tensor) else tensor(v if like else float(v), **like) for v in values)
     return tuple(ops.broadcast_tensors(*made))
+
+
+def _standard_normal(  # pyright: ignore[reportUnusedFunction]
+    shape: Sequence[int], dtype: DType | None, device: Any
+) -> Tensor:
+    """Drawn numbers, by the name that packages import."""
+    return randn(*shape, dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:  # pyright: ignore[reportUnusedFunction]
+    """Summed over so many of the last axes."""
+    return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements on and below a diagonal of square matrices, row by row.
+
+    Raises:
+        ArgumentError: if there is no such diagonal.
+    """
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        law = "the diagonal lies in the matrix"
+        raise ArgumentError("tril_matrix_to_vec", law, diag=diag, size=n)
+    rows, columns = np.tril_indices(n, diag)
+    places = tensor(rows * n + columns, device=mat.device)
+    return mat.reshape(*mat.shape[:-2], n * n).index_select(-1, places)
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Square matrices with the elements on and below a diagonal, row by row, and zeros above.
+
+    Raises:
+        ShapeError: if no matrix has so many.
+    """
+    given = vec.shape[-1]
+    fit = [n for n in range(1, given + abs(diag) + 2) if len(np.tril_indices(n, diag)[0]) == given]
+    if not fit:
+        law = "the last axis has as many elements as the triangle of a matrix"
+        raise ShapeError("vec_to_tril_matrix", law, shape=vec.shape, diag=diag)
+    n = fit[0]
+    rows, columns = np.tril_indices(n, diag)
+    places = tensor(rows * n + columns, device=vec.device)
+    flat = vec.new_zeros(*vec.shape[:-1], n * n)
+    return flat.index_copy(-1, places, vec).reshape(*vec.shape[:-1], n, n)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of ``y``."""
@@ -119,7 +119,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, given: Transform) -> None:
         super().__init__()
         self._given = given

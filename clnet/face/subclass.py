@@ -68,13 +68,14 @@ _DOORS = {"detach": checked(Tensor.detach, "detach"), "to": checked(to, "to")}
 
 def _init_subclass(cls: type[Tensor], **given: Any) -> None:
     super(Tensor, cls).__init_subclass__(**given)
+    foreign = not cls.__module__.startswith("clnet.")
+    if foreign and cls.__new__ is not Tensor.__new__ and cls.__init__ is Tensor.__init__:
+        cls.__init__ = _unless_made
     if not takes_over(cls):
         return
     for name, door in _DOORS.items():
         if getattr(cls, name) is getattr(Tensor, name):
             setattr(cls, name, door)
-    if cls.__new__ is not Tensor.__new__ and cls.__init__ is Tensor.__init__:
-        cls.__init__ = _unless_made
     if cls.__new__ is Tensor.__new__ and cls.__init__ is not Tensor.__init__:
         cls.__new__ = _made_of_data
 

@@ -174,7 +174,8 @@ class ModuleDict(Module):
         self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
     ) -> None:
         super().__init__()
-        self.update(modules or ())
+        if modules is not None:  # a subclass may have an update of its own
+            self.update(modules)
 
     def __len__(self) -> int:
         return len(self._modules)

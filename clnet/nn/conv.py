@@ -84,7 +84,8 @@ class _Conv(Module):
     def reset_parameters(self) -> None:
         init.default_(self.weight, self.bias)
 
-    def _ends(self) -> list[int]:
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
         """The padding as :func:`clnet.nn.functional.pad` takes it."""
         ends: list[int] = []
         for axis in reversed(range(self.axes)):
@@ -153,16 +154,20 @@ class _Forward(_Conv):
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, out_channels, ...)`` from ``(n, in_channels, ...)``."""
+        return self._conv_forward(x, self.weight, self.bias)
+
+    def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """With other weights: layers of users that change a convolution's call it by this name."""
         function = (ops.conv1d, ops.conv2d, ops.conv3d)[self.axes - 1]
         padding = self.padding
         if self.padding_mode != "zeros":
-            x = ops.pad(x, self._ends(), _MODES[self.padding_mode])
+            x = ops.pad(x, self._reversed_padding_repeated_twice, _MODES[self.padding_mode])
             padding = 0
         settings = (self.stride, padding, self.dilation, self.groups)
         if self.algorithm is None:
-            return function(x, self.weight, self.bias, *settings)
+            return function(x, weight, bias, *settings)
         with convolution_algorithm(self.algorithm):
-            return function(x, self.weight, self.bias, *settings)
+            return function(x, weight, bias, *settings)
 
     def extra_repr(self) -> str:
         """The sizes, and the settings that are not the default."""

@@ -159,6 +159,10 @@ class Module(ModuleState):
         """
         return self._clnet_hang(self._clnet_hooks.backward_after, hook, prepend)
 
+    def register_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """As :meth:`register_full_backward_hook`, under PyTorch's older name."""
+        return self.register_full_backward_hook(hook)
+
     @property
     def _forward_hooks(self) -> OrderedDict[int, Any]:
         """PyTorch's name of the hooks after ``forward``, which programs count, clear and replace.
@@ -346,7 +350,9 @@ class Module(ModuleState):
         if any(name in table for table in tables):
             return True
         of_class = next((vars(c)[name] for c in type(self).__mro__ if name in vars(c)), None)
-        return of_class is not None and not getattr(of_class, "gives_way", False)
+        if of_class is None or getattr(of_class, "gives_way", False):
+            return False
+        return hasattr(self, name)  # a property may have nothing to give yet
 
     def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):

@@ -32,7 +32,18 @@ from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import Operand, evaluate
-from .shape import Slice, cat, contiguous, narrow, overwrite, reshape, settled, to_dtype, unsqueeze
+from .shape import (
+    Slice,
+    cat,
+    clone,
+    contiguous,
+    narrow,
+    overwrite,
+    reshape,
+    settled,
+    to_dtype,
+    unsqueeze,
+)
 from .sort import argsort
 
 if TYPE_CHECKING:
@@ -390,7 +401,10 @@ def scatter_reduce_(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """:func:`scatter_reduce` in place; returns the tensor."""
-    y = scatter_reduce(x, dim, index, src, reduce, include_self=include_self)
+    # The gradient of extremes and products looks at what was there.
+    kept = reduce in ("amax", "amin", "prod") and (x.requires_grad or src.requires_grad)
+    before = clone(x) if kept else x
+    y = scatter_reduce(before, dim, index, src, reduce, include_self=include_self)
     return settled(x, y, inplace=True)
 
 

@@ -138,9 +138,11 @@ class NAdam(DeclaredOptimizer):
     def state_dict(self) -> dict[str, Any]:
         """Beside the rest ``mu_product``, of the momenta so far, which PyTorch's goes on from."""
         state = super().state_dict()
-        for (_, p), entry in zip(self._grouped(), state["state"].values(), strict=True):
-            cells = self._cells[id(p)]  # of the first step to be made, or of the last one made
-            made = cells["made"].value == self._num_steps[id(p)]
+        for (group, p), entry in zip(self._grouped(), state["state"].values(), strict=True):
+            cells = self._cells_of(
+                p, group
+            )  # of the first step to be made, or of the last one made
+            made = cells["made"].value == self._kept(p).count
             entry["mu_product"] = float(cells["product" if made else "before"].value)
         return state
 
@@ -156,7 +158,7 @@ class NAdam(DeclaredOptimizer):
         ]
         super().load_state_dict(state)
         for (group, p), product in zip(self._grouped(), products, strict=True):
-            made, cells = self._num_steps[id(p)], self._cells[id(p)]
+            made, cells = self._kept(p).count, self._cells_of(p, group)
             if product is None:  # states of old, and PyTorch's of a parameter without a step
                 product = _product_of_momenta(group, made)
             cells["product"].value = cells["before"].value = product

@@ -70,8 +70,8 @@ class ASGD(DeclaredOptimizer):
         state = super().state_dict()
         of_groups = [(group, p) for group in self.param_groups for p in group["params"]]
         for (group, p), entry in zip(of_groups, state["state"].values(), strict=True):
-            entry["eta"] = float(self._cells[id(p)]["eta"].value)
-            entry["mu"] = 1 / max(1, self._num_steps[id(p)] - group["t0"])
+            entry["eta"] = float(self._cells_of(p, group)["eta"].value)
+            entry["mu"] = 1 / max(1, self._kept(p).count - group["t0"])
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class ASGD(DeclaredOptimizer):
         super().load_state_dict({**state, "state": plain})
         groups = [group for group in self.param_groups for _ in group["params"]]
         for i, (p, group) in enumerate(zip(self._params(), groups, strict=True)):
-            cells, made = self._cells[id(p)], self._num_steps[id(p)]
+            cells, made = self._cells_of(p, group), self._kept(p).count
             eta = etas.get(str(i), etas.get(i))  # states of old have none
             cells["eta"].value = _rate(group, made) if eta is None else eta
             cells["made"].value = float(made)

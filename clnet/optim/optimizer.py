@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
@@ -26,13 +26,12 @@ from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from ..values.record import NamedTuple
+from .parameter_state import Cells, ParameterState, part_cells
 from .restart import begun, made, optimiser_as_it_is
-from .state_form import checked_groups, count_of, entry_of, groups_of, taken
+from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
-Cells = dict[str, HostScalar]
-"""The numbers that updates read at each enqueue, by the names of their parameters."""
 MOST_UNSETTLED = 16
 """Steps of which the host need not know yet whether the device skipped them."""
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
@@ -164,8 +163,6 @@ class Optimizer:
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self._before: OrderedDict[int, Hook] = OrderedDict()
         self._after: OrderedDict[int, Hook] = OrderedDict()
-        self._num_steps: dict[int, int] = {}
-        self._cells: dict[int, Cells] = {}
         self._shapeless: set[int] = set()
         self._num_changes = 0
         self.unless: Tensor | None = None
@@ -296,7 +293,12 @@ class Optimizer:
             groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
             return (self._num_changes, numbers(groups), numbers(self.state))
         rules = (self._rule(group) for group in self.param_groups)
-        return (self._num_changes, len(self.state), *rules)  # of which a program may clear all
+        places = (tuple(map(id, group["params"])) for group in self.param_groups)
+        of_programs = (
+            len(self.state),
+            ParameterState.num_changes(),
+        )  # which may clear all, move some
+        return (self._num_changes, of_programs, *places, *rules)
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.
@@ -341,9 +343,8 @@ class Optimizer:
         for p in params:
             if is_lazy(p):
                 self._shapeless.add(id(p))
-            self.state[p] = {} if is_lazy(p) else self._first_state(p, complete)
-            self._num_steps[id(p)] = 0
-            self._cells[id(p)] = cells
+            first = {} if is_lazy(p) else self._first_state(p, complete)
+            self.state[p] = ParameterState(first, counted=is_counted(self), cells=cells)
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
         """Forget the gradients of all parameters, or overwrite them with 0."""
@@ -372,14 +373,15 @@ class Optimizer:
         updated = [
             (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
         ]
-        self._unshare_cells(updated)
+        if part_cells(updated, self._params(), self._kept, self._numbers):
+            self._num_changes += 1
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
         alike: dict[int, _Alike] = {}
         for group, p in updated:
-            cells = self._cells[id(p)]
             operands = (p, *self._state_of(p, group), p.grad)
+            cells = self._cells_of(p, group)
             if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
                 operands = [view_as_real(x.detach()) for x in operands]
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
@@ -415,7 +417,7 @@ class Optimizer:
         back, self._settled, self._unsettled = total - self._settled, total, 0
         if back:
             for _, p in self._last_updated:
-                self._num_steps[id(p)] -= back
+                self._kept(p).count -= back
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position.
@@ -426,13 +428,12 @@ class Optimizer:
         self._clnet_settle()
         if self.written:
             return state_of(self)
-        entries = [
-            {
-                "step": count_of(self, self._num_steps[id(p)], p.device),
-                **{name: t.detach() for name, t in self.state[p].items()},
-            }
-            for p in self._params()
-        ]
+        counted, entries = is_counted(self), []
+        for p in self._params():
+            own = self._kept(p)
+            step = step_tensor(own.count, p.device) if counted else own.count
+            tensors = {n: getattr(t, "detach", lambda t=t: t)() for n, t in own.tensors().items()}
+            entries.append({"step": step, **tensors})
         groups = groups_of(self, type(self).__name__)
         return {"param_groups": groups, "state": ByPosition(enumerate(entries))}
 
@@ -457,18 +458,17 @@ class Optimizer:
         cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
             for (group, p), entry in zip(self._grouped(), saved, strict=True):
-                self._num_steps[id(p)] = int(entry["step"])
-                key = (int(entry["step"]), id(self._cells[id(p)]))
-                fresh = {name: HostScalar(0.0) for name in self._cells[id(p)]}
-                self._cells[id(p)] = cells.setdefault(key, fresh)
-                for name, own in self.state[p].items():
+                kept, count, before = self._kept(p), int(entry["step"]), self._cells_of(p, group)
+                fresh = {name: HostScalar(0.0) for name in before}
+                kept.count, kept.cells = count, cells.setdefault((count, id(before)), fresh)
+                for name, own in kept.tensors().items():
                     value = entry.get(name)
                     if value is None:  # PyTorch keeps nothing of a parameter without a step
                         value = self._first_state(p, group)[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
         self._num_changes += 1
-        self._opt_called = any(self._num_steps.values())  # it goes on behind those steps
+        self._opt_called = any(self._kept(p).count for p in self._params())  # behind those steps
 
     def _params(self) -> list[Tensor]:
         return [p for _, p in self._grouped()]
@@ -480,16 +480,35 @@ class Optimizer:
     def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         return {name: zeros_like(p.detach()) for name in self.state_names(group)}
 
+    def _kept(self, p: Tensor) -> ParameterState:
+        """What is kept of a parameter; of what a program put in its place, it is made."""
+        own = self.state[p]
+        if not isinstance(own, ParameterState):
+            own = self.state[p] = ParameterState(own, counted=is_counted(self))
+            self._num_changes += 1
+        return own
+
+    def _cells_of(self, p: Tensor, group: Group) -> Cells:
+        """What updates of a parameter read: made anew where a program wrote its number of steps."""
+        own = self._kept(p)
+        count = own.count
+        if own.cells is None:
+            numbers = self._numbers(group, count + 1)
+            own.cells = {name: HostScalar(value) for name, value in numbers.items()}
+            self._num_changes += 1
+        return own.cells
+
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
-        own, names = self.state[p], self.names_of(p, group)
+        own, names = self._kept(p), self.names_of(p, group)
         missing = [name for name in names if name not in own]
-        if missing and not own:  # a program cleared it: as PyTorch, from the first step on
-            self._num_steps[id(p)] = 0
-        before_all = missing and self._num_steps[id(p)] == 0  # as where a scheduler cycles momentum
+        if missing and not own.tensors():  # a program cleared it: as PyTorch, from the first step
+            own.count = 0
+        before_all = missing and own.count == 0  # as where a scheduler cycles momentum
         if id(p) in self._shapeless or before_all:  # when it was added; of a lazy layer
             self._shapeless.discard(id(p))
             with mode.using(tracer=None):
-                own.update(self._first_state(p, group))
+                first = self._first_state(p, group)
+            own.complete({name: value for name, value in first.items() if name not in own})
             self._num_changes += 1
         elif missing:
             raise ArgumentError(
@@ -500,24 +519,6 @@ class Optimizer:
             )
         return [own[name] for name in names]
 
-    def _unshare_cells(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
-        """Give parameters cells of their own that go on without those they shared them with.
-
-        Parameters of a group share cells as long as they have made the same steps.
-        """
-        sharing = Counter(id(cells) for cells in self._cells.values())
-        going = Counter(id(self._cells[id(p)]) for _, p in updated)
-        parted = {key for key, count in going.items() if count < sharing[key]}
-        if not parted:
-            return
-        fresh: dict[int, Cells] = {}
-        for _, p in updated:
-            before = self._cells[id(p)]
-            if id(before) in parted:
-                own = {name: HostScalar(cell.value) for name, cell in before.items()}
-                self._cells[id(p)] = fresh.setdefault(id(before), own)
-        self._num_changes += 1
-
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         """Count a step of each parameter and bring their scalars up to date."""
         self._last_updated = updated  # this step, too, may have been found to be skipped
@@ -526,8 +527,9 @@ class Optimizer:
         self._unsettled += 1
         known: set[int] = set()
         for group, p in updated:
-            self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1
-            cells = self._cells[id(p)]
+            own = self._kept(p)
+            own.count = count = own.count + 1
+            cells = self._cells_of(p, group)
             if id(cells) not in known:
                 known.add(id(cells))
                 # A step that the device skips may be counted as none already: it reads no numbers.
@@ -546,7 +548,7 @@ class Optimizer:
             return False
         known: set[int] = set()
         for group, p in updated:
-            cells, count = self._cells[id(p)], self._num_steps[id(p)] + 1
+            cells, count = self._cells_of(p, group), self._kept(p).count + 1
             if id(cells) not in known:
                 known.add(id(cells))
                 counts = range(max(count - self._unsettled, 1), max(count, 1) + 1)
@@ -561,7 +563,8 @@ class Optimizer:
         pytorchs = any("num_params" not in group for group in groups)
         saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
-            shapes = {key: own.shape for key, own in self.state[p].items()}
+            own = self._kept(p).tensors().items()
+            shapes = {key: tuple(t.shape) for key, t in own if isinstance(t, Tensor)}
             found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
             if pytorchs:  # without what it has not begun, with what follows from the step here
                 found = {k: found.get(k, shape) for k, shape in shapes.items()}

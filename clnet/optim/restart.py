@@ -38,17 +38,18 @@ def begun(x: Any, kept: Callable[[Any], Callable[[], None]]) -> None:
 
 def optimiser_as_it_is(x: Any) -> Callable[[], None]:
     """What sets an optimiser's steps, settings and the numbers that kernels read as they are."""
-    counts, groups = dict(x._num_steps), [{**group} for group in x.param_groups]
+    groups = [{**group} for group in x.param_groups]
+    states = [(kept, x._kept(p)) for kept in groups for p in kept["params"]]
+    counts = [own.count for _, own in states]
 
     def again() -> None:
-        x._num_steps.update(counts)
         x._settled = x._unsettled = 0
         for group, kept in zip(x.param_groups, groups, strict=True):
             group.update(kept)
-            for p in group["params"]:
-                if cells := x._cells.get(id(p)):
-                    for name, value in x._numbers(group, max(counts[id(p)], 1)).items():
-                        cells[name].value = value
+        for (group, own), count in zip(states, counts, strict=True):
+            own.count = count
+            for name, value in x._numbers(group, max(count, 1)).items() if own.cells else ():
+                own.cells[name].value = value
 
     return again
 

@@ -87,10 +87,13 @@ def taken(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {k: v for k, v in settings.items() if k not in left}
 
 
-def count_of(optimizer: Optimizer, num_steps: int, device: Any) -> Any:
-    """The number of a parameter's steps as PyTorch keeps it: mostly a float in a tensor."""
-    if type(optimizer).__name__ in _COUNTLESS:
-        return num_steps
+def is_counted(optimizer: Optimizer) -> bool:
+    """Whether PyTorch's optimiser of the name keeps a number of steps for each parameter."""
+    return type(optimizer).__name__ not in _COUNTLESS
+
+
+def step_tensor(num_steps: int, device: Any) -> Tensor:
+    """The number of a parameter's steps as PyTorch keeps it: a float in a tensor."""
     return full((), float(num_steps), dtype=float32, device=device)
 
 

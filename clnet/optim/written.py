@@ -198,17 +198,10 @@ def _parameters(optimizer: Any) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-_BY_IDENTITY = ("_num_steps", "_cells")
-"""What an optimiser keeps by the ``id`` of a parameter, which a copy has not."""
-
-
 def by_place(optimizer: Any) -> dict[str, Any]:
     """The attributes of an optimiser to be copied or pickled, parameters known by their place."""
     kept = dict(vars(optimizer))
     order = [id(p) for p in _parameters(optimizer)]
-    for name in _BY_IDENTITY:
-        if name in kept:
-            kept[name] = [kept[name].get(key) for key in order]
     if "_shapeless" in kept:
         kept["_shapeless"] = [key in kept["_shapeless"] for key in order]
     return kept
@@ -218,10 +211,6 @@ def by_identity(optimizer: Any, kept: Mapping[str, Any]) -> None:
     """Give a new optimiser what :func:`by_place` took of another one."""
     vars(optimizer).update(kept)
     order = [id(p) for p in _parameters(optimizer)] if "param_groups" in kept else []
-    for name in _BY_IDENTITY:
-        if isinstance(kept.get(name), list):
-            found = zip(order, kept[name], strict=True)
-            setattr(optimizer, name, {key: value for key, value in found if value is not None})
     if isinstance(kept.get("_shapeless"), list):
         chosen = zip(order, kept["_shapeless"], strict=True)
         optimizer._shapeless = {key for key, shapeless in chosen if shapeless}

@@ -8,6 +8,8 @@ to values and dense operands.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .construction import (
     dense_to_coo,
     dense_to_csc,
@@ -21,6 +23,7 @@ from .construction import (
 )
 from .layout import SparseTensor
 from .product import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum  # noqa: A004
+from .typed import TYPES, typed_class
 
 __all__ = [
     "SparseTensor",
@@ -41,3 +44,10 @@ __all__ = [
     "spdiags",
     "sum",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch's old names: ``sparse.FloatTensor`` and the like."""
+    if name in TYPES:
+        return typed_class(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -91,13 +91,14 @@ class SummaryWriter:
 
         Args:
             tag: the curve's name.
-            scalar_value: a number, or a tensor of one element.
+            scalar_value: a number, or a tensor or an array of one element.
             global_step: where on the curve.
             walltime: seconds since 1970; None: now.
             new_style: taken.
             double_precision: taken.
         """
-        number = self._proto.Summary.Value(tag=tag, simple_value=float(scalar_value))
+        value = scalar_value.item() if hasattr(scalar_value, "item") else scalar_value
+        number = self._proto.Summary.Value(tag=tag, simple_value=float(value))
         self._write(number, global_step, walltime)
 
     def add_scalars(

@@ -184,6 +184,17 @@ def test_prelu_starts_anew():
     np.testing.assert_array_equal(layer.weight.detach().numpy(), [0.5] * 3)
 
 
+@pytest.mark.parametrize("mode", ["zeros", "circular"])
+def test_a_convolution_with_other_weights(mode):
+    layers = [n.Conv2d(3, 4, 3, (2, 1), (1, 0), padding_mode=mode) for n in (nn, torch.nn)]
+    ours, other = layers
+    assert ours._reversed_padding_repeated_twice == list(other._reversed_padding_repeated_twice)
+    x, w = np.random.default_rng(1).standard_normal((2, 4, 3, 3, 3)).astype(np.float32)
+    got = ours._conv_forward(clnet.tensor(x), clnet.tensor(w), None)
+    expected = other._conv_forward(torch.tensor(x), torch.tensor(w), None)
+    np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_errors_say_what_is_wrong():
     with pytest.raises(ArgumentError, match=r"^Conv1d: groups divides the channels"):
         nn.Conv1d(3, 4, 3, groups=2)

@@ -8,6 +8,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
+from tests.answers import torch
 from tests.opcase import OpCase, booleans, distinct, every_check, integers, normal
 
 pytestmark = pytest.mark.device
@@ -127,6 +128,23 @@ def test_methods_in_place():
     assert x.tolist() == [[5, 0, 0], [0, 2, 0]]
     assert x.masked_scatter_(x > 0, clnet.tensor([7.0, 8.0, 9.0])) is x
     assert x.tolist() == [[7, 0, 0], [0, 8, 0]]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_gradients_of_scatter_reduce_in_place(reduce, own):
+    rng = np.random.default_rng(3)
+    start, values = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
+    index, weight = rng.integers(0, 3, (6, 3)), rng.standard_normal((4, 3))
+    found = []
+    for lib in (clnet, torch):
+        x, src = (lib.tensor(v, requires_grad=True) for v in (start, values))
+        y = x * 1
+        y.scatter_reduce_(0, lib.tensor(index), src, reduce, include_self=own)
+        (y * lib.tensor(weight)).sum().backward()
+        found.append((y.tolist(), x.grad.tolist(), src.grad.tolist()))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -371,6 +371,8 @@ def test_random_samplers_draw_what_they_say(theirs):
     counts = np.bincount(list(draws), minlength=5)
     assert (len(draws), counts.sum()) == (2000, 2000)
     assert (abs(counts - 400) < 100).all()
+    endless = iter(ours.RandomSampler(range(5), replacement=True, num_samples=10**12))
+    assert {next(endless) for _ in range(100)} == set(range(5))
     twice = list(ours.RandomSampler(range(3), num_samples=7))
     assert sorted(twice[:3]) == sorted(twice[3:6]) == [0, 1, 2]
     assert sorted(ours.SubsetRandomSampler([7, 3, 9])) == [3, 7, 9]

@@ -1,6 +1,7 @@
 """``nn.parallel``: a module on several devices, or in several processes."""
 
 from . import distributed as distributed
+from . import scatter_gather as scatter_gather
 from .data_parallel import DataParallel as DataParallel
 from .data_parallel import data_parallel as data_parallel
 from .data_parallel import gather as gather

@@ -16,6 +16,7 @@ from ...values import mode
 from ...values.generator import Generator
 
 T = TypeVar("T", covariant=True)
+_PIECE = 2**16  # draws with replacement made at once: endless samplers ask for 10**10
 _GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: neighbouring blocks lie far apart
 
 
@@ -109,7 +110,9 @@ class RandomSampler(Sampler[int]):
         n, count = len(self.data_source), self.num_samples
         seed = drawn_seed(self.generator)
         if self.replacement:
-            yield from (_uniform(count, seed) * n).astype(np.int64).tolist()
+            for begin in range(0, count, _PIECE):
+                some = np.arange(begin, min(begin + _PIECE, count))
+                yield from (Draw(seed, 0, some).uniform() * n).astype(np.int64).tolist()
             return
         for turn in range(-(-count // n)):
             yield from order_of(n, seed, epoch=turn).tolist()[: count - turn * n]
