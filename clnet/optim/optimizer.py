@@ -26,7 +26,7 @@ from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from ..values.record import NamedTuple
-from .state_form import checked_groups, count_of, entry_of, groups_of, taken
+from .state_form import checked_groups, count_of, entry_of, given_once, groups_of, taken
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
@@ -300,7 +300,7 @@ class Optimizer:
         """More parameters, with settings of their own.
 
         Raises:
-            ArgumentError: if it has none, or one that is here already, or a setting is no good.
+            ArgumentError: if it has one that is here already, or a setting is no good.
             DtypeError: if one is complex, and this optimiser takes none.
         """
         params = group["params"]
@@ -311,10 +311,9 @@ class Optimizer:
         }  # named_parameters()
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
-        if not params:
-            raise ArgumentError(type(self).__name__, "a group has one parameter or more")
+        params = given_once(type(self).__name__, params)
         here = {id(p) for p in self._params()}
-        if len({id(p) for p in params}) < len(params) or any(id(p) in here for p in params):
+        if any(id(p) in here for p in params):
             raise ArgumentError(type(self).__name__, "a parameter is given once")
         if any(not p.is_leaf for p in params):
             raise ArgumentError(

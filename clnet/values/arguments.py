@@ -65,7 +65,8 @@ def _as_float(op: str, name: str, value: Any) -> Any:
 
 
 def _as_bool(op: str, name: str, value: Any) -> Any:
-    return bool(value) if isinstance(value, bool | np.bool_) else NO
+    flag = op[:1].isupper() and type(value) is int  # classes are Python's in PyTorch: 1 is true
+    return bool(value) if flag or isinstance(value, bool | np.bool_) else NO
 
 
 def _as_dtype(op: str, name: str, value: Any) -> Any:
