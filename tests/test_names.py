@@ -207,6 +207,34 @@ def test_settings_without_effect_are_taken():
         clnet.hub.load("pytorch/vision", "resnet18")
 
 
+def test_a_hub_loads_what_is_here(tmp_path):
+    (tmp_path / "part.py").write_text("WIDTH = 3\n")
+    (tmp_path / "hubconf.py").write_text(
+        "import clnet\nfrom part import WIDTH\n"
+        "def wide(inputs, pretrained=False):\n    return clnet.nn.Linear(inputs, WIDTH)\n"
+    )
+    folder, before = str(tmp_path), [*sys.path]
+    layer = clnet.hub.load(folder, "wide", 2, source="local", pretrained=True, trust_repo=True)
+    assert layer.weight.shape == (3, 2)
+    assert sys.path == before
+    for wrong, law in ((folder, "a function of that name"), (f"{folder}/no", "has a hubconf")):
+        with pytest.raises(ArgumentError, match=law):
+            clnet.hub.load(wrong, "deep", source="local")
+
+
+def test_a_hub_finds_weights_that_are_here(tmp_path):
+    clnet.save({"w": clnet.ones(2)}, tmp_path / "net.pth")
+
+    def loaded(name, **options):
+        url = f"https://example.com/models/{name}.pth"
+        return clnet.hub.load_state_dict_from_url(url, str(tmp_path), **options)
+
+    assert loaded("net")["w"].tolist() == [1.0, 1.0]
+    assert loaded("other", file_name="net.pth", map_location="cpu")["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(ArgumentError, match=r"no weights are downloaded.*Download it to .*vgg.pth"):
+        loaded("vgg")
+
+
 def test_what_is_not_done_is_said_once():
     script = "import clnet\nfor _ in range(3):\n    f = clnet.jit.script(len)\nassert f is len"
     run = [sys.executable, "-W", "always", "-c", script]

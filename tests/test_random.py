@@ -171,7 +171,18 @@ def test_every_place_of_a_permutation_is_as_likely():
         (lambda: clnet.normal(0.0, 1.0), ArgumentError, "numbers need a size"),
         (lambda: clnet.rand(2, dtype=clnet.int32), DtypeError, "operands are floating"),
     ],
-    ids=["seed", "range", "size", "sizes", "end", "length", "deviation", "deviations", "no size", "dtype"],
+    ids=[
+        "seed",
+        "range",
+        "size",
+        "sizes",
+        "end",
+        "length",
+        "deviation",
+        "deviations",
+        "no size",
+        "dtype",
+    ],
 )
 def test_what_cannot_be_drawn(draw, error, message):
     before = clnet.get_rng_state().tolist()

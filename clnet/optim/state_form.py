@@ -46,7 +46,9 @@ def given_once(optimizer: str, params: Sequence[Tensor]) -> list[Tensor]:
     found = list({id(p): p for p in params}.values())
     if len(found) < len(params):
         text = f"{optimizer}: of a group's {len(params)} parameters {len(found)} are different"
-        warnings.warn(f"{text}; each is updated once a step, which PyTorch does twice", stacklevel=4)
+        warnings.warn(
+            f"{text}; each is updated once a step, which PyTorch does twice", stacklevel=4
+        )
     return found
 
 
