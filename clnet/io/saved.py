@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from ..values.atomic import replacing
 from ..values.dtypes import DType, from_name
 from ..values.foreign import host_array, is_foreign
 from . import gguf, mxnet_file
+from .beside import HOLDERS, set_state
 from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
 from .sharing import groups_of, laid
@@ -48,6 +49,7 @@ _TREE, _SHARED = "clnet.saved", "clnet.shared"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
+_NAMESPACE, _PATH = "$namespace", "$path"
 _MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
 
 
@@ -60,9 +62,10 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
 
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
-            bytes, dtypes, None, in dicts, OrderedDicts, lists, tuples and sets. Tensors that share
-            memory do so when they are loaded, and are stored once if it is all. Modules, if their
-            attributes are of these kinds, or functions of clnet's; hooks are left out.
+            bytes, dtypes, paths, None, in dicts, OrderedDicts, lists, tuples, sets and the
+            namespaces of ``argparse`` and ``types``. Tensors that share memory do so when they are
+            loaded, and are stored once if it is all. Modules, if their attributes are of these
+            kinds, or functions of clnet's; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -120,9 +123,10 @@ def load(
 
     Those are GGUF, MXNet's ``.params`` and, by its name, Caffe's ``.caffemodel``.
 
-    Nothing in a file is ever run: of PyTorch's pickles, tensors and plain containers are read, and
-    anything else is refused by name. Modules that :func:`save` wrote are made of classes that the
-    program has loaded, without calling their ``__init__``.
+    Nothing in a file is ever run: of PyTorch's pickles, tensors, NumPy's arrays, plain containers
+    and namespaces of arguments are read, and anything else is refused by name. Modules that
+    :func:`save` wrote are made of classes that the program has loaded, without calling their
+    ``__init__``.
 
     Args:
         f: a path, or a binary file.
@@ -243,6 +247,8 @@ class _Writer:
             return {_DTYPE: value.name}
         if isinstance(value, Device):
             return value.name
+        if isinstance(value, PurePath):
+            return {_PATH: value.as_posix()}
         return NotImplemented
 
     def _tensor(self, key: tuple[Any, ...], value: Tensor, where: str) -> Any:
@@ -277,6 +283,9 @@ class _Writer:
             return {_TUPLE: inside(value)}
         if isinstance(value, set | frozenset):
             return {_SET: inside(sorted(value, key=repr))}
+        if type(value) in HOLDERS:
+            kind = int(type(value) is HOLDERS[1])
+            return {_NAMESPACE: [kind, self._mapping(vars(value), where, depth)]}
         if isinstance(value, Compiled) and isinstance(value.__wrapped__, Module):
             kind = f"{type(value).__module__}:{type(value).__qualname__}"
             return {_COMPILED: [kind, self.stored(value.__wrapped__, where, depth)]}
@@ -358,6 +367,8 @@ class _Reader:
             _COMPLEX: lambda parts: complex(*map(float, parts)),
             _BYTES: bytes.fromhex,
             _DTYPE: from_name,
+            _PATH: Path,
+            _NAMESPACE: lambda given: self._namespace(*given),
             _MODULE: lambda given: self._module(*given),
             _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
             _AGAIN: lambda number: self._modules[number],
@@ -374,6 +385,11 @@ class _Reader:
             if form in node:
                 return made(node[form])
         return {key.removeprefix("$"): self.value(v) for key, v in node.items()}
+
+    def _namespace(self, kind: int, given: Any) -> Any:
+        made = HOLDERS[kind]()
+        set_state(made, self.value(given))
+        return made
 
     def _module(
         self, kind: str, plain: Any, parameters: Any, buffers: Any, transient: Any, modules: Any

@@ -138,11 +138,11 @@ class ParameterDict(Module):
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
         made = self.copy()
-        made.update(other)
+        made.update(other.items())
         return made
 
     def __ior__(self, other: ParameterDict) -> ParameterDict:
-        self.update(other)
+        self.update(other.items())
         return self
 
     def copy(self) -> ParameterDict:
@@ -183,7 +183,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The parameter of a name, or ``default`` if there is none."""
-        return self[key] if key in self else default
+        return getattr(self, key) if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """Another dictionary, of ``default`` under each name."""
