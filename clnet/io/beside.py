@@ -103,4 +103,4 @@ def _fill(array: np.ndarray, state: Any) -> None:
     good = sizes and isinstance(dtype, np.dtype) and not dtype.hasobject
     if not (good and isinstance(data, bytes) and len(data) == prod(shape) * dtype.itemsize):
         raise _refused("an array has the bytes of its shape and dtype")
-    array.__setstate__((1, shape, dtype, np.bool_(fortran), data))
+    array.__setstate__((1, shape, dtype, bool(fortran), data))  # pyright: ignore[reportArgumentType] - it wants Python's
