@@ -149,19 +149,23 @@ def run_script(argv: Sequence[str]) -> None:
     """Run a program as ``python`` would, with clnet under PyTorch's name: ``python -m`` this file.
 
     Args:
-        argv: its path, and its arguments.
+        argv: its path, and its arguments; before them perhaps ``--cuda`` and the device that the
+            program means by ``"cuda"``.
 
     Raises:
         ArgumentError: if there is no path.
     """
-    if not argv:
+    cuda, rest = (argv[1:2], argv[2:]) if argv[:1] == ["--cuda"] else ([], argv)
+    if not rest:
         raise ArgumentError(
             "torch_compat",
             "a program is named",
-            remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS]",
+            remedy="python -m clnet.torch_compat [--cuda DEVICE] SCRIPT [ARGUMENTS]",
         )
-    install()
-    sys.argv = _Arguments(argv)
+    argv = rest
+    install(device=next(iter(cuda), None))
+    sys.argv = given = _Arguments(argv)
+    given.cuda = next(iter(cuda), None)
     sys.path.insert(0, str(Path(argv[0]).resolve().parent))
     runpy.run_path(argv[0], run_name="__main__")
 
@@ -169,13 +173,17 @@ def run_script(argv: Sequence[str]) -> None:
 class _Arguments(list[str]):
     """A program's: what a process that it spawns is sent before it runs the program's file."""
 
+    cuda: str | None = None
+
     def __reduce__(self) -> Any:
-        return _received, (list(self),)
+        return _received, (list(self), self.cuda)
 
 
-def _received(argv: list[str]) -> _Arguments:
-    install()
-    return _Arguments(argv)
+def _received(argv: list[str], cuda: str | None = None) -> _Arguments:
+    install(device=cuda)
+    found = _Arguments(argv)
+    found.cuda = cuda
+    return found
 
 
 if __name__ == "__main__":

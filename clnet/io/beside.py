@@ -6,6 +6,7 @@ As with all of a pickle, nothing is run: a value is made of what was looked at f
 from __future__ import annotations
 
 import re
+from abc import ABCMeta
 from argparse import Namespace
 from math import prod
 from pathlib import Path, PurePath
@@ -69,6 +70,20 @@ BESIDE: dict[str, Global] = {
     "types.SimpleNamespace": Global(lambda: SimpleNamespace()),
 }
 """What such pickles name, and what makes it."""
+
+
+def is_plain_class(kind: type) -> bool:
+    """Whether objects of a class are their attributes, and may be made of these alone.
+
+    Those of a class that is copied, made or ended in a way of its own are more.
+    """
+    own = ("__reduce__", "__reduce_ex__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+    simple = kind.__new__ is object.__new__ and kind.__module__ != "builtins"
+    simple = simple and kind.__dictoffset__ != 0 and type(kind) in (type, ABCMeta)
+    altered = any(getattr(kind, name, None) is not getattr(object, name, None) for name in own)
+    stateful = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
+    slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+    return simple and not (altered or stateful or slots or hasattr(kind, "__del__"))
 
 
 def set_state(value: Any, state: Any) -> None:

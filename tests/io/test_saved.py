@@ -12,6 +12,7 @@ import pickle
 import struct
 import types
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,51 @@ def test_arguments_and_paths_come_back():
     kept = {k: v for k, v in beside().items() if k != "names"}
     found = returned({**kept, "turned": np.arange(6).reshape(2, 3)})
     assert are_beside({**found, "names": beside()["names"]})
+
+
+@dataclass
+class Settings:
+    """A program's."""
+
+    depth: int
+    scale: Any = None
+
+
+class Ends:
+    """An object that does something when it goes."""
+
+    def __del__(self) -> None:
+        pass
+
+
+def test_objects_that_are_their_attributes_come_back():
+    value = Settings(3, {"w": clnet.ones(2)})
+    file = io.BytesIO()
+    clnet.save({"a": value, "b": [value]}, file)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match="holds an object, and weights_only is not False"):
+        clnet.load(file)
+    file.seek(0)
+    found = clnet.load(file, weights_only=False)
+    assert type(found["a"]) is Settings
+    assert found["b"][0] is found["a"]
+    assert found["a"].scale["w"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("obj", [Ends(), pickle.Pickler, object(), struct.Struct("i"), iter("ab")])
+def test_objects_that_are_more_are_refused(obj):
+    with pytest.raises(CheckpointError, match="cannot be stored"):
+        clnet.save({"a": obj}, io.BytesIO())
+
+
+def test_a_file_makes_no_object_that_does_something(monkeypatch):
+    """A class may have become one since: what it does when it goes is not for a file to say."""
+    file = io.BytesIO()
+    clnet.save({"a": Settings(3)}, file)
+    monkeypatch.setattr(Settings, "__del__", lambda self: None, raising=False)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match="keeps attributes alone"):
+        clnet.load(file, weights_only=False)
 
 
 @pytest.mark.parametrize("protocol", [2, 4])
