@@ -242,8 +242,8 @@ def normal(
 
 @checked
 def randint(
-    low: int,
-    high: int | Sequence[int],
+    low: int | None = None,
+    high: int | Sequence[int] | None = None,
     size: Sequence[int] | None = None,
     *,
     generator: Generator | None = None,
@@ -253,7 +253,7 @@ def randint(
     """Whole numbers in ``[low, high)``; called as ``randint(high, size)``, in ``[0, high)``.
 
     Args:
-        low: the least.
+        low: the least; None: 0.
         high: not reached.
         size: the shape.
         generator: where they come from; None: the default one.
@@ -264,7 +264,7 @@ def randint(
         A tensor of that shape.
 
     Raises:
-        ArgumentError: if there is no such number, or no size is given.
+        ArgumentError: if there is no such number, or no size or no end is given.
 
     Example:
         >>> import clnet
@@ -272,11 +272,14 @@ def randint(
         ([7, 7], [0, 0, 0])
     """
     if isinstance(high, int):
-        first, end, shape = low, high, size
-    else:
-        first, end, shape = 0, low, high
-    if shape is None:
-        raise ArgumentError("randint", "size is a shape", size=size)
+        first, end, shape = low or 0, high, size
+    else:  # the one number is the end, and the shape has its own name or the second place
+        first, end, shape = 0, low, size if high is None else high
+    twice = size is not None and isinstance(high, Sequence)
+    if shape is None or twice:
+        raise ArgumentError("randint", "size is a shape", high=high, size=size)
+    if end is None:
+        raise ArgumentError("randint", "high is given", low=low, high=high)
     x = empty(shape, dtype=dtype, device=device)
     return random_whole("randint", x, first, end, generator)
 

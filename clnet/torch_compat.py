@@ -151,21 +151,26 @@ def run_script(argv: Sequence[str]) -> None:
     Of several processes that ``mpirun`` started each finds the variables that ``torchrun`` sets.
 
     Args:
-        argv: its path, or ``"-m"`` and a module's name, and its arguments.
+        argv: its path, or ``"-m"`` and a module's name, and its arguments; before them perhaps
+            ``--cuda`` and the device that the program means by ``"cuda"``.
 
     Raises:
         ArgumentError: if there is no path.
     """
+    device = None
+    if argv[:1] == ["--cuda"]:
+        device, argv = next(iter(argv[1:2]), None), argv[2:]
     as_module = argv[:1] == ["-m"]
     if not argv[as_module:]:
         raise ArgumentError(
             "torch_compat",
             "a program is named",
-            remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS], or -m MODULE [ARGUMENTS]",
+            remedy="python -m clnet.torch_compat [--cuda DEVICE] SCRIPT [ARGUMENTS], or -m MODULE",
         )
-    install()
+    install(device=device)
     launch.tell_ranks()
-    sys.argv = _Arguments(argv[as_module:])
+    sys.argv = given = _Arguments(argv[as_module:])
+    given.cuda = device
     if as_module:
         sys.path.insert(0, "")
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
@@ -177,13 +182,17 @@ def run_script(argv: Sequence[str]) -> None:
 class _Arguments(list[str]):
     """A program's: what a process that it spawns is sent before it runs the program's file."""
 
+    cuda: str | None = None
+
     def __reduce__(self) -> Any:
-        return _received, (list(self),)
+        return _received, (list(self), self.cuda)
 
 
-def _received(argv: list[str]) -> _Arguments:
-    install()
-    return _Arguments(argv)
+def _received(argv: list[str], cuda: str | None = None) -> _Arguments:
+    install(device=cuda)
+    found = _Arguments(argv)
+    found.cuda = cuda
+    return found
 
 
 if __name__ == "__main__":

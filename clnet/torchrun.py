@@ -50,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
     program = [options.program, *options.arguments]
     if not options.no_python:
         as_module = ["-m"] if options.module else []
-        program = [sys.executable, "-u", "-m", "clnet.torch_compat", *as_module, *program]
+        program = [sys.executable, "-m", "clnet.torch_compat", *as_module, *program]
     if count == 1:
         return subprocess.run(program, env={**inherited(), **variables()}, check=False).returncode
     start = mpirun()

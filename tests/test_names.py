@@ -77,9 +77,22 @@ def test_there_is_no_cuda_until_someone_says_which():
         assert clnet.ones(1).cuda().is_cuda
         assert device.type == "cuda"
         assert next(nn.Linear(1, 1).cuda().parameters()).is_cuda
+        assert clnet.cuda.LongTensor([1, 2]).tolist() == [1, 2]
+        assert clnet.cuda.FloatTensor(2).is_cuda
+        assert clnet.ones(1, dtype=clnet.int64).type(clnet.cuda.FloatTensor).tolist() == [1.0]
+        assert clnet.ones(1).type("torch.cuda.DoubleTensor").type() == "torch.cuda.DoubleTensor"
+        assert isinstance(clnet.ones(1), clnet.cuda.FloatTensor)
+        assert not isinstance(clnet.ones(1), clnet.cuda.LongTensor)
     finally:
         clnet.cuda.use(None)
     assert not clnet.ones(1).is_cuda
+    assert not isinstance(clnet.ones(1), clnet.cuda.FloatTensor)
+    with pytest.raises(DeviceError):
+        clnet.cuda.FloatTensor(2)
+    with pytest.raises(DeviceError):
+        clnet.set_default_tensor_type("torch.cuda.FloatTensor")
+    with pytest.raises(AttributeError, match="FlatTensor"):
+        _ = clnet.cuda.FlatTensor
 
 
 def test_versions_compare_as_versions():
@@ -106,6 +119,7 @@ def test_what_a_tensor_says_of_itself():
     assert x.type() == "torch.LongTensor"
     assert x.type("torch.FloatTensor").dtype is clnet.float32
     assert x.type(clnet.HalfTensor).dtype is clnet.float16
+    assert x.type(clnet.Tensor).dtype is clnet.float32
     assert x.mT.tolist() == x.T.tolist() == x.H.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert (x.nbytes, x.itemsize, x.element_size()) == (48, 8, 8)
     assert (x.stride(0), x.stride(-1), x.stride()) == (3, 1, (3, 1))
@@ -191,6 +205,34 @@ def test_settings_without_effect_are_taken():
         assert clnet.are_deterministic_algorithms_enabled()
     with pytest.raises(ArgumentError, match=r"no code is fetched.*clnet.models"):
         clnet.hub.load("pytorch/vision", "resnet18")
+
+
+def test_a_hub_loads_what_is_here(tmp_path):
+    (tmp_path / "part.py").write_text("WIDTH = 3\n")
+    (tmp_path / "hubconf.py").write_text(
+        "import clnet\nfrom part import WIDTH\n"
+        "def wide(inputs, pretrained=False):\n    return clnet.nn.Linear(inputs, WIDTH)\n"
+    )
+    folder, before = str(tmp_path), [*sys.path]
+    layer = clnet.hub.load(folder, "wide", 2, source="local", pretrained=True, trust_repo=True)
+    assert layer.weight.shape == (3, 2)
+    assert sys.path == before
+    for wrong, law in ((folder, "a function of that name"), (f"{folder}/no", "has a hubconf")):
+        with pytest.raises(ArgumentError, match=law):
+            clnet.hub.load(wrong, "deep", source="local")
+
+
+def test_a_hub_finds_weights_that_are_here(tmp_path):
+    clnet.save({"w": clnet.ones(2)}, tmp_path / "net.pth")
+
+    def loaded(name, **options):
+        url = f"https://example.com/models/{name}.pth"
+        return clnet.hub.load_state_dict_from_url(url, str(tmp_path), **options)
+
+    assert loaded("net")["w"].tolist() == [1.0, 1.0]
+    assert loaded("other", file_name="net.pth", map_location="cpu")["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(ArgumentError, match=r"no weights are downloaded.*Download it to .*vgg.pth"):
+        loaded("vgg")
 
 
 def test_what_is_not_done_is_said_once():

@@ -83,6 +83,8 @@ def test_ranges_and_dtypes():
     assert whole.dtype is clnet.int64
     assert set(whole.tolist()) == set(range(-3, 4))
     assert clnet.randint(2, (3,), dtype=clnet.uint8).dtype is clnet.uint8
+    assert clnet.randint(1, size=(3,)).tolist() == clnet.randint(high=1, size=(3,)).tolist()
+    assert clnet.randint(low=7, high=8, size=[2]).tolist() == [7, 7]
     normal = clnet.normal(5.0, 0.5, (10_000,)).numpy()
     assert abs(normal.mean() - 5) < 5 * 0.5 / 100
     assert abs(normal.std() - 0.5) < 5 * 0.5 / 100 / np.sqrt(2)
@@ -163,14 +165,27 @@ def test_every_place_of_a_permutation_is_as_likely():
             r"a seed is a whole number in \[-2\*\*63, 2\*\*64\); got seed=18446744073709551616",
         ),
         (lambda: clnet.randint(3, 3, (2,)), ArgumentError, "low is below high; got low=3, high=3"),
-        (lambda: clnet.randint(0, 3), ArgumentError, "randint: size is a shape; got size=None"),
+        (lambda: clnet.randint(0, 3), ArgumentError, "size is a shape; got high=3, size=None"),
+        (lambda: clnet.randint(3, (2,), (2,)), ArgumentError, "size is a shape"),
+        (lambda: clnet.randint(size=(2,)), ArgumentError, "high is given; got low=None"),
         (lambda: clnet.randperm(-1), ArgumentError, r"n lies in \[0, 2\*\*31\); got n=-1"),
         (lambda: clnet.normal(0.0, -1.0, (2,)), ArgumentError, "std is 0 or more; got std=-1"),
         (lambda: clnet.normal(clnet.zeros(2), -1.0), ArgumentError, "std is 0 or more; got std=-1"),
         (lambda: clnet.normal(0.0, 1.0), ArgumentError, "numbers need a size"),
         (lambda: clnet.rand(2, dtype=clnet.int32), DtypeError, "operands are floating"),
     ],
-    ids=["seed", "range", "size", "length", "deviation", "deviations", "no size", "dtype"],
+    ids=[
+        "seed",
+        "range",
+        "size",
+        "sizes",
+        "end",
+        "length",
+        "deviation",
+        "deviations",
+        "no size",
+        "dtype",
+    ],
 )
 def test_what_cannot_be_drawn(draw, error, message):
     before = clnet.get_rng_state().tolist()

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import clnet
+
 pytestmark = pytest.mark.device
 
 
@@ -112,6 +114,25 @@ def test_workers_of_a_program_find_clnet(tmp_path, guarded):
     assert done.stdout == "[0, 1, 4, 9] {'torch'} ['--epochs', '1']\n"
     alone = "program.py has no if __name__ == '__main__', so that a worker would run it all"
     assert (alone in done.stderr) == (not guarded)
+
+
+def test_a_program_is_told_what_cuda_is(tmp_path):
+    """On the command line, and in the processes that the program spawns."""
+    script = tmp_path / "program.py"
+    script.write_text("""
+import sys, torch, multiprocessing
+def show(): print(sys.argv[1:], torch.cuda.is_available(), torch.ones(1).cuda().is_cuda)
+if __name__ == "__main__":
+    show()
+    process = multiprocessing.get_context("spawn").Process(target=show)
+    process.start()
+    process.join()
+""")
+    run = [sys.executable, "-m", "clnet.torch_compat", "--cuda", clnet.device().name, str(script)]
+    done = subprocess.run([*run, "--lr"], capture_output=True, text=True, check=True)
+    assert done.stdout == 2 * "['--lr'] True True\n"
+    done = subprocess.run(run[:-2], capture_output=True, text=True, check=False)
+    assert "[--cuda DEVICE] SCRIPT" in done.stderr
 
 
 def test_a_compiled_module_lies_below_its_name_in_a_state():

@@ -26,6 +26,7 @@ from ..device import (
     use_as_cuda,
 )
 from ..errors import DeviceError, OutOfDeviceMemory
+from ..face.attribute import TYPE_NAMES, typed_class
 from ..profiling import memory_snapshot, memory_stats, memory_summary
 from ..random import get_rng_state as state_of_all
 from ..random import manual_seed
@@ -326,6 +327,13 @@ class Event:
         if self._seconds is None or end_event._seconds is None:
             raise DeviceError("elapsed_time", "both events are recorded")
         return (end_event._seconds - self._seconds) * 1000.0
+
+
+def __getattr__(name: str) -> Any:
+    """``cuda.FloatTensor`` and the like, made when they are asked for."""
+    if name not in TYPE_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, typed_class(name, "cuda"))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ..values.settings import SETTINGS, provide
 
-__all__ = ["mpirun", "tell_ranks", "variables"]
+__all__ = ["mpirun", "print_lines", "tell_ranks", "variables"]
 
 
 def mpirun() -> str | None:
@@ -42,3 +43,10 @@ def tell_ranks() -> None:
     """
     if SETTINGS.rank is not None:
         provide(variables())
+        print_lines()
+
+
+def print_lines() -> None:
+    """Let lines be seen as they are printed, each in one piece: ``mpirun`` reads from a pipe."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)

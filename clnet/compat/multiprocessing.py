@@ -16,8 +16,8 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from ..values.settings import SETTINGS, inherited
-from .launch import mpirun
+from ..values.settings import SETTINGS
+from .launch import mpirun, print_lines
 
 __all__ = [
     "ProcessContext",
@@ -240,9 +240,7 @@ def _ranks(
     call = folder / "call"
     call.write_bytes(pickle.dumps((bytes(before), bytes(called))))
     command = [start, "-n", str(nprocs), sys.executable, "-c", _CHILD, str(call)]
-    # Prints come as they are made, as from a process that has the terminal.
-    environment = {**inherited(), "PYTHONUNBUFFERED": "1"}
-    return [subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)]
+    return [subprocess.Popen(command, stdin=subprocess.DEVNULL)]
 
 
 def run_rank(call: str) -> None:
@@ -251,6 +249,7 @@ def run_rank(call: str) -> None:
     Args:
         call: the file that has what is to be called.
     """
+    print_lines()
     before, called = pickle.loads(Path(call).read_bytes())
     _spawn.prepare(pickle.loads(before))
     fn, args = pickle.loads(called)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from ..ops import cat
 from ..values.dtypes import DType
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
 
 __all__: list[str] = []
 
@@ -24,3 +29,18 @@ def _get_device_index(  # pyright: ignore[reportUnusedFunction] - for packages
 def _element_size(dtype: DType) -> int:  # pyright: ignore[reportUnusedFunction] - for packages
     """Bytes of an element."""
     return dtype.itemsize
+
+
+def _flatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for packages
+    tensors: Sequence[Tensor],
+) -> Tensor:
+    """All elements of tensors of one dtype, behind each other."""
+    return cat([t.reshape(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for packages
+    flat: Tensor, tensors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Parts of ``flat`` in the shapes of ``tensors``, the inverse of the above."""
+    parts = flat.split([t.numel() for t in tensors])
+    return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))

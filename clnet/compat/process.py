@@ -171,12 +171,17 @@ _TYPES = {
 def set_default_tensor_type(t: Any) -> None:
     """As :func:`set_default_dtype`, by a type: ``FloatTensor``, ``"torch.DoubleTensor"``.
 
+    With one of ``cuda`` new tensors are made there, too.
+
     Raises:
         ArgumentError: for one whose elements are no floats.
+        DeviceError: if it is one of ``cuda``, and there is none.
     """
     name = str(getattr(t, "__name__", t)).rpartition(".")[2]
     if name not in _TYPES:
         raise ArgumentError("set_default_tensor_type", f"it is one of {[*_TYPES]}", type=t)
+    if getattr(t, "place", None) or str(t).startswith("torch.cuda."):
+        set_default_device("cuda")
     set_default_dtype(_TYPES[name])
 
 

@@ -87,20 +87,30 @@ class _TypedClass(type):
     """The class of ``clnet.FloatTensor``: called as PyTorch's, an instance is any such tensor."""
 
     dtype: DType
+    place: str | None
 
     def __call__(cls, *given: Any, device: Any = None) -> Tensor:
+        device = device or cls.place
         if given and not all(isinstance(n, int) for n in given):
             return tensor(given[0], dtype=cls.dtype, device=device)
         return empty(*(given or (0,)), dtype=cls.dtype, device=device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        fits = isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return fits and (cls.place is None or _is_on_cuda(instance))
 
 
-def typed_class(name: str) -> Any:
-    """``clnet.FloatTensor`` and the like: of sizes, or of data; and the type of such tensors."""
-    members = {"dtype": TYPE_NAMES[name], "__doc__": f"Tensors of {TYPE_NAMES[name].name}."}
-    return _TypedClass(name, (), members)
+def typed_class(name: str, place: str | None = None) -> Any:
+    """``clnet.FloatTensor`` and the like: of sizes, or of data; and the type of such tensors.
+
+    Args:
+        name: without a module.
+        place: the device of such tensors, ``"cuda"``; None: any.
+    """
+    dtype = TYPE_NAMES[name]
+    return _TypedClass(
+        name, (), {"dtype": dtype, "place": place, "__doc__": f"Tensors of {dtype.name}."}
+    )
 
 
 def _is_on_cuda(x: Tensor) -> bool:
@@ -167,8 +177,11 @@ def type_(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         place = "torch.cuda" if _is_on_cuda(x) else "torch"
         return f"{place}.{_NAME_OF[x.dtype]}"
     if isinstance(dtype, str):
-        return x.to(dtype=_is_known_type(dtype))
-    return x.to(dtype=dtype.dtype if isinstance(dtype, _TypedClass) else as_dtype(dtype))
+        place = "cuda" if dtype.startswith("torch.cuda.") else None
+        return x.to(place, dtype=_is_known_type(dtype))
+    if isinstance(dtype, _TypedClass):
+        return x.to(dtype.place, dtype=dtype.dtype)
+    return x.to(dtype=default_float() if dtype is Tensor else as_dtype(dtype))
 
 
 def cuda(

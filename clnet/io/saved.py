@@ -1,8 +1,8 @@
 """``clnet.save`` and ``clnet.load``: tensors in nested containers, as safetensors; no pickle.
 
-A whole module is stored as its class's name and its attributes. It is read where the caller says
-``weights_only=False`` and the program has loaded its class, which is looked up and not imported;
-no code that a file names is run.
+A module or another object is stored as its class's name and its attributes. It is read where the
+caller says ``weights_only=False`` and the program has loaded its class, which is looked up and not
+imported; no code that a file names is run.
 
 Tensors are stored under their path (``model.conv1.weight``), so that any reader of safetensors
 finds them; the tree, with every other value, is JSON in the metadata. Files that PyTorch wrote are
@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from ..values.atomic import replacing
 from ..values.dtypes import DType, from_name
 from ..values.foreign import host_array, is_foreign
 from . import gguf, mxnet_file
+from .beside import HOLDERS, is_plain_class, set_state
 from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
 from .sharing import groups_of, laid
@@ -48,7 +49,10 @@ _TREE, _SHARED = "clnet.saved", "clnet.shared"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
+_NAMESPACE, _PATH, _OBJECT = "$namespace", "$path", "$object"
 _MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
+
+_SORTS: dict[type, str] = {Module: "a module", Compiled: "a module", object: "an object"}
 
 
 class _UnstorableError(Exception):
@@ -60,9 +64,11 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
 
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
-            bytes, dtypes, None, in dicts, OrderedDicts, lists, tuples and sets. Tensors that share
-            memory do so when they are loaded, and are stored once if it is all. Modules, if their
-            attributes are of these kinds, or functions of clnet's; hooks are left out.
+            bytes, dtypes, paths, None, in dicts, OrderedDicts, lists, tuples, sets and the
+            namespaces of ``argparse`` and ``types``. Tensors that share memory do so when they are
+            loaded, and are stored once if it is all. Modules and other objects that are nothing but
+            their attributes, if these are of these kinds, or functions of clnet's; hooks are left
+            out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -120,16 +126,17 @@ def load(
 
     Those are GGUF, MXNet's ``.params`` and, by its name, Caffe's ``.caffemodel``.
 
-    Nothing in a file is ever run: of PyTorch's pickles, tensors and plain containers are read, and
-    anything else is refused by name. Modules that :func:`save` wrote are made of classes that the
-    program has loaded, without calling their ``__init__``.
+    Nothing in a file is ever run: of PyTorch's pickles, tensors, NumPy's arrays, plain containers
+    and namespaces of arguments are read, and anything else is refused by name. Modules and objects
+    that :func:`save` wrote are made of classes that the program has loaded, without calling their
+    ``__init__``.
 
     Args:
         f: a path, or a binary file.
         map_location: the device that tensors go to, however it is spelt; None, a function or a dict
             (which speak of PyTorch's devices): the current one.
         pickle_module: refused if given; there is no unpickler to choose.
-        weights_only: False: modules are made, too.
+        weights_only: False: modules and objects are made, too.
         mmap: taken as PyTorch does.
         encoding: taken as PyTorch does.
 
@@ -243,6 +250,8 @@ class _Writer:
             return {_DTYPE: value.name}
         if isinstance(value, Device):
             return value.name
+        if isinstance(value, PurePath):
+            return {_PATH: value.as_posix()}
         return NotImplemented
 
     def _tensor(self, key: tuple[Any, ...], value: Tensor, where: str) -> Any:
@@ -277,16 +286,30 @@ class _Writer:
             return {_TUPLE: inside(value)}
         if isinstance(value, set | frozenset):
             return {_SET: inside(sorted(value, key=repr))}
+        if type(value) in HOLDERS:
+            kind = int(type(value) is HOLDERS[1])
+            return {_NAMESPACE: [kind, self._mapping(vars(value), where, depth)]}
         if isinstance(value, Compiled) and isinstance(value.__wrapped__, Module):
             kind = f"{type(value).__module__}:{type(value).__qualname__}"
             return {_COMPILED: [kind, self.stored(value.__wrapped__, where, depth)]}
         if isinstance(value, Module):
             return self._module(value, where, depth)
+        if is_plain_class(type(value)) and hasattr(value, "__dict__"):
+            return self._object(value, where, depth)
         name = getattr(value, "__name__", "")
         if callable(value) and _op_named(name) is value:
             return {_OP: name}
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise _UnstorableError(f"{where or 'it'} is a {kind}, which cannot be stored")
+
+    def _object(self, value: Any, where: str, depth: int) -> Any:
+        """Class and attributes."""
+        if id(value) in self._modules:
+            return {_AGAIN: self._modules[id(value)]}
+        self._modules[id(value)] = len(self._modules)
+        self._kept.append(value)
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        return {_OBJECT: [kind, self._mapping(vars(value), where, depth)]}
 
     def _module(self, module: Module, where: str, depth: int) -> Any:
         """Class, attributes, parameters, buffers, which of those are transient, and modules."""
@@ -345,7 +368,7 @@ class _Reader:
         self._device = device
         self._file = file
         self._making = modules
-        self._modules: list[Module] = []
+        self._modules: list[Any] = []
         self._made: dict[tuple[str, int], Tensor] = {}
         self._forms: dict[str, Callable[[Any], Any]] = {
             _TENSOR: lambda given: self._tensor(*given),
@@ -358,7 +381,10 @@ class _Reader:
             _COMPLEX: lambda parts: complex(*map(float, parts)),
             _BYTES: bytes.fromhex,
             _DTYPE: from_name,
+            _PATH: Path,
+            _NAMESPACE: lambda given: self._namespace(*given),
             _MODULE: lambda given: self._module(*given),
+            _OBJECT: lambda given: self._object(*given),
             _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
             _AGAIN: lambda number: self._modules[number],
             _OP: _op_named,
@@ -375,6 +401,11 @@ class _Reader:
                 return made(node[form])
         return {key.removeprefix("$"): self.value(v) for key, v in node.items()}
 
+    def _namespace(self, kind: int, given: Any) -> Any:
+        made = HOLDERS[kind]()
+        set_state(made, self.value(given))
+        return made
+
     def _module(
         self, kind: str, plain: Any, parameters: Any, buffers: Any, transient: Any, modules: Any
     ) -> Module:
@@ -389,11 +420,20 @@ class _Reader:
         vars(made).update(self.value(plain))
         return made
 
+    def _object(self, kind: str, attributes: Any) -> Any:
+        found = self._kind(kind, object)
+        if not is_plain_class(found):
+            raise CheckpointError(self._file, "the class keeps attributes alone", module=kind)
+        made = object.__new__(found)
+        self._modules.append(made)
+        vars(made).update(self.value(attributes))
+        return made
+
     def _kind(self, kind: str, base: type) -> Any:
         """The class of that name, a subclass of ``base``."""
         if not self._making:
-            hint = "Pass weights_only=False if modules are to be made, or save a state_dict()"
-            law = "the file holds a module, and weights_only is not False"
+            hint = "Pass weights_only=False if objects are to be made, or save a state_dict()"
+            law = f"the file holds {_SORTS[base]}, and weights_only is not False"
             raise CheckpointError(self._file, law, module=kind, remedy=hint)
         place, _, name = kind.partition(":")
         found: Any = sys.modules.get(place)

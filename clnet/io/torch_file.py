@@ -24,6 +24,7 @@ from ..nn import Parameter
 from ..tensor import Tensor
 from ..values import dtypes
 from ..values.shapes import contiguous_strides
+from .beside import BESIDE, set_state
 from .unpickle import Global, Machine
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -90,6 +91,7 @@ class _Reader:
         self.most_bytes = most_bytes
         kinds = dict.fromkeys((*_OTHER_DTYPES, *(d.name for d in dtypes.ALL)))
         self.globals: dict[str, Global] = {
+            **BESIDE,
             "torch._utils._rebuild_tensor": Global(self.tensor),
             "torch._utils._rebuild_tensor_v2": Global(self.tensor),
             "torch._utils._rebuild_parameter": Global(self.parameter),
@@ -185,7 +187,8 @@ def _dtype(name: str) -> Any:
 
 
 def _set_metadata(value: Any, state: Any) -> None:
-    """Of the attributes that pickles set, the versions that state dicts carry are kept."""
+    """Of a container's attributes, the versions that state dicts carry are kept."""
+    set_state(value, state)
     if isinstance(value, OrderedDict) and type(state) is dict and "_metadata" in state:
         value._metadata = state["_metadata"]  # pyright: ignore[reportAttributeAccessIssue] - as PyTorch's do
 

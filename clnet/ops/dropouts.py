@@ -40,8 +40,8 @@ def dropout1d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = 
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels 0 with probability ``p``, the others divided by ``1 - p``.
 
-    ``x`` are images, ``(n, c, h, w)``, or rows ``(n, c, l)``; the arguments are those of
-    :func:`dropout`.
+    ``x`` are images, ``(n, c, h, w)``, rows ``(n, c, l)``, or channels of one element ``(n, c)``;
+    the arguments are those of :func:`dropout`.
 
     Raises:
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
@@ -80,7 +80,8 @@ def feature_alpha_dropout(
 
 def _channels(name: str, x: Tensor, p: float, training: bool, ndims: tuple[int, int]) -> Tensor:
     _check(name, x, p)
-    if x.ndim not in ndims:
+    flat = name == "dropout2d" and x.ndim == 2  # behind layers that took the image's axes away
+    if x.ndim not in ndims and not flat:
         raise ShapeError(name, f"x has {ndims[0]} or {ndims[1]} axes", x=x.shape)
     if not training or p == 0:
         return x

@@ -11,8 +11,9 @@ from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
 from ..tensor import Tensor
-from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed, decays
+from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT
 from .state_form import entry_of, filled_like, number_of
+from .update_rule import decayed, decays
 
 
 class Adagrad(DeclaredOptimizer):

@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from ..ops.machinery.update import Body
-from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, decayed
+from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT
 from .state_form import number_of
+from .update_rule import decayed
 
 
 class ASGD(DeclaredOptimizer):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 from typing_extensions import dataclass_transform
 
-from .. import expr as e
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
@@ -28,7 +26,16 @@ from ..values.declared import declare
 from ..values.record import NamedTuple
 from .parameter_state import Cells, ParameterState, part_cells
 from .restart import begun, made, optimiser_as_it_is
-from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
+from .state_form import (
+    checked_groups,
+    entry_of,
+    given_once,
+    groups_of,
+    is_counted,
+    step_tensor,
+    taken,
+)
+from .update_rule import maximized, put_back, scalars_of, withheld
 from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
 
 Group = dict[str, Any]
@@ -47,62 +54,6 @@ class _Required:
 
 
 required = _Required()
-
-
-@cache
-def scalar_names(body: Body, operands: int) -> tuple[str, ...]:
-    """The names of the scalars of an update: of its parameters behind those of its operands."""
-    return tuple(inspect.signature(body).parameters)[operands:]
-
-
-def scalars_of(body: Body, operands: int, cells: Cells) -> list[HostScalar]:
-    """The cells that an update of so many operands reads, in its parameters' order."""
-    return [cells[name] for name in scalar_names(body, operands)]
-
-
-def decays(group: Group) -> dict[str, float]:
-    """``decay``, by which the parameter is added to the gradient, and ``kept``, what remains of it.
-
-    One of both does the work of ``weight_decay``, as ``decoupled_weight_decay`` says.
-    """
-    if group["decoupled_weight_decay"]:
-        return {"decay": 0.0, "kept": 1 - group["lr"] * group["weight_decay"]}
-    return {"decay": group["weight_decay"], "kept": 1.0}
-
-
-def decayed(gradient: Any, parameter: Any, decay: Any) -> Any:
-    """``gradient + decay * parameter``; without decay infinite parameters count for nothing."""
-    return e.where(e.eq(decay, 0), gradient, gradient + decay * parameter)
-
-
-@cache
-def _maximized(body: Body, position: int) -> Body:
-    """An update that gets its gradient, the operand at a position, with the other sign."""
-
-    def maximized(*symbols: Any) -> tuple[Any, ...]:
-        gradient = symbols[position]
-        return body(*symbols[:position], -gradient, *symbols[position + 1 :])
-
-    maximized.__name__ = f"{body.__name__}_maximize"
-    maximized.__signature__ = inspect.signature(body)  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
-    return maximized
-
-
-@cache
-def _withheld(body: Body, operands: int) -> Body:
-    """An update that leaves all as it is where a further operand, behind its own, is not 0."""
-
-    def withheld(*symbols: Any) -> tuple[Any, ...]:
-        own, unless, scalars = symbols[:operands], symbols[operands], symbols[operands + 1 :]
-        made = body(*own, *scalars)
-        return tuple(e.where(unless > 0, x, y) for x, y in zip(own, made, strict=False))
-
-    withheld.__name__ = body.__name__
-    return withheld
-
-
-def _put_back(x: Any, before: Any, unless: Any) -> tuple[Any, ...]:
-    return (e.where(unless > 0, before, x),)
 
 
 class _Alike(NamedTuple):
@@ -246,7 +197,7 @@ class Optimizer:
     def _rule(self, group: Group) -> Body:
         """The update of a group that is minimised or maximised."""
         body = self.body(group)
-        return _maximized(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
+        return maximized(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
 
     @property
     def written(self) -> bool:
@@ -304,7 +255,7 @@ class Optimizer:
         """More parameters, with settings of their own.
 
         Raises:
-            ArgumentError: if it has none, or one that is here already, or a setting is no good.
+            ArgumentError: if it has one that is here already, or a setting is no good.
             DtypeError: if one is complex, and this optimiser takes none.
         """
         params = group["params"]
@@ -315,10 +266,9 @@ class Optimizer:
         }  # named_parameters()
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
-        if not params:
-            raise ArgumentError(type(self).__name__, "a group has one parameter or more")
+        params = given_once(type(self).__name__, params)
         here = {id(p) for p in self._params()}
-        if len({id(p) for p in params}) < len(params) or any(id(p) in here for p in params):
+        if any(id(p) in here for p in params):
             raise ArgumentError(type(self).__name__, "a parameter is given once")
         if any(not p.is_leaf for p in params):
             raise ArgumentError(
@@ -402,12 +352,12 @@ class Optimizer:
         if type(self).apply is Optimizer.apply:
             rule = self._rule(group)
             scalars = scalars_of(rule, len(operands[0]), cells)
-            update_many(_withheld(rule, len(operands[0])), operands, scalars, shared=[unless])
+            update_many(withheld(rule, len(operands[0])), operands, scalars, shared=[unless])
             return
         before = [x.clone() for own in operands for x in own[:-1]]
         self.apply(group, operands, cells)
         written = [x for own in operands for x in own[:-1]]
-        update_many(_put_back, list(zip(written, before, strict=True)), shared=[unless])
+        update_many(put_back, list(zip(written, before, strict=True)), shared=[unless])
 
     def _clnet_settle(self) -> None:
         """Take back what was counted of steps that the device skipped since; waits for it."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT, decayed
+from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .update_rule import decayed
 
 
 class SGD(DeclaredOptimizer):

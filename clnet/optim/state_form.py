@@ -6,7 +6,8 @@ without a step have no entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..creation import full
@@ -38,6 +39,17 @@ _COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
 def filled_like(p: Tensor, value: float) -> Tensor:
     """A parameter's state that begins with a number, in both parts of complex elements."""
     return full_like(p.detach(), complex(value, value) if p.dtype.is_complex else value)
+
+
+def given_once(optimizer: str, params: Sequence[Tensor]) -> list[Tensor]:
+    """A group's parameters without those that come again, of which a warning tells."""
+    found = list({id(p): p for p in params}.values())
+    if len(found) < len(params):
+        text = f"{optimizer}: of a group's {len(params)} parameters {len(found)} are different"
+        warnings.warn(
+            f"{text}; each is updated once a step, which PyTorch does twice", stacklevel=4
+        )
+    return found
 
 
 def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:

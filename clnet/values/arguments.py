@@ -30,6 +30,7 @@ from .plain import (
     integer,
     integers,
     is_iterable,
+    is_operand,
     is_sequence,
     is_tensor,
     named,
@@ -65,7 +66,8 @@ def _as_float(op: str, name: str, value: Any) -> Any:
 
 
 def _as_bool(op: str, name: str, value: Any) -> Any:
-    return bool(value) if isinstance(value, bool | np.bool_) else NO
+    flag = op[:1].isupper() and type(value) is int  # classes are Python's in PyTorch: 1 is true
+    return bool(value) if flag or isinstance(value, bool | np.bool_) else NO
 
 
 def _as_dtype(op: str, name: str, value: Any) -> Any:
@@ -88,10 +90,7 @@ def _as_complex(op: str, name: str, value: Any) -> Any:
 
 
 def _as_operand(op: str, name: str, value: Any) -> Any:
-    host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biufc"
-    plain = host or is_tensor(value) or hasattr(value, "value")
-    plain = plain or (type(value) is int and value > MOST)  # the op knows what it is beside
-    return value if plain else _as_complex(op, name, value)
+    return value if is_operand(value) else _as_complex(op, name, value)
 
 
 def _sequence_of(element: Convert, made: type = tuple) -> Convert:

@@ -50,6 +50,13 @@ def shown(value: object) -> str:
     return f"{type(value).__name__}"
 
 
+def is_operand(value: Any) -> bool:
+    """Whether an op takes it as it is: a tensor, an array of NumPy's, a cell of the host's."""
+    host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biufc"
+    large = type(value) is int and value > MOST  # the op knows what it is beside
+    return bool(host) or large or is_tensor(value) or hasattr(value, "value")
+
+
 def is_tensor(value: object) -> bool:
     """Whether ops apply to it."""
     return hasattr(type(value), "__apply_function__")

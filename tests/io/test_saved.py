@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
+import functools
 import io
 import json
 import os
 import pickle
 import struct
+import types
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, CheckpointError, DtypeError
 from clnet.io import load_state, save_state, unpickle
+from clnet.io.beside import BESIDE, set_state
 from clnet.io.unpickle import Global as Known
 from clnet.io.unpickle import Machine
 
@@ -182,6 +187,122 @@ def test_pytorchs_tensors_are_values():
     assert clnet.tensor(torch.ones(1, dtype=torch.float64)).dtype is clnet.float64
 
 
+def beside() -> dict[str, Any]:
+    """What programs keep beside their weights."""
+    return {
+        "args": argparse.Namespace(lr=0.1, out=Path("runs") / "a", sizes=[1, 2]),
+        "best": np.float64(0.25),
+        "step": np.int32(7),
+        "curve": np.arange(6.0).reshape(2, 3),
+        "turned": np.asfortranarray(np.arange(6, dtype=">i2").reshape(2, 3)),
+        "names": np.array(["cat", "ship"]),
+        "more": types.SimpleNamespace(depth=3),
+    }
+
+
+def are_beside(found: Any) -> bool:
+    """Whether it is :func:`beside`."""
+    expected = beside()
+    arrays = ("curve", "turned", "names")
+    for name in arrays:
+        np.testing.assert_array_equal(found[name], expected[name])
+    return found.keys() == expected.keys() and all(
+        found[name] == expected[name] for name in expected if name not in arrays
+    )
+
+
+def test_arguments_and_paths_come_back():
+    kept = {k: v for k, v in beside().items() if k != "names"}
+    found = returned({**kept, "turned": np.arange(6).reshape(2, 3)})
+    assert are_beside({**found, "names": beside()["names"]})
+
+
+@dataclass
+class Settings:
+    """A program's."""
+
+    depth: int
+    scale: Any = None
+
+
+class Ends:
+    """An object that does something when it goes."""
+
+    def __del__(self) -> None:
+        pass
+
+
+def test_objects_that_are_their_attributes_come_back():
+    value = Settings(3, {"w": clnet.ones(2)})
+    file = io.BytesIO()
+    clnet.save({"a": value, "b": [value]}, file)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match="holds an object, and weights_only is not False"):
+        clnet.load(file)
+    file.seek(0)
+    found = clnet.load(file, weights_only=False)
+    assert type(found["a"]) is Settings
+    assert found["b"][0] is found["a"]
+    assert found["a"].scale["w"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("obj", [Ends(), pickle.Pickler, object(), struct.Struct("i"), iter("ab")])
+def test_objects_that_are_more_are_refused(obj):
+    with pytest.raises(CheckpointError, match="cannot be stored"):
+        clnet.save({"a": obj}, io.BytesIO())
+
+
+def test_a_file_makes_no_object_that_does_something(monkeypatch):
+    """A class may have become one since: what it does when it goes is not for a file to say."""
+    file = io.BytesIO()
+    clnet.save({"a": Settings(3)}, file)
+    monkeypatch.setattr(Settings, "__del__", lambda self: None, raising=False)
+    file.seek(0)
+    with pytest.raises(CheckpointError, match="keeps attributes alone"):
+        clnet.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_what_pytorch_keeps_beside_tensors_is_read(protocol):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    file = io.BytesIO()
+    torch.save({**beside(), "w": torch.ones(2)}, file, pickle_protocol=protocol)
+    file.seek(0)
+    found = clnet.load(file, weights_only=False)
+    assert found.pop("w").tolist() == [1.0, 1.0]
+    assert are_beside(found)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (np.array([{}, 1], dtype=object), "dtype is one of numbers"),
+        (np.zeros(2, dtype=[("a", "i4")]), "how its bytes lie"),
+        (np.zeros(2, "M8[s]"), "dtype is one of numbers"),
+    ],
+    ids=["objects", "fields", "times"],
+)
+def test_arrays_of_other_elements_are_refused(data, text):
+    with pytest.raises(CheckpointError, match=text):
+        Machine(pickle.dumps(data, 4), BESIDE, persistent=str, built=set_state).run("f")
+
+
+def test_arrays_are_checked_against_their_bytes():
+    array = np.arange(3, dtype="i4")
+    whole = pickle.dumps(array, 4)
+    shape = whole.replace(b"K\x03\x85", b"K\x04\x85")
+    assert shape != whole
+    for damaged in (shape, whole.replace(b"C\x0c", b"C\x08").replace(b"\x02\0\0\0\x94", b"\x94")):
+        with pytest.raises(CheckpointError, match="the bytes of its shape and dtype"):
+            Machine(damaged, BESIDE, persistent=str, built=set_state).run("f")
+    flags = whole.replace(b"J\xff\xff\xff\xffK\x00t", b"J\xff\xff\xff\xffK\x3ft")
+    assert flags != whole  # which say that the elements are objects
+    with pytest.raises(CheckpointError, match="how its bytes lie, and no more"):
+        Machine(flags, BESIDE, persistent=str, built=set_state).run("f")
+    found = Machine(whole, BESIDE, persistent=str, built=set_state).run("f")
+    np.testing.assert_array_equal(found, array)
+
+
 def test_a_state_can_be_assigned():
     layer = nn.Linear(2, 2)
     weight = layer.weight
@@ -234,8 +355,8 @@ class Attribute:
     [
         (Harm(), "posix.mkdir"),
         (Attribute(), "(__builtin__|builtins).getattr"),
-        (np.float64(1), "numpy"),
-        (Path("x"), "pathlib"),
+        (np.random.default_rng(0), "numpy.random"),
+        (functools.partial(print), "functools.partial"),
     ],
 )
 def test_what_a_file_names_is_never_run(harm, name, tmp_path, monkeypatch):

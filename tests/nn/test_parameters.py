@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, BoundsError, ShapeError
+from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -123,6 +123,46 @@ def test_lists_and_dictionaries_of_parameters():
     assert len(list(named.values())) == len(list(named.items())) == 2
     del named["a"]
     assert [n for n, _ in named.named_parameters()] == ["b"]
+
+
+def test_containers_hold_other_values_too():
+    """As PyTorch's: of a tensor a parameter, of a module a part, others as they are."""
+    inner = nn.ParameterList([clnet.ones(2)])
+    outer = nn.ParameterList([inner, clnet.zeros(3), 5, None])
+    assert list(outer.state_dict()) == ["1", "0.0"]
+    assert outer[0] is inner
+    assert outer[2:][0] == 5
+    assert [type(x).__name__ for x in outer] == ["ParameterList", "Parameter", "int", "NoneType"]
+    assert "(2): Object of type: int" in repr(outer)
+    for wrong in (clnet.ones(2), 3):
+        with pytest.raises(DtypeError, match="a sequence of parameters"):
+            nn.ParameterList().extend(wrong)
+
+
+def test_dictionaries_of_parameters_are_dictionaries():
+    assert list(nn.ParameterDict({"b": clnet.ones(2), "a": 1})) == ["a", "b"]
+    named = nn.ParameterDict([("b", clnet.ones(2)), ("a", 1)])
+    assert list(reversed(named)) == ["a", "b"]
+    other = named.copy()
+    assert other["b"] is named["b"]
+    assert other.popitem() == ("a", 1)
+    assert list(named | nn.ParameterDict({"c": None})) == ["b", "a", "c"]
+    other |= named
+    assert other.setdefault("d", 7) == other.get("d") == other.pop("d") == 7
+    assert other.get("d") is None
+    assert list(named.fromkeys("xy", 3).items()) == [("x", 3), ("y", 3)]
+    other.clear()
+    assert len(other) == len(other.state_dict()) == 0
+    for missing in (lambda: other["b"], lambda: other.pop("b"), other.popitem):
+        with pytest.raises(KeyError):
+            missing()
+
+
+def test_ones_are_flags_of_layers_and_not_of_functions():
+    assert nn.Linear(2, 3, 1).bias is not None
+    assert nn.Conv2d(1, 1, 1, bias=0).bias is None
+    with pytest.raises(DtypeError, match="keepdim is a bool"):
+        clnet.ones(2).sum(0, keepdim=1)
 
 
 def test_hooks_see_and_replace_arguments_and_results():

@@ -155,7 +155,8 @@ def test_instance_norm_updates_running_statistics():
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("dropout1d", (40, 50, 3)), ("dropout2d", (40, 50, 3, 2)), ("dropout3d", (40, 50, 1, 2, 2)),
-     ("dropout1d", (50, 3)), ("dropout2d", (40, 50, 3)), ("dropout3d", (500, 1, 2, 2))],
+     ("dropout1d", (50, 3)), ("dropout2d", (40, 50, 3)), ("dropout3d", (500, 1, 2, 2)),
+     ("dropout2d", (40, 50))],
 )  # fmt: skip
 def test_whole_channels_drop(name, shape):
     x = clnet.ones(*shape, requires_grad=True)

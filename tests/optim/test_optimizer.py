@@ -383,11 +383,21 @@ def test_groups_are_checked():
     with pytest.raises(ArgumentError, match="one parameter or more"):
         clnet.optim.SGD([])
     with pytest.raises(ArgumentError, match="given once"):
-        clnet.optim.SGD([first, first])
+        clnet.optim.SGD([{"params": first}, {"params": [second, first]}])
+    with pytest.warns(UserWarning, match="SGD: of a group's 3 parameters 2 are different"):
+        assert len(clnet.optim.SGD([first, second, first]).param_groups[0]["params"]) == 2
     with pytest.raises(ArgumentError, match="is a leaf"):
         clnet.optim.SGD([first * 2])
     with pytest.raises(ArgumentError, match="lr=-1"):
         clnet.optim.SGD([{"params": first, "lr": -1}, {"params": second}])
+
+
+def test_a_group_may_be_empty():
+    p = clnet.nn.Parameter(clnet.ones(2))
+    optimizer = clnet.optim.ASGD([{"params": []}, {"params": [p]}], lr=0.5)
+    (p * p).sum().backward()
+    optimizer.step()
+    assert p.tolist() != [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
