@@ -312,6 +312,8 @@ def ints(*numbers: int) -> bytes:
     try:
         return struct.pack("16i", *numbers, *(0,) * (16 - len(numbers)))
     except struct.error:
+        if len(numbers) > 16:
+            raise
         law = "a kernel's sizes are whole numbers below 2^31"
         remedy = "Compute with fewer elements at a time"
         raise ArgumentError("launch", law, sizes=numbers, remedy=remedy) from None
