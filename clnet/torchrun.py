@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from .compat.launch import mpirun, variables
+from .compat.launch import environment, mpirun, variables
 from .device import DeviceKind
 from .device.discovery import discover
 from .errors import ArgumentError, DeviceError
@@ -42,7 +42,7 @@ def run(argv: Sequence[str]) -> int:
     """
     options = _parser().parse_args(argv)
     count = _count(options.nproc_per_node)
-    if options.nnodes.partition(":")[2] or options.nnodes not in ("1", "1:1"):
+    if options.nnodes not in ("1", "1:1"):
         remedy = f"mpirun --hostfile hosts -n {count} python -m clnet.torch_compat ..."
         raise ArgumentError(
             "torchrun", "processes are of one machine", nnodes=options.nnodes, remedy=remedy
@@ -61,7 +61,8 @@ def run(argv: Sequence[str]) -> int:
             processes=count,
             remedy="pip install 'clnet[mpi]', which has mpirun, and start none from one of them",
         )
-    return subprocess.run([start, "-n", str(count), *program], check=False).returncode
+    command = [start, "-n", str(count), *program]
+    return subprocess.run(command, env=environment(), check=False).returncode
 
 
 def _parser() -> argparse.ArgumentParser:

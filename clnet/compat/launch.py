@@ -8,9 +8,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..values.settings import SETTINGS, provide
+from ..values.settings import SETTINGS, inherited, provide
 
-__all__ = ["mpirun", "print_lines", "tell_ranks", "variables"]
+__all__ = ["environment", "mpirun", "print_lines", "tell_ranks", "variables"]
 
 
 def mpirun() -> str | None:
@@ -22,6 +22,18 @@ def mpirun() -> str | None:
         return None
     beside = Path(sys.executable).with_name("mpirun")
     return str(beside) if beside.exists() else shutil.which("mpirun")
+
+
+def environment() -> dict[str, str]:
+    """What ``mpirun`` inherits where a program starts it, which asks for nothing of MPI's.
+
+    Open MPI starts nothing as root, in a container or elsewhere, and no more ranks than cores.
+    """
+    willing = {f"{name}_ALLOW_RUN_AS_ROOT": "1" for name in ("OMPI", "PRTE")}
+    willing |= {f"{name}_CONFIRM": "1" for name in willing}
+    willing["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
+    willing["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
+    return willing | inherited()
 
 
 def variables() -> dict[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..values.settings import SETTINGS
-from .launch import mpirun, print_lines
+from .launch import environment, mpirun, print_lines
 
 __all__ = [
     "ProcessContext",
@@ -240,7 +240,7 @@ def _ranks(
     call = folder / "call"
     call.write_bytes(pickle.dumps((bytes(before), bytes(called))))
     command = [start, "-n", str(nprocs), sys.executable, "-c", _CHILD, str(call)]
-    return [subprocess.Popen(command, stdin=subprocess.DEVNULL)]
+    return [subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment())]
 
 
 def run_rank(call: str) -> None:

@@ -115,7 +115,7 @@ def set_state(value: Any, state: Any) -> None:
 def _fill(array: np.ndarray, state: Any) -> None:
     _, shape, dtype, fortran, data = state
     sizes = type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape)
-    good = sizes and isinstance(dtype, np.dtype) and not dtype.hasobject
+    good = sizes and isinstance(dtype, np.dtype) and not dtype.hasobject and dtype.itemsize > 0
     if not (good and isinstance(data, bytes) and len(data) == prod(shape) * dtype.itemsize):
         raise _refused("an array has the bytes of its shape and dtype")
     array.__setstate__((1, shape, dtype, bool(fortran), data))  # pyright: ignore[reportArgumentType] - it wants Python's

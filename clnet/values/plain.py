@@ -17,6 +17,7 @@ __all__ = [
     "integer",
     "integers",
     "is_iterable",
+    "is_operand",
     "is_sequence",
     "is_tensor",
     "named",

@@ -78,7 +78,7 @@ def answers(tmp_path, *command: str) -> list[str]:
 )
 def test_each_process_finds_what_torchrun_tells_it(tmp_path, how):
     mpirun()
-    given = ["--standalone", "--rdzv_backend=c10d", *how, "--epochs", "1"]
+    given = ["--standalone", "--nnodes=1:1", "--rdzv_backend=c10d", *how, "--epochs", "1"]
     found = answers(tmp_path, "clnet.torchrun", *given)
     assert found == [f"{rank} {rank} 2 2 127.0.0.1 3.0 --epochs 1" for rank in range(2)]
 
