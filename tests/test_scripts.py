@@ -54,4 +54,4 @@ def test_a_program_is_named():
         [sys.executable, "-m", "clnet.torch_compat"], capture_output=True, text=True
     )
     assert done.returncode
-    assert "python -m clnet.torch_compat SCRIPT" in done.stderr
+    assert "python -m clnet.torch_compat [--cuda DEVICE] SCRIPT" in done.stderr
