@@ -61,4 +61,4 @@ def tell_ranks() -> None:
 def print_lines() -> None:
     """Let lines be seen as they are printed, each in one piece: ``mpirun`` reads from a pipe."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)

@@ -168,7 +168,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """Taken: tensors go between processes as copies."""
 
 
-def start_processes(
+def spawn(
     fn: Callable[..., Any],
     args: tuple[Any, ...] = (),
     nprocs: int = 1,
@@ -210,16 +210,7 @@ def start_processes(
     return None
 
 
-def spawn(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
-    nprocs: int = 1,
-    join: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
-    daemon: bool = False,  # noqa: FBT001, FBT002
-    start_method: str = "spawn",
-) -> ProcessContext | None:
-    """:func:`start_processes`."""
-    return start_processes(fn, args, nprocs, join, daemon, start_method)
+start_processes = spawn
 
 
 def _ranks(
@@ -261,7 +252,7 @@ def _call(fn: Callable[..., Any], rank: int, args: tuple[Any, ...], folder: str)
     try:
         fn(rank, *args)
     except KeyboardInterrupt:
-        pass
+        pass  # whoever waits for it was interrupted, too, and tells
     except Exception:
         written = Path(folder, f"writing-{rank}")
         written.write_text(traceback.format_exc(), encoding="utf-8")
