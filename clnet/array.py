@@ -367,26 +367,36 @@ class Visit:
             if read:
                 self._event = queue.begin_download(self._raw, array.storage, begin)
 
+    def there(self) -> bool:
+        """Whether they are there, of what does not stand; an error counts, :meth:`wait` tells."""
+        return self._event is None or self._event.command_execution_status <= 0
+
     def wait(self) -> np.ndarray:
         """The elements in a row, once they are there; any thread may wait, and needs no lock."""
         if self._stands:
             self.array.device.queue.wait()
             self._stands = False
         if self._event is not None:
-            polled(lambda: self._event.command_execution_status <= 0)  # done, or failed
+            polled(self.there)
             self._event.wait()
         return self._raw.view(self.array.dtype.numpy)
 
-    def end(self) -> None:
+    def end(self, *, written: bool = True) -> None:
         """Give them back; what comes behind in the queue finds what was written.
 
         It waits for nothing: the queue may still have all to do that was asked for since.
+
+        Args:
+            written: False if nothing was, though it was to be.
         """
         array, queue, last = self.array, self.array.device.queue, self._event
         if self._mapped:
             queue.end_map(self._raw)
         elif array.size and not self._in_place:
-            if self._write:
+            if self._write and written:
                 begin = array.offset * array.dtype.itemsize
                 last = queue.send(array.storage, self._raw, begin)
             queue.pinned.give_back(self._taken, behind=last)
+        if self._write and written:
+            with array.device.lock:
+                array.storage.written()

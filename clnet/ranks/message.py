@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..array import Visit
 from ..errors import ArgumentError, DistributedError
 from ..tensor import Tensor
-from .hosted import checked_tensor, read_only, writable
+from .hosted import checked_tensor
 from .membership import group_of, mpi_name, root_of
 from .post import Asked, Message
 from .work import Work
@@ -38,6 +38,25 @@ __all__ = [
 _LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("nbytes", "i8"), ("number", "i8")])
 
 _OBJECTS = "objects"
+
+
+class _Looked(NamedTuple):
+    """As a request of MPI's: whether the elements of a tensor are there."""
+
+    visit: Visit
+
+    def Test(self, status: Any = None) -> bool:  # noqa: N802 - MPI's
+        """Whether they are."""
+        del status
+        return self.visit.there()
+
+
+def _raw(elements: Visit | np.ndarray) -> Message:
+    """The bytes of elements on the host, once no command needs them."""
+    if isinstance(elements, Visit):
+        yield Asked(_Looked(elements), received=False)
+        return elements.wait().view(np.uint8)
+    return elements
 
 
 def isend(
@@ -68,15 +87,13 @@ def isend(
         return None
     place = _other("send", members, dst, group_dst)
     told = x.dtype.name, x.numel(), x.array.nbytes
-    return members.post.begin("send", _sending(members, place, tag, told, lambda: read_only(x)))
+    # The way to the host begins here: what is enqueued from now on comes behind it.
+    elements = x.array.visit(read=True, write=False)
+    return members.post.begin("send", _sending(members, place, tag, told, elements))
 
 
 def _sending(
-    members: Group,
-    place: int,
-    tag: int,
-    told: tuple[str, int, int],
-    memory: Callable[[], AbstractContextManager[Sequence[np.ndarray]]],
+    members: Group, place: int, tag: int, told: tuple[str, int, int], elements: Visit | np.ndarray
 ) -> Message:
     """Send what lies in memory, and before what it is: a kind, elements, bytes."""
     kind, size, nbytes = told
@@ -86,10 +103,11 @@ def _sending(
         label = np.array([(kind.encode(), size, nbytes, number)], _LABEL).view(np.uint8)
         announced = members.direct.Isend(label, place, 2 * tag)
         if nbytes:
-            with memory() as (host,):
-                raw = host.view(np.uint8)
-                sent = members.direct.Isend(raw, place, 2 * number + 1)
-                yield Asked(sent, received=False, peers=(place,))
+            raw = yield from _raw(elements)
+            sent = members.direct.Isend(raw, place, 2 * number + 1)
+            yield Asked(sent, received=False, peers=(place,))
+        if isinstance(elements, Visit):
+            elements.end()
         yield Asked(announced, received=False, peers=(place,))
 
     return message()
@@ -119,8 +137,18 @@ def irecv(
         return None
     place = _sender("recv", members, src, group_src)
     told = x.dtype.name, x.numel()
-    coming = _receiving("recv", members, place, tag, told, lambda _: writable(x, read=False))
-    return members.post.begin("recv", coming)
+    visit = x.array.visit(read=False, write=True)
+
+    def message() -> Message:
+        came = False
+        try:
+            sender = yield from _receiving("recv", members, place, tag, told, lambda _: visit)
+            came = True
+        finally:
+            visit.end(written=came)
+        return sender
+
+    return members.post.begin("recv", message())
 
 
 def _sender(name: str, members: Group, rank: int | None, place: int | None) -> int | None:
@@ -135,7 +163,7 @@ def _receiving(
     place: int | None,
     tag: int,
     expected: tuple[str, int],
-    memory: Callable[[int], AbstractContextManager[Sequence[np.ndarray]]],
+    memory: Callable[[int], Visit | np.ndarray],
 ) -> Message:
     """Receive so many elements of a kind into memory of so many bytes; gives the sender's rank."""
     others = tuple(i for i in range(members.size()) if i != members.rank())
@@ -149,10 +177,10 @@ def _receiving(
     nbytes = int(label["nbytes"][0])
     fits = sent == expected
     # What does not fit is taken all the same: the sender waits, and its number comes again one day.
-    with memory(nbytes) if fits else nullcontext([np.empty(nbytes, np.uint8)]) as (host,):
-        if nbytes:
-            coming = members.direct.Irecv(host.view(np.uint8), sender, 2 * number + 1)
-            yield Asked(coming, received=True, peers=(sender,))
+    if nbytes:
+        raw = yield from _raw(memory(nbytes) if fits else np.empty(nbytes, np.uint8))
+        coming = members.direct.Irecv(raw, sender, 2 * number + 1)
+        yield Asked(coming, received=True, peers=(sender,))
     if not fits:
         raise DistributedError(
             name,
@@ -265,7 +293,7 @@ def send_object_list(
     place = _other(name, members, dst, group_dst)
     raw = np.frombuffer(pickle.dumps(object_list), np.uint8)
     told = _OBJECTS, len(object_list), raw.size
-    message = _sending(members, place, 0, told, lambda: nullcontext([raw]))
+    message = _sending(members, place, 0, told, raw)
     members.post.begin(name, message).wait()
 
 
@@ -299,9 +327,9 @@ def recv_object_list(
     place = _sender(name, members, src, group_src)
     raw: list[np.ndarray] = []
 
-    def memory(nbytes: int) -> AbstractContextManager[Sequence[np.ndarray]]:
+    def memory(nbytes: int) -> np.ndarray:
         raw.append(np.empty(nbytes, np.uint8))
-        return nullcontext(raw)
+        return raw[0]
 
     expected = _OBJECTS, len(object_list)
     coming = _receiving(name, members, place, 0, expected, memory)

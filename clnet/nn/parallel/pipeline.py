@@ -115,6 +115,8 @@ class _Schedule:
         self._stage, self._number = stage, n_microbatches
         self._loss_fn, self._scale = loss_fn, scale_grads
         self._sent: list[Work | None] = []
+        # Of each direction, what is on its way while a part before it is computed.
+        self._coming: dict[bool, tuple[Tensor, Work | None]] = {}
 
     def warm_up(self) -> int:
         """How many parts go forward before the first goes back."""
@@ -173,6 +175,9 @@ class _Schedule:
         lost: list[Tensor] = []
         held: dict[int, _Held] = {}
         shape = self._told_shape() if parts is None else None
+        self._coming.clear()
+        if parts is None:
+            self._await(shape, 0, back=False)
         way = _order(number, self.warm_up()) if backward else ((True, p) for p in range(number))
         for forward, part in way:
             if forward:
@@ -204,6 +209,8 @@ class _Schedule:
                 raise ShapeError("PipelineStage", "a stage gives one tensor", type=type(y).__name__)
             if part == 0:
                 self._tell_shape(y)
+                if differentiable:
+                    self._await((tuple(y.shape), y.dtype), part, back=True)
             self._send(y, stage.stage_index + 1, part, back=False)
         return _Held(x, y)
 
@@ -229,14 +236,22 @@ class _Schedule:
         dense = x.detach().contiguous()
         self._sent.append(isend(dense, group=self._stage.group, tag=tag, group_dst=place))
 
-    def _received(self, shape: Any, part: int, *, back: bool) -> Tensor:
+    def _await(self, shape: Any, part: int, *, back: bool) -> None:
+        """Begin to receive a part's activations or gradients, if there is such a part."""
+        if part == self._number:
+            return
         stage = self._stage
         x = empty(shape[0], dtype=shape[1], device=stage.device)
         place = stage.stage_index + (1 if back else -1)
         tag = _FIRST_TAG + 2 * part + back
-        work = irecv(x, group=stage.group, tag=tag, group_src=place)
+        self._coming[back] = x, irecv(x, group=stage.group, tag=tag, group_src=place)
+
+    def _received(self, shape: Any, part: int, *, back: bool) -> Tensor:
+        """What was awaited; that of the next part is from now on."""
+        x, work = self._coming.pop(back)
         if work is not None:
             work.wait()
+        self._await(shape, part + 1, back=back)
         return x
 
     def _tell_shape(self, y: Tensor) -> None:
