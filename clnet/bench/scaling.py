@@ -75,7 +75,8 @@ _TEXTS, _TEXT_IMAGES = 8, 8  # of GPT-2, and for how many images the zoo has one
 _LETTERS, _LENGTH = 256, 64  # of the small GPT
 _FIRST_STEPS = 3
 _AGREE, _ROUGHLY = 1e-3, 3e-2  # losses on one batch, however divided: of float32, of 16 bits
-_LINK_BYTES = 4 * 2**20
+# Exchanges through which a line is laid: what they take without any bytes, and each byte.
+_LINK_BYTES = (4 * 2**20, 64 * 2**20)
 
 Fields = dict[str, Any]
 
@@ -421,14 +422,7 @@ def _foretold(
     if workers < 2:
         return None
 
-    def exchange(x: Tensor) -> Callable[[], None]:
-        def run() -> None:
-            all_reduce(x)
-            where.synchronize()
-
-        return run
-
-    small, large = (min(_timed(exchange(zeros(n)), meet, 15)) * 1e-3 for n in (1, _LINK_BYTES // 4))
+    link = _link(workers, where, meet)
     settings: dict[str, Any] = dict(workload.sgd)
     meet()
     # By all at once: parts of one processor share its memory.
@@ -436,8 +430,6 @@ def _foretold(
         cost = measured(workload.make, _task(workload), where, lambda p: SGD(p, **settings))
     found = None
     if rank == 0:
-        share = 2 * (workers - 1) / workers
-        link = Link(share * _LINK_BYTES / max(large - small, 1e-9) / 1e9, small * 1e6)
         overlap = where.traits.kind is not DeviceKind.CPU
         batch = workload.input_shape[0]
         each = ways(cost, workers, batch, link, overlap=overlap)
@@ -445,6 +437,20 @@ def _foretold(
         found = fit[0] if fit else None  # it knows only parts of equal size
     meet()
     return found
+
+
+def _link(workers: int, where: Device, meet: Callable[[], object]) -> Link:
+    """A link by whose model sums over all workers take as long as here."""
+
+    def exchange(x: Tensor) -> Callable[[], None]:
+        def run() -> None:
+            all_reduce(x)
+            where.synchronize()
+
+        return run
+
+    sums = ((n, min(_timed(exchange(zeros(n // 4)), meet, 15)) * 1e-3) for n in _LINK_BYTES)
+    return Link.of_sums(workers, *sums)
 
 
 def _task(workload: Workload) -> Task:

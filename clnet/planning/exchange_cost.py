@@ -55,6 +55,25 @@ class Link:
                 sum_gbytes=self.sum_gbytes,
             )
 
+    @classmethod
+    def of_sums(
+        cls, workers: int, small: tuple[float, float], large: tuple[float, float]
+    ) -> Link:
+        """The link by which two measured sums over all workers take as long as they did.
+
+        A line goes through both: one rate alone would be that of bytes and of beginnings together.
+
+        Args:
+            workers: how many, 2 or more.
+            small: bytes and seconds of one.
+            large: of another, of more bytes.
+        """
+        each = max((large[1] - small[1]) / (large[0] - small[0]), 1e-18)
+        begun = max(small[1] - each * small[0], 0.0)
+        sent = 2 * (workers - 1) / workers
+        messages = 1 if workers == 2 else 2 * ceil(log2(workers))
+        return cls(sent / each / 1e9, begun / messages * 1e6)
+
     def send(self, nbytes: float) -> float:
         """Seconds of one message."""
         return self.latency_us * 1e-6 + nbytes / (self.gbytes * 1e9)

@@ -293,3 +293,11 @@ def test_a_model_of_words_is_divided_within_its_blocks_and_into_stages(device):
     assert min(blocks) == pytest.approx(max(blocks))
     assert sum(blocks) > 0.8 * (found.seconds(4) - found.update) / 3
     assert "slowest stage 1." in of["pipeline"].note
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_link_of_measured_sums_has_both_figures(workers):
+    link = Link(30.0, 100.0)
+    points = [(n, link.all_reduce(workers, n)) for n in (4 << 20, 64 << 20)]
+    found = Link.of_sums(workers, *points)
+    assert (found.gbytes, found.latency_us) == pytest.approx((30.0, 100.0))
