@@ -8,18 +8,31 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
+from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError
-from ..kernels.reduce import Pairing, Reduction
+from ..kernels.pointwise import pointwise
+from ..kernels.reduce import Pairing, Reduction, reduce, reduce_pairs
+from ..values import mode
 from ..values.dtypes import DType
 from ..values.record import NamedTuple
-from ..values.shapes import normalize_dims
+from ..values.shapes import broadcast_strides, contiguous_strides, normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived
-from .machinery.function import apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .machinery.pointwise import evaluate
 from .reduce import Dims, PairSum, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
-from .shape import reshape, to_dtype
+from .shape import expand, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -44,6 +57,73 @@ def _slope(g: Any, x: Any, center: Any, divisor: Any = 1) -> Any:
     return 2 * g * (x - center) / divisor
 
 
+def _root_slope(g: Any, x: Any, center: Any, root: Any, divisor: Any = 1) -> Any:
+    return _slope(_root_gradient(g, root), x, center, divisor)
+
+
+class Spread(Function):
+    """A variance over axes, or its root, and the mean around which it is.
+
+    One op where a variance, a root and a mean are three; functions that are compiled have these,
+    since others in them may want the mean, too. The bits are the same.
+    """
+
+    repeats = True
+
+    op_name: str
+    dims: tuple[int, ...]
+    keepdim: bool
+    divisor: float
+    root: bool
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Both without the axes, or with size 1 there."""
+        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
+        return tuple(Array.abstract(shape, x.dtype, x.device) for _ in range(2))
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch or two for each sum, and one for the root."""
+        (x,), (spread, center) = inputs, outputs
+        kept = reduced_shape(x.shape, self.dims, keepdim=True)
+        repeated = broadcast_strides(kept, contiguous_strides(kept), x.shape)
+        launches = reduce(target, center, x, dims=self.dims, kind=Reduction.MEAN)
+        launches += reduce_pairs(
+            target,
+            spread,
+            x,
+            center.view(x.shape, repeated),
+            dims=self.dims,
+            kind=Pairing.SQUARED_DISTANCE,
+            divisor=self.divisor,
+        )
+        if self.root:
+            exprs = (_root(e.Input(0)),)
+            launches += pointwise(target, (spread,), (spread,), exprs, compute=x.dtype)
+        return launches
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The input and both results."""
+        return (0,), ((0, 1) if self.root else (1,))
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """The spread's has no part by way of the mean; the mean's is shared evenly."""
+        x, (of_spread, of_mean) = saved.inputs[0], grads
+        kept = reduced_shape(x.shape, self.dims, keepdim=True)
+        found = None
+        if of_spread is not None:
+            known = [x, reshape(saved.outputs[1], kept)]
+            if self.root:
+                known.append(reshape(saved.outputs[0], kept))
+            slope = _root_slope if self.root else _slope
+            operands = [reshape(of_spread, kept), *known]
+            found = evaluate(f"{self.name}_backward", slope, operands, [self.divisor])
+        if of_mean is not None:
+            count = max(prod(x.shape[d] for d in self.dims), 1)
+            share = expand(reshape(of_mean, kept) / count, x.shape)
+            found = share if found is None else found + share
+        return (found,)
+
+
 def root_of(name: str, x: Tensor) -> Tensor:
     """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
     return evaluate(name, _root, [x], gradient=_root_gradient)
@@ -56,8 +136,10 @@ def _moments(
     unbiased: bool | None,
     keepdim: bool,
     correction: float | None,
+    *,
+    root: bool = False,
 ) -> Moments:
-    """The variance and the mean over the same axes."""
+    """The variance, or its root, and the mean over the same axes; of 16 bits both in float32."""
     if isinstance(dim, bool):  # PyTorch's var(x, unbiased)
         if unbiased is not None:
             law = "dim is an axis, several or None where unbiased has a place of its own"
@@ -68,18 +150,26 @@ def _moments(
     if not x.dtype.is_complex:
         require_floating(name, x.array)
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
-    kept, x = x.dtype, widened(x)
-    center = mean(x, dims or None, True)
+    x = widened(x)
     count = prod(x.shape[d] for d in dims) - correction
+    plain = count > 0 and not x.dtype.is_complex
+    if plain and mode.current().tracer is None:
+        return Moments(*apply(Spread(name, dims, keepdim, float(count), root), x))
+    center = mean(x, dims or None, True)
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
-    if count > 0 and not x.dtype.is_complex:
+    if plain:
         spread = _deviations(name, x, center, dims, count, keepdim=keepdim)
-        return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
-    squares = _squares(name, x, center, dims, keepdim=keepdim)
-    spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
-    if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
-        spread = spread + squares.detach() * float("inf")
-    return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
+    else:
+        squares = _squares(name, x, center, dims, keepdim=keepdim)
+        spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
+        if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
+            spread = spread + squares.detach() * float("inf")
+    return Moments(root_of(name, spread) if root else spread, left)
+
+
+def _stored(found: Moments, dtype: DType) -> Moments:
+    """In the dtype of what they are of; the spread of complex numbers is real."""
+    return Moments(to_dtype(found.spread, dtype.real), to_dtype(found.mean, dtype))
 
 
 def _deviations(
@@ -143,7 +233,7 @@ def var(
         BoundsError: if ``x`` has no such axis.
         DtypeError: if ``x`` is not floating.
     """
-    return _moments("var", x, dim, unbiased, keepdim, correction).spread
+    return to_dtype(_moments("var", x, dim, unbiased, keepdim, correction).spread, x.dtype.real)
 
 
 @op()
@@ -156,7 +246,8 @@ def std(
     correction: float | None = None,
 ) -> Tensor:
     """The square root of :func:`var`; its gradient at 0 is 0."""
-    return root_of("std", _moments("std", x, dim, unbiased, keepdim, correction).spread)
+    found = _moments("std", x, dim, unbiased, keepdim, correction, root=True)
+    return to_dtype(found.spread, x.dtype.real)
 
 
 @op()
@@ -169,7 +260,7 @@ def var_mean(
     correction: float | None = None,
 ) -> Moments:
     """:func:`var` and the mean, over the same axes."""
-    return _moments("var_mean", x, dim, unbiased, keepdim, correction)
+    return _stored(_moments("var_mean", x, dim, unbiased, keepdim, correction), x.dtype)
 
 
 @op()
@@ -182,8 +273,8 @@ def std_mean(
     correction: float | None = None,
 ) -> Moments:
     """:func:`std` and the mean, over the same axes."""
-    found = _moments("std_mean", x, dim, unbiased, keepdim, correction)
-    return found._replace(spread=root_of("std_mean", found.spread))
+    found = _moments("std_mean", x, dim, unbiased, keepdim, correction, root=True)
+    return _stored(found, x.dtype)
 
 
 @op()

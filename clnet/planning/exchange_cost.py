@@ -56,9 +56,7 @@ class Link:
             )
 
     @classmethod
-    def of_sums(
-        cls, workers: int, small: tuple[float, float], large: tuple[float, float]
-    ) -> Link:
+    def of_sums(cls, workers: int, small: tuple[float, float], large: tuple[float, float]) -> Link:
         """The link by which two measured sums over all workers take as long as they did.
 
         A line goes through both: one rate alone would be that of bytes and of beginnings together.

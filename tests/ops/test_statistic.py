@@ -220,3 +220,21 @@ def test_deviations_in_both_shapes_of_kernel(device, monkeypatch, shaped, shape,
             np.testing.assert_allclose(y.detach().numpy(), expected, rtol=limit)
             (gx,) = clnet.autograd.grad([y.sum()], [x])
             np.testing.assert_allclose(gx.numpy(), 2 * apart / count, rtol=20 * limit, atol=limit)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("op", [ops.var_mean, ops.std_mean])
+def test_a_spread_and_its_mean_are_alike_compiled(op, keepdim):
+    x = clnet.randn(6, 5, generator=clnet.Generator().manual_seed(0), requires_grad=True)
+
+    def both(x):
+        found = op(x, 1, keepdim=keepdim)
+        weights = clnet.arange(found[0].numel()).reshape(found[0].shape) + 1.0
+        loss = (found[0] * weights).sum() + (found[1] * weights**2).sum()
+        return *found, *clnet.autograd.grad(loss, x)
+
+    for eager, compiled in zip(both(x), clnet.compile(both)(x), strict=True):
+        assert eager.detach().numpy().tobytes() == compiled.detach().numpy().tobytes()
+    wide = x.detach().double().requires_grad_()
+    assert clnet.autograd.gradcheck(lambda x: op(x, 1, keepdim=keepdim), [wide])
+    assert clnet.autograd.gradgradcheck(lambda x: op(x, 1, keepdim=keepdim), [wide])
