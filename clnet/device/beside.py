@@ -22,12 +22,36 @@ from .refusal import told
 if TYPE_CHECKING:
     from .program import ProgramCache
 
-__all__ = ["Beside", "Pin"]
+__all__ = ["Beside", "Pin", "host_memory"]
 
 _MOST_AHEAD = 2
 
 Pin = Any
 """What keeps memory of the host pinned for as long as it is held."""
+
+
+def host_memory(context: Any, device: Any, nbytes: int) -> np.ndarray:
+    """Bytes of the host's that the driver allocated, mapped for as long as they are used.
+
+    A GPU reads them by itself; from other memory the driver copies first, and waits meanwhile for
+    what was enqueued before. So would mapping, were it not for a queue of its own.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        nbytes: how many.
+    """
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+    array, _ = cl.enqueue_map_buffer(
+        cl.CommandQueue(context, device),
+        cl.Buffer(context, flags, nbytes),
+        cl.map_flags.WRITE,
+        0,
+        (nbytes,),
+        np.dtype(np.uint8),
+        is_blocking=True,
+    )
+    return array
 
 
 class Beside:
