@@ -7,7 +7,8 @@ done here. Kernels have handles of their own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .refusal import told
 if TYPE_CHECKING:
     from .program import ProgramCache
 
-__all__ = ["Beside", "Pin", "host_memory"]
+__all__ = ["Beside", "Pin", "bytes_of_buffer", "host_memory"]
 
 _MOST_AHEAD = 2
 
@@ -52,6 +53,28 @@ def host_memory(context: Any, device: Any, nbytes: int) -> np.ndarray:
         is_blocking=True,
     )
     return array
+
+
+@contextmanager
+def bytes_of_buffer(context: Any, device: Any, buffer: Any) -> Iterator[np.ndarray]:
+    """A buffer's bytes, to be written; does not wait for what was enqueued before.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        buffer: the ``pyopencl.Buffer``.
+    """
+    queue = cl.CommandQueue(context, device)
+    flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
+    array, event = cl.enqueue_map_buffer(
+        queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
+    )
+    event.wait()  # so that other threads of Python go on
+    try:
+        yield array
+    finally:
+        array.base.release(queue)
+        queue.finish()
 
 
 class Beside:

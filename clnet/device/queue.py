@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from ..values import mode
 from ..values.polling import polled
-from .backing import Backing
+from .backing import Expecting
 from .beside import host_memory
 from .bound import BoundLaunches
 from .fault import CELL, Faults
@@ -69,6 +69,7 @@ class Queue:
         bound: all launches that are bound just now.
         landing, pinned: where bytes of other devices, and of other processes, come by.
         in_place: shows the host what buffers hold, without mapping them.
+        expecting: touches pages for a buffer that will be created.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Queue:
         self._staging = Staging(allocate)
         self.landing, self.pinned = Landing(allocate), Pinned(allocate)
         self.in_place = InPlace(device, self._watch)
-        self._backing: Backing | None = None
+        self.expecting = Expecting(context, device, self.lock)
         self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)
 
@@ -188,17 +189,27 @@ class Queue:
         """Enqueue kernels that have run before, under the lock."""
         queue, lent = self._queue, kept.lent(storages[0].device)
         for each in kept.enqueues or ():
-            kernel, launch = each.kernel, each.launch
-            values = each.values(storages, numbers, lent, self.workspace.serve)
+            launch, kernel, set_args, handle, groups, group, own, scratch, given = each
+            values = list(launch.args)  # as values_of gives them
+            for place, number, item in own:
+                memory = storages[number]
+                values[place] = buffer = memory.buffer
+                if buffer is None:
+                    raise abstract_error()
+                if memory.begin:
+                    values[place + 1] += memory.begin // item
+            for place, number in scratch:
+                values[place] = self.workspace.serve(lent[number]).buffer
+            for place, number in given:
+                value = numbers[number]
+                values[place] = value.value if type(value) is HostScalar else value
             if launch.check is not None:
                 number = self.faults.number_of(launch.check, mode.current().module_path)
                 values += (self.faults.cell.buffer, 0, number)
                 self.faults.expected = True
             try:
-                kernel.set_args(*values)
-                self._last = cl.enqueue_nd_range_kernel(
-                    queue, kernel.handle, launch.global_size, launch.local_size
-                )
+                set_args(*values)
+                self._last = cl.enqueue_nd_range_kernel(queue, handle, groups, group)
             except RuntimeError as error:  # not the driver's, but the binding's
                 named = launch.with_args(launch.args, op.name)
                 raise misfit(named, kernel.signature.types, values) or error from error
@@ -352,7 +363,7 @@ class Queue:
             cl.Error: if the device has no room for it.
         """
         start = time.perf_counter()
-        if self._backing is not None and (buffer := self._backing.take(nbytes)) is not None:
+        if (buffer := self.expecting.take(nbytes)) is not None:
             return buffer
         buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
         self._watch.call("clCreateBuffer", start)
@@ -372,41 +383,6 @@ class Queue:
     def _zero(self, buffer: Any, nbytes: int) -> None:
         # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
         cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8), is_blocking=True)
-
-    @contextmanager
-    def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
-        """A buffer's bytes, to be written; does not wait for what was enqueued before."""
-        queue = cl.CommandQueue(self._context, self._device)
-        flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
-        array, event = cl.enqueue_map_buffer(
-            queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
-        )
-        event.wait()  # so that other threads of Python go on
-        try:
-            yield array
-        finally:
-            array.base.release(queue)
-            queue.finish()
-
-    @contextmanager
-    def expecting(self, *, least: int, most: int) -> Iterator[None]:
-        """Touch pages for a buffer that the body will create; for devices in the host's memory.
-
-        Args:
-            least: bytes it has at least; they are touched until it is created.
-            most: bytes it has at most. The first buffer that lies between gets the pages.
-        """
-        backing: Backing | None = None
-        with self.lock, suppress(cl.Error):  # no room: whoever needs it is told so
-            if self._backing is None:  # else another thread expects something
-                buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
-                backing = self._backing = Backing(buffer, self._bytes_of, least=least)
-        try:
-            yield
-        finally:
-            if backing is not None:
-                backing.close()
-                self._backing = None
 
     @contextmanager
     def map(
