@@ -212,6 +212,10 @@ class Array:
         if sparse and self.device.traits.unified_memory and self.storage.buffer is not None:
             with self.map() as view:
                 return view.copy()
+        if self.contiguous:
+            host = np.empty(self.shape, self.dtype.numpy)
+            self.device.queue.download(host, self.storage, self.offset * self.dtype.itemsize)
+            return host
         host = np.empty(span, self.dtype.numpy)
         self.device.queue.download(host, self.storage, self.offset * self.dtype.itemsize)
         return self._shaped(host)
@@ -276,7 +280,7 @@ class Array:
         if self.size == 0:
             yield np.empty(0, self.dtype.numpy)
         elif (raw := queue.in_place.look(self.storage, self.nbytes, begin)) is not None:
-            queue.finish()
+            queue.reach()
             raw.flags.writeable = write
             yield raw.view(self.dtype.numpy)
         elif self.device.traits.unified_memory:
@@ -309,7 +313,7 @@ class Array:
         view = np.lib.stride_tricks.as_strided(host, self.shape, steps, writeable=False)
         if not copy:
             return view
-        return host.reshape(self.shape) if self.contiguous else view.copy()
+        return view.copy()
 
 
 class Uncounted(Array):

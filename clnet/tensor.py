@@ -28,7 +28,7 @@ from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.reinterpret import memory_copied
 from .values import mode
 from .values.arguments import checked, shown
-from .values.dtypes import DType, Kind, from_numpy, of_scalar
+from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_as, host_of
 from .values.shapes import Size, normalize_dim, size_of
 
@@ -100,7 +100,7 @@ class Tensor:
             array = x.array
             if x.version < array.storage.recorded:
                 refresh(function, x)
-            if array.dtype.kind is Kind.COMPLEX and not function.takes_complex:
+            if array.dtype.is_complex and not function.takes_complex:
                 found = function.of_complex(*inputs)
                 return found if isinstance(found, tuple) else (found,)
             if recording and (x._requires_grad or x.node is not None):
@@ -121,7 +121,7 @@ class Tensor:
                 made += (Tensor(a, node, k) if flow else Tensor(a),)
         else:
             made = tuple(map(Tensor, arrays))
-        if recording:
+        if recording and not function.repeats:
             for x, y in zip(inputs, made, strict=False):
                 if y.array.storage is x.array.storage:
                     y.source = (x, function)

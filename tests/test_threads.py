@@ -256,7 +256,7 @@ def test_a_block_comes_back_while_the_pool_is_busy_elsewhere():
     pool = BufferPool(create=lambda n: object(), finish=lambda: None, max_block=2**20, limit=None)
     block = pool.take(512)
     with pool.lock:
-        thread = threading.Thread(target=pool.give_back, args=(block, 512), daemon=True)
+        thread = threading.Thread(target=pool.give_back, args=((block, 512),), daemon=True)
         thread.start()
         thread.join(10)
         assert not thread.is_alive()
@@ -276,11 +276,11 @@ def test_a_block_that_comes_back_is_poisoned_by_who_holds_the_lock():
     )
     block = pool.take(500)
     assert filled == [(block, 512)]
-    pool.give_back(block, 500)
+    pool.give_back((block, 500))
     assert len(filled) == 1
     assert pool.take(500) is block
     assert filled == [(block, 512)] * 2
-    pool.give_back(block, 500)
+    pool.give_back((block, 500))
     pool.empty_cache()  # it goes to the device: a fill would keep it
     assert len(filled) == 2
 

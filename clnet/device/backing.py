@@ -7,15 +7,18 @@ long before it knows the plan, and a core is idle meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from mmap import PAGESIZE
 from threading import Event
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
+
+from .beside import bytes_of_buffer
 
 _CHUNK = 16 * 2**20  # some 10 ms, for which whoever takes the buffer may have to wait
 
@@ -71,3 +74,42 @@ class Backing:
                     return
                 # NumPy lets other threads of Python go on.
                 memory[begin : min(begin + _CHUNK, self._least) : PAGESIZE] = 0
+
+
+class Expecting:
+    """Pages touched for a buffer that is created later; for devices in the host's memory.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        lock: the device's.
+    """
+
+    def __init__(self, context: Any, device: Any, lock: Any) -> None:
+        self._context, self._device, self._lock = context, device, lock
+        self._backing: Backing | None = None
+
+    def take(self, nbytes: int) -> Any:
+        """The buffer that is expected, if it suits; else None."""
+        return None if self._backing is None else self._backing.take(nbytes)
+
+    @contextmanager
+    def __call__(self, *, least: int, most: int) -> Iterator[None]:
+        """Touch pages for a buffer that the body will create.
+
+        Args:
+            least: bytes it has at least; they are touched until it is created.
+            most: bytes it has at most. The first buffer that lies between gets the pages.
+        """
+        backing: Backing | None = None
+        with self._lock, suppress(cl.Error):  # no room: whoever needs it is told so
+            if self._backing is None:  # else another thread expects something
+                buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
+                bytes_of = partial(bytes_of_buffer, self._context, self._device)
+                backing = self._backing = Backing(buffer, bytes_of, least=least)
+        try:
+            yield
+        finally:
+            if backing is not None:
+                backing.close()
+                self._backing = None

@@ -7,7 +7,8 @@ done here. Kernels have handles of their own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +23,58 @@ from .refusal import told
 if TYPE_CHECKING:
     from .program import ProgramCache
 
-__all__ = ["Beside", "Pin"]
+__all__ = ["Beside", "Pin", "bytes_of_buffer", "host_memory"]
 
 _MOST_AHEAD = 2
 
 Pin = Any
 """What keeps memory of the host pinned for as long as it is held."""
+
+
+def host_memory(context: Any, device: Any, nbytes: int) -> np.ndarray:
+    """Bytes of the host's that the driver allocated, mapped for as long as they are used.
+
+    A GPU reads them by itself; from other memory the driver copies first, and waits meanwhile for
+    what was enqueued before. So would mapping, were it not for a queue of its own.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        nbytes: how many.
+    """
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+    array, _ = cl.enqueue_map_buffer(
+        cl.CommandQueue(context, device),
+        cl.Buffer(context, flags, nbytes),
+        cl.map_flags.WRITE,
+        0,
+        (nbytes,),
+        np.dtype(np.uint8),
+        is_blocking=True,
+    )
+    return array
+
+
+@contextmanager
+def bytes_of_buffer(context: Any, device: Any, buffer: Any) -> Iterator[np.ndarray]:
+    """A buffer's bytes, to be written; does not wait for what was enqueued before.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        buffer: the ``pyopencl.Buffer``.
+    """
+    queue = cl.CommandQueue(context, device)
+    flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
+    array, event = cl.enqueue_map_buffer(
+        queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
+    )
+    event.wait()  # so that other threads of Python go on
+    try:
+        yield array
+    finally:
+        array.base.release(queue)
+        queue.finish()
 
 
 class Beside:

@@ -96,6 +96,10 @@ class BufferPool:
         poison: fills so many bytes of a buffer, in its turn, so that nobody reads what was not
             written; None: blocks are left as they are.
         lock: the device's; None: one of its own.
+
+    Attributes:
+        returned: blocks that came back, each with what was asked for when it was taken.
+        give_back: returns such a pair.
     """
 
     def __init__(
@@ -120,8 +124,11 @@ class BufferPool:
         self._free: dict[int, list[Any]] = defaultdict(list)
         self.lock: Any = RLock() if lock is None else lock
         self.returned: deque[tuple[Any, int]] = deque()
+        self.give_back = self.returned.append
         self._taken: Counter[int] = Counter()  # blocks handed out so far, by bytes asked for
         self._back: Counter[int] = Counter()  # those of them that came back
+        self._kept: Counter[int] = Counter()  # those that were handed on as they came back
+        self._plain = poison is None  # whether a block needs nothing before it is handed on
         self.limit = limit
         self._whole = whole
         self._allocated = self._reserved = 0
@@ -143,10 +150,15 @@ class BufferPool:
             OutOfDeviceMemory: if the device or the limit leaves no room, after cached blocks were
                 freed and the queue was waited for.
         """
-        capacity = size_class(nbytes)
         with self.lock:
             if self.returned:
+                last = self.returned.pop()
+                if last[1] == nbytes and self._plain:  # as in a chain of ops: no figure changes
+                    self._kept[nbytes] += 1
+                    return last[0]
+                self.returned.append(last)
                 self._take_in()
+            capacity = size_class(nbytes)
             free = self._free.get(capacity)
             buffer = free.pop() if free else self._allocate(capacity, nbytes)
             self._taken[nbytes] += 1
@@ -165,11 +177,13 @@ class BufferPool:
         """
         with self.lock:
             self._line, self.lines = line, None if line is None else {}
+            self._plain = line is None and self._poison is None
 
     def poison_with(self, poison: Callable[[Any, int], None] | None) -> None:
         """Have blocks filled by ``poison`` from now on; None: they are left as they are."""
         with self.lock:
             self._poison = poison
+            self._plain = poison is None and self._line is None
             if poison is not None:  # those that are free, too
                 self._take_in(leave=True)
                 for capacity, buffers in self._free.items():
@@ -192,10 +206,6 @@ class BufferPool:
             place = "the device" if self._limit_is_all() else "the limit set on it"
             raise self._error(nbytes, f"{place} has no room left")
 
-    def give_back(self, buffer: Any, nbytes: int) -> None:
-        """Return a block; ``nbytes`` is what was asked for when it was taken."""
-        self.returned.append((buffer, nbytes))
-
     def empty_cache(self) -> None:
         """Give the blocks that nobody uses back to the device."""
         with self.lock:
@@ -213,13 +223,14 @@ class BufferPool:
         """The figures just now."""
         with self.lock:
             self._take_in()
+            taken = self._taken + self._kept
             return PoolStatistics(
                 self._allocated,
                 self._reserved,
                 self._peak_allocated,
                 self._peak_reserved,
-                self._taken.total(),
-                sum(size_class(nbytes) * count for nbytes, count in self._taken.items()),
+                taken.total(),
+                sum(size_class(nbytes) * count for nbytes, count in taken.items()),
                 self._num_device_allocations,
             )
 

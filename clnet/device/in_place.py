@@ -11,13 +11,16 @@ buffers in one place OpenCL does not promise; it is tried before it is believed.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
 
 from .launch import Storage
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from .queue import Queue
 
 __all__ = ["InPlace"]
 
@@ -48,10 +51,35 @@ class InPlace:
         if self._believed is False or self._watch.observers or not shared:
             return None
         if self._believed is None:
+            self._believed = False  # while it is tried
             self._believed = _stays(storage.device)
         whole: np.ndarray | None = getattr(storage.buffer, "in_place", None)
         begin = storage.begin + offset_bytes
         return None if whole is None else whole[begin : begin + nbytes]
+
+    def show(self, queue: Queue, storage: Storage, array: np.ndarray, offset_bytes: int) -> bool:
+        """Copy what a storage holds into a dense host array, waiting for the queue; False: cannot.
+
+        Args:
+            queue: the storage's.
+            storage: in a buffer, which is mapped if it never was.
+            array: for so many bytes as it has.
+            offset_bytes: where they begin.
+
+        Raises:
+            ClnetError: if a kernel has found its data to be bad since the last synchronisation.
+        """
+        lies, bytes_of = self.look(storage, array.nbytes, offset_bytes), array.reshape(-1)
+        if lies is not None:
+            queue.reach()
+            bytes_of.view(np.uint8)[:] = lies
+        elif self._believed and not self._watch.observers:
+            with queue.map(storage, array.nbytes, offset_bytes) as mapped:
+                self.learn(storage, mapped, offset_bytes)
+                bytes_of.view(np.uint8)[:] = mapped
+        else:
+            return False
+        return True
 
     def learn(self, storage: Storage, mapped: np.ndarray, offset_bytes: int) -> None:
         """Remember where a buffer lies.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..values.record import NamedTuple
-from .launch import HostScalar, Launch, Scratch, Storage, abstract_error
+from .launch import HostScalar, Launch, Scratch, Storage
 
 if TYPE_CHECKING:
     from .device import Device
@@ -33,51 +33,24 @@ class Enqueue(NamedTuple):
     """A kept launch as the queue enqueues it once its kernel has run, while nobody looks on.
 
     Attributes:
-        kernel: compiled.
         launch: with None for what differs.
+        kernel: compiled.
+        set_args, handle: of the kernel.
+        global_size, local_size: the launch's.
         storages: for each pointer to a storage its place, which of the op's it is, and the bytes of
             an element.
         scratch, numbers: as of what is kept.
     """
 
-    kernel: CompiledKernel
     launch: Launch
+    kernel: CompiledKernel
+    set_args: Callable[..., None]
+    handle: Any
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
     storages: tuple[tuple[int, int, int], ...]
     scratch: tuple[tuple[int, int], ...]
     numbers: tuple[tuple[int, int], ...]
-
-    def values(
-        self,
-        storages: Sequence[Storage],
-        numbers: Sequence[Any],
-        scratch: Sequence[Scratch],
-        lend: Callable[[Scratch], Storage],
-    ) -> list[Any]:
-        """What OpenCL gets for the arguments, as :func:`.launch.values_of` gives it.
-
-        Args:
-            storages: the op's.
-            numbers: those that are given each time.
-            scratch: the op's scratch memories.
-            lend: where their memory comes from.
-
-        Raises:
-            DeviceError: if a storage has no memory.
-        """
-        values = list(self.launch.args)
-        for place, number, item in self.storages:
-            memory = storages[number]
-            values[place] = buffer = memory.buffer
-            if buffer is None:
-                raise abstract_error()
-            if memory.begin:
-                values[place + 1] += memory.begin // item
-        for place, number in self.scratch:
-            values[place] = lend(scratch[number]).buffer
-        for place, number in self.numbers:
-            value = numbers[number]
-            values[place] = value.value if type(value) is HostScalar else value
-        return values
 
 
 class KeptLaunches:
@@ -171,5 +144,7 @@ class KeptLaunches:
                 return
             items = dict(kernel.signature.pointers)
             pointers = tuple([(place, number, items[place]) for place, number in own])
-            found.append(Enqueue(kernel, launch, pointers, scratch, given))
+            sizes = launch.global_size, launch.local_size
+            how = kernel.set_args, kernel.handle, *sizes
+            found.append(Enqueue(launch, kernel, *how, pointers, scratch, given))
         self.enqueues = tuple(found)

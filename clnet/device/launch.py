@@ -108,7 +108,7 @@ class Storage:
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
         pool = getattr(self, "_pool", None)
         if pool is not None and not _ending():
-            pool.give_back(self.buffer, self.nbytes)
+            pool.give_back((self.buffer, self.nbytes))
 
 
 class Scratch:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
@@ -12,9 +13,10 @@ from weakref import WeakSet
 import numpy as np
 import pyopencl as cl
 
-from ..errors import DeviceError
 from ..values import mode
-from .backing import Backing
+from ..values.polling import polled
+from .backing import Expecting
+from .beside import host_memory
 from .bound import BoundLaunches
 from .fault import CELL, Faults
 from .forked import INHERITANCE
@@ -22,7 +24,7 @@ from .in_place import InPlace
 from .kept import KeptLaunches
 from .launch import HostScalar, Launch, Storage, abstract_error, values_of
 from .misfit import misfit
-from .refusal import told
+from .refusal import failing, told
 from .staging import MOST_BYTES, Staging
 from .transfer import Landing, Pinned
 from .watch import Observer, Watch
@@ -67,6 +69,7 @@ class Queue:
         bound: all launches that are bound just now.
         landing, pinned: where bytes of other devices, and of other processes, come by.
         in_place: shows the host what buffers hold, without mapping them.
+        expecting: touches pages for a buffer that will be created.
     """
 
     def __init__(
@@ -85,10 +88,12 @@ class Queue:
         self.workspace = workspace
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
-        self._staging = Staging(self._host_memory)
-        self.landing, self.pinned = Landing(self._host_memory), Pinned(self._host_memory)
+        self._last: Any = None  # the event of the last command that wrote what the host may read
+        allocate = partial(host_memory, context, device)
+        self._staging = Staging(allocate)
+        self.landing, self.pinned = Landing(allocate), Pinned(allocate)
         self.in_place = InPlace(device, self._watch)
-        self._backing: Backing | None = None
+        self.expecting = Expecting(context, device, self.lock)
         self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)
 
@@ -135,7 +140,7 @@ class Queue:
                     values = values_of(args, kernel.signature.pointers, lend)
                     try:
                         kernel.set_args(*values)
-                        cl.enqueue_nd_range_kernel(
+                        self._last = cl.enqueue_nd_range_kernel(
                             queue, kernel.handle, launch.global_size, launch.local_size
                         )
                     except RuntimeError as error:  # not the driver's, but the binding's
@@ -184,17 +189,27 @@ class Queue:
         """Enqueue kernels that have run before, under the lock."""
         queue, lent = self._queue, kept.lent(storages[0].device)
         for each in kept.enqueues or ():
-            kernel, launch = each.kernel, each.launch
-            values = each.values(storages, numbers, lent, self.workspace.serve)
+            launch, kernel, set_args, handle, groups, group, own, scratch, given = each
+            values = list(launch.args)  # as values_of gives them
+            for place, number, item in own:
+                memory = storages[number]
+                values[place] = buffer = memory.buffer
+                if buffer is None:
+                    raise abstract_error()
+                if memory.begin:
+                    values[place + 1] += memory.begin // item
+            for place, number in scratch:
+                values[place] = self.workspace.serve(lent[number]).buffer
+            for place, number in given:
+                value = numbers[number]
+                values[place] = value.value if type(value) is HostScalar else value
             if launch.check is not None:
                 number = self.faults.number_of(launch.check, mode.current().module_path)
                 values += (self.faults.cell.buffer, 0, number)
                 self.faults.expected = True
             try:
-                kernel.set_args(*values)
-                cl.enqueue_nd_range_kernel(
-                    queue, kernel.handle, launch.global_size, launch.local_size
-                )
+                set_args(*values)
+                self._last = cl.enqueue_nd_range_kernel(queue, handle, groups, group)
             except RuntimeError as error:  # not the driver's, but the binding's
                 named = launch.with_args(launch.args, op.name)
                 raise misfit(named, kernel.signature.types, values) or error from error
@@ -238,7 +253,7 @@ class Queue:
         # Calling clEnqueueNDRangeKernel through ctypes with everything prepared costs the same.
         enqueue, queue = cl.enqueue_nd_range_kernel, self._queue
         for kernel, global_size, local_size in bound.enqueues:
-            enqueue(queue, kernel, global_size, local_size)
+            self._last = enqueue(queue, kernel, global_size, local_size)
         if bound.checks:
             self.faults.expected = True
 
@@ -254,7 +269,7 @@ class Queue:
         waits = array.nbytes > MOST_BYTES
         with self.lock:
             staged = array if waits else self._staging.place(array)
-            event = cl.enqueue_copy(
+            event = self._last = cl.enqueue_copy(
                 self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
             )
             if not waits:
@@ -269,30 +284,12 @@ class Queue:
         start = time.perf_counter()
         place = storage.begin + offset_bytes
         with self.lock:
-            event = cl.enqueue_copy(
+            event = self._last = cl.enqueue_copy(
                 self._queue, storage.buffer, array, dst_offset=place, is_blocking=False
             )
             self._tell("upload", (), (storage,), array.nbytes, event, start)
             self._queue.flush()
         return event
-
-    def _host_memory(self, nbytes: int) -> np.ndarray:
-        """Bytes of the host's that the driver allocated, mapped for as long as they are used.
-
-        A GPU reads them by itself; from other memory the driver copies first, and waits meanwhile
-        for what was enqueued before. So would mapping, were it not for a queue of its own.
-        """
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        array, _ = cl.enqueue_map_buffer(
-            cl.CommandQueue(self._context, self._device),
-            cl.Buffer(self._context, flags, nbytes),
-            cl.map_flags.WRITE,
-            0,
-            (nbytes,),
-            np.dtype(np.uint8),
-            is_blocking=True,
-        )
-        return array
 
     @told
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
@@ -303,6 +300,8 @@ class Queue:
         """
         if storage.buffer is None:
             raise abstract_error()
+        if self.in_place.show(self, storage, array, offset_bytes):
+            return
         found = self._faults_now()
         start = time.perf_counter()
         with self.lock:
@@ -313,6 +312,25 @@ class Queue:
             queue, array, storage.buffer, src_offset=storage.begin + offset_bytes, is_blocking=True
         )
         self._tell("download", (storage,), (), array.nbytes, event, start, queue)
+        self._raise(found)
+
+    def reach(self) -> None:
+        """Wait until what the host may read of is written, and look what kernels found.
+
+        What is short is asked for again and again: on PoCL it takes 14 us, to sleep meanwhile 54,
+        and ``clFinish``, or a command of one's own to read, longer.
+
+        Raises:
+            DeviceError: if a kernel failed on the device.
+            ClnetError: if one has found its data to be bad since the last synchronisation.
+        """
+        found = self._faults_now()
+        with self.lock:
+            last = self._last
+        if last is not None:
+            with failing():
+                polled(lambda: last.command_execution_status <= 0)  # done, or failed
+                last.wait()
         self._raise(found)
 
     @told
@@ -328,7 +346,7 @@ class Queue:
         """Copy ``nbytes`` from one storage of this device to another, at byte offsets."""
         start = time.perf_counter()
         with self.lock:
-            event = cl.enqueue_copy(
+            event = self._last = cl.enqueue_copy(
                 self._queue,
                 target.buffer,
                 source.buffer,
@@ -345,7 +363,7 @@ class Queue:
             cl.Error: if the device has no room for it.
         """
         start = time.perf_counter()
-        if self._backing is not None and (buffer := self._backing.take(nbytes)) is not None:
+        if (buffer := self.expecting.take(nbytes)) is not None:
             return buffer
         buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
         self._watch.call("clCreateBuffer", start)
@@ -360,46 +378,11 @@ class Queue:
             nbytes: how many; even, as all blocks and regions are.
         """
         with self.lock:
-            cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
+            self._last = cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
 
     def _zero(self, buffer: Any, nbytes: int) -> None:
         # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
         cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8), is_blocking=True)
-
-    @contextmanager
-    def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
-        """A buffer's bytes, to be written; does not wait for what was enqueued before."""
-        queue = cl.CommandQueue(self._context, self._device)
-        flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
-        array, event = cl.enqueue_map_buffer(
-            queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
-        )
-        event.wait()  # so that other threads of Python go on
-        try:
-            yield array
-        finally:
-            array.base.release(queue)
-            queue.finish()
-
-    @contextmanager
-    def expecting(self, *, least: int, most: int) -> Iterator[None]:
-        """Touch pages for a buffer that the body will create; for devices in the host's memory.
-
-        Args:
-            least: bytes it has at least; they are touched until it is created.
-            most: bytes it has at most. The first buffer that lies between gets the pages.
-        """
-        backing: Backing | None = None
-        with self.lock, suppress(cl.Error):  # no room: whoever needs it is told so
-            if self._backing is None:  # else another thread expects something
-                buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
-                backing = self._backing = Backing(buffer, self._bytes_of, least=least)
-        try:
-            yield
-        finally:
-            if backing is not None:
-                backing.close()
-                self._backing = None
 
     @contextmanager
     def map(
@@ -507,7 +490,8 @@ class Queue:
         with self.lock:
             self.faults.expected = False
             # A few bytes that no tensor holds: observers are not told.
-            cl.enqueue_copy(self._queue, found, self.faults.cell.buffer, is_blocking=False)
+            cell = self.faults.cell.buffer
+            self._last = cl.enqueue_copy(self._queue, found, cell, is_blocking=False)
         return found
 
     def _raise(self, found: np.ndarray | None) -> None:
@@ -527,15 +511,8 @@ class Queue:
         start = time.perf_counter()
         with self.lock:
             queue = self._queue
-        try:
+        with failing():
             queue.finish()
-        except cl.RuntimeError as error:
-            raise DeviceError(
-                "queue",
-                "a kernel failed on the device; the context may be lost",
-                status=str(error),
-                remedy="Run under clnet.profile() to see which, and start a new process",
-            ) from error
         with self.lock:
             self._staging.forget()
         self._watch.call("clFinish", start)
@@ -570,7 +547,7 @@ class Queue:
             kernel.set_args(*values)
             self._watch.call("clSetKernelArg", start)
             enqueue = time.perf_counter()
-            event = cl.enqueue_nd_range_kernel(
+            event = self._last = cl.enqueue_nd_range_kernel(
                 self._queue, kernel.handle, launch.global_size, launch.local_size
             )
         except RuntimeError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -24,6 +25,20 @@ def told(method: _Method) -> _Method:
             raise refusal(method.__name__, error) from error
 
     return telling  # pyright: ignore[reportReturnType] - called as the method is
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Waiting for the device, with clnet's error where a kernel failed meanwhile."""
+    try:
+        yield
+    except cl.RuntimeError as error:
+        raise DeviceError(
+            "queue",
+            "a kernel failed on the device; the context may be lost",
+            status=str(error),
+            remedy="Run under clnet.profile() to see which, and start a new process",
+        ) from error
 
 
 def refusal(name: str, error: Any) -> ClnetError:

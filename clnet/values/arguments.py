@@ -8,19 +8,15 @@ What depends on several arguments, or on shapes, is checked by the op.
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-import numpy as np
-
-from ..errors import DtypeError, KindError
+from ..errors import DtypeError
 from . import mode
-from .dtypes import DType, as_dtype
-from .generator import Generator
+from .annotation import Convert, Kind, Whole, are_whole, kind_of
+from .dtypes import DType
 from .lazy import lazy
 from .override import call_over, taking_over
 from .plain import (
@@ -30,258 +26,18 @@ from .plain import (
     integer,
     integers,
     is_iterable,
-    is_operand,
     is_sequence,
     is_tensor,
     named,
     number,
-    number_or_no,
     require_tensors,
     shown,
-    whole_or_no,
     written,
 )
 from .spelling import Spelling
 
 F = TypeVar("F", bound=Callable[..., Any])
-Convert = Callable[[str, str, Any], Any]
-"""``convert(op, name, value)`` gives the value to go on with, or raises."""
-
 _NONE: frozenset[type] = frozenset()
-
-
-class _Whole(tuple[int, ...]):
-    """Among the types that pass it stands for tuples of whole numbers, which are looked into."""
-
-
-# Alternatives: each gives the value to go on with, or NO. Errors of range they raise themselves.
-
-
-def _as_int(op: str, name: str, value: Any) -> Any:
-    return NO if whole_or_no(value) is NO else integer(op, name, value)
-
-
-def _as_float(op: str, name: str, value: Any) -> Any:
-    return NO if number_or_no(value) is NO else number(op, name, value)
-
-
-def _as_bool(op: str, name: str, value: Any) -> Any:
-    flag = op[:1].isupper() and type(value) is int  # classes are Python's in PyTorch: 1 is true
-    return bool(value) if flag or isinstance(value, bool | np.bool_) else NO
-
-
-def _as_dtype(op: str, name: str, value: Any) -> Any:
-    try:
-        return as_dtype(value)
-    except DtypeError:
-        return NO
-
-
-def _exactly(kind: type) -> Convert:
-    return lambda op, name, value: value if isinstance(value, kind) else NO
-
-
-def _as_complex(op: str, name: str, value: Any) -> Any:
-    """A number, also a complex one."""
-    kind = value.dtype.kind if isinstance(value, np.ndarray) and value.shape == () else ""
-    if isinstance(value, complex | np.complexfloating) or kind == "c":
-        return complex(value)
-    return _as_float(op, name, value)
-
-
-def _as_operand(op: str, name: str, value: Any) -> Any:
-    return value if is_operand(value) else _as_complex(op, name, value)
-
-
-def _sequence_of(element: Convert, made: type = tuple) -> Convert:
-    def convert(op: str, name: str, value: Any) -> Any:
-        if not is_sequence(value):
-            return NO
-        found = [element(op, name, v) for v in value]
-        return NO if any(v is NO for v in found) else made(found)
-
-    return convert
-
-
-def _iterable(op: str, name: str, value: Any) -> Any:
-    refused = isinstance(value, str | bytes | Mapping) or is_tensor(value)
-    return value if is_iterable(value) and not refused else NO
-
-
-def _iterable_of(element: Convert) -> Convert:
-    """Elements are looked at where that takes none away: those of an iterator are not."""
-
-    def convert(op: str, name: str, value: Any) -> Any:
-        if _iterable(op, name, value) is NO or isinstance(value, Iterator):
-            return _iterable(op, name, value)
-        return NO if any(element(op, name, v) is NO for v in value) else value
-
-    return convert
-
-
-_ATOMS: dict[str, tuple[str, Convert]] = {
-    "Tensor": ("a tensor", lambda op, name, value: value if is_tensor(value) else NO),
-    "Parameter": ("a tensor", lambda op, name, value: value if is_tensor(value) else NO),
-    "int": ("a whole number", _as_int),
-    "float": ("a number", _as_float),
-    "bool": ("a bool", _as_bool),
-    "str": ("a string", _exactly(str)),
-    "None": ("None", lambda op, name, value: None if value is None else NO),
-    "DType": ("a dtype", _as_dtype),
-    "Generator": ("a clnet.Generator", _exactly(Generator)),
-    "HostScalar": ("a cell", lambda op, name, value: value if hasattr(value, "value") else NO),
-    "Operand": ("a tensor or a number", _as_operand),
-    "Callable": ("a function", lambda op, name, value: value if callable(value) else NO),
-    "Number": ("a number", _as_complex),
-    "complex": ("a number", _as_complex),
-    "Iterable": ("a sequence", _iterable),
-}
-_SEQUENCES = {"Sequence", "tuple", "list", "Tuple", "List"}
-
-
-class Kind:
-    """What a parameter takes.
-
-    Attributes:
-        what: in words.
-        fits: types whose values pass as they are.
-        alternatives: conversions for the others, in order.
-    """
-
-    def __init__(self, words: list[str], alternatives: list[Convert], fits: set[type]) -> None:
-        self.words = words
-        self.what = " or ".join(dict.fromkeys(words))
-        self.alternatives = alternatives
-        self.fits = fits
-        self.tensor = any(word.startswith("a tensor") for word in words)
-        self.whole = any(word.endswith(("a whole number", "a number")) for word in words)
-        self.several = any(word.startswith("a sequence of whole numbers") for word in words)
-
-    def passes(self, value: Any) -> bool:
-        """Whether whole numbers are such, of few enough bits."""
-        if type(value) is int:
-            return self.whole and LEAST <= value <= MOST
-        return self.several and _are_whole(value)
-
-    def __call__(self, op: str, name: str, value: Any) -> Any:
-        """The value to go on with.
-
-        Raises:
-            DtypeError: if it is of another kind.
-        """
-        for convert in self.alternatives:
-            found = convert(op, name, value)
-            if found is not NO:
-                return found
-        hint = "Make one with clnet.tensor(...)" if self.what.startswith("a tensor") else None
-        raise KindError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
-
-
-def _are_whole(values: Any) -> bool:
-    """Whether it is a tuple of whole numbers of at most 64 bits, as Python's."""
-    if not isinstance(values, tuple):
-        return False
-    for v in values:  # noqa: SIM110 - a generator takes three times as long
-        if type(v) is not int or not LEAST <= v <= MOST:
-            return False
-    return True
-
-
-_FITS: dict[str, tuple[type, ...]] = {
-    "float": (float, bool),
-    "complex": (complex, float, bool),
-    "Number": (complex, float, bool),
-    "Operand": (complex, float, bool),
-    "bool": (bool,),
-    "str": (str,),
-    "None": (type(None),),
-    "DType": (DType,),
-    "Generator": (Generator,),
-}
-"""Types that pass for an annotation; an ``int`` is looked at, because it may have too many bits."""
-
-
-def _parse(
-    node: ast.expr, names: Mapping[str, Any]
-) -> tuple[list[str], list[Convert], set[type]] | None:
-    """Words, conversions and fitting types of an annotation; None: anything goes."""
-    if isinstance(node, ast.BinOp):
-        sides = _parse(node.left, names), _parse(node.right, names)
-        if sides[0] is None or sides[1] is None:
-            return None
-        return tuple(a + b if isinstance(a, list) else a | b for a, b in zip(*sides, strict=True))  # pyright: ignore
-    if isinstance(node, ast.Constant) and node.value is None:
-        return _atom("None")
-    if isinstance(node, ast.Subscript):
-        return _subscript(node, names)
-    word = ast.unparse(node).split(".")[-1]
-    if word in _ATOMS:
-        return _atom(word)
-    alias = names.get(word)
-    if alias is None or alias is Any:
-        return None
-    if inspect.isclass(alias):
-        return [f"a {word}"], [_exactly(alias)], {alias}
-    text = (
-        str(alias)
-        .replace("typing.", "")
-        .replace("collections.abc.", "")
-        .replace("NoneType", "None")
-    )
-    try:
-        return _parse(ast.parse(text, mode="eval").body, {})
-    except SyntaxError:
-        return None
-
-
-def _atom(word: str) -> tuple[list[str], list[Convert], set[type]]:
-    what, convert = _ATOMS[word]
-    return [what], [convert], set(_FITS.get(word, ()))
-
-
-def _subscript(
-    node: ast.Subscript, names: Mapping[str, Any]
-) -> tuple[list[str], list[Convert], set[type]] | None:
-    word = ast.unparse(node.value).split(".")[-1]
-    if word == "Callable":
-        return _atom("Callable")
-    if word not in {*_SEQUENCES, "Iterable"}:
-        return None
-    inner = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
-    found = _parse(inner, names)
-    if found is None and word == "Iterable":
-        return _atom("Iterable")
-    if found is None:
-        return (
-            ["a sequence"],
-            [lambda op, name, value: value if is_sequence(value) else NO],
-            set(),
-        )
-    words, alternatives, _ = found
-    plural = {"None": "None", "a bool": "bools"}
-    what = " or ".join(plural.get(w, w.removeprefix("a ") + "s") for w in words)
-    either = alternatives[0] if len(alternatives) == 1 else _first(alternatives)
-    made = _iterable_of if word == "Iterable" else _sequence_of
-    return [f"a sequence of {what}"], [made(either)], set()
-
-
-def _first(alternatives: list[Convert]) -> Convert:
-    def convert(op: str, name: str, value: Any) -> Any:
-        tried = (a(op, name, value) for a in alternatives)
-        return next((v for v in tried if v is not NO), NO)
-
-    return convert
-
-
-@functools.cache
-def _kind(annotation: str, function: Callable[..., Any]) -> Kind | None:
-    # Of its module, and not its globals: a declared constructor's are those of its maker.
-    names = vars(sys.modules[inspect.unwrap(function).__module__])
-    try:
-        found = _parse(ast.parse(annotation, mode="eval").body, names)
-    except SyntaxError:
-        return None
-    return None if found is None else Kind(*found)
 
 
 class Door:
@@ -357,7 +113,7 @@ class Door:
         for k, p in enumerate(self.signature.parameters.values()):
             plain = p.kind is not p.VAR_KEYWORD and k >= self.skip
             text = p.annotation if isinstance(p.annotation, str) else ""
-            kind = _kind(text, self.function) if plain and text else None
+            kind = kind_of(text, self.function) if plain and text else None
             if kind is not None and p.default is not p.empty:
                 # A default is right by definition, whatever the annotation says.
                 kind = Kind(kind.words, [*kind.alternatives, _the_default(p.default)], {*kind.fits})
@@ -379,7 +135,7 @@ class Door:
         if kind is None:
             return set()
         also = {int} if kind.whole else set[type]()
-        return {*kind.fits, *also, *((_Whole,) if kind.several else ())}
+        return {*kind.fits, *also, *((Whole,) if kind.several else ())}
 
     def learn(
         self, args: tuple[Any, ...], given: dict[str, Any], known: dict[str, set[type]]
@@ -485,28 +241,40 @@ def _the_default(default: Any) -> Convert:
     return lambda op, name, value: value if value is default else NO
 
 
+_MOST_PASSED = 64  # combinations of types that pass whatever the values are
+
+
 def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | None = None) -> F:
     """A function whose arguments, but for the first ``skip``, are checked before it runs.
 
     Types that were found to fit are remembered: a call whose arguments have such types costs a look
-    at each, no more.
+    at each, no more; one whose arguments have the types of an earlier call's, one look at all.
     """
     door = Door(name or function.__name__, function, skip=skip, key=key)
     known: list[set[type]] = []
     by_name: dict[str, set[type]] = {}
-
-    def look() -> None:
-        """Find out what fits, at the first call."""
-        by_name.update((name, door.fitting(name)) for name in door.kinds)
-        known[:] = [by_name[name] for name in door.names]
+    passed: dict[tuple[type, ...], tuple[int, ...]] = {}  # and which are whole numbers
 
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
+        places = None if given else passed.get(tuple(map(type, args)))
+        if places is not None:
+            for place in places:
+                if not LEAST <= args[place] <= MOST:
+                    break
+            else:
+                try:
+                    return function(*args)
+                except TypeError:
+                    if not door.is_foreign(args, given):
+                        raise
+        by_type = not given and len(args) <= len(known) and len(passed) < _MOST_PASSED
         for value, types in zip(args, known, strict=False):
             kind = type(value)
             if kind not in types:
-                if _Whole not in types or not _are_whole(value):
+                if Whole not in types or not are_whole(value):
                     break
+                by_type = False
             elif kind is int and not LEAST <= value <= MOST:
                 break
         else:
@@ -514,36 +282,61 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
                 for key, value in given.items():
                     kind, types = type(value), by_name.get(key, _NONE)
                     if kind not in types:
-                        if _Whole not in types or not _are_whole(value):
+                        if Whole not in types or not are_whole(value):
                             break
                     elif kind is int and not LEAST <= value <= MOST:
                         break
                 else:
+                    if by_type:
+                        whole = [place for place, v in enumerate(args) if type(v) is int]
+                        passed[tuple(map(type, args))] = tuple(whole)
                     try:
                         return function(*args, **given)
                     except TypeError:
                         if not door.is_foreign(args, given):
                             raise
-        for value in (*args, *given.values()):
-            called = getattr(type(value), "__clnet_called__", None)
-            if called is not None:  # it knows what an op makes of it
-                return called(value, door.op, at_the_door, args, given)
-        kinds = taking_over((*args, *given.values()))
-        if kinds and mode.current().takes_over:
-            return call_over(kinds, at_the_door, args, given)
-        if door.is_foreign(args, given):
-            args, given, beside = door.translated(args, given)
-            result, out = at_the_door(*args, **given), beside.get("out")
-            return result if out is None else written(door.op, result, out)
-        if not by_name:
-            look()
-        args, given = door.settle(args, given)
-        if not kinds:  # else they would pass from now on, unseen
-            door.learn(args, given, by_name)
-        return function(*args, **given)
+        return _looked_at(door, at_the_door, known, by_name, args, given)
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
     return at_the_door  # pyright: ignore[reportReturnType] - it takes and gives the same
+
+
+def _looked_at(
+    door: Door,
+    at_the_door: Callable[..., Any],
+    known: list[set[type]],
+    by_name: dict[str, set[type]],
+    args: tuple[Any, ...],
+    given: dict[str, Any],
+) -> Any:
+    """A call whose arguments are not all of types that are known to fit.
+
+    Args:
+        door: the function's.
+        at_the_door: the checked function.
+        known: types that fit, for each place; filled at the first call.
+        by_name: the same sets, by the parameters' names.
+        args: by position.
+        given: by name.
+    """
+    for value in (*args, *given.values()):
+        called = getattr(type(value), "__clnet_called__", None)
+        if called is not None:  # it knows what an op makes of it
+            return called(value, door.op, at_the_door, args, given)
+    kinds = taking_over((*args, *given.values()))
+    if kinds and mode.current().takes_over:
+        return call_over(kinds, at_the_door, args, given)
+    if door.is_foreign(args, given):
+        args, given, beside = door.translated(args, given)
+        result, out = at_the_door(*args, **given), beside.get("out")
+        return result if out is None else written(door.op, result, out)
+    if not by_name:
+        by_name.update((name, door.fitting(name)) for name in door.kinds)
+        known[:] = [by_name[name] for name in door.names]
+    args, given = door.settle(args, given)
+    if not kinds:  # else they would pass from now on, unseen
+        door.learn(args, given, by_name)
+    return door.function(*args, **given)
 
 
 def checked_class(cls: type, later: Collection[str] = ()) -> None:

@@ -47,10 +47,16 @@ class DType:
         ctype: the OpenCL C type it is stored as; a complex number is its real and imaginary part.
         compute: name of the dtype arithmetic on it is done in; of its parts, if it is complex.
         numpy: the NumPy dtype that holds it on the host.
+        is_floating_point: whether it is one of the floating types.
+        is_complex: whether it is one of the complex types.
+        differentiable: whether gradients flow through tensors of it.
     """
 
     # No dataclass: packages that walk through containers walk into those.
-    __slots__ = ("compute", "ctype", "itemsize", "kind", "name", "numpy")
+    __slots__ = (
+        *("compute", "ctype", "differentiable", "is_complex", "is_floating_point", "itemsize"),
+        *("kind", "name", "numpy"),
+    )
 
     def __init__(
         self, name: str, kind: Kind, itemsize: int, ctype: str, compute: str, numpy: np.dtype
@@ -61,27 +67,15 @@ class DType:
         self.ctype = ctype
         self.compute = compute
         self.numpy = numpy
+        self.is_floating_point = kind is Kind.FLOATING
+        self.is_complex = kind is Kind.COMPLEX
+        self.differentiable = self.is_floating_point or self.is_complex
 
     def __repr__(self) -> str:
         return f"clnet.{self.name}"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         return (from_name, (self.name,))
-
-    @property
-    def is_floating_point(self) -> bool:
-        """Whether it is one of the floating types."""
-        return self.kind is Kind.FLOATING
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether it is one of the complex types."""
-        return self.kind is Kind.COMPLEX
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether gradients flow through tensors of it."""
-        return self.kind is Kind.FLOATING or self.kind is Kind.COMPLEX
 
     @property
     def real(self) -> DType:

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from mmap import PAGESIZE
 from threading import Event, Timer
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -15,6 +17,7 @@ from clnet.compile.record import record
 from clnet.compile.regions import alive_bytes
 from clnet.device import AbsentDevice, Device, DeviceKind, Storage
 from clnet.device.backing import Backing
+from clnet.device.beside import bytes_of_buffer
 
 MIB = 2**20
 
@@ -26,9 +29,13 @@ def cpu(device: Device) -> Device:
     return device
 
 
+def bytes_of(cpu: Device) -> Any:
+    return partial(bytes_of_buffer, cpu.queue._context, cpu.queue._device)
+
+
 def expected(cpu: Device, *, least: int, most: int) -> Backing:
     buffer = cpu.queue.create(most)
-    return Backing(buffer, cpu.queue._bytes_of, least=least)
+    return Backing(buffer, bytes_of(cpu), least=least)
 
 
 def filled(cpu: Device, nbytes: int) -> cl.Buffer:
@@ -48,7 +55,7 @@ def touched(cpu: Device, buffer: cl.Buffer) -> np.ndarray:
 
 def test_pages_come_without_a_kernel_and_no_more_than_are_certain(cpu: Device) -> None:
     buffer = filled(cpu, 64 * MIB)
-    backing = Backing(buffer, cpu.queue._bytes_of, least=33 * MIB)
+    backing = Backing(buffer, bytes_of(cpu), least=33 * MIB)
     backing._done.result()
     pages = touched(cpu, buffer)
     certain = 33 * MIB // PAGESIZE
@@ -64,7 +71,7 @@ def test_nothing_is_touched_once_it_is_taken(cpu: Device) -> None:
     @contextmanager
     def late(buffer: cl.Buffer) -> Iterator[np.ndarray]:
         decided.wait()
-        with cpu.queue._bytes_of(buffer) as memory:
+        with bytes_of(cpu)(buffer) as memory:
             yield memory
 
     buffer = filled(cpu, 64 * MIB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pyopencl as cl
@@ -11,6 +12,7 @@ import pytest
 import clnet
 from clnet.device import queue as queue_module
 from clnet.device import staging as staging_module
+from clnet.device.beside import host_memory
 from clnet.device.staging import Staging
 
 pytestmark = pytest.mark.device
@@ -32,7 +34,8 @@ class Command:
 def ring(device, monkeypatch):
     monkeypatch.setattr(staging_module, "MOST_BYTES", 1024)
     monkeypatch.setattr(staging_module, "_LEAST_BYTES", 1024)
-    return Staging(device.queue._host_memory)
+    context, opened = device.queue._context, device.queue._device
+    return Staging(partial(host_memory, context, opened))
 
 
 def put(ring, nbytes, value=0):

@@ -57,9 +57,9 @@ class Function:
             its place, and before that: an output may then lie where an input of its layout lay.
         takes_complex: whether it takes complex inputs as they are, because it only moves elements.
         packs_saved: whether hooks may see, and give back otherwise, what is saved for backward.
-        repeats: whether equal settings and inputs that lie alike give equal outputs and launches,
-            which are kept then: what is so of settings without numbers whose sign, or kind,
-            equality does not tell.
+        repeats: whether equal settings and inputs that lie alike give equal outputs, which are no
+            views, and launches, which are kept then: what is so of settings without numbers whose
+            sign, or kind, equality does not tell.
         views: whether its outputs are views of its inputs alone, so that it launches nothing.
         varying: numbers that launches are given each time, which decide about nothing else.
         begins: whether it begins, on the host, what goes on beside the device.

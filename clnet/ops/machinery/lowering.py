@@ -49,7 +49,8 @@ def launches_of(
     if not function.repeats:
         return function.lower(target, outputs, inputs)
     storages = [a.storage for a in (*outputs, *inputs)]
-    key = key_of(function, inputs, storages[len(outputs) :])
+    precision = mode.current().float32_precision
+    key = key_of(function, inputs, storages[len(outputs) :], precision)
     kept: Kept | None = target.launches.get(key)
     if kept is None:
         kept = _found(function, target, outputs, inputs)
@@ -61,19 +62,21 @@ def launches_of(
     return kept.launches.launches(storages[0].device, storages, function.varying)
 
 
-def key_of(function: Function, inputs: Arrays, storages: list[Storage]) -> Any:
+def key_of(function: Function, inputs: Arrays, storages: list[Storage], precision: str) -> Any:
     """By what the target of the inputs' device keeps what an op does.
 
     Args:
         function: the op.
         inputs: its arrays; if they are of several devices, nothing is kept.
         storages: of the inputs.
+        precision: of float32, as the mode has it.
     """
+    if len(storages) == 1:
+        return type(function), function.repeat_key, inputs[0].form, precision
     shared = None
     if len({*storages}) < len(storages):
         shared = tuple(map(storages.index, storages))
-    forms = tuple(map(_FORM, inputs))
-    return type(function), function.repeat_key, forms, shared, mode.current().float32_precision
+    return type(function), function.repeat_key, tuple(map(_FORM, inputs)), shared, precision
 
 
 def _found(function: Function, target: Target, outputs: Arrays, inputs: Arrays) -> Kept | None:

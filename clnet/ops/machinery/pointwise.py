@@ -35,6 +35,7 @@ from ...values.shapes import broadcast_shapes
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .gradients import gradients_of
 from .paired import Paired, paired
+from .whole_number import UNWRAPPED, require_range, wrapped
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
@@ -338,34 +339,37 @@ def evaluate(
         ShapeError: if ``out`` has not the result's shape.
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
-    operands, sorts = _sorted(name, operands)
+    sorts = tuple(map(_sort, operands))
+    if None in sorts:
+        operands, sorts = _sorted(name, operands)
     wanted = None if promoted is None else _promoted(_sorted(name, promoted)[1])
     form = _form(name, body, result, gradient, sorts, len(options), wanted)
     if form.function is not None:  # no numbers, nothing complex
         return _applied(form.function, operands, out)
     kinds, compute, returned = form.kinds, form.compute, form.returned
-    tensors = [x for x, kind in zip(operands, kinds, strict=True) if "number" not in kind]
+    tensors = [operands[k] for k in form.tensors]
     if not tensors:
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
-    options = [_as_number(name, x) for x in options]
+    if options:
+        options = [_as_number(name, x) for x in options]
     if form.expr is None:
         function = paired(name, body, kinds, operands, options, (compute, returned))
         return _applied(function, tensors, out)
-    numbers = [_as_number(name, x) for x, k in zip(operands, kinds, strict=True) if k == "number"]
+    numbers = [_as_number(name, operands[k]) for k in form.numbers]
     if not compute.is_floating_point:
         if any(isinstance(x, float) for x in options):
             law = "with these settings operands are floating"
             raise DtypeError(
                 name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
             )
-        _require_range(name, options, compute)
-        if name in _UNWRAPPED or (name == "pow" and kinds[0] != "number"):
-            _require_range(name, numbers, compute)
+        require_range(name, options, compute)
+        if name in UNWRAPPED or (name == "pow" and kinds[0] != "number"):
+            require_range(name, numbers, compute)
         if any(isinstance(x, float) for x in numbers):  # a whole one, that no dtype here holds
             law = f"{compute!r} holds the numbers beside it"
             raise RangeError(name, law, numbers=numbers, remedy="Convert it with .double()")
-        options = [_wrapped(x, compute) for x in options]
-        numbers = [_wrapped(x, compute) for x in numbers]
+        options = [wrapped(x, compute) for x in options]
+        numbers = [wrapped(x, compute) for x in numbers]
     scalars = (*numbers, *options)
     function = Pointwise(name, (form.expr,), scalars, compute, (returned,), form.gradient)
     return _applied(function, tensors, out)
@@ -382,6 +386,7 @@ class _Form(NamedTuple):
         expr: the op's expression; None for one of complex numbers.
         gradient: as for :class:`Pointwise`.
         function: the op itself, if no number is part of it.
+        tensors, numbers: the places of operands that are tensors, and real numbers.
     """
 
     kinds: tuple[str, ...]
@@ -390,6 +395,8 @@ class _Form(NamedTuple):
     expr: Expr | None
     gradient: Callable[..., Any] | None = None
     function: Pointwise | None = None
+    tensors: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -411,15 +418,17 @@ def _form(
     if all("number" in kind for kind in kinds):
         return _Form(kinds, float32, float32, None)  # to be refused
     compute, returned = result(_promoted(sorts) if promoted is None else promoted)
+    tensors = tuple(place for place, kind in enumerate(kinds) if "number" not in kind)
+    numbers = tuple(place for place, kind in enumerate(kinds) if kind == "number")
     if returned.is_complex or "complex" in kinds or "complex number" in kinds:
-        return _Form(kinds, compute, returned, None)
+        return _Form(kinds, compute, returned, None, tensors=tensors)
     expr = _symbolic(body, kinds, options)
     if gradient is not None:
         gradient = _explicit(gradient, kinds, options)
     function = None
     if not options and "number" not in kinds:
         function = Pointwise(name, (expr,), (), compute, (returned,), gradient)
-    return _Form(kinds, compute, returned, expr, gradient, function)
+    return _Form(kinds, compute, returned, expr, gradient, function, tensors, numbers)
 
 
 def _kind(dtype: DType, *, is_number: bool) -> str:
@@ -431,7 +440,7 @@ def _kind(dtype: DType, *, is_number: bool) -> str:
 def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tensor | None) -> Any:
     """The result, or ``out`` holding it."""
     if out is None:
-        return apply(function, *tensors)
+        return type(tensors[0]).__apply_function__(function, tuple(tensors))[0]
     require_tensors(function.name, out=out)
     if 0 in out.shape and all(x is not out for x in tensors):  # nothing is lost: PyTorch's resizing
         shape = broadcast_shapes(function.name, *(x.shape for x in tensors))
@@ -439,33 +448,6 @@ def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tenso
             out.resize_(shape)
     type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
-
-
-_UNWRAPPED = {"clamp", "where", "masked_fill"}
-"""Ops that refuse what others take modulo the dtype's range, as PyTorch's; powers an exponent."""
-
-
-def _wrapped(value: Any, compute: DType) -> Any:
-    """A whole number as a dtype of few bits keeps it: a kernel's argument holds no other."""
-    if type(value) is not int or compute.kind is Kind.BOOL:
-        return value
-    limits = np.iinfo(compute.numpy)
-    if limits.min <= value <= limits.max:
-        return value
-    return (value - int(limits.min)) % (1 << limits.bits) + int(limits.min)
-
-
-def _require_range(name: str, options: Sequence[Any], compute: DType) -> None:
-    """Refuse whole numbers that a dtype does not hold: a kernel's argument would not.
-
-    Unsigned types count those below 0 from their end, but for exponents.
-    """
-    limits = np.iinfo(np.uint8 if compute.kind is Kind.BOOL else compute.numpy)
-    wraps = limits.min == 0 and compute.kind is not Kind.BOOL and name != "pow"
-    least = -int(limits.max) if wraps else int(limits.min)
-    for value in options:
-        if type(value) is int and not least <= value <= limits.max:
-            raise ArgumentError(name, f"{compute!r} holds the settings", settings=list(options))
 
 
 def apart(x: Tensor, out: Tensor) -> Tensor:
@@ -501,8 +483,9 @@ know_numbers()
 
 def _sort(operand: Operand) -> _Sort | None:
     """The sort of a tensor or a number of Python's; None for what is neither."""
-    if hasattr(operand, "__apply_function__"):
-        return operand.dtype, 0 if operand.ndim else 1
+    array = getattr(operand, "array", None)
+    if isinstance(array, Array):
+        return array.dtype, 0 if array.shape else 1
     return _OF_NUMBERS.get(type(operand))
 
 
