@@ -187,10 +187,10 @@ class Queue:
         self, kept: KeptLaunches, op: Any, storages: Sequence[Storage], numbers: Sequence[Any]
     ) -> None:
         """Enqueue kernels that have run before, under the lock."""
-        queue, lent = self._queue, kept.lent(storages[0].device)
+        queue, lent = self._queue, kept.lent(storages[0].device) if kept.scratch else ()
         for each in kept.enqueues or ():
-            launch, kernel, set_args, handle, groups, group, own, scratch, given = each
-            values = list(launch.args)  # as values_of gives them
+            launch, kernel, set_args, handle, args, groups, group, own, scratch, given = each
+            values = list(args)  # as values_of gives them
             for place, number, item in own:
                 memory = storages[number]
                 values[place] = buffer = memory.buffer
@@ -203,7 +203,7 @@ class Queue:
             for place, number in given:
                 value = numbers[number]
                 values[place] = value.value if type(value) is HostScalar else value
-            if launch.check is not None:
+            if kept.checks and launch.check is not None:
                 number = self.faults.number_of(launch.check, mode.current().module_path)
                 values += (self.faults.cell.buffer, 0, number)
                 self.faults.expected = True
