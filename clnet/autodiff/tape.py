@@ -19,7 +19,7 @@ from ..values.mode import change as _change
 from ..values.record import NamedTuple
 from .decorated import in_mode
 from .graph_face import NodeFace
-from .saved import Kept, edge_of, pack, unpacked
+from .saved import Edge, Kept, edge_of, pack, unpacked
 from .tensor_hook import GradientHooks
 
 _SEQUENCE = count()
@@ -76,10 +76,13 @@ class Node(NodeFace):
         self.released = False
         self.hooks: dict[int, GradientHooks] | None = None
         self.num_outputs = len(outputs)
-        self.input_specs = tuple([(t.array.shape, t.array.dtype) for t in inputs])
-        self.edges = tuple(
-            [edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True)]
-        )
+        specs: list[tuple[tuple[int, ...], Any]] = []
+        edges: list[Edge | None] = []
+        for t, need in zip(inputs, needs, strict=True):
+            array = t.array
+            specs.append((array.shape, array.dtype))
+            edges.append(edge_of(t) if need else None)
+        self.input_specs, self.edges = tuple(specs), tuple(edges)
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:
             save_inputs = range(len(inputs))
@@ -89,11 +92,13 @@ class Node(NodeFace):
             self.kept_inputs = {i: pack(inputs[i]) for i in save_inputs}
             self.kept_outputs = {k: pack(tensor_type(outputs[k])) for k in save_outputs}
             return
-        self.kept_inputs = {
-            i: Kept(_without_source(inputs[i]), version(inputs[i].array.storage))
-            for i in save_inputs
-        }
-        self.kept_outputs = {k: Kept(outputs[k], version(outputs[k].storage)) for k in save_outputs}
+        self.kept_inputs, self.kept_outputs = {}, {}
+        for i in save_inputs:
+            t = inputs[i]
+            kept = t if t.source is None else _without_source(t)
+            self.kept_inputs[i] = Kept(kept, version(t.array.storage))
+        for k in save_outputs:
+            self.kept_outputs[k] = Kept(outputs[k], version(outputs[k].storage))
 
     def keep(self, place: int, tensor: Any) -> None:
         """Save one more tensor, as an input's place behind the inputs'."""
@@ -131,16 +136,13 @@ class Node(NodeFace):
                     version=version,
                     remedy="Change a clone() instead",
                 )
-        outputs = {
-            k: self.tensor_type(
-                kept.tensor if kept.version is not None else unpacked(kept).array, self, k
-            )
-            for k, kept in kept_outputs.items()
-        }
-        inputs = {
-            i: kept.tensor if kept.version is not None else unpacked(kept)
-            for i, kept in kept_inputs.items()
-        }
+        outputs: dict[int, Any] = {}
+        for k, kept in kept_outputs.items():
+            array = kept.tensor if kept.version is not None else unpacked(kept).array
+            outputs[k] = self.tensor_type(array, self, k)
+        inputs: dict[int, Any] = {}
+        for i, kept in kept_inputs.items():
+            inputs[i] = kept.tensor if kept.version is not None else unpacked(kept)
         return SavedTensors(inputs, outputs, self.input_specs)
 
     def release(self) -> None:
@@ -150,9 +152,7 @@ class Node(NodeFace):
 
 
 def _without_source(tensor: Any) -> Any:
-    """A tensor to keep: a view holds what it is a view of, whose node may lead to the keeper."""
-    if tensor.source is None:
-        return tensor
+    """A view to keep: it holds what it is a view of, whose node may lead to the keeper."""
     return type(tensor.detach())(tensor.array, tensor.node, tensor.index)
 
 

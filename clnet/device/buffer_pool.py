@@ -127,7 +127,6 @@ class BufferPool:
         self.give_back = self.returned.append
         self._taken: Counter[int] = Counter()  # blocks handed out so far, by bytes asked for
         self._back: Counter[int] = Counter()  # those of them that came back
-        self._kept: Counter[int] = Counter()  # those that were handed on as they came back
         self._plain = poison is None  # whether a block needs nothing before it is handed on
         self.limit = limit
         self._whole = whole
@@ -150,15 +149,16 @@ class BufferPool:
             OutOfDeviceMemory: if the device or the limit leaves no room, after cached blocks were
                 freed and the queue was waited for.
         """
+        capacity = size_class(nbytes)
         with self.lock:
             if self.returned:
-                last = self.returned.pop()
-                if last[1] == nbytes and self._plain:  # as in a chain of ops: no figure changes
-                    self._kept[nbytes] += 1
-                    return last[0]
-                self.returned.append(last)
+                last, before = self.returned.pop()
+                if size_class(before) == capacity and self._plain:  # as in a chain of ops
+                    self._back[before] += 1
+                    self._taken[nbytes] += 1
+                    return last
+                self.returned.append((last, before))
                 self._take_in()
-            capacity = size_class(nbytes)
             free = self._free.get(capacity)
             buffer = free.pop() if free else self._allocate(capacity, nbytes)
             self._taken[nbytes] += 1
@@ -223,14 +223,13 @@ class BufferPool:
         """The figures just now."""
         with self.lock:
             self._take_in()
-            taken = self._taken + self._kept
             return PoolStatistics(
                 self._allocated,
                 self._reserved,
                 self._peak_allocated,
                 self._peak_reserved,
-                taken.total(),
-                sum(size_class(nbytes) * count for nbytes, count in taken.items()),
+                self._taken.total(),
+                sum(size_class(nbytes) * count for nbytes, count in self._taken.items()),
                 self._num_device_allocations,
             )
 

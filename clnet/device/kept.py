@@ -36,7 +36,7 @@ class Enqueue(NamedTuple):
         launch: with None for what differs.
         kernel: compiled.
         set_args, handle: of the kernel.
-        global_size, local_size: the launch's.
+        args, global_size, local_size: the launch's.
         storages: for each pointer to a storage its place, which of the op's it is, and the bytes of
             an element.
         scratch, numbers: as of what is kept.
@@ -46,6 +46,7 @@ class Enqueue(NamedTuple):
     kernel: CompiledKernel
     set_args: Callable[..., None]
     handle: Any
+    args: tuple[Any, ...]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     storages: tuple[tuple[int, int, int], ...]
@@ -61,15 +62,15 @@ class KeptLaunches:
         scratch: bytes of each of the op's scratch memories.
 
     Attributes:
-        parts: in order.
+        parts, scratch: the same.
         checks: whether one of them checks its data.
         enqueues: the same as the queue enqueues them; None until every kernel has run.
     """
 
-    __slots__ = ("_scratch", "checks", "enqueues", "parts")
+    __slots__ = ("checks", "enqueues", "parts", "scratch")
 
     def __init__(self, parts: Sequence[_Kept], scratch: Sequence[int]) -> None:
-        self.parts, self._scratch = tuple(parts), tuple(scratch)
+        self.parts, self.scratch = tuple(parts), tuple(scratch)
         self.checks = any(part.launch.check is not None for part in parts)
         self.enqueues: tuple[Enqueue, ...] | None = None
 
@@ -110,7 +111,7 @@ class KeptLaunches:
     def lent(self, device: Device) -> list[Scratch]:
         """Scratch memory of one time's own."""
         made: list[Scratch] = []
-        for nbytes in self._scratch:
+        for nbytes in self.scratch:
             memory = Scratch(device)
             memory.nbytes = nbytes
             made.append(memory)
@@ -145,6 +146,6 @@ class KeptLaunches:
             items = dict(kernel.signature.pointers)
             pointers = tuple([(place, number, items[place]) for place, number in own])
             sizes = launch.global_size, launch.local_size
-            how = kernel.set_args, kernel.handle, *sizes
+            how = kernel.set_args, kernel.handle, launch.args, *sizes
             found.append(Enqueue(launch, kernel, *how, pointers, scratch, given))
         self.enqueues = tuple(found)

@@ -14,7 +14,6 @@ import numpy as np
 import pyopencl as cl
 
 from ..values import mode
-from ..values.polling import polled
 from .backing import Expecting
 from .beside import host_memory
 from .bound import BoundLaunches
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 # Bytes FF 7F: NaN as float16, bfloat16, float32 and float64, large as an integer.
 _POISON = np.full(1, 0x7FFF, np.uint16)
+_ASKED = 200  # times, before a thread that waits sleeps
 _CALLS = {
     "upload": "clEnqueueWriteBuffer",
     "download": "clEnqueueReadBuffer",
@@ -187,10 +187,10 @@ class Queue:
         self, kept: KeptLaunches, op: Any, storages: Sequence[Storage], numbers: Sequence[Any]
     ) -> None:
         """Enqueue kernels that have run before, under the lock."""
-        queue, lent = self._queue, kept.lent(storages[0].device)
+        queue, lent = self._queue, kept.lent(storages[0].device) if kept.scratch else ()
         for each in kept.enqueues or ():
-            launch, kernel, set_args, handle, groups, group, own, scratch, given = each
-            values = list(launch.args)  # as values_of gives them
+            launch, kernel, set_args, handle, args, groups, group, own, scratch, given = each
+            values = list(args)  # as values_of gives them
             for place, number, item in own:
                 memory = storages[number]
                 values[place] = buffer = memory.buffer
@@ -203,7 +203,7 @@ class Queue:
             for place, number in given:
                 value = numbers[number]
                 values[place] = value.value if type(value) is HostScalar else value
-            if launch.check is not None:
+            if kept.checks and launch.check is not None:
                 number = self.faults.number_of(launch.check, mode.current().module_path)
                 values += (self.faults.cell.buffer, 0, number)
                 self.faults.expected = True
@@ -317,8 +317,8 @@ class Queue:
     def reach(self) -> None:
         """Wait until what the host may read of is written, and look what kernels found.
 
-        What is short is asked for again and again: on PoCL it takes 14 us, to sleep meanwhile 54,
-        and ``clFinish``, or a command of one's own to read, longer.
+        What is short is asked for again and again, for some 30 us: on PoCL a small kernel is done
+        in 14, to sleep meanwhile takes 54, and ``clFinish``, or a command that reads, longer.
 
         Raises:
             DeviceError: if a kernel failed on the device.
@@ -329,7 +329,9 @@ class Queue:
             last = self._last
         if last is not None:
             with failing():
-                polled(lambda: last.command_execution_status <= 0)  # done, or failed
+                for _ in range(_ASKED):
+                    if last.command_execution_status <= 0:  # done, or failed
+                        break
                 last.wait()
         self._raise(found)
 

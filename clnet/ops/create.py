@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from math import isfinite
 from numbers import Complex
 from typing import TYPE_CHECKING, Any
@@ -105,14 +106,19 @@ def held(name: str, value: Any, dtype: DType) -> Any:
     if dtype.kind is Kind.BOOL:
         return bool(found)
     if dtype.kind is Kind.FLOATING:
-        most = float(ml_dtypes.finfo(dtype.numpy).max)
-        if isfinite(found) and abs(found) > most:
+        if isfinite(found) and abs(found) > _most(dtype):
             raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
         return found
     if not is_held(found, dtype):
         raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
     limits = np.iinfo(dtype.numpy)
     return int(found) % (int(limits.max) + 1) if limits.min == 0 else int(found)
+
+
+@cache
+def _most(dtype: DType) -> float:
+    """The largest number of a floating dtype."""
+    return float(ml_dtypes.finfo(dtype.numpy).max)
 
 
 class Arange(Function):

@@ -6,7 +6,7 @@ import ast
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,19 @@ from .plain import (
     whole_or_no,
 )
 
-__all__ = ["Convert", "Kind", "Whole", "are_whole", "kind_of"]
+__all__ = ["TENSORS", "Convert", "Kind", "Tensors", "Whole", "are_whole", "kind_of", "pass_within"]
 
 Convert = Callable[[str, str, Any], Any]
 """``convert(op, name, value)`` gives the value to go on with, or raises."""
+
+
+class Tensors(tuple[Any, ...]):
+    """Among the types that pass it stands for lists and tuples of tensors."""
+
+
+TENSORS: set[type] = set()
+"""Classes of tensors that have passed somewhere, which take over nothing that is called."""
+_PLAIN = (list, tuple)
 
 
 class Whole(tuple[int, ...]):
@@ -141,6 +150,7 @@ class Kind:
         self.tensor = any(word.startswith("a tensor") for word in words)
         self.whole = any(word.endswith(("a whole number", "a number")) for word in words)
         self.several = any(word.startswith("a sequence of whole numbers") for word in words)
+        self.tensors = any(word == "a sequence of tensors" for word in words)
 
     def passes(self, value: Any) -> bool:
         """Whether whole numbers are such, of few enough bits."""
@@ -160,6 +170,19 @@ class Kind:
                 return found
         hint = "Make one with clnet.tensor(...)" if self.what.startswith("a tensor") else None
         raise KindError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
+
+
+def pass_within(types: Set[type], value: Any) -> bool:
+    """Whether a sequence's elements are such as its parameter takes, as they are.
+
+    Args:
+        types: that pass for the parameter; :class:`Whole` and :class:`Tensors` among them say which
+            elements do.
+        value: what is given.
+    """
+    if Whole in types and are_whole(value):
+        return True
+    return Tensors in types and type(value) in _PLAIN and TENSORS.issuperset(map(type, value))
 
 
 def are_whole(values: Any) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
 from typing import Any, TypeVar
 
 from ..errors import DtypeError
 from . import mode
-from .annotation import Convert, Kind, Whole, are_whole, kind_of
+from .annotation import TENSORS, Convert, Kind, Tensors, Whole, kind_of, pass_within
 from .dtypes import DType
 from .lazy import lazy
 from .override import call_over, taking_over
@@ -135,7 +135,8 @@ class Door:
         if kind is None:
             return set()
         also = {int} if kind.whole else set[type]()
-        return {*kind.fits, *also, *((Whole,) if kind.several else ())}
+        within = (*((Whole,) if kind.several else ()), *((Tensors,) if kind.tensors else ()))
+        return {*kind.fits, *also, *within}
 
     def learn(
         self, args: tuple[Any, ...], given: dict[str, Any], known: dict[str, set[type]]
@@ -148,6 +149,8 @@ class Door:
             kind = self.kinds.get(name)
             if kind is None or (is_tensor(value) and kind.tensor):
                 types.add(type(value))
+                if kind is not None:
+                    TENSORS.add(type(value))
 
     @lazy
     def positional(self) -> tuple[Kind | None, ...]:
@@ -173,15 +176,36 @@ class Door:
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         return frozenset(p.name for p in self.signature.parameters.values() if p.kind in named)
 
-    def takes_more(self, values: tuple[Any, ...]) -> bool:
-        """Whether what is given behind the last place passes as it is."""
-        if self.rest is None:
-            return self.limits[1] == MOST  # anything, if there is such a place
-        kind = self.kinds[self.rest]
-        for value in values:
-            if kind is None or (type(value) not in kind.fits and not kind.passes(value)):
-                return False
-        return True
+    def passing(
+        self, args: tuple[Any, ...], given: dict[str, Any], known: dict[str, set[type]]
+    ) -> tuple[tuple[int, Set[type] | None], ...] | None:
+        """Whether arguments of such types pass, and which of them depend on more than the type.
+
+        Args:
+            args: by position.
+            given: by name.
+            known: types that fit, by the parameters' names.
+
+        Returns:
+            The places of whole numbers, with None, and of sequences, with the types that fit there;
+            None if one is of another type.
+        """
+        more = len(args) - len(self.names)
+        if not known or (more > 0 and self.rest is None and self.limits[1] != MOST):
+            return None
+        rest = None if self.rest is None else known[self.rest]
+        fitting = [known[name] for name in self.names[: len(args)]] + [rest] * max(more, 0)
+        fitting += [known.get(name, _NONE) for name in given]
+        found: list[tuple[int, Set[type] | None]] = []
+        for place, (types, value) in enumerate(zip(fitting, (*args, *given.values()), strict=True)):
+            kind = type(value)
+            if kind is int and (types is None or int in types):
+                found.append((place, None))
+            elif types is not None and kind not in types:
+                if not pass_within(types, value):
+                    return None
+                found.append((place, types))
+        return tuple(found)
 
     def are_bound(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
         """Whether arguments are each parameter's own, and none is missing; else it is found out."""
@@ -251,51 +275,35 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
     at each, no more; one whose arguments have the types of an earlier call's, one look at all.
     """
     door = Door(name or function.__name__, function, skip=skip, key=key)
-    known: list[set[type]] = []
-    by_name: dict[str, set[type]] = {}
-    passed: dict[tuple[type, ...], tuple[int, ...]] = {}  # and which are whole numbers
+    known: dict[str, set[type]] = {}
+    passed: dict[Any, tuple[tuple[int, Any], ...]] = {}
 
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
-        places = None if given else passed.get(tuple(map(type, args)))
-        if places is not None:
-            for place in places:
-                if not LEAST <= args[place] <= MOST:
+        if given:
+            values = (*args, *given.values())
+            key = (len(args), *given, *map(type, values))
+        else:
+            values, key = args, tuple(map(type, args))
+        looked_into = passed.get(key)
+        if looked_into is None:
+            looked_into = door.passing(args, given, known)
+            if looked_into is not None and len(passed) < _MOST_PASSED:
+                passed[key] = looked_into
+        if looked_into is not None:
+            for place, types in looked_into:
+                if types is None:
+                    if not LEAST <= values[place] <= MOST:
+                        break
+                elif not pass_within(types, values[place]):
                     break
             else:
                 try:
-                    return function(*args)
+                    return function(*args, **given)
                 except TypeError:
                     if not door.is_foreign(args, given):
                         raise
-        by_type = not given and len(args) <= len(known) and len(passed) < _MOST_PASSED
-        for value, types in zip(args, known, strict=False):
-            kind = type(value)
-            if kind not in types:
-                if Whole not in types or not are_whole(value):
-                    break
-                by_type = False
-            elif kind is int and not LEAST <= value <= MOST:
-                break
-        else:
-            if by_name and (len(args) <= len(known) or door.takes_more(args[len(known) :])):
-                for key, value in given.items():
-                    kind, types = type(value), by_name.get(key, _NONE)
-                    if kind not in types:
-                        if Whole not in types or not are_whole(value):
-                            break
-                    elif kind is int and not LEAST <= value <= MOST:
-                        break
-                else:
-                    if by_type:
-                        whole = [place for place, v in enumerate(args) if type(v) is int]
-                        passed[tuple(map(type, args))] = tuple(whole)
-                    try:
-                        return function(*args, **given)
-                    except TypeError:
-                        if not door.is_foreign(args, given):
-                            raise
-        return _looked_at(door, at_the_door, known, by_name, args, given)
+        return _looked_at(door, at_the_door, known, args, given)
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
     return at_the_door  # pyright: ignore[reportReturnType] - it takes and gives the same
@@ -304,8 +312,7 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
 def _looked_at(
     door: Door,
     at_the_door: Callable[..., Any],
-    known: list[set[type]],
-    by_name: dict[str, set[type]],
+    known: dict[str, set[type]],
     args: tuple[Any, ...],
     given: dict[str, Any],
 ) -> Any:
@@ -314,8 +321,7 @@ def _looked_at(
     Args:
         door: the function's.
         at_the_door: the checked function.
-        known: types that fit, for each place; filled at the first call.
-        by_name: the same sets, by the parameters' names.
+        known: types that fit, by the parameters' names; filled at the first call.
         args: by position.
         given: by name.
     """
@@ -330,12 +336,11 @@ def _looked_at(
         args, given, beside = door.translated(args, given)
         result, out = at_the_door(*args, **given), beside.get("out")
         return result if out is None else written(door.op, result, out)
-    if not by_name:
-        by_name.update((name, door.fitting(name)) for name in door.kinds)
-        known[:] = [by_name[name] for name in door.names]
+    if not known:
+        known.update((name, door.fitting(name)) for name in door.kinds)
     args, given = door.settle(args, given)
     if not kinds:  # else they would pass from now on, unseen
-        door.learn(args, given, by_name)
+        door.learn(args, given, known)
     return door.function(*args, **given)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from ...array import Array, Uncounted
-from ...device import Device, Launch, Storage, Target
+from ...device import Device, Launch, Target
 from ...errors import DeviceError
 from ...expr import Input
 from ...values import mode
@@ -14,7 +14,7 @@ from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .first_use import LeftOut, look
 from .function import Arrays, Function
-from .lowering import Kept, key_of, launches_of
+from .lowering import key_of, launches_of
 from .pointwise import Pointwise
 
 _STORAGE = attrgetter("storage")
@@ -46,8 +46,17 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         device = storages[0].device if storages else function.device
         key = key_of(function, inputs, storages, now.float32_precision)
         kept = device.target.launches.get(key)
-        if kept is not None and device.first_uses is None:
-            return _again(function, kept, inputs, storages, device)
+        if kept is not None and device.first_uses is None:  # as inputs that lay so before
+            outputs = tuple(map(Array.like, kept.outputs))
+            storages[:0] = map(_STORAGE, outputs)
+            again, args = device.queue.run_again, (kept.launches, function, storages)
+            if not kept.mutates:
+                again(*args, function.varying, len(outputs))
+                return outputs
+            with device.lock:  # who finds the new version finds what was written
+                again(*args, function.varying, len(outputs))
+                _written(kept.mutates, inputs)
+            return outputs
     device = _common_device(function, inputs)
     outputs = function.infer(*inputs)
     narrow = not function.sixteen_bit and any(_narrow(x) for x in inputs)
@@ -77,26 +86,6 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
                 output.storage.materialize()
         if anomaly is not None:
             anomaly.look(function, inputs, outputs, clean)
-    return outputs
-
-
-def _again(
-    function: Function,
-    kept: Kept,
-    inputs: tuple[Array, ...],
-    storages: list[Storage],
-    device: Device,
-) -> tuple[Array, ...]:
-    """The op once more, for inputs that lie as others did that it took."""
-    outputs = tuple(map(Array.like, kept.outputs))
-    storages[:0] = map(_STORAGE, outputs)
-    queue, numbers = device.queue, function.varying
-    if kept.mutates:
-        with device.lock:  # who finds the new version finds what was written
-            queue.run_again(kept.launches, function, storages, numbers, len(outputs))
-            _written(kept.mutates, inputs)
-    else:
-        queue.run_again(kept.launches, function, storages, numbers, len(outputs))
     return outputs
 
 
