@@ -262,6 +262,25 @@ class Array:
         with self.device.queue.map(self.storage, span * item, self.offset * item) as raw:
             yield self._shaped(raw.view(self.dtype.numpy), copy=False)
 
+    def place(self) -> int | None:
+        """Where the storage's first byte is in the host's memory, once all that writes it is done.
+
+        None if it is not the host's, or does not stay in one place.
+        """
+        storage = self.storage
+        if not storage.nbytes:
+            return 0
+        if storage.buffer is None or not self.device.traits.unified_memory:
+            return None
+        queue = self.device.queue
+        raw = queue.in_place.look(storage, storage.nbytes, 0)
+        if raw is None:
+            with queue.map(storage, storage.nbytes, 0) as mapped:
+                queue.in_place.learn(storage, mapped, 0)
+            raw = queue.in_place.look(storage, storage.nbytes, 0)
+        queue.finish()
+        return None if raw is None else raw.ctypes.data
+
     @contextmanager
     def on_host(self, *, read: bool, write: bool) -> Iterator[np.ndarray]:
         """The elements of a dense array in a row, for what reads and writes host memory.

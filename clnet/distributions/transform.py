@@ -42,6 +42,10 @@ __all__ = [
 ]
 
 
+_InverseTransform = type(Transform().inv)
+"""By which programs know it."""
+
+
 def _sign(number: Tensor | float) -> Any:
     return number.sign() if isinstance(number, Tensor) else -1 if number < 0 else 1
 

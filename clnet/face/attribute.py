@@ -46,6 +46,7 @@ from ..values.dtypes import (
 from ..values.plain import shown
 from ..values.shapes import Size, contiguous_strides, normalize_dim
 from ..values.words import WORDS, MemoryFormat
+from .storage import place_of
 
 __all__ = [
     "TYPE_NAMES",
@@ -195,8 +196,12 @@ def cuda(
 
 
 def data_ptr(x: Tensor) -> int:
-    """A number that two tensors share whose first elements are the same memory; no address."""
-    return id(x.array.storage) + x.array.offset * x.dtype.itemsize
+    """Where its first element is in the host's memory, which is waited for.
+
+    Where it is not the host's memory, and while a function is traced, it is a number that two
+    tensors share whose first elements are the same memory, and no address.
+    """
+    return place_of(x) + x.array.offset * x.dtype.itemsize
 
 
 def get_device(x: Tensor) -> int:

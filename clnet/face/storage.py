@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
 from ..values.arguments import checked, require_tensors
+from ..values.dtypes import uint8
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+__all__ = ["TypedStorage", "UntypedStorage", "place_of"]
 
 TensorT = TypeVar("TensorT", bound=Tensor)
+
+
+def place_of(x: Tensor) -> int:
+    """Where a tensor's memory begins on the host; a number of its own if it is not there."""
+    found = x.array.place() if mode.current().tracer is None else None
+    return id(x.array.storage) if found is None else found
 
 
 class UntypedStorage:
@@ -33,8 +44,8 @@ class UntypedStorage:
         return self._storage.device
 
     def data_ptr(self) -> int:
-        """A number that storages share that are the same memory, as tensors' ``data_ptr``."""
-        return id(self._storage)
+        """Where it begins, as tensors' ``data_ptr``."""
+        return place_of(self._tensor)
 
     def nbytes(self) -> int:
         """Bytes."""
@@ -54,11 +65,55 @@ class UntypedStorage:
         """False: memory is not shared between processes."""
         return False
 
+    @staticmethod
+    def from_file(
+        filename: str | os.PathLike[str],
+        shared: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+        nbytes: int = 0,
+    ) -> Any:
+        """The bytes of a file, read where they are looked at: an array that tensors are made of.
+
+        Args:
+            filename: its path.
+            shared: False: writing to the file is not done.
+            nbytes: how many of them, from the beginning.
+
+        Raises:
+            ArgumentError: if ``shared``, or the file has not as many.
+        """
+        if shared:
+            law, remedy = "a file is read, not written", "Leave shared out"
+            raise ArgumentError("from_file", law, shared=shared, remedy=remedy)
+        if not 0 <= nbytes <= (size := os.path.getsize(filename)):
+            law = "the file has as many bytes as are asked for"
+            raise ArgumentError("from_file", law, nbytes=nbytes, size=size)
+        if not nbytes:  # of which the system maps nothing
+            return FileBytes((0,), np.uint8)
+        return np.memmap(filename, np.uint8, "c", shape=(nbytes,)).view(FileBytes)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """A byte, or those of a slice as NumPy's; waits for the device."""
+        found = self._bytes()[index]
+        return found.view(FileBytes) if isinstance(index, slice) else int(found)
+
+    def _bytes(self) -> np.ndarray:
+        x = self._tensor.detach()
+        count = self._storage.nbytes // x.dtype.itemsize
+        return x.as_strided((count,), (1,), 0).view(uint8).numpy()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._storage is self._storage
 
     def __hash__(self) -> int:
         return hash(id(self._storage))
+
+
+class FileBytes(np.ndarray[Any, Any]):
+    """Bytes that a storage is asked for, on the host: an array of ``uint8``."""
+
+    def untyped(self) -> FileBytes:
+        """Themselves."""
+        return self
 
 
 class TypedStorage(UntypedStorage):

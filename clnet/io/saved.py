@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TypeAlias
 
@@ -49,10 +50,13 @@ _TREE, _SHARED = "clnet.saved", "clnet.shared"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
-_NAMESPACE, _PATH, _OBJECT = "$namespace", "$path", "$object"
+_NAMESPACE, _PATH, _OBJECT, _ENUM = "$namespace", "$path", "$object", "$enum"
 _MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
 
-_SORTS: dict[type, str] = {Module: "a module", Compiled: "a module", object: "an object"}
+_SORTS: dict[type, str] = {
+    **dict.fromkeys((Module, Compiled), "a module"),
+    **dict.fromkeys((object, Enum), "an object"),
+}
 
 
 class _UnstorableError(Exception):
@@ -65,10 +69,10 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
             bytes, dtypes, paths, None, in dicts, OrderedDicts, lists, tuples, sets and the
-            namespaces of ``argparse`` and ``types``. Tensors that share memory do so when they are
-            loaded, and are stored once if it is all. Modules and other objects that are nothing but
-            their attributes, if these are of these kinds, or functions of clnet's; hooks are left
-            out.
+            namespaces of ``argparse`` and ``types``, members of enumerations. Tensors that share
+            memory do so when they are loaded, and are stored once if it is all. Modules and other
+            objects that are nothing but their attributes, if these are of these kinds, or functions
+            of clnet's; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -252,6 +256,8 @@ class _Writer:
             return value.name
         if isinstance(value, PurePath):
             return {_PATH: value.as_posix()}
+        if isinstance(value, Enum) and value.name in type(value).__members__:
+            return {_ENUM: [f"{type(value).__module__}:{type(value).__qualname__}", value.name]}
         return NotImplemented
 
     def _tensor(self, key: tuple[Any, ...], value: Tensor, where: str) -> Any:
@@ -385,6 +391,7 @@ class _Reader:
             _NAMESPACE: lambda given: self._namespace(*given),
             _MODULE: lambda given: self._module(*given),
             _OBJECT: lambda given: self._object(*given),
+            _ENUM: lambda given: self._member(*given),
             _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
             _AGAIN: lambda number: self._modules[number],
             _OP: _op_named,
@@ -428,6 +435,13 @@ class _Reader:
         self._modules.append(made)
         vars(made).update(self.value(attributes))
         return made
+
+    def _member(self, kind: str, name: str) -> Any:
+        members = self._kind(kind, Enum).__members__
+        if name not in members:
+            law = "the enumeration has the member"
+            raise CheckpointError(self._file, law, module=kind, name=name)
+        return members[name]
 
     def _kind(self, kind: str, base: type) -> Any:
         """The class of that name, a subclass of ``base``."""

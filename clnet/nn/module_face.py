@@ -75,6 +75,10 @@ class ModuleFace:
         """The module: memory is not shared between processes."""
         return self
 
+    @property
+    def _non_persistent_buffers_set(self) -> set[str]:  # by which loaders of weights ask for it
+        return vars(self)["_clnet_transient"]
+
     def get_extra_state(self) -> Any:
         """What a subclass wants in the state beside tensors.
 

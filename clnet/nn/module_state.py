@@ -18,7 +18,7 @@ from ..values.record import NamedTuple
 from .module_face import ModuleFace
 from .parameter import is_lazy
 
-_EXTRA = "_extra_state"
+EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
@@ -96,7 +96,7 @@ class ModuleState(ModuleFace):
         for name, value in self._clnet_own_state().items():
             destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
         if type(self).get_extra_state is not ModuleFace.get_extra_state:
-            destination[prefix + _EXTRA] = self.get_extra_state()
+            destination[prefix + EXTRA] = self.get_extra_state()
 
     def _clnet_own_state(self) -> dict[str, Any]:
         every = (*self._parameters.items(), *self._buffers.items())
@@ -190,12 +190,12 @@ class ModuleState(ModuleFace):
                 missing_keys.append(prefix + name)
         known = set(own)
         if type(self).set_extra_state is not ModuleFace.set_extra_state:
-            known.add(_EXTRA)
-            if prefix + _EXTRA in state_dict:
-                extra = state_dict[prefix + _EXTRA]
+            known.add(EXTRA)
+            if prefix + EXTRA in state_dict:
+                extra = state_dict[prefix + EXTRA]
                 _when_all_fits(state_dict, lambda: self.set_extra_state(extra))
             elif strict:
-                missing_keys.append(prefix + _EXTRA)
+                missing_keys.append(prefix + EXTRA)
         if strict:
             for key in state_dict:
                 first, _, below = key[len(prefix) :].partition(".")

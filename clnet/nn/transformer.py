@@ -105,6 +105,9 @@ class MultiheadAttention(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:  # by which programs call it
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             if getattr(self, name) is not None:
                 init.xavier_uniform_(getattr(self, name))

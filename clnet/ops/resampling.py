@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import uint8
 from .axis_map import Table, map_axis
 from .machinery.function import Face, op, require_floating
 from .pool import adaptive_avg_pool2d
@@ -78,9 +79,13 @@ def interpolate(
     if mode == "area":
         pools = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
         return pools[x.ndim - 3](x, sizes)
+    whole = mode in _CORNERED and x.dtype is uint8
+    steps = [*enumerate(zip(sizes, scales, strict=True), start=2)]
+    if whole:  # rounded to bytes behind each axis, the last one first, as PyTorch does
+        x, steps = x.float(), steps[::-1]
     if mode in _CORNERED:
         require_floating("interpolate", x.array)
-    for axis, (n, scale) in enumerate(zip(sizes, scales, strict=True), start=2):
+    for axis, (n, scale) in steps:
         rows = x.shape[axis]
         if antialias:
             table = _smoothed(rows, n, scale, bool(align_corners), mode == "bicubic")
@@ -89,7 +94,8 @@ def interpolate(
         else:
             table = _nearest(rows, n, scale, mode == "nearest-exact")
         x = map_axis("interpolate", x, axis, table)
-    return x
+        x = (x + 0.5).floor().clamp(0, 255) if whole else x
+    return x.to(uint8) if whole else x
 
 
 def _check_mode(mode: str, x: Tensor, align_corners: bool | None, antialias: bool) -> None:
