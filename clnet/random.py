@@ -17,6 +17,7 @@ from .device import device as open_device
 from .errors import ArgumentError
 from .kernels.reduce import Bad
 from .ops.check import of_value, require_elements
+from .ops.machinery.function import host_action
 from .ops.random import Counter, random_whole
 from .ops.sort import NUMBERS_PER_ELEMENT, Permutation
 from .tensor import Tensor
@@ -71,7 +72,17 @@ def manual_seed(seed: Any) -> Generator:
         True
     """
     key = seed if type(seed) is int else integer("manual_seed", "seed", seed)
-    return mode.current().generator.manual_seed(key)
+    now = mode.current()
+    if now.tracer is None:
+        return now.generator.manual_seed(key)
+    Generator(key)  # refuses what is no seed
+    source = now.generator
+
+    def seed_again() -> None:
+        source.manual_seed(key)
+
+    host_action(seed_again)
+    return source
 
 
 @checked
@@ -353,9 +364,17 @@ def fork_rng(
         **given: PyTorch's texts for its warnings.
     """
     generator = mode.current().generator
-    state = generator.get_state()
+    state: dict[str, int] = {}
+
+    def keep() -> None:
+        state.update(generator.get_state())
+
+    def go_back() -> None:
+        generator.set_state(state)
+
+    host_action(keep)
     try:
         yield
     finally:
         if enabled:
-            generator.set_state(state)
+            host_action(go_back)

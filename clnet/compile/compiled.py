@@ -334,6 +334,7 @@ class Compiled:
         watched: Any = recorded.tracer.watched
         changed, used = recorded.tracer.changed, recorded.trace.outside
         called = frozenset(watched)
+        outer.watch_below(recorded.tracer)
         watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called))
         self._check_rest(outer.counted)
         for value in args:

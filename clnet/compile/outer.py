@@ -119,6 +119,17 @@ class Outer:
                     if name not in before:
                         self._added.append(partial(attribute, owner, name))
 
+    def watch_below(self, tracer: Tracer) -> None:
+        """Let the trace depend on modules that nobody calls: lists of layers may get others.
+
+        They are all that lie below those that are called, or found by name.
+        """
+        found = (*(place() for place in self._places), *(v for v, _ in tracer.watched.values()))
+        for value in found:
+            if getattr(type(value), "_clnet_tells_changes", False):
+                for module in value.modules():
+                    tracer.watch(module)
+
     def take_back(self, before: list[Any]) -> bool:
         """Whether the function left tensors of the trace outside; what was there is again.
 
@@ -277,15 +288,17 @@ def _matters(value: Any) -> bool:
     return not inside and not isinstance(value, ModuleType | type)
 
 
-def _told(value: Any) -> Any:
-    """What tells a value from others."""
+def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
+    """What tells a value from others; functions ``around`` it, which it may name, are known."""
     kind: Any = type(value)
     if kind in _PLAIN:
         return (kind, value)
     if kind is float or kind is complex or isinstance(value, np.generic):
         return (kind, repr(value))  # NaN is as another, and -0.0 not as 0.0
     if isinstance(value, Tensor):
-        return (_Same(value), value.requires_grad)
+        # After x.t_() it is the same tensor, otherwise laid out.
+        form = (value.array.shape, value.array.strides) if type(value) is Tensor else None
+        return (_Same(value), value.requires_grad, form)
     if isinstance(value, ModuleType):
         return None
     if kind in (list, tuple, deque):
@@ -305,5 +318,7 @@ def _told(value: Any) -> Any:
         if hasattr(value, "__wrapped__"):
             held.append(value.__wrapped__)
         known = (*_PLAIN, float, FunctionType)
-        return (_Same(value.__code__), [_told(v) for v in held if type(v) in known])
+        inside = (*around, value)
+        told = [_told(v, inside) for v in held if type(v) in known and v not in around]
+        return (_Same(value.__code__), told)
     return _Same(value)

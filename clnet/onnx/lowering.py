@@ -347,6 +347,8 @@ class _Lowering:
         point = np.zeros((), np.uint8) if computed else point
         if point is None or point.size != 1 or weights is None or (w_zero and around is None):
             return
+        if self._array(x) is not None:
+            return
         ones = np.ones(1, np.float32)
         held = weights.dtype == np.int8 and (around is None or not around.any())
         shifted = weights.dtype == np.uint8 and around is not None and (around == _SHIFT).all()

@@ -49,6 +49,37 @@ def test_modules_are_not_asked_again_while_none_has_changed(monkeypatch):
         assert names == []
 
 
+LAYERS, NAMED = nn.ModuleList([nn.ReLU()]), nn.ModuleDict({"a": nn.ReLU()})
+WEIGHTS, TURNED = nn.ParameterList([nn.Parameter(clnet.ones(2))]), clnet.tensor([[1.0, 2], [3, 4]])
+OWNER = nn.Module()
+OWNER.layer = nn.ReLU()
+
+
+def through(layers, x):
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+UNCALLED = {
+    "list": (lambda x: through(LAYERS, x), lambda: LAYERS.append(nn.Tanh())),
+    "list's": (lambda x: through(LAYERS, x), lambda: LAYERS.__setitem__(0, nn.Sigmoid())),
+    "dict": (lambda x: through(NAMED.values(), x), lambda: NAMED.update({"b": nn.Tanh()})),
+    "weights": (lambda x: x + sum(WEIGHTS), lambda: WEIGHTS.append(nn.Parameter(clnet.ones(2)))),
+    "owner": (lambda x: OWNER.layer(x), lambda: setattr(OWNER, "layer", nn.Tanh())),
+    "turned": (lambda x: x * TURNED, lambda: TURNED.t_()),
+    "in place": (lambda x: x * TURNED, lambda: TURNED.unsqueeze_(0)),
+}
+
+
+@pytest.mark.parametrize(("function", "change"), UNCALLED.values(), ids=UNCALLED)
+def test_what_nobody_calls_is_seen_too(function, change):
+    run, x = clnet.compile(function), clnet.tensor([0.5, 1.5])
+    run(x)
+    change()
+    assert np.array_equal(run(x).detach().numpy(), function(x).detach().numpy())
+
+
 CHANGES = {
     "train": lambda net: net.train(),
     "training": lambda net: setattr(net[1], "training", True),

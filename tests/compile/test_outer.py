@@ -372,6 +372,14 @@ def test_what_a_step_left_is_not_held_by_its_plan():
     assert asking.last.numpy().sum() == 2000
 
 
+def test_a_function_may_find_itself_by_name():
+    def power(x, n):
+        return x if n == 0 else power(x * 2, n - 1)
+
+    run, x = clnet.compile(power), clnet.ones(2)
+    assert [run(x, n).tolist() for n in (3, 1, 3)] == [[8, 8], [2, 2], [8, 8]]
+
+
 def test_a_plan_goes_before_another_takes_its_place(monkeypatch):
     """So the copies that a plan makes of weights are there once, also while it is made anew."""
     traits = dataclasses.replace(clnet.device().traits, dedicated_local_memory=True, simd_width=1)

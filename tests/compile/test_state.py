@@ -7,6 +7,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.errors import ArgumentError
 
 pytestmark = pytest.mark.device
 
@@ -269,3 +270,19 @@ def test_what_a_module_keeps_has_gradients(first, wanted):
             assert run.num_traces <= 2
         found.append(losses)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_seeds_and_forks_of_the_generator_are_those_of_eager():
+    def drawn():
+        with clnet.random.fork_rng():
+            clnet.manual_seed(3)
+            inside = clnet.rand(2)
+        return inside, clnet.rand(2)
+
+    found = []
+    for way in (drawn, clnet.compile(drawn)):
+        clnet.manual_seed(5)
+        found.append([[x.tolist() for x in way()] for _ in range(3)])
+    assert found[0] == found[1]
+    with pytest.raises(ArgumentError, match="seed"):
+        clnet.compile(lambda: clnet.manual_seed(2**65))()

@@ -65,6 +65,92 @@ def test_a_file_and_its_bytes_are_models(perceptron, tmp_path):
     assert np.array_equal(load(path).numpy(x)[0], load(path.read_bytes()).numpy(x)[0])
 
 
+def of_types(op, inputs, **settings):
+    """What a node gives, its inputs NumPy's; those that end in ``_c`` are constants."""
+    constants = {n: a for n, a in inputs.items() if n.endswith("_c")}
+    given = {n: a for n, a in inputs.items() if n and n not in constants}
+    graph = helper.make_graph(
+        [helper.make_node(op, list(inputs), ["y"], **settings)],
+        "g",
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in given.items()
+        ],
+        [onnx.ValueInfoProto(name="y")],
+        [numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    return load(model).numpy(**given)[0]
+
+
+BOOLS = np.array([[1, 0, 1], [0, 1, 0]], bool)
+MANY = (np.arange(600) % 7).astype(np.int8).reshape(1, 1, -1)
+EDGES, TWICE = np.uint8([[0, 250, 3, 255, 255, 0]]), np.float32([1, 2])
+BOUNDS = {"x": np.uint32([1, 9]), "low": np.uint32(2), "high": np.uint32(5)}
+ALONE = {"x": np.float32([[[3], [5]]]), "scale": TWICE, "bias": TWICE}
+ONCE = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+TYPES = [
+    (
+        "ReverseSequence",
+        {"x": BOOLS, "s": np.int64([3, 2])},
+        {"batch_axis": 0, "time_axis": 1},
+        [[1, 0, 1], [1, 0, 0]],
+    ),
+    ("Compress", {"x": BOOLS, "which": np.array([True, False, True])}, {"axis": 1}, BOOLS[:, ::2]),
+    (
+        "Resize",
+        {"x": MANY, "": None, "s": np.float32([1, 1, 1.5])},
+        ONCE,
+        MANY[:, :, (np.arange(900) / 1.5).astype(int)],
+    ),
+    (
+        "Resize",
+        {"x": EDGES, "": None, "s": TWICE},
+        {"mode": "cubic"},
+        [[0, 65, 219, 212, 41, 34, 189, 255, 255, 197, 58, 0]],
+    ),
+    ("Clip", BOUNDS, {}, [2, 5]),
+    ("Gemm", {"a": np.int64([[1, 2]]), "b": np.int64([[3], [4]])}, {"alpha": 2.0}, [[22]]),
+    (
+        "MatMulInteger",
+        {"a_c": np.uint8([[5, 7]]), "b_c": np.int8([[1], [2]]), "z_c": np.uint8(1)},
+        {},
+        [[16]],
+    ),
+    ("Hardmax", {"x": np.zeros((2, 0), np.float32)}, {}, np.zeros((2, 0))),
+    ("InstanceNormalization", ALONE, {}, [[[1], [2]]]),
+    ("GroupNormalization", ALONE, {"num_groups": 2}, [[[1], [2]]]),
+    (
+        "RNN",  # only LeakyRelu takes a setting
+        {"x": np.float32([[[-2]]]), "w": np.ones((2, 1, 1), "f"), "r": np.zeros((2, 1, 1), "f")},
+        {
+            "activations": ["Relu", "LeakyRelu"],
+            "activation_alpha": [0.5],
+            "direction": "bidirectional",
+        },
+        [[[[0]], [[-1]]]],
+    ),
+    (
+        "LSTM",  # the state 1.26 is clipped to 1 before its tangent, too
+        {
+            "x": np.ones((3, 1, 1), "f"),
+            "w": np.full((1, 4, 1), 9, "f"),
+            "r": np.zeros((1, 4, 1), "f"),
+        },
+        {"clip": 1.0, "hidden_size": 1},
+        (np.tanh([0.5567700, 0.9637955, 1]) / (1 + np.exp(-1))).reshape(3, 1, 1, 1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "inputs", "settings", "wanted"), TYPES)
+def test_nodes_of_types_and_sizes_that_are_rare(op, inputs, settings, wanted):
+    made = of_types(op, inputs, **settings)
+    np.testing.assert_allclose(made, wanted, rtol=1e-5)
+    whole = {"Gemm": np.int64, "MatMulInteger": np.int32}
+    assert made.dtype == whole.get(op, next(iter(inputs.values())).dtype)
+
+
 def test_initialisers_are_trained(perceptron):
     model, weights = perceptron
     module = load(model)

@@ -170,6 +170,8 @@ def hardmax_old(x: Tensor, *, axis: int = 1) -> Tensor:
 @handler("Hardmax", since=13)
 def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """1 at the first maximum along an axis, else 0."""
+    if not x.numel():
+        return ops.zeros_like(x)
     best = ops.argmax(x, axis, keepdim=True)
     return ops.scatter(ops.zeros_like(x), axis, best, ops.ones_like(best).to(x.dtype))
 

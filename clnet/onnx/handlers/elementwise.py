@@ -13,6 +13,7 @@ from ...errors import ShapeError
 from ...nn import functional
 from ...tensor import Tensor
 from ...values.dtypes import Kind, bool_
+from ..elements import Carried
 from ..registry import handler
 from .text import is_text
 
@@ -220,6 +221,8 @@ def clip(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
 
 def _number(bound: Any) -> Any:
     """A bound as Python's number, if the host knows it."""
+    if isinstance(bound, Carried):
+        return bound.tensor
     if not isinstance(bound, np.ndarray):
         return bound
     return int(bound.item()) if bound.dtype.kind in "iub" else float(bound.item())

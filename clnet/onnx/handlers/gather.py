@@ -87,7 +87,7 @@ def compress(x: Tensor, condition: Host, *, axis: int | None = None) -> Tensor:
     """The slices for which a condition holds."""
     x = x.reshape(-1) if axis is None else x
     kept = np.flatnonzero(condition)
-    return ops.index_select(x, axis or 0, x.new_tensor(kept).to(int64))
+    return ops.index_select(x, axis or 0, x.new_tensor(kept, dtype=int64))
 
 
 @handler("NonZero")

@@ -14,7 +14,7 @@ from ... import ops
 from ...errors import ArgumentError, DataError, shortened
 from ...nn import functional
 from ...tensor import Tensor
-from ...values.dtypes import Kind, float32
+from ...values.dtypes import Kind, bool_, float32, int64
 from ..registry import Host, handler
 
 
@@ -118,7 +118,7 @@ def resized(
     places = _places(how, size, made, scale, region)
     if how.mode == "nearest":
         picked = np.clip(_rounded(places, how.nearest), 0, size - 1).astype(np.int64)
-        y = ops.index_select(x, axis, x.new_tensor(picked).long())
+        y = ops.index_select(x, axis, x.new_tensor(picked, dtype=int64))
     else:
         table = weights_of(how, size, places, scale).astype(np.float32)
         on_device = x.new_tensor(table).to(x.dtype)
@@ -130,7 +130,7 @@ def resized(
         if beyond.any():
             shape = [1] * x.ndim
             shape[axis] = -1
-            mask = x.new_tensor(beyond).reshape(shape)
+            mask = x.new_tensor(beyond, dtype=bool_).reshape(shape)
             y = ops.where(mask, ops.full_like(y, outside), y)
     return y
 
@@ -223,6 +223,11 @@ def resize(
         region = (bounds[i], bounds[len(chosen) + i]) if cut else (0.0, 1.0)
         if factors[i] != 1 or made[i] != x.shape[axis] or region != (0.0, 1.0):
             y = resized(y, axis, made[i], factors[i], how, region, extrapolation_value)
+    if y.dtype is not x.dtype:  # sums beyond the type's range stay at its end
+        y = ops.round(y)
+        if x.dtype.itemsize < 4:
+            ends = np.iinfo(x.dtype.numpy)
+            y = ops.clamp(y, ends.min, ends.max)
     return y.to(x.dtype)
 
 
@@ -276,7 +281,7 @@ def col2im(
         flat = flat * wide[i] + place.reshape(shape)
     channels = x.shape[1] // math.prod(block)
     values = x.reshape((x.shape[0], channels, math.prod(block) * math.prod(counts)))
-    index = ops.broadcast_to(x.new_tensor(flat.reshape(-1)).long(), values.shape)
+    index = ops.broadcast_to(x.new_tensor(flat.reshape(-1), dtype=int64), values.shape)
     empty = ops.new_zeros(x, (x.shape[0], channels, math.prod(wide)))
     y = ops.scatter_add(empty, 2, index, values).reshape((x.shape[0], channels, *wide))
     for i, n in enumerate(image):
@@ -381,9 +386,9 @@ def _pooled(
     row_taps, column_taps = _taps(rows, h), _taps(columns, w)
     terms: list[Tensor] = []
     for i in (0, 1):
-        lines = ops.index_select(plane, 1, plane.new_tensor(row_taps[i]).long())
+        lines = ops.index_select(plane, 1, plane.new_tensor(row_taps[i], dtype=int64))
         for j in (0, 1):
-            found = ops.index_select(lines, 2, plane.new_tensor(column_taps[j]).long())
+            found = ops.index_select(lines, 2, plane.new_tensor(column_taps[j], dtype=int64))
             weight = np.outer(row_taps[2 + i], column_taps[2 + j]).astype(np.float32)
             terms.append(found * plane.new_tensor(weight).to(plane.dtype))
     shape = (c, height, len(rows) // height, width, len(columns) // width)

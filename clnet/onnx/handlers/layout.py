@@ -270,7 +270,7 @@ def _sources(size: int, before: int, after: int, mode: str) -> np.ndarray:
 
 
 def _on(x: Tensor, array: np.ndarray) -> Tensor:
-    return x.new_tensor(np.asarray(array, dtype=np.int64)).to(int64)
+    return x.new_tensor(array, dtype=int64)
 
 
 @handler("DepthToSpace")

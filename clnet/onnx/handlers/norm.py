@@ -64,11 +64,18 @@ def batch_norm(
     return y, mean * momentum + of_batch * kept, var * momentum + spread * kept
 
 
+def _alone(x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    """Numbers that are each standardised alone, which the layers refuse: the biases are left."""
+    return (x - x) * _by_channel(x, scale) + _by_channel(x, bias)
+
+
 @handler("InstanceNormalization")
 def instance_norm(
     x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5, consumed_inputs: Any = None
 ) -> Tensor:
     """Standardised for each plane."""
+    if x.ndim > 2 and all(size == 1 for size in x.shape[2:]):
+        return _alone(x, scale, bias)
     return functional.instance_norm(x, weight=scale, bias=bias, eps=epsilon)
 
 
@@ -79,7 +86,7 @@ def group_norm_old(
     """Standardised for each group of channels; scale and bias by group."""
     each = x.shape[1] // num_groups
     scale, bias = (ops.repeat_interleave(v, each) for v in (scale, bias))
-    return functional.group_norm(x, num_groups, scale, bias, epsilon)
+    return group_norm(x, scale, bias, epsilon=epsilon, num_groups=num_groups)
 
 
 @handler("GroupNormalization", since=21)
@@ -93,6 +100,8 @@ def group_norm(
     stash_type: int = 1,
 ) -> Tensor:
     """Standardised for each group of channels; scale and bias by channel."""
+    if x.shape[1] == num_groups and all(size == 1 for size in x.shape[2:]):
+        return _alone(x, scale, bias)
     return functional.group_norm(x, num_groups, scale, bias, epsilon)
 
 

@@ -69,11 +69,17 @@ def gemm(
     b = ops.transpose(b, 0, 1) if transB else b
     if c is not None and alpha == 1 and beta == 1 and c.ndim <= 1 and a.dtype.is_floating_point:
         return ops.addmm(c, a, b) if c.ndim else ops.add(ops.matmul(a, b), c)
-    y = matmul(a, b)
-    y = y if alpha == 1 else y * alpha
-    if c is None:
-        return y
-    return y + aligned(y, c if beta == 1 else c * beta, broadcast=0, axis=None)
+    y = _times(matmul(a, b), alpha)
+    return y if c is None else y + aligned(y, _times(c, beta), broadcast=0, axis=None)
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    """Whole numbers stay whole, whatever the factor."""
+    if factor == 1:
+        return x
+    if x.dtype.kind is not Kind.INTEGER:
+        return x * factor
+    return x * int(factor) if float(factor).is_integer() else (x * factor).to(x.dtype)
 
 
 @handler("Einsum")

@@ -24,6 +24,8 @@ PLAIN: dict[str, Activation] = {
     "softsign": functional.softsign,
     "softplus": functional.softplus,
 }
+_WITH_BETA = {"affine", "scaledtanh", "hardsigmoid"}
+_WITH_ALPHA = {*_WITH_BETA, "leakyrelu", "thresholdedrelu", "elu"}
 
 
 def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
@@ -67,11 +69,17 @@ def _activations(
     alphas: Sequence[float] | None,
     betas: Sequence[float] | None,
 ) -> list[Activation]:
+    """Activations by name; those that have settings take the next ones, others take none."""
     asked = list(names or list(default) * directions)
-    pad: list[float | None] = [None] * len(asked)
-    first = [*(alphas or ()), *pad][: len(asked)]
-    second = [*(betas or ()), *pad][: len(asked)]
-    return [_activation(n, a, b) for n, a, b in zip(asked, first, second, strict=True)]
+    first, second = iter(alphas or ()), iter(betas or ())
+    return [
+        _activation(
+            name,
+            next(first, None) if name.lower() in _WITH_ALPHA else None,
+            next(second, None) if name.lower() in _WITH_BETA else None,
+        )
+        for name in asked
+    ]
 
 
 def _run(
@@ -305,7 +313,7 @@ class LstmCells:
             memory = gate_f * memory + gate_i * g(_limited(fresh, self.clip))
             if peep is not None:
                 gate_o = gate_o + peep[1] * memory
-            return [f(_limited(gate_o, self.clip)) * out(memory), memory]
+            return [f(_limited(gate_o, self.clip)) * out(_limited(memory, self.clip)), memory]
 
         whole = _inputs(self.w[i], bias)
         return lambda x: whole(self.seen(x)), cell

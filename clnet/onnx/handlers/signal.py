@@ -9,6 +9,7 @@ import numpy as np
 from ... import fft, ops
 from ...errors import ArgumentError
 from ...tensor import Tensor
+from ...values.dtypes import int64
 from ..elements import by_number, to_device
 from ..registry import Host, handler
 
@@ -72,7 +73,7 @@ def stft(
         raise ArgumentError("onnx", "frames have a window or a length")
     count = 1 + (signal.shape[-1] - size) // hop
     index = np.arange(count)[:, None] * hop + np.arange(size)
-    frames = ops.index_select(signal, 1, x.new_tensor(index.reshape(-1)).long())
+    frames = ops.index_select(signal, 1, x.new_tensor(index.reshape(-1), dtype=int64))
     frames = frames.reshape((signal.shape[0], count, size))
     frames = frames if window is None else frames * window
     y = fft.fft(frames, None, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,15 +83,15 @@ def leaves_of(x: Tensor, forest: Forest, roots: Sequence[int]) -> Tensor:
     """The leaf of each row in each tree: ``(n, trees)``."""
     count = len(forest.features)
 
-    def table(array: np.ndarray) -> Tensor:
-        return x.new_tensor(array)
+    def places(array: Any) -> Tensor:
+        return x.new_tensor(np.asarray(array), dtype=int64)
 
-    splits, members = table(forest.splits).to(x.dtype), table(forest.members).to(x.dtype)
-    features, modes = table(forest.features).to(int64), table(forest.modes).to(int64)
-    ways = [table(way).to(int64) for way in (forest.on_true, forest.on_false)]
-    missing = table(forest.missing).to(bool_)
+    splits, members = x.new_tensor(forest.splits), x.new_tensor(forest.members)
+    features, modes = places(forest.features), places(forest.modes)
+    ways = [places(way) for way in (forest.on_true, forest.on_false)]
+    missing = x.new_tensor(forest.missing, dtype=bool_)
     shape = (x.shape[0], len(roots))
-    at = ops.broadcast_to(table(np.asarray(roots)).to(int64), shape)
+    at = ops.broadcast_to(places(roots), shape)
     for _ in range(forest.depth):
         node = ops.clamp(at, 0, count - 1).reshape(-1)
         value = ops.gather(x, 1, ops.index_select(features, 0, node).reshape(shape))
@@ -152,7 +153,7 @@ def tree_ensemble(
     leaf = leaves_of(x, forest, tree_roots)
     flat = leaf.reshape(-1)
     weights = ops.index_select(x.new_tensor(leaf_weights).to(x.dtype), 0, flat).reshape(leaf.shape)
-    target_ids = x.new_tensor(np.asarray(leaf_targetids)).to(int64)
+    target_ids = x.new_tensor(np.asarray(leaf_targetids), dtype=int64)
     targets = ops.index_select(target_ids, 0, flat).reshape(leaf.shape)
     empty = ops.new_zeros(x, (x.shape[0], n_targets))
     if aggregate_function in {2, 3}:
