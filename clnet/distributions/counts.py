@@ -5,61 +5,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from .. import ops
 from ..creation import arange
 from ..errors import ArgumentError, DtypeError
+from ..kernels.pointwise import draw_binomial, draw_poisson
+from ..ops.random import drawn_from
 from ..tensor import Tensor
 from ..values import mode
 from ..values.generator import Generator
 from . import constraint
 from .constraint import Constraint
 from .discrete import Binary, Categorical, enumerated, one_of
-from .distribution import HALF_LOG_2PI, Distribution, broadcast
-
-_COUNTED = 15.0
-"""Means up to this one are drawn by counting, larger ones by rejection."""
-_ATTEMPTS = 14
-
-
-def _accepted(
-    owner: Distribution,
-    like: Tensor,
-    hat: tuple[Tensor, Tensor, Tensor, Tensor],
-    scale: Tensor,
-    log_mass: Callable[[Tensor], Tensor],
-    most: Tensor | None,
-) -> Tensor:
-    """The first accepted of a fixed number of attempts; if all are refused, the middle."""
-    middle, ceiling, a, b = hat
-    shape = (_ATTEMPTS, *like.shape)
-    u, v = owner.uniform_numbers(shape, like) - 0.5, owner.uniform_numbers(shape, like)
-    us = 0.5 - u.abs()
-    k = ((2 * a / us + b) * u + middle).floor()
-    sure = (us >= 0.07) & (v <= ceiling)
-    below = (v * scale / (a / (us * us) + b)).log()
-    inside = k.clamp(min=0)
-    if most is None:
-        likely = (us >= 0.013) | (v <= us)
-    else:
-        inside = ops.minimum(inside, most)
-        likely = k <= most
-    accepted = sure | ((k >= 0) & likely & (below <= log_mass(inside)))
-    chosen = middle.floor()
-    for attempt in range(_ATTEMPTS - 1, -1, -1):
-        chosen = ops.where(accepted[attempt], k[attempt], chosen)
-    return chosen
-
-
-def _tail(k: Tensor) -> Tensor:
-    """What Stirling's formula leaves out of ``log(k!)``."""
-    after = k + 1
-    few = after.clamp(max=10)
-    exact = few.lgamma() - (few - 0.5) * few.log() + few - HALF_LOG_2PI
-    square = after * after
-    return ops.where(k < 9, exact, (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / after)
+from .distribution import Distribution, broadcast
 
 
 class Binomial(Binary):
@@ -115,38 +75,7 @@ class Binomial(Binary):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
-        n, p = self.total_count.expand(shape), self.probs.expand(shape)
-        rarer = ops.minimum(p, 1 - p)  # the likelier outcome is what the rarer leaves of n
-        won = ops.where(n * rarer < _COUNTED, self._counted(n, rarer), self._rejected(n, rarer))
-        drawn = ops.where(p <= 0.5, won, n - won)
-        return ops.where(p.isnan() | n.isnan(), math.nan, drawn)
-
-    def _counted(self, n: Tensor, p: Tensor) -> Tensor:
-        """Trials up to each success, until they exceed ``n``; more than 64 are beyond 10^-15."""
-        p = ops.minimum(p, _COUNTED / n.clamp(min=1))
-        waits = self.uniform_numbers((64, *n.shape), p).log() / (-p).log1p()
-        return ((waits.floor() + 1).cumsum(0) <= n).to(p.dtype).sum(0)
-
-    def _rejected(self, n: Tensor, p: Tensor) -> Tensor:
-        """Hörmann's transformed rejection (1993) of binomial variables."""
-        n = n.clamp(min=2 * _COUNTED)
-        p = ops.maximum(p, _COUNTED / n)
-        spread = (n * p * (1 - p)).sqrt()
-        b = 1.15 + 2.53 * spread
-        a = -0.0873 + 0.0248 * b + 0.01 * p
-        scale = (2.83 + 5.1 / b) * spread
-        middle = ((n + 1) * p).floor()
-        # Sums of differences to the middle: logarithms of factorials would lose all digits.
-        slope = (p / (1 - p)).log() - ((middle + 1) / (n - middle + 1)).log()
-        highest = _tail(middle) + _tail(n - middle)
-
-        def less_likely(k: Tensor) -> Tensor:
-            away, other = k - middle, n - k
-            one = (k + 0.5) * (away / (middle + 1)).log1p()
-            two = (other + 0.5) * (-away / (n - middle + 1)).log1p()
-            return away * slope - one - two + highest - _tail(k) - _tail(other)
-
-        return _accepted(self, n, (n * p + 0.5, 0.92 - 4.2 / b, a, b), scale, less_likely, n)
+        return drawn_from(draw_binomial, self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """``log(n over x) + x log(p) + (n - x) log(1 - p)``."""
@@ -206,24 +135,7 @@ class Poisson(Distribution):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         rate = self.rate.expand(tuple(self._extended_shape(sample_shape)))
-        return ops.where(rate < _COUNTED, self._counted(rate), self._rejected(rate))
-
-    def _counted(self, rate: Tensor) -> Tensor:
-        """Exponential times until they exceed 1, by their sum; more than 64 are beyond 10^-15."""
-        rate = rate.clamp(max=_COUNTED)
-        times = -self.uniform_numbers((64, *rate.shape), rate).log()
-        return (times.cumsum(0) < rate).to(rate.dtype).sum(0)
-
-    def _rejected(self, rate: Tensor) -> Tensor:
-        """Hörmann's transformed rejection (1993) of Poisson variables."""
-        rate = rate.clamp(min=_COUNTED)
-        b = 0.931 + 2.53 * rate.sqrt()
-        hat = rate + 0.43, 0.9277 - 3.6224 / (b - 2), -0.059 + 0.02483 * b, b
-
-        def log_mass(k: Tensor) -> Tensor:
-            return k * rate.log() - rate - (k + 1).lgamma()
-
-        return _accepted(self, rate, hat, 1.1239 + 1.1328 / (b - 3.4), log_mass, None)
+        return drawn_from(draw_poisson, rate)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """``x log(rate) - rate - log(x!)``."""

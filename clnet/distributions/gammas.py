@@ -1,8 +1,7 @@
 """Distributions made of gamma variables: Gamma, Chi2, Beta, Dirichlet, StudentT.
 
-Gamma variables are drawn by rejection (Marsaglia, Tsang 2000) in a fixed number of attempts, so
-that nothing is read on the host. Gradients of samples flow to rates and scales, and to the
-concentration by how a sample moves with it at the same probability.
+Gamma variables are drawn by one kernel (Marsaglia, Tsang 2000). Gradients of samples flow to rates
+and scales, and to the concentration by how a sample moves with it at the same probability.
 """
 
 # ruff: noqa: FBT001 - PyTorch's validate_args
@@ -17,26 +16,25 @@ from .. import ops
 from ..autodiff.custom import Function, once_differentiable
 from ..errors import ShapeError
 from ..inspection import finfo
+from ..kernels.pointwise import draw_gamma as draw_gamma_kernel
 from ..ops.gamma import gamma_slope
+from ..ops.random import drawn_from
 from ..tensor import Tensor
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
 
-_ATTEMPTS = 8
-"""One is refused with a probability below 0.05: all are once in 10^10 numbers."""
 
-
-def draw_gamma(owner: Distribution, concentration: Tensor, shape: Sequence[int]) -> Tensor:
+def draw_gamma(concentration: Tensor, shape: Sequence[int]) -> Tensor:
     """Gamma variables of rate 1.
 
     Args:
-        owner: whose they are.
         concentration: broadcasts to ``shape``.
         shape: of the result.
     """
     a = concentration.expand(tuple(shape))
-    return Drawn.apply(a, _drawn(owner, a.detach(), shape))
+    drawn = drawn_from(draw_gamma_kernel, a)
+    return Drawn.apply(a, drawn.clamp(min=finfo(a.dtype).tiny))
 
 
 class Drawn(Function):
@@ -54,23 +52,6 @@ class Drawn(Function):
         """To the concentration."""
         concentration, drawn = ctx.saved_tensors
         return grad * gamma_slope(concentration, drawn), None
-
-
-def _drawn(owner: Distribution, a: Tensor, shape: Sequence[int]) -> Tensor:
-    small = a < 1  # of a + 1, times u^(1 / a)
-    d = ops.where(small, a + 1, a) - 1 / 3
-    c = 1 / (9 * d).sqrt()
-    shape = (_ATTEMPTS, *shape)
-    n, u = owner.normal_numbers(shape, a), owner.uniform_numbers(shape, a)
-    v = (1 + c * n) ** 3
-    positive = v > 0
-    log_v = ops.where(positive, v, 1.0).log()
-    accepted = positive & (u.log() < 0.5 * n * n + d - d * v + d * log_v)
-    chosen = v[_ATTEMPTS - 1].abs()
-    for k in range(_ATTEMPTS - 2, -1, -1):
-        chosen = ops.where(accepted[k], v[k], chosen)
-    boost = ops.where(small, owner.uniform_numbers(a.shape, a).log() / a, 0.0).exp()
-    return (d * chosen * boost).clamp(min=finfo(a.dtype).tiny)
 
 
 class Gamma(Distribution):
@@ -112,7 +93,7 @@ class Gamma(Distribution):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        return draw_gamma(self, self.concentration, shape) / self.rate
+        return draw_gamma(self.concentration, shape) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -198,8 +179,8 @@ class Beta(Distribution):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        x = draw_gamma(self, self.concentration1, shape)
-        return x / (x + draw_gamma(self, self.concentration0, shape))
+        x = draw_gamma(self.concentration1, shape)
+        return x / (x + draw_gamma(self.concentration0, shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -254,7 +235,7 @@ class Dirichlet(Distribution):
         return self.mean * (1 - self.mean) / (total + 1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        x = draw_gamma(self, self.concentration, self._extended_shape(sample_shape))
+        x = draw_gamma(self.concentration, self._extended_shape(sample_shape))
         return x / x.sum(-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -327,7 +308,7 @@ class StudentT(Distribution):
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         shape = self._extended_shape(sample_shape)
         z = self.normal_numbers(shape, self.loc)
-        chi2 = 2 * draw_gamma(self, 0.5 * self.df, shape)
+        chi2 = 2 * draw_gamma(0.5 * self.df, shape)
         return self.loc + self.scale * z * (self.df / chi2).sqrt()
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import expr as e
 from ..array import Array
-from ..device import Launch, Target
+from ..device import Check, Launch, Target
 from ..errors import ArgumentError, DataDomainError, DtypeError, ShapeError
 from ..kernels.recurrent import NEVER, alignments, alignments_backward
 from ..kernels.reduce import Bad
@@ -47,67 +47,70 @@ Lengths = Any
 
 
 class Alignments(Function):
-    """Logarithms of what all ways to each state amount to; and after every step.
+    """Minus the logarithms of what all ways through a sequence amount to.
 
-    Inputs: what states emit, ``(steps, n, count)``; whether the state before one may be skipped,
-    ``(n, count)``, and steps of sequences, ``(n,)``, int32.
+    Inputs: logarithms of what is emitted, ``(steps, n, classes)``; targets, ``(n, size)``; steps of
+    sequences and classes of targets, ``(n,)``; int64. Further outputs are what backward reads.
     """
 
     sixteen_bit = False
     differentiable = (0,)
-    saved_inputs = (0, 1, 2)
-    saved_outputs = (1,)
+    saved_inputs = (0, 2, 3)
+    saved_outputs = (1, 2)
     repeats = True
     op_name = "ctc_loss"
 
-    def infer(self, emitted: Array, skips: Array, lengths: Array) -> tuple[Array, ...]:
-        """``(n, count)`` after the last steps, ``(steps, n, count)`` after each."""
-        del skips, lengths
-        device = emitted.device
-        last = Array.abstract(emitted.shape[1:], emitted.dtype, device)
-        return last, Array.abstract(emitted.shape, emitted.dtype, device)
+    blank: int
+    check: Check | None = None
+
+    def infer(self, emitted: Array, targets: Array, *lengths: Array) -> tuple[Array, ...]:
+        """``(n,)``, and of states ``(steps, n, 2, size + 1)`` and ``(n, size)``."""
+        del lengths
+        steps, n, _ = emitted.shape
+        states = (steps, n, 2, targets.shape[1] + 1)
+        kinds = (((n,), emitted.dtype), (states, emitted.dtype), (targets.shape, int32))
+        return tuple(Array.abstract(*kind, emitted.device) for kind in kinds)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
-        return alignments(target, *outputs, *inputs)
+        emitted, targets, *lengths = inputs
+        options: Any = {"blank": self.blank, "check": self.check}
+        return alignments(target, outputs, emitted, targets, lengths, **options)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """One launch, back through the steps."""
-        given = (contiguous(grads[0]), saved.outputs[1].detach())
-        return apply(AlignmentsBackward(), *given, *(saved.inputs[i] for i in range(3))), None, None
+        """Back through the steps, and states added up by classes."""
+        states = (saved.outputs[i].detach() for i in (1, 2))
+        given = (contiguous(grads[0]), *states, *(saved.inputs[i] for i in (0, 2, 3)))
+        return apply(AlignmentsBackward(self.blank), *given)[0], None, None, None
 
-    def decompose(self, emitted: Tensor, skips: Tensor, lengths: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, emitted: Tensor, targets: Tensor, *lengths: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Step by step."""
-        place = positions(type(skips), skips.shape[1], skips.device)
-        alpha = where(lt(place, 2), emitted[0], NEVER)
-        every = [alpha]
-        for t in range(1, emitted.shape[0]):
-            operands: list[Any] = [
-                alpha, _shifted(alpha, 1), _shifted(alpha, 2), skips, emitted[t],
-                unsqueeze(gt(lengths, t), 1),
-            ]  # fmt: skip
-            alpha = evaluate("ctc_loss", _advance, operands)
-            every.append(alpha)
-        return alpha, stack(every)
+        steps, counts = lengths
+        return _composed(emitted, targets, steps, counts, self.blank)
 
 
 class AlignmentsBackward(Function):
     """The gradient of :class:`Alignments` to what is emitted."""
 
     sixteen_bit = False
+    differentiable = (0,)
     repeats = True
     op_name = "ctc_loss_backward"
 
+    blank: int
+
     def infer(
-        self, g: Array, alpha: Array, emitted: Array, skips: Array, lengths: Array
+        self, g: Array, alpha: Array, codes: Array, emitted: Array, *lengths: Array
     ) -> tuple[Array, ...]:
-        """Of the shape of what is emitted."""
-        del g, alpha, skips, lengths
-        return (Array.abstract(emitted.shape, emitted.dtype, emitted.device),)
+        """Of the shape of what is emitted, and of states."""
+        del g, codes, lengths
+        return tuple(Array.abstract(x.shape, x.dtype, x.device) for x in (emitted, alpha))
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
-        return alignments_backward(target, *outputs, *inputs)
+        """Three launches."""
+        g, alpha, codes, emitted, *lengths = inputs
+        given: Any = (g, (alpha, codes), emitted, lengths)
+        return alignments_backward(target, outputs, *given, blank=self.blank)
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -185,8 +188,8 @@ def ctc_loss(
         )
     for name, most in (("input_lengths", log_probs.shape[0]), ("target_lengths", targets.shape[1])):
         _check_lengths(name, given[name], most)
-    losses = -_log_likelihood(widened(log_probs), to_dtype(targets, int64), input_lengths,
-                              to_dtype(target_lengths, int64), blank)  # fmt: skip
+    targets, *whole = (to_dtype(x, int64) for x in (targets, input_lengths, target_lengths))
+    losses = _losses(widened(log_probs), targets, whole[0], whole[1], blank)
     impossible = gt(losses.detach(), -NEVER / 2)
     losses = where(impossible, 0.0 if zero_infinity else float("inf"), losses)
     if reduction == "mean":
@@ -231,9 +234,20 @@ def _rows(targets: Tensor, target_lengths: Tensor) -> Tensor:
     return reshape(select_within(targets, reshape(index, (places.size,))), places.shape)
 
 
-def _log_likelihood(
+def _losses(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
 ) -> Tensor:
+    if targets.shape[1] == 0:
+        targets = full_like(unsqueeze(target_lengths, 1), blank)
+    check = of_index("ctc_loss", "targets", size="classes")
+    given = map(contiguous, (log_probs, targets, input_lengths, target_lengths))
+    return apply(Alignments(blank, check), *given)[0]
+
+
+def _composed(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
+) -> tuple[Any, ...]:
+    """What :class:`Alignments` gives; states in a row, blanks and classes in turn."""
     steps, n, _ = log_probs.shape
     within = lt(positions(type(targets), targets.shape[1], targets.device), target_lengths[:, None])
     targets = where(within, targets, blank)
@@ -242,18 +256,30 @@ def _log_likelihood(
     labels = cat([pairs, full_like(input_lengths, blank, dtype=int64).unsqueeze(1)], 1)
     none = full_like(narrow(labels, 1, 0, 1), blank)
     before = narrow(cat([none, none, labels], 1), 1, 0, labels.shape[1])
-    skips = logical_and(ne(labels, blank), ne(labels, before))
-    check = of_index("ctc_loss", "targets", size="classes")
+    skips = to_dtype(logical_and(ne(labels, blank), ne(labels, before)), int32)
     index = contiguous(expand(labels, (steps, *labels.shape)))
-    emitted = gather_within(log_probs, 2, index, check)
-    given = (to_dtype(skips, int32), to_dtype(input_lengths, int32))
-    alpha, _ = apply(Alignments(), contiguous(emitted), *map(contiguous, given))
+    emitted = gather_within(log_probs, 2, index)
+    place = positions(type(skips), skips.shape[1], skips.device)
+    alpha = where(lt(place, 2), emitted[0], NEVER)
+    every = [alpha]
+    for t in range(1, steps):
+        operands: list[Any] = [
+            alpha, _shifted(alpha, 1), _shifted(alpha, 2), skips, emitted[t],
+            unsqueeze(gt(input_lengths, t), 1),
+        ]  # fmt: skip
+        alpha = evaluate("ctc_loss", _advance, operands)
+        every.append(alpha)
     last = unsqueeze(2 * target_lengths, 1)
     at_blank = gather_within(alpha, 1, last)
     at_label = where(gt(last, 0), gather_within(alpha, 1, clamp(last - 1, min=0)), NEVER)
     found = reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
     nothing = where(eq(target_lengths, 0), 0.0, NEVER)  # of no steps: certain where no class is
-    return where(gt(input_lengths, 0), found, nothing)
+    losses = -where(gt(input_lengths, 0), found, nothing)
+    states = stack(every)
+    states = cat([states, full_like(narrow(states, 2, 0, 1), NEVER)], 2)
+    apart = reshape(states, (steps, n, targets.shape[1] + 1, 2)).transpose(2, 3)
+    code = to_dtype(2 * targets, int32) + skips[:, 1::2]
+    return losses, contiguous(apart), code
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:

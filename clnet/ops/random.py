@@ -180,6 +180,54 @@ class Dropout(Function):
         return (apply(self, contiguous(grads[0])),)
 
 
+class DrawnFrom(Function):
+    """Random numbers of a distribution; inputs are its parameters, of one shape and dtype.
+
+    Attributes:
+        draw: the kernel family's function.
+        counter: where the generator stood.
+    """
+
+    sixteen_bit = False
+    repeats = True
+
+    draw: Callable[..., list[Launch]]
+    counter: Counter
+
+    @property
+    def name(self) -> str:
+        """The distribution."""
+        return self.draw.__name__
+
+    @property
+    def repeat_key(self) -> Any:
+        """All but where the generator stood."""
+        return self.draw
+
+    @property
+    def varying(self) -> tuple[HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+        """Where the generator stood."""
+        return self.counter.seed, self.counter.offset
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> DrawnFrom:
+        return DrawnFrom(self.draw, Counter(*numbers))
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        cells = {"seed": self.counter.seed, "offset": self.counter.offset}
+        return self.draw(target, outputs[0], *inputs, **cells)
+
+
+def drawn_from(draw: Callable[..., list[Launch]], *parameters: Tensor) -> Tensor:
+    """Numbers of a distribution, without a gradient, from the mode's generator.
+
+    Args:
+        draw: of ``kernels.pointwise``.
+        parameters: of one shape and floating dtype.
+    """
+    counter = Counter.take(None, parameters[0].numel() * kernels.DRAWN_NUMBERS)
+    return apply(DrawnFrom(draw, counter), *(contiguous(x.detach()) for x in parameters))
+
+
 @op(Face.FUNCTION | Face.FUNCTIONAL)
 def dropout(
     x: Tensor,

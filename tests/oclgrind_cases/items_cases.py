@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from importlib import import_module
 
 import numpy as np
 
 from clnet.device import HostScalar, Target
 from clnet.expr import Input, Scalar, cos, exp, sin, where
+from clnet.kernels.pointwise import draw_binomial, draw_gamma, draw_poisson
 from clnet.kernels.pointwise import pointwise_runs as runs_module
 from clnet.kernels.pointwise import pointwise_small as small_module
 from clnet.kernels.pointwise import random_numbers as random_module
@@ -28,9 +31,11 @@ from .harness import REALS, case, given, near, output, run, transposed
 
 pointwise_many_module = import_module("clnet.kernels.pointwise.pointwise_many")
 pointwise_module = import_module("clnet.kernels.pointwise.pointwise")
+draws_module = import_module("clnet.kernels.pointwise.draws")
 
 MODULES = (
     random_module,
+    draws_module,
     pointwise_module,
     pointwise_many_module,
     small_module,
@@ -88,6 +93,88 @@ def random_numbers(target: Target) -> None:
         near(y, np.where(kept, x / 0.75, 0))
         run(integers(target, y, low=-7, high=5, **where_from))
         near(y, np.array([-7 + (int(w) * 12 >> 64) for w in words(2 * N).view(np.uint64)], float))
+
+
+def attempts(block: np.ndarray, middle: float, a: float, b: float) -> Iterator[tuple[float, ...]]:
+    """Transformed rejection: what is proposed, ``1/2 - |u|``, and what it is compared with."""
+    for u, v in (block.reshape(-1, 2) + 0.5) * 2.0**-32:
+        us = 0.5 - abs(u - 0.5)
+        yield math.floor((2 * a / us + b) * (u - 0.5) + middle), us, v
+
+
+def poisson_of(block: np.ndarray, rate: float) -> float:
+    if rate < 15:
+        return float((np.cumprod((block + 0.5) * 2.0**-32) > math.exp(-rate)).sum())
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    for k, us, v in attempts(block, rate + 0.43, a, b):
+        if us >= 0.07 and v <= 0.9277 - 3.6224 / (b - 2):
+            return k
+        v *= (1.1239 + 1.1328 / (b - 3.4)) / (a / us**2 + b)
+        if k >= 0 and math.log(v) <= k * math.log(rate) - rate - math.lgamma(k + 1):
+            return k
+    return math.floor(rate + 0.43)
+
+
+def binomial_of(block: np.ndarray, n: float, p: float) -> float:
+    q = min(p, 1 - p)
+    if q == 0:
+        return 0 if p == 0 else n
+    if n * q < 15:
+        waits = np.floor(np.log((block + 0.5) * 2.0**-32) / math.log1p(-q)) + 1
+        won = float((np.cumsum(waits) <= n).sum())
+        return won if p <= 0.5 else n - won
+    spread = math.sqrt(n * q * (1 - q))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * q
+    top, odds = math.floor((n + 1) * q), math.log(q / (1 - q))
+    for k, us, v in attempts(block, n * q + 0.5, a, b):
+        sure = us >= 0.07 and v <= 0.92 - 4.2 / b
+        v *= (2.83 + 5.1 / b) * spread / (a / us**2 + b)
+        factorials = sum(map(math.lgamma, (top + 1, n - top + 1)))
+        if sure or (
+            0 <= k <= n
+            and math.log(v)
+            <= (k - top) * odds + factorials - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        ):
+            return k if p <= 0.5 else n - k
+    raise AssertionError("all refused")
+
+
+def gamma_of(block: np.ndarray, shape: float, dtype: type) -> float:
+    wide = dtype is not np.float32
+    scale = 2.0**-53 if wide else 2.0**-32
+    numbers = block.view(np.uint64) >> np.uint64(11) if wide else block
+    u = (numbers + 0.5) * scale
+    turn = u[1::4] - 0.5 * scale if wide else (block[1::4] >> 8) * 2.0**-24
+    d = (shape + 1 if shape < 1 else shape) - 1 / 3
+    for radius, angle, v in zip(np.sqrt(-2 * np.log(u[::4])), turn, u[2::4], strict=True):
+        x = radius * math.cos(2 * math.pi * angle)
+        cube = (1 + x / math.sqrt(9 * d)) ** 3
+        if cube > 0 and math.log(v) < x * x / 2 + d - d * cube + d * math.log(cube):
+            boost = u[-2 if wide else -4] ** (1 / shape) if shape < 1 else 1
+            return d * cube * boost
+    raise AssertionError("all refused")
+
+
+@case()
+def numbers_of_distributions(target: Target) -> None:
+    """Beside the same algorithms in Python."""
+    rates = np.array([0.0, 0.3, 14.0, 15.0, 40.0, 200.0])
+    trials, odds = np.array([0.0, 3, 29, 31, 90, 500]), np.array([0.5, 1, 0.4, 0.5, 0.7, 0.2])
+    shapes = np.array([0.1, 0.7, 1.0, 2.5, 30.0, 4.0])
+    blocks = words(64 * rates.size).reshape(rates.size, 64)
+    where_from = {"seed": SEED, "offset": HostScalar(OFFSET)}
+    for dtype in REALS:
+        y = output(rates.shape, dtype)
+        run(draw_poisson(target, y, given(rates.astype(dtype), before=1), **where_from))
+        near(y, np.array(list(map(poisson_of, blocks, rates))))
+        both = given(trials.astype(dtype), before=2), given(odds.astype(dtype), before=1)
+        run(draw_binomial(target, y, *both, **where_from))
+        near(y, np.array(list(map(binomial_of, blocks, trials, odds))))
+        run(draw_gamma(target, y, given(shapes.astype(dtype), before=1), **where_from))
+        wanted = [gamma_of(*each, dtype) for each in zip(blocks, shapes, strict=True)]
+        near(y, np.array(wanted), terms=256)
 
 
 @case()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -345,29 +345,47 @@ def steps_of_recurrent_layers(target: Target) -> None:
             check_recurrence(target, Cell.GRU, (), bias=False, size=12, before=3)
 
 
+def ways(emitted: np.ndarray, labels: list[int]) -> tuple[float, np.ndarray]:
+    """Minus the logarithm of all ways of one sequence, and its slope, by probabilities."""
+    p = np.exp(emitted.astype(np.float64))
+    steps, states = len(p), 2 * len(labels) + 1
+    picks = [labels[s // 2] if s % 2 else 0 for s in range(states)]
+    leads = np.eye(states) + np.eye(states, k=1)
+    for s in range(3, states, 2):
+        leads[s - 2, s] = picks[s] not in (picks[s - 2], 0)
+    to, on = np.zeros((steps, states)), np.zeros((steps, states))
+    to[0, :2] = p[0, picks[:2]]
+    on[-1, -2:] = 1
+    for t in range(1, steps):
+        to[t] = to[t - 1] @ leads * p[t, picks]
+        on[-1 - t] = leads @ (on[-t] * p[-t, picks])
+    slope = np.zeros_like(p)
+    for s, pick in enumerate(picks):
+        slope[:, pick] -= to[:, s] * on[:, s] / to[-1, -2:].sum()
+    return -np.log(to[-1, -2:].sum()), slope
+
+
 @case()
 def ways_through_states(target: Target) -> None:
-    """Against all ways, counted out one by one."""
-    for dtype in REALS:
-        emitted, lengths = normal(3, 2, 5, dtype=dtype), np.array([3, 2], np.int32)
-        skips = np.array([[0, 0, 1, 0, 1], [0, 0, 0, 1, 0]], np.int32)
-        inputs = given(emitted, before=2), given(skips, before=3), given(lengths, before=1)
-        last, alpha = output((2, 5), dtype), output(emitted.shape, dtype)
-        run(alignments(target, last, alpha, *inputs))
-        g, out = normal(2, 5, dtype=dtype), output(emitted.shape, dtype)
-        run(alignments_backward(target, out, given(g), alpha, *inputs))
-        for i, length in enumerate(lengths):
-            sums, grads = np.zeros(5), np.zeros((3, 5, 5))
-            for way in product(range(5), repeat=int(length)):
-                if way[0] > 1 or any(b - a > 2 or b < a for a, b in pairwise(way)):
-                    continue
-                if any(b - a == 2 and not skips[i, b] for a, b in pairwise(way)):
-                    continue
-                weight = np.exp(sum(emitted[t, i, s] for t, s in enumerate(way)))
-                sums[way[-1]] += weight
-                for t, s in enumerate(way):
-                    grads[t, s, way[-1]] += weight
-            open_ones = sums > 0
-            near(given(last.numpy()[i, open_ones]), np.log(sums[open_ones]), terms=64)
-            wanted = (grads[..., open_ones] / sums[open_ones]) @ g[i, open_ones]
-            near(given(out.numpy()[:, i]), wanted, terms=64)
+    check = Check("ctc_loss", "targets", "it is a class")
+    for dtype, size, seen in product(REALS, (2, 11), (None, check)):
+        steps, classes = 2 * size, 4
+        emitted, targets = normal(steps, 3, classes, dtype=dtype), RNG.integers(0, 4, (3, size))
+        targets[0, :2] = 2
+        lengths = np.array([steps, steps - 1, 0]), np.array([size, size - 1, 0])
+        inputs = given(emitted, before=2), given(targets, before=3)
+        both = [given(x, before=1) for x in lengths]
+        alpha = output((steps, 3, 2, size + 1), dtype)
+        wrote = output((3,), dtype), alpha, given(np.zeros((3, size), np.int32))
+        run(alignments(target, wrote, *inputs, both, blank=0, check=seen))
+        g, out = normal(3, dtype=dtype), output(emitted.shape, dtype)
+        slopes = out, output(alpha.shape, dtype)
+        saved = given(g), wrote[1:], inputs[0], both
+        run(alignments_backward(target, slopes, *saved, blank=0))
+        losses, wanted = np.zeros(3), np.zeros(emitted.shape)
+        for i, (end, most) in enumerate(zip(*lengths, strict=True)):
+            if end:
+                losses[i], slope = ways(emitted[:end, i], list(targets[i, :most]))
+                wanted[:end, i] = g[i] * slope
+        near(wrote[0], losses, terms=64)
+        near(out, wanted, terms=64)

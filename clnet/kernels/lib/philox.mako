@@ -4,7 +4,12 @@
 ## offset, and `words` those of any counter. Scalars and no loop: PoCL turns neighbouring items into
 ## vectors only without loops and vector types.
 ##
+## `box_muller` defines what makes normals of words; `wide` is a number in (0, 1) of two of them.
+##
 ## param number: str    C expression, the counter
+## param low: str       C expression, a word
+## param high: str      C expression, a word
+<%namespace name="elementary" file="/lib/elementary.mako"/>
 <%def name="draw()">
     ${words("(ulong)offset + get_global_id(0)")}
 </%def>
@@ -24,3 +29,35 @@
     key_1 += 0xBB67AE85u;
 % endfor
 </%def>
+<%def name="box_muller()">
+/* sqrt(-2 log(x)) for x from 2^-33 to 1. */
+inline float radius_of(const float x)
+{
+    /* x = (1 + f) 2^n with 1 + f from sqrt(1/2) to sqrt(2). */
+    const int power = (as_int(x) - 0x3f3504f3) >> 23;
+    const float f = as_float(as_int(x) - (power << 23)) - 1.0f, n = (float)power;
+    ${elementary.log_polynomial("float")}
+    const float square = -2.0f * ((f + (f * z * p - n * 2.12194440e-4f - 0.5f * z))
+        + n * 0.693359375f);
+    /* Newton's steps to 1 / sqrt, and one to sqrt. */
+    float inverse = as_float(0x5f375a86 - (as_int(square) >> 1));
+% for _ in range(3):
+    inverse = inverse * (1.5f - 0.5f * square * inverse * inverse);
+% endfor
+    const float root = square * inverse;
+    return root + 0.5f * inverse * (square - root * root);
+}
+/* Cosine and sine of a turn in 2^24 parts: by minimax polynomials (Remez) from the nearest quarter
+   on. */
+inline float2 on_circle(const uint turn)
+{
+    const int quarter = (int)(turn + (1u << 21)) >> 22;
+    const float r = (float)((int)turn - (quarter << 22)) * 0x1p-23f, z = r * r;
+    const float c = (((0.231260926f * z - 1.33503592f) * z + 4.05870676f) * z - 4.93480206f) * z
+        + 1.0f;
+    const float s = r * (((-0.589012206f * z + 2.54976106f) * z - 5.16770792f) * z + 3.14159274f);
+    const float x = quarter & 1 ? s : c, y = quarter & 1 ? c : s;
+    return (float2)((quarter + 1) & 2 ? -x : x, quarter & 2 ? -y : y);
+}
+</%def>
+<%def name="wide(low, high)">(((((ulong)${high} << 32) | ${low}) >> 11) * 0x1p-53 + 0x1p-54)</%def>

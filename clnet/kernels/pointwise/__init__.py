@@ -3,9 +3,14 @@
 :func:`pointwise` launches an expression on arrays of any strides and chooses among
 ``pointwise_vectors`` (CPUs), ``pointwise_runs`` (GPUs) and ``pointwise_small``;
 :func:`pointwise_many` runs one expression on many arrays in one launch. ``random`` makes each
-number of its place's counter. ``special`` has functions that take series or recurrences.
+number of its place's counter, ``draws`` those whose parameters are arrays. ``special`` has
+functions that take series or recurrences.
 """
 
+from .draws import DRAWN_NUMBERS as DRAWN_NUMBERS
+from .draws import draw_binomial as draw_binomial
+from .draws import draw_gamma as draw_gamma
+from .draws import draw_poisson as draw_poisson
 from .pointwise import pointwise as pointwise
 from .pointwise_many import MOST_ELEMENTS as MOST_ELEMENTS
 from .pointwise_many import most_segments as most_segments

@@ -35,7 +35,6 @@
 ##          fma, sqrt and their like for one element after the other, and then no item is a lane.
 <%namespace name="generator" file="/lib/philox.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%namespace name="elementary" file="/lib/elementary.mako"/>
 <%def name="uniform(real, lane)">
 % if real == "double":
 ((double)((((ulong)bits_${2 * lane + 1} << 32) | bits_${2 * lane}) >> 11) * 0x1p-53)
@@ -72,42 +71,11 @@ __kernel void random_uniform(...)
 % endfor
 }
 </%def>
-<%def name="box_muller()">
-/* sqrt(-2 log(x)) for x from 2^-33 to 1. */
-inline float radius_of(const float x)
-{
-    /* x = (1 + f) 2^n with 1 + f from sqrt(1/2) to sqrt(2). */
-    const int power = (as_int(x) - 0x3f3504f3) >> 23;
-    const float f = as_float(as_int(x) - (power << 23)) - 1.0f, n = (float)power;
-    ${elementary.log_polynomial("float")}
-    const float square = -2.0f * ((f + (f * z * p - n * 2.12194440e-4f - 0.5f * z))
-        + n * 0.693359375f);
-    /* Newton's steps to 1 / sqrt, and one to sqrt. */
-    float inverse = as_float(0x5f375a86 - (as_int(square) >> 1));
-% for _ in range(3):
-    inverse = inverse * (1.5f - 0.5f * square * inverse * inverse);
-% endfor
-    const float root = square * inverse;
-    return root + 0.5f * inverse * (square - root * root);
-}
-/* Cosine and sine of a turn in 2^24 parts: by minimax polynomials (Remez) from the nearest quarter
-   on. */
-inline float2 on_circle(const uint turn)
-{
-    const int quarter = (int)(turn + (1u << 21)) >> 22;
-    const float r = (float)((int)turn - (quarter << 22)) * 0x1p-23f, z = r * r;
-    const float c = (((0.231260926f * z - 1.33503592f) * z + 4.05870676f) * z - 4.93480206f) * z
-        + 1.0f;
-    const float s = r * (((-0.589012206f * z + 2.54976106f) * z - 5.16770792f) * z + 3.14159274f);
-    const float x = quarter & 1 ? s : c, y = quarter & 1 ? c : s;
-    return (float2)((quarter + 1) & 2 ? -x : x, quarter & 2 ? -y : y);
-}
-</%def>
 <%def name="random_normal(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
 ${prelude.side_by_side()}
 % if real == "float":
-${box_muller()}
+${generator.box_muller()}
 SIDE_BY_SIDE
 % endif
 __kernel void random_normal(...)
