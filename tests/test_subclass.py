@@ -9,6 +9,7 @@ import clnet
 import clnet.nn.functional as F
 from clnet import nn
 from clnet.compat import inner, overrides
+from clnet.errors import ClnetError
 
 pytestmark = pytest.mark.device
 
@@ -157,3 +158,34 @@ def test_functions_of_programs_are_taken_over():
     assert mixed(plain, plain) == "called"
     assert mixed(plain, x) == "mixed"
     assert overrides.handle_torch_function(clnet.add, (x,), x, 1) == "add"
+
+
+def test_who_takes_over_is_asked_behind_calls_of_the_same_types_that_passed():
+    class Asked(clnet.Tensor):
+        calls = 0
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            Asked.calls += 1
+            return "asked"
+
+    plain, own = clnet.ones(2), clnet.ones(2).as_subclass(Asked)
+    for _ in range(3):
+        assert clnet.cat([plain, plain]).shape == (4,)
+        assert clnet.cat([plain, plain], dim=0).shape == (4,)
+        assert clnet.cat([plain, own]) == "asked"
+        assert clnet.cat([plain, own], dim=0) == "asked"
+        assert clnet.add(plain, plain).shape == (2,)
+        assert clnet.add(plain, own) == "asked"
+    assert Asked.calls == 9
+
+
+def test_values_are_looked_at_behind_calls_of_the_same_types_that_passed():
+    x = clnet.ones(2, 3)
+    for _ in range(3):
+        assert x.sum(1).shape == (2,)
+        assert x.sum(dim=(0, 1)).shape == ()
+        assert clnet.cat([x, x], dim=1).shape == (2, 6)
+    for wrong in (lambda: x.sum(2**70), lambda: x.sum(dim=(0, "1")), lambda: clnet.cat([x, 1], 1)):
+        with pytest.raises(ClnetError):
+            wrong()
