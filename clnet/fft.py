@@ -320,9 +320,11 @@ def ihfft2(
     return conj(_from_real("ihfft2", input, s, dim, _other_way("ihfft2", norm)))
 
 
-def _frequencies(first: int, last: int, n: int, d: float, settings: dict[str, Any]) -> Tensor:
+def _frequencies(
+    name: str, first: int, last: int, n: int, d: float, settings: dict[str, Any]
+) -> Tensor:
     if n < 1 or d == 0:
-        raise ArgumentError("fftfreq", "n is above 0, and d not 0", n=n, d=d)
+        raise ArgumentError(name, "n is above 0, and d not 0", n=n, d=d)
     grad = settings.pop("requires_grad")
     dtype = settings.pop("dtype") or default_float()
     whole = arange(first, last, dtype=dtype, **settings)
@@ -343,14 +345,16 @@ def fftfreq(
     Args:
         n: elements that were transformed.
         d: from one sample to the next.
-        dtype: the element type; None: float32.
+        dtype: the element type; None: the default one.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
+
+    Raises:
+        ArgumentError: if ``n`` is below 1, or ``d`` is 0.
     """
     settings = {"dtype": dtype, "device": device, "requires_grad": False}
-    return roll(_frequencies(-(n // 2), n - n // 2, n, d, settings), -(n // 2)).requires_grad_(
-        requires_grad
-    )
+    ordered = _frequencies("fftfreq", -(n // 2), n - n // 2, n, d, settings)
+    return roll(ordered, -(n // 2)).requires_grad_(requires_grad)
 
 
 @checked
@@ -364,7 +368,7 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of :func:`rfft`'s elements; arguments as :func:`fftfreq`'s."""
     settings = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _frequencies(0, n // 2 + 1, n, d, settings)
+    return _frequencies("rfftfreq", 0, n // 2 + 1, n, d, settings)
 
 
 def _shifted(name: str, x: Tensor, dim: Sizes, *, back: bool) -> Tensor:

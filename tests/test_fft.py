@@ -143,6 +143,8 @@ def test_errors():
         clnet.fft.fftn(x, (2, 2), (1,))
     with pytest.raises(ArgumentError, match=r"^fftfreq: n is above 0"):
         clnet.fft.fftfreq(0)
+    with pytest.raises(ArgumentError, match=r"^rfftfreq: n is above 0"):
+        clnet.fft.rfftfreq(4, 0.0)
 
 
 SIGNAL = np.random.default_rng(8).standard_normal((2, 50)).astype(np.float32)
