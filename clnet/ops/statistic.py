@@ -11,12 +11,10 @@ from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
-from ..kernels.pointwise import pointwise
-from ..kernels.reduce import Pairing, Reduction, reduce, reduce_pairs
-from ..values import mode
+from ..kernels.reduce import Reduction, reduce_spread
 from ..values.dtypes import DType
 from ..values.record import NamedTuple
-from ..values.shapes import broadcast_strides, contiguous_strides, normalize_dims
+from ..values.shapes import contiguous_strides, normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .machinery.derived import derived
 from .machinery.function import (
@@ -30,7 +28,7 @@ from .machinery.function import (
     require_floating,
 )
 from .machinery.pointwise import evaluate
-from .reduce import Dims, PairSum, Reduce, mean, reduced_shape, widened
+from .reduce import Dims, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
 from .shape import expand, reshape, to_dtype
 
@@ -62,11 +60,7 @@ def _root_slope(g: Any, x: Any, center: Any, root: Any, divisor: Any = 1) -> Any
 
 
 class Spread(Function):
-    """A variance over axes, or its root, and the mean around which it is.
-
-    One op where a variance, a root and a mean are three; functions that are compiled have these,
-    since others in them may want the mean, too. The bits are the same.
-    """
+    """A variance over axes, or its root, and the mean around which it is."""
 
     repeats = True
 
@@ -82,24 +76,19 @@ class Spread(Function):
         return tuple(Array.abstract(shape, x.dtype, x.device) for _ in range(2))
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch or two for each sum, and one for the root."""
+        """One launch, or two to five."""
         (x,), (spread, center) = inputs, outputs
         kept = reduced_shape(x.shape, self.dims, keepdim=True)
-        repeated = broadcast_strides(kept, contiguous_strides(kept), x.shape)
-        launches = reduce(target, center, x, dims=self.dims, kind=Reduction.MEAN)
-        launches += reduce_pairs(
+        dense = contiguous_strides(kept)
+        return reduce_spread(
             target,
-            spread,
+            spread.view(kept, dense),
+            center.view(kept, dense),
             x,
-            center.view(x.shape, repeated),
             dims=self.dims,
-            kind=Pairing.SQUARED_DISTANCE,
             divisor=self.divisor,
+            root=self.root,
         )
-        if self.root:
-            exprs = (_root(e.Input(0)),)
-            launches += pointwise(target, (spread,), (spread,), exprs, compute=x.dtype)
-        return launches
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The input and both results."""
@@ -152,40 +141,20 @@ def _moments(
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     x = widened(x)
     count = prod(x.shape[d] for d in dims) - correction
-    plain = count > 0 and not x.dtype.is_complex
-    if plain and mode.current().tracer is None:
+    if count > 0 and not x.dtype.is_complex:
         return Moments(*apply(Spread(name, dims, keepdim, float(count), root), x))
     center = mean(x, dims or None, True)
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
-    if plain:
-        spread = _deviations(name, x, center, dims, count, keepdim=keepdim)
-    else:
-        squares = _squares(name, x, center, dims, keepdim=keepdim)
-        spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
-        if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
-            spread = spread + squares.detach() * float("inf")
+    squares = _squares(name, x, center, dims, keepdim=keepdim)
+    spread = squares * (1 / count if count > 0 or count < 0 else float("inf"))
+    if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
+        spread = spread + squares.detach() * float("inf")
     return Moments(root_of(name, spread) if root else spread, left)
 
 
 def _stored(found: Moments, dtype: DType) -> Moments:
     """In the dtype of what they are of; the spread of complex numbers is real."""
     return Moments(to_dtype(found.spread, dtype.real), to_dtype(found.mean, dtype))
-
-
-def _deviations(
-    name: str, x: Tensor, center: Tensor, dims: tuple[int, ...], count: float, *, keepdim: bool
-) -> Tensor:
-    """The mean of squared distances from the mean, whose gradient has no part by way of it."""
-    function = PairSum(name, Pairing.SQUARED_DISTANCE, dims, keepdim, float(count))
-    if not x.requires_grad:
-        return apply(function, x, center)
-
-    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
-        middle = mean(inputs[0], dims or None, True)
-        return [evaluate(f"{name}_backward", _slope, [g, inputs[0], middle], [float(count)])]
-
-    return derived(name, rule, [x], [apply(function, x.detach(), center.detach())])
 
 
 def _squares(

@@ -12,6 +12,7 @@ from clnet.kernels.reduce.arg_reduce import arg_reduce
 from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
 from clnet.kernels.reduce.reduce_pairs import Pairing, reduce_pairs
+from clnet.kernels.reduce.reduce_spread import reduce_spread
 
 from .harness import (
     REALS,
@@ -30,8 +31,9 @@ many_module = import_module("clnet.kernels.reduce.reduce_many")
 reduce_module = import_module("clnet.kernels.reduce.reduce")
 
 pairs_module = import_module("clnet.kernels.reduce.reduce_pairs")
+spread_module = import_module("clnet.kernels.reduce.reduce_spread")
 
-MODULES = (reduce_module, many_module, arg_module, pairs_module)
+MODULES = (reduce_module, many_module, arg_module, pairs_module, spread_module)
 
 REFERENCES = {
     Reduction.SUM: np.sum,
@@ -135,6 +137,33 @@ def pairs(target: Target) -> None:
                     x_, y_ = given(x, before=1), given(y, before=2)
                     run(reduce_pairs(target, out, x_, y_, dims=dims, kind=kind, divisor=divisor))
                     near(out, terms.sum(dims, np.float64) / (divisor or 1), terms=256)
+
+
+@case()
+def spreads(target: Target) -> None:
+    for dtype, root, parts in (
+        (np.float32, False, False),
+        (np.float32, True, True),
+        (np.float64, True, False),
+        (np.float64, False, True),
+    ):
+        with constants(reduce_module, _GROUP=8 if parts else 256):
+            for shape, dims in (
+                ((3, 37), (1,)),
+                ((37, 5), (0,)),
+                ((2, 9, 35), (0, 2)),
+                ((9,), (0,)),
+            ):
+                x = normal(*shape, dtype=dtype) + 3
+                kept = tuple(1 if d in dims else n for d, n in enumerate(shape))
+                out, center = output(kept, dtype), output(kept, dtype)
+                x_ = given(x, before=1)
+                run(reduce_spread(target, out, center, x_, dims=dims, divisor=7.0, root=root))
+                wide = x.astype(np.float64)
+                middle = wide.mean(dims, keepdims=True)
+                expected = ((wide - middle) ** 2).sum(dims, keepdims=True) / 7
+                near(center, middle, terms=256)
+                near(out, np.sqrt(expected) if root else expected, terms=256)
 
 
 @case()

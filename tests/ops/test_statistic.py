@@ -7,8 +7,10 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.array import Array
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from clnet.ops.statistic import Spread
 from clnet.tensor import tensor
 from tests.kernels.launching import cpu_shaped, gpu_shaped
 from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, transposed
@@ -220,6 +222,36 @@ def test_deviations_in_both_shapes_of_kernel(device, monkeypatch, shaped, shape,
             np.testing.assert_allclose(y.detach().numpy(), expected, rtol=limit)
             (gx,) = clnet.autograd.grad([y.sum()], [x])
             np.testing.assert_allclose(gx.numpy(), 2 * apart / count, rtol=20 * limit, atol=limit)
+
+
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((300, 7), 0), ((5, 600), 1), ((2, 9, 35), (0, 2)), ((70001,), 0)], ids=str
+)
+def test_deviations_and_means_together(device, monkeypatch, shaped, shape, dim):
+    monkeypatch.setattr(device, "target", shaped(device))
+    values = np.random.default_rng(0).standard_normal(shape) + 100
+    for dtype, limit in ((np.float32, 1e-5), (np.float64, 1e-12)):
+        x = clnet.tensor(values.astype(dtype), device=device).requires_grad_()
+        wide = x.detach().numpy().astype(np.float64)
+        for turned in (x, x.mT.contiguous().mT if x.ndim > 1 else x):
+            std, mean = ops.std_mean(turned, dim)
+            np.testing.assert_allclose(std.detach().numpy(), wide.std(dim, ddof=1), rtol=limit)
+            np.testing.assert_allclose(mean.detach().numpy(), wide.mean(dim), rtol=limit)
+        (gx,) = clnet.autograd.grad([std.sum() + 2 * mean.sum()], [x])
+        apart = wide - wide.mean(dim, keepdims=True)
+        count = wide.size // std.numel()
+        expected = apart / (count - 1) / wide.std(dim, ddof=1, keepdims=True) + 2 / count
+        np.testing.assert_allclose(gx.numpy(), expected, rtol=20 * limit, atol=limit)
+
+
+def test_deviations_of_rows_are_one_launch_on_gpus(device):
+    x = Array.abstract((4096, 1024), clnet.float32, device)
+    for root in (False, True):
+        function = Spread("std", (1,), False, 1023.0, root)
+        outputs = function.infer(x)
+        assert len(function.lower(gpu_shaped(device), outputs, (x,))) == 1
+        assert len(function.lower(cpu_shaped(device), outputs, (x,))) > 1
 
 
 @pytest.mark.parametrize("keepdim", [False, True])

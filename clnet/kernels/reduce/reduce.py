@@ -178,7 +178,7 @@ def launches_of(target: Target, problem: Problem, memory: Scratch | None) -> lis
     """The launches of a problem; none for no outputs."""
     if problem.outs == 0:
         return []
-    parts = _parts(target, problem)
+    parts = parts_of(target, problem)
     if parts == 1:
         return [_launch(target, problem)]
     return _two_stages(target, problem, parts, memory or Scratch(problem.x.device))
@@ -200,7 +200,7 @@ def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
     return tuple(merged) or (_Axis(1, 0, 0),)
 
 
-def _parts(target: Target, problem: Problem) -> int:
+def parts_of(target: Target, problem: Problem) -> int:
     """Into how many parts each output's elements are cut."""
     units = target.traits.compute_units
     if in_groups(target.traits):

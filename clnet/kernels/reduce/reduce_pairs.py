@@ -40,6 +40,7 @@ def reduce_pairs(
     dims: tuple[int, ...],
     kind: Pairing,
     divisor: float | None = None,
+    memory: Scratch | None = None,
 ) -> list[Launch]:
     """``out = sum over dims of what kind makes of x and y``, over ``divisor`` if it is given.
 
@@ -51,6 +52,7 @@ def reduce_pairs(
         dims: axes of ``x``, as of :func:`.reduce.reduce`.
         kind: products, or squares or exponentials of differences.
         divisor: of the sums.
+        memory: the scratch memory of the op that this is a part of, if it has any.
 
     Returns:
         One launch or two; where work-items have vectors, another before them.
@@ -59,7 +61,7 @@ def reduce_pairs(
         ArgumentError: if the sizes of ``out`` are not those that ``x`` keeps.
     """
     mean, paired = divisor is not None, in_groups(target.traits)
-    scratch, before = Scratch(x.device), []
+    scratch, before = memory or Scratch(x.device), []
     if not paired:
         made = Array.scratch(scratch, x.shape, x.dtype)
         before = pointwise(target, (made,), (x, y), (kind.expression,), compute=x.dtype)

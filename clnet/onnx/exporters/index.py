@@ -11,6 +11,7 @@ from ...ops.index import FoldIndices, Gather, GatherRows, ReplaceRows, Scatter
 from ...ops.reduce import ArgExtreme, ArgReduce, PairSum, Reduce
 from ...ops.scan import Cumulate
 from ...ops.sort import Sort
+from ...ops.statistic import Spread
 from ...values.dtypes import bool_, int32, int64
 from ...values.shapes import contiguous_strides
 from .registry import Given, NotExported, exporter
@@ -126,6 +127,18 @@ def pair_sum(given: Given) -> str:
         return y
     divisor = graph.constant(of.divisor, given.step.outputs[0].dtype.numpy)
     return graph.add("Div", y, divisor)
+
+
+@exporter(Spread)
+def spread(given: Given) -> tuple[str, str]:
+    """The mean of squared distances from the mean, or its root, and the mean."""
+    of, graph, (x,) = given.function, given.graph, given.names
+    axes = graph.integers(of.dims) if of.dims else None
+    how = {"keepdims": int(of.keepdim), "noop_with_empty_axes": None if of.dims else 1}
+    apart = graph.add("Sub", x, graph.add("ReduceMean", x, axes, **(how | {"keepdims": 1})))
+    total = graph.add("ReduceSum", graph.add("Mul", apart, apart), axes, **how)
+    made = graph.add("Div", total, graph.constant(of.divisor, given.step.outputs[0].dtype.numpy))
+    return graph.add("Sqrt", made) if of.root else made, graph.add("ReduceMean", x, axes, **how)
 
 
 def _plain(given: Given, x: Array) -> str:
