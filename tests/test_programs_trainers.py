@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import enum
 import io
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, CheckpointError
+from clnet.errors import ArgumentError, CheckpointError, ShapeError
 from clnet.face.storage import UntypedStorage
 from tests.answers import torch
 
@@ -129,3 +130,100 @@ def test_names_that_loaders_ask_modules_for():
     assert attention.in_proj_bias.tolist() == [0.0] * 12
     clnet._dynamo.mark_static_address(m.weight)
     assert clnet._dynamo.utils.is_compile_supported("cpu")
+
+
+def _sets(side):
+    c = side.distributions.constraints
+    return {
+        "cat": c.cat([c.positive, c.real, c.less_than(1.0)], dim=-1, lengths=[1, 2, 1]),
+        "stack": c.stack([c.positive, c.real, c.less_than(1.0), c.positive], dim=-1),
+        "mixture": c.MixtureSameFamilyConstraint(c.positive),
+        "vectors": c.MixtureSameFamilyConstraint(c.simplex),
+    }
+
+
+@pytest.mark.parametrize("name", ["cat", "stack", "mixture", "vectors"])
+def test_constraints_made_of_others(name):
+    ours, theirs = _sets(clnet)[name], _sets(torch)[name]
+    x = np.random.default_rng(3).standard_normal((2, 5, 4))
+    x[0] = np.abs(x[0]) / np.abs(x[0]).sum(-1, keepdims=True)
+    assert (ours.event_dim, ours.is_discrete) == (theirs.event_dim, theirs.is_discrete)
+    assert ours.check(clnet.tensor(x)).tolist() == theirs.check(torch.tensor(x)).tolist()
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_transforms_into_constraints_made_of_others(name):
+    x = np.random.default_rng(4).standard_normal((3, 4))
+    ours = clnet.distributions.biject_to(_sets(clnet)[name])(clnet.tensor(x))
+    theirs = torch.distributions.biject_to(_sets(torch)[name])(torch.tensor(x))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-12)
+
+
+def test_constraints_that_depend_on_parameters():
+    c = clnet.distributions.constraints
+
+    class _Own:
+        @c.dependent_property(is_discrete=True, event_dim=1)
+        def support(self):
+            return c.interval(0, self.high)
+
+        @c.dependent_property
+        def plain(self):
+            return c.real
+
+        high = 3
+
+    assert repr(_Own().support) == "Interval(lower_bound=0, upper_bound=3)"
+    assert _Own().plain is c.real
+    assert (_Own.support.is_discrete, _Own.support.event_dim) == (True, 1)
+    assert [*map(c.is_dependent, (_Own.support, c.dependent, c.real))] == [True, True, False]
+    assert c.dependent(event_dim=2).event_dim == 2
+
+
+def test_correlations_from_any_numbers():
+    x = np.random.default_rng(5).standard_normal((2, 6))
+    found = []
+    for side in (clnet, torch):
+        transform = side.distributions.transform_to(side.distributions.constraints.corr_cholesky)
+        given = side.tensor(x, requires_grad=True)
+        y = transform(given)
+        slope = transform.log_abs_det_jacobian(given, y)
+        (y.sum() + slope.sum()).backward()
+        parts = (y, slope, transform.inv(y), given.grad)
+        found.append([v.detach().numpy() for v in parts])
+        shapes = transform.forward_shape((2, 6)), transform.inverse_shape((2, 4, 4))
+        assert [tuple(s) for s in shapes] == [(2, 4, 4), (2, 6)]
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+    transform = clnet.distributions.transforms.CorrCholeskyTransform()
+    with pytest.raises(ShapeError, match="below a diagonal"):
+        transform.forward_shape((5,))
+    with pytest.raises(ShapeError, match="square"):
+        transform.inverse_shape((5, 4))
+
+
+def _exponential(side):
+    class _Exponential(side.distributions.ExponentialFamily):
+        arg_constraints: ClassVar = {}
+        _mean_carrier_measure = 0
+
+        def __init__(self, rate):
+            self.rate = rate
+            super().__init__(rate.shape)
+
+        @property
+        def _natural_params(self):
+            return (-self.rate,)
+
+        def _log_normalizer(self, x):
+            return -side.log(-x)
+
+    return _Exponential
+
+
+def test_entropies_of_a_programs_own_family():
+    rates = np.array([0.5, 1.0, 3.0])
+    ours = _exponential(clnet)(clnet.tensor(rates)).entropy()
+    theirs = _exponential(torch)(torch.tensor(rates)).entropy()
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(ours.detach().numpy(), 1 - np.log(rates), rtol=1e-12)

@@ -6,7 +6,8 @@ categories, ``counts`` numbers of events, ``relaxed`` continuous stand-ins of ca
 others; ``transform`` are functions of values (``transform_base`` says what one is,
 ``transform_parts`` makes them of others), ``constraint`` the sets that they lie in,
 ``registry`` leads there, ``divergence`` says how far two are from each other, ``apart`` two of
-different families. PyTorch's names of modules stand beside ours.
+different families, ``exp_family`` what programs' own families inherit. PyTorch's names of modules
+stand beside ours.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from .discrete import (
 )
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
+from .exp_family import ExponentialFamily
 from .gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
 from .matrices import LKJCholesky, Wishart
 from .registry import biject_to, identity_transform, transform_to
@@ -84,6 +86,7 @@ __all__ = [
     "Dirichlet",
     "Distribution",
     "Exponential",
+    "ExponentialFamily",
     "FisherSnedecor",
     "Gamma",
     "GeneralizedPareto",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
@@ -13,15 +13,19 @@ from ..values.dtypes import bool_
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
+    "cat",
     "corr_cholesky",
     "dependent",
+    "dependent_property",
     "greater_than",
     "greater_than_eq",
     "half_open_interval",
     "independent",
     "integer_interval",
     "interval",
+    "is_dependent",
     "less_than",
     "lower_cholesky",
     "lower_triangular",
@@ -37,6 +41,7 @@ __all__ = [
     "real_vector",
     "simplex",
     "square",
+    "stack",
     "symmetric",
     "unit_interval",
 ]
@@ -86,6 +91,51 @@ class Constraint:
         if (base := self.base_constraint) is not None:
             shown = f"{base!r}, {self.event_dim - base.event_dim}"
         return f"{self.name}({shown})"
+
+
+class _Dependent(Constraint):
+    """One that other parameters decide on: every number belongs to it."""
+
+    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        super().__init__("Dependent", _same, is_discrete=is_discrete, event_dim=event_dim)
+
+    def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
+        """Another of values of a kind."""
+        return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
+
+
+class dependent_property(property, _Dependent):  # noqa: N801 - PyTorch's name
+    """A property that gives a constraint; of the class itself, that it depends on others.
+
+    Args:
+        fn: gives the constraint of a distribution; None: it is decorated later.
+        is_discrete: whether values are whole numbers.
+        event_dim: axes of one value.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[[Any], Any] | None = None,
+        *,
+        is_discrete: bool = False,
+        event_dim: int = 0,
+    ) -> None:
+        property.__init__(self, fn)
+        _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
+
+    def __call__(self, fn: Any = None, **given: Any) -> Any:
+        """The property of a function."""
+        kind: dict[str, Any] = {"is_discrete": self.is_discrete, "event_dim": self.event_dim}
+        return dependent_property(fn, **{**kind, **given})
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Whether other parameters decide on it."""
+    return isinstance(constraint, _Dependent)
+
+
+def _same(value: Tensor) -> Tensor:
+    return ops.eq(value, value)
 
 
 def _simplex(value: Tensor) -> Tensor:
@@ -212,7 +262,59 @@ def independent(base: Constraint, axes: int) -> Constraint:
     return found
 
 
-real = Constraint("Real", lambda x: ops.eq(x, x))
+def cat(cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> Any:
+    """One constraint for each piece of an axis, of 1 element or of ``lengths``."""
+    sizes = [1] * len(cseq) if lengths is None else [*lengths]
+
+    def test(x: Tensor) -> Tensor:
+        pieces = ops.split(x, sizes, dim)
+        return ops.cat([c.check(v) for c, v in zip(cseq, pieces, strict=True)], dim)
+
+    return _of_several("Cat", test, cseq, dim=dim, lengths=sizes)
+
+
+def stack(cseq: Sequence[Constraint], dim: int = 0) -> Any:
+    """One constraint for each slice along an axis."""
+
+    def test(x: Tensor) -> Tensor:
+        slices = ops.unbind(x, dim)
+        return ops.stack([c.check(v) for c, v in zip(cseq, slices, strict=True)], dim)
+
+    found = _of_several("Stack", test, cseq, dim=dim)
+    found.event_dim += dim + found.event_dim < 0
+    return found
+
+
+def _of_several(
+    name: str,
+    test: Callable[[Tensor], Tensor],
+    cseq: Sequence[Constraint],
+    **given: Any,
+) -> Constraint:
+    axes = max(c.event_dim for c in cseq)
+    discrete = any(c.is_discrete for c in cseq)
+    found = Constraint(name, test, is_discrete=discrete, event_dim=axes)
+    found.__dict__.update(given, cseq=[*cseq])
+    return found
+
+
+def MixtureSameFamilyConstraint(base_constraint: Constraint) -> Constraint:  # noqa: N802 - its name
+    """A constraint of what each of a mixture's components takes."""
+
+    def test(x: Tensor) -> Tensor:
+        batch = x.ndim - base_constraint.event_dim
+        found = base_constraint.check(x.unsqueeze(-1 - base_constraint.event_dim))
+        return found.reshape((*found.shape[:batch], -1)).all(-1)
+
+    return Constraint(
+        "MixtureSameFamilyConstraint",
+        test,
+        is_discrete=base_constraint.is_discrete,
+        event_dim=base_constraint.event_dim,
+    )
+
+
+real = Constraint("Real", _same)
 real_vector = independent(real, 1)
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
@@ -233,4 +335,4 @@ positive_semidefinite = Constraint("PositiveSemidefinite", _positive_semidefinit
 corr_cholesky = Constraint("CorrCholesky", _corr_cholesky, event_dim=2)
 lower_cholesky = Constraint("LowerCholesky", _lower_cholesky, event_dim=2)
 positive_definite = Constraint("PositiveDefinite", _positive_definite, event_dim=2)
-dependent = Constraint("Dependent", lambda x: ops.eq(x, x))
+dependent = _Dependent()

@@ -121,7 +121,7 @@ class Distribution:
         if self._checks():
             given = self.__dict__.keys() - {self._computed}  # what rounding leaves is no error
             for name, wanted in self.arg_constraints.items():
-                if name in given and wanted is not constraint.dependent:
+                if name in given and not constraint.is_dependent(wanted):
                     self._check(name, getattr(self, name), wanted)
 
     @staticmethod

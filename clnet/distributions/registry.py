@@ -10,13 +10,16 @@ from ..tensor import Tensor
 from .constraint import Constraint
 from .transform import (
     AffineTransform,
+    CatTransform,
     ComposeTransform,
+    CorrCholeskyTransform,
     ExpTransform,
     IndependentTransform,
     LowerCholeskyTransform,
     PositiveDefiniteTransform,
     SigmoidTransform,
     SoftmaxTransform,
+    StackTransform,
     StickBreakingTransform,
     Transform,
 )
@@ -86,6 +89,14 @@ def _between(constraint: Any) -> Transform:
     return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 
 
+def _pieces(registry: ConstraintRegistry) -> Factory:
+    return lambda c: CatTransform([registry(part) for part in c.cseq], c.dim, c.lengths)
+
+
+def _slices(registry: ConstraintRegistry) -> Factory:
+    return lambda c: StackTransform([registry(part) for part in c.cseq], c.dim)
+
+
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry("transform_to")
 for _registry in (biject_to, transform_to):
     _registry._factories.update(  # pyright: ignore[reportPrivateUsage] - its own module
@@ -99,6 +110,9 @@ for _registry in (biject_to, transform_to):
             "LowerCholesky": lambda _: LowerCholeskyTransform(),
             "PositiveDefinite": lambda _: PositiveDefiniteTransform(),
             "Simplex": lambda _: StickBreakingTransform(),
+            "CorrCholesky": lambda _: CorrCholeskyTransform(),
+            "Cat": _pieces(_registry),
+            "Stack": _slices(_registry),
         }
     )
 transform_to._factories["Simplex"] = lambda _: SoftmaxTransform()  # pyright: ignore[reportPrivateUsage]

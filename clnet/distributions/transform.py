@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
+from ..creation import eye
+from ..errors import ShapeError
 from ..inspection import finfo
 from ..tensor import Tensor
 from . import constraint
 from .distribution import summed
+from .parameter import tril_matrix_to_vec, vec_to_tril_matrix
 from .transform_base import Transform, of_axes
 from .transform_parts import (
     CatTransform,
@@ -25,6 +28,7 @@ __all__ = [
     "AffineTransform",
     "CatTransform",
     "ComposeTransform",
+    "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
@@ -246,6 +250,64 @@ class SoftmaxTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         return y.log()
+
+
+class CorrCholeskyTransform(Transform):
+    """``n (n - 1) / 2`` numbers as a Cholesky factor of correlations of ``n`` variables.
+
+    Their ``tanh`` are shares of what a row of length 1 has left, one after another.
+    """
+
+    domain = constraint.real_vector
+    codomain = constraint.corr_cholesky
+
+    @property
+    def event_dim(self) -> int:
+        """1: that of what it takes."""
+        return 1
+
+    def _call(self, x: Tensor) -> Tensor:
+        eps = finfo(x.dtype).eps
+        share = vec_to_tril_matrix(x.tanh().clamp(-1 + eps, 1 - eps), -1)
+        left = (1 - share * share).sqrt().cumprod(-1)
+        return (share + eye(share.shape[-1], dtype=x.dtype, device=x.device)) * _shifted(left)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = tril_matrix_to_vec(_shifted(1 - (y * y).cumsum(-1)), -1)
+        return (tril_matrix_to_vec(y, -1) / left.sqrt()).atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Of what rows have left, and of ``tanh``."""
+        left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), -2)
+        slopes = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
+        return 0.5 * left.log().sum(-1) + slopes.sum(-1)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """``(..., n, n)``.
+
+        Raises:
+            ShapeError: if there is no such ``n``.
+        """
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != shape[-1]:
+            law = "there are as many numbers as below a diagonal"
+            raise ShapeError("CorrCholeskyTransform", law, shape=tuple(shape))
+        return (*shape[:-1], n, n)
+
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """``(..., n (n - 1) / 2)``.
+
+        Raises:
+            ShapeError: if matrices are not square.
+        """
+        if len(shape) < 2 or shape[-2] != shape[-1]:
+            raise ShapeError("CorrCholeskyTransform", "matrices are square", shape=tuple(shape))
+        return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
+
+
+def _shifted(x: Tensor) -> Tensor:
+    """Each element the one before it in its row, the first 1."""
+    return ops.cat([ops.ones_like(x[..., :1]), x[..., :-1]], -1)
 
 
 class LowerCholeskyTransform(Transform):

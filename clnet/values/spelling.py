@@ -35,7 +35,7 @@ INERT: dict[str, str] = {
 _LEGACY = ("size_average", "reduce")
 ALSO = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}
 """NumPy's names of parameters, which PyTorch takes, too."""
-_OVERLOADS = dict.fromkeys(("indices", "sections"), "indices_or_sections")
+_OVERLOADS: dict[str, str] = dict.fromkeys(("indices", "sections"), "indices_or_sections")
 """Names of one parameter in PyTorch's overloads."""
 FIRST = ("input", "self", "A", "x", "tensor")
 """What a first operand is called: any of them is meant by any other."""
@@ -160,7 +160,8 @@ class Spelling:
             plain = theirs.get(name, name)
             if plain not in public:
                 plain = ALSO.get(plain, plain)
-                plain = other if (other := _OVERLOADS.get(plain)) in public else plain
+                other = _OVERLOADS.get(plain, plain)
+                plain = other if other in public else plain
                 plain = self.first if plain in FIRST and self.first in FIRST else plain
             if plain in public:
                 rewritten[plain] = value
