@@ -483,9 +483,8 @@ know_numbers()
 
 def _sort(operand: Operand) -> _Sort | None:
     """The sort of a tensor or a number of Python's; None for what is neither."""
-    array = getattr(operand, "array", None)
-    if isinstance(array, Array):
-        return array.dtype, 0 if array.shape else 1
+    if hasattr(operand, "__apply_function__"):  # sparse ones have no array
+        return operand.dtype, 0 if operand.ndim else 1
     return _OF_NUMBERS.get(type(operand))
 
 
