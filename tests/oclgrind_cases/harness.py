@@ -229,7 +229,7 @@ def _exact_buffers() -> Iterator[None]:
     with (
         constants(pool_module, size_class=lambda nbytes: max(nbytes, 1)),
         constants(pool, _create=untouched),
-        constants(pool, give_back=lambda buffer, nbytes: kept.append(buffer)),
+        constants(pool, give_back=kept.append),
         constants(Array, scratch=staticmethod(scratch)),
     ):
         yield
