@@ -158,10 +158,11 @@ def spreads(target: Target) -> None:
                 kept = tuple(1 if d in dims else n for d, n in enumerate(shape))
                 out, center = output(kept, dtype), output(kept, dtype)
                 x_ = given(x, before=1)
-                run(reduce_spread(target, out, center, x_, dims=dims, divisor=7.0, root=root))
+                divisor = None if dims == (1,) else 7.0
+                run(reduce_spread(target, out, center, x_, dims=dims, divisor=divisor, root=root))
                 wide = x.astype(np.float64)
                 middle = wide.mean(dims, keepdims=True)
-                expected = ((wide - middle) ** 2).sum(dims, keepdims=True) / 7
+                expected = ((wide - middle) ** 2).sum(dims, keepdims=True) / (divisor or 1)
                 near(center, middle, terms=256)
                 near(out, np.sqrt(expected) if root else expected, terms=256)
 

@@ -22,10 +22,10 @@ def reduce_spread(
     x: Array,
     *,
     dims: tuple[int, ...],
-    divisor: float,
+    divisor: float | None,
     root: bool,
 ) -> list[Launch]:
-    """``center = mean of x over dims, out = sum over dims of (x - center)^2``, over ``divisor``.
+    """``center = mean of x over dims, out = sum over dims of (x - center)^2``, divided.
 
     Args:
         target: the device's traits and the scratch memory allowed.
@@ -33,7 +33,7 @@ def reduce_spread(
         center: dense, of the same sizes.
         x: any shape and strides, float32 or float64.
         dims: axes of ``x``, as of :func:`.reduce.reduce`.
-        divisor: of the sums, above 0.
+        divisor: of the sums; None: they are left as they are.
         root: the square root of that.
 
     Returns:
@@ -42,7 +42,7 @@ def reduce_spread(
     """
     around = center.view(x.shape, broadcast_strides(center.shape, center.strides, x.shape))
     axes = axes_of(out, x, around, dims)
-    problem = Problem(out, x, x.dtype, "sum", "plain", True, *axes, divisor)
+    problem = Problem(out, x, x.dtype, "sum", "plain", divisor is not None, *axes, divisor)
     if in_groups(target.traits) and parts_of(target, problem) == 1:
         pair = (SPREAD, "root" if root else "plain", around)
         return launches_of(target, problem._replace(pair=pair), None)
