@@ -403,6 +403,7 @@ def test_random_samplers_draw_what_they_say(theirs):
         (lambda: ours.DataLoader(Numbers(), None, drop_last=True), "drop_last is about batches"),
         (lambda: ours.DataLoader(Numbers(), 0), "batch_size is a whole number"),
         (lambda: ours.DataLoader(Counting(), shuffle=True), "a stream has its own order"),
+        (lambda: ours.DataLoader(Counting(), batch_sampler=[]), "a stream has its own order"),
         (lambda: ours.DataLoader(Numbers(), num_workers=-1), "num_workers and timeout"),
         (lambda: ours.DataLoader(Numbers(), prefetch_factor=2), "are about workers"),
         (lambda: ours.DataLoader(Numbers(), persistent_workers=True), "are about workers"),

@@ -235,7 +235,8 @@ def _check_batches(
 ) -> None:
     """Refuse arguments that say the same thing twice."""
     name = "DataLoader"
-    if isinstance(dataset, IterableDataset) and (shuffle or sampler or batch_sampler):
+    ordered = shuffle or sampler is not None or batch_sampler is not None
+    if isinstance(dataset, IterableDataset) and ordered:
         law = "a stream has its own order: shuffle, sampler and batch_sampler are for indices"
         raise ArgumentError(name, law, shuffle=shuffle)
     if sampler is not None and shuffle:
