@@ -196,7 +196,7 @@ def _beside(x: Any, y: Any, zeros: Any, strange: Any, rest: Any) -> Any:
 
 
 class PairSum(Function):
-    """Sums over ``dims`` of what is made of two operands, over ``divisor`` if it is given.
+    """Sums over ``dims`` of what is made of two operands.
 
     Its inputs are x, of float32 or float64, and what is repeated along ``dims``, where it has size
     1. Whoever applies it knows its gradient.
@@ -208,7 +208,6 @@ class PairSum(Function):
     kind: Pairing
     dims: tuple[int, ...]
     keepdim: bool
-    divisor: float | None = None
 
     differentiable = ()
 
@@ -221,11 +220,8 @@ class PairSum(Function):
         """One launch or two."""
         x, other = inputs
         steps = broadcast_strides(other.shape, other.strides, x.shape)
-        kind, divisor = self.kind, self.divisor
         other = other.view(x.shape, steps)
-        return reduce_pairs(
-            target, outputs[0], x, other, dims=self.dims, kind=kind, divisor=divisor
-        )
+        return reduce_pairs(target, outputs[0], x, other, dims=self.dims, kind=self.kind)
 
 
 class ArgReduce(Function):

@@ -122,11 +122,7 @@ def pair_sum(given: Given) -> str:
     axes = graph.integers(of.dims) if of.dims else None
     empty = None if of.dims else 1
     kept = int(of.keepdim)
-    y = graph.add("ReduceSum", made, axes, keepdims=kept, noop_with_empty_axes=empty)
-    if of.divisor is None:
-        return y
-    divisor = graph.constant(of.divisor, given.step.outputs[0].dtype.numpy)
-    return graph.add("Div", y, divisor)
+    return graph.add("ReduceSum", made, axes, keepdims=kept, noop_with_empty_axes=empty)
 
 
 @exporter(Spread)
