@@ -4,11 +4,14 @@ A card with memory of its own copies at 55 GB/s from and to host memory that is 
 host adds at 5 to 10. So ranks share memory that each has had pinned by its device. A device leaves
 there what its rank has, takes the others' parts of the slice that is its own, adds in the ranks'
 order, leaves the sum, and takes the sums of the others. The host copies and adds nothing: it asks
-two queues of the device for all that, and tells the other ranks when it is done. The bits are those
-of :class:`.Nearby`.
+queues of the device for all that, and tells the other ranks when it is done. The bits are those of
+:class:`.Nearby`.
 
 A bus carries both ways at once, so that elements go in pieces, and two queues are asked at a time.
-Between two meetings, in these orders:
+Of two ranks each takes all that the other has, and adds up all (:class:`_Both`): as many bytes go
+each way, ranks meet once a piece, and no copy waits for a sum, which on a card that computes waits
+for its turn. Of more ranks each adds up its slice (:class:`_Slices`). Between two meetings, in
+these orders:
 
 ======  =====================================  =================================
         first, one up and one down             then, one down and one up
@@ -53,8 +56,9 @@ _PIECE_BYTES = 16 * 2**20
 _MEETING_BYTES = 4 * 2**20
 _LINE_BYTES = 64
 # A piece is left when the parts of the one before are read, and its sum when the one before's may
-# still be: what a rank has met for tells of no more (:meth:`_Adder.sum`).
+# still be: what a rank has met for tells of no more (:meth:`_Slices.sum`, :meth:`_Both.sum`).
 _GIVEN_ROOMS, _SUM_ROOMS = 2, 3
+_ROOMS_OF_TWO = 4
 # Who asks on and on for what takes longer keeps Python from the thread that launches.
 _SOON_BYTES = 2 * 2**20
 _PAUSE_SECONDS = 20e-6
@@ -141,8 +145,9 @@ class DeviceSums:
             self._rooms = _Rooms(near.here)
         adder = self._adders[device]
         if adder is None and self._rooms.memory:
+            kind = _Both if near.here.size == 2 else _Slices
             try:
-                adder = _Adder(self._rooms, device)
+                adder = kind(self._rooms, device)
             except (DeviceError, OutOfDeviceMemory):  # another has what it takes
                 adder = None
         told = near.here.allgather((adder is not None, SETTINGS.sums))
@@ -174,27 +179,171 @@ class _Rooms:
         here: their communicator.
 
     Attributes:
-        memory: of each rank: what it gives, the sums of its slices, a line for meetings; or
-            nothing.
+        memory: of each rank: what it gives, the sums of its slices where it adds up such, a line
+            for meetings; or nothing.
     """
 
     def __init__(self, here: Any) -> None:
         self.here = here
+        self._given = _ROOMS_OF_TWO if here.size == 2 else _GIVEN_ROOMS
+        self._sums = 0 if here.size == 2 else _SUM_ROOMS
         self._sum_bytes = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
-        line = _GIVEN_ROOMS * _PIECE_BYTES + _SUM_ROOMS * self._sum_bytes
-        found = shared_memory(here, line + _LINE_BYTES)
+        line = self._given * _PIECE_BYTES + self._sums * self._sum_bytes
+        found = shared_memory(here, line + 2 * _LINE_BYTES)
         self.memory = [memoryview(m) for m in found or ()]
-        self.meetings = Meetings(here, [m[line:] for m in self.memory])
+        self.meetings = Meetings(here, [m[line : line + _LINE_BYTES] for m in self.memory])
 
     def given(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
         """What a rank gives to others of a piece."""
-        begin = piece % _GIVEN_ROOMS * _PIECE_BYTES
+        begin = piece % self._given * _PIECE_BYTES
         return np.frombuffer(self.memory[rank][begin : begin + _PIECE_BYTES], dtype)
 
     def sum(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
         """The sum of a rank's slice of a piece."""
-        begin = _GIVEN_ROOMS * _PIECE_BYTES + piece % _SUM_ROOMS * self._sum_bytes
+        begin = self._given * _PIECE_BYTES + piece % self._sums * self._sum_bytes
         return np.frombuffer(self.memory[rank][begin : begin + self._sum_bytes], dtype)
+
+    def told(self, rank: int) -> np.ndarray:
+        """A few bytes that say nothing, for a copy whose end is what is asked for."""
+        return np.frombuffer(self.memory[rank][-_LINE_BYTES:], np.uint8)
+
+
+class _Adder:
+    """A device that adds what all ranks have.
+
+    Args:
+        rooms: what they share.
+        device: the device.
+
+    Attributes:
+        least_bytes: of a tensor for which this is faster than the host.
+
+    Raises:
+        OutOfDeviceMemory: if it has no memory for the parts of others.
+        DeviceError: if its driver does not take the host's memory.
+    """
+
+    least_bytes: float = inf
+
+    def __init__(self, rooms: _Rooms, device: Device) -> None:
+        self._rooms, self._device = rooms, device
+        self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
+        self._others = [i for i in self._ranks if i != self._mine]
+        self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
+
+    def _room(self, nbytes: int) -> Storage:
+        storage = Storage(self._device, nbytes)
+        self._device.beside.reserve(storage)
+        return storage
+
+    def measured(self, near: Nearby) -> float:
+        """From how many bytes on it is faster than the host; all ranks ask."""
+        here, queue, least = near.here, self._device.beside, inf
+        size = _TRIED_BYTES[-1] // float32.itemsize
+        x = Array(self._room(_TRIED_BYTES[-1]), (size,), (1,), 0, float32)
+        queue.wait([queue.write(x.storage, np.zeros(size, np.float32), 0)])
+        for nbytes in reversed(_TRIED_BYTES):
+            part = x.view((nbytes // float32.itemsize,), (1,))
+            ways: list[Callable[[], None]] = [
+                lambda part=part: by_host(part, lambda row: near.sum(row, average=False)),
+                lambda part=part: self.sum(part, average=False),
+            ]
+            hosts, devices = [max(here.allgather(_least_seconds(here, way))) for way in ways]
+            if devices >= hosts:
+                break
+            least = nbytes
+        return least
+
+    def sum(self, x: Array, *, average: bool) -> None:
+        """As :meth:`DeviceSums.sum`."""
+        raise NotImplementedError
+
+    def _pieces(self, x: Array) -> list[Array]:
+        """A dense array in some of equal size; complex numbers are two each."""
+        dtype = x.dtype.real
+        parts = x.dtype.itemsize // dtype.itemsize
+        row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
+        count = max(-(-x.nbytes // _PIECE_BYTES), round(sqrt(x.nbytes / _MEETING_BYTES)), 1)
+        step = round_up(-(-row.size // count), _LINE_BYTES // dtype.itemsize)
+        return [
+            row.view((min(step, row.size - begin),), (1,), row.offset + begin)
+            for begin in range(0, row.size, step)
+        ]
+
+    def _add(self, queue: Beside, terms: list[Array], *, average: bool) -> None:
+        """Overwrite this rank's term with the sum of all ranks', in their order."""
+        total: Expr = Input(0)
+        for i in self._ranks[1:]:
+            total = total + Input(i)
+        total = total / len(terms) if average else total
+        own = terms[self._mine]
+        compute = from_name(own.dtype.compute)
+        queue.run(pointwise(self._device.target, [own], terms, (total,), compute=compute))
+
+    def _meet(self, *, soon: bool) -> None:
+        """All ranks have come to this point."""
+        here = self._rooms.here
+
+        def until(met: Callable[[], bool]) -> None:
+            if not (soon and polled(met, stay=True)):
+                while not met():
+                    here.Iprobe()  # so that MPI goes on with what others still wait for
+                    time.sleep(_PAUSE_SECONDS)
+
+        self._rooms.meetings.meet(until)
+
+
+class _Both(_Adder):
+    """One of two devices, which both add up all.
+
+    One queue leaves pieces; two take the other's by turns, and add them: one brings a piece while
+    a sum of the other waits for its turn on the card. Copies tell what is done, also that sums are:
+    NVIDIA's tells of a kernel when the queue that computes has run dry, and no sooner.
+
+    Args, raises:
+        as for :class:`_Adder`.
+    """
+
+    def __init__(self, rooms: _Rooms, device: Device) -> None:
+        super().__init__(rooms, device)
+        self._down = device.beside
+        self._up = [(device.beside.another(), self._room(_PIECE_BYTES)) for _ in range(2)]
+        self._number = 0  # of the next piece; both ranks count alike
+
+    def sum(self, x: Array, *, average: bool) -> None:
+        """As :meth:`DeviceSums.sum`.
+
+        A piece is on its way down before ranks meet for the one before, so that the bus is never
+        idle. Who comes to meeting ``k`` has taken piece ``k - 2``: so who has met for ``k - 1``
+        may leave piece ``k + 1`` where ``k - 3`` was.
+        """
+        soon = x.nbytes <= _SOON_BYTES
+        pieces = self._pieces(x)
+        left, taken = [self._leave(pieces[0], self._number)], []
+        for k, piece in enumerate(pieces):
+            if k + 1 < len(pieces):
+                left.append(self._leave(pieces[k + 1], self._number + 1))
+            self._down.wait([left[k]], soon=soon)
+            queue, room = self._up[self._number % 2]
+            if k > 1:
+                queue.wait([taken[k - 2]], soon=soon)
+            self._meet(soon=soon)
+            part = Array(room, piece.shape, (1,), 0, piece.dtype)
+            given = self._rooms.given(self._others[0], self._number, piece.dtype.numpy)
+            taken.append(queue.write(room, given[: piece.size], 0))
+            terms = [piece if i == self._mine else part for i in self._ranks]
+            self._add(queue, terms, average=average)
+            queue.flush()
+            self._number += 1
+        for number in range(max(self._number - 2, self._number - len(pieces)), self._number):
+            queue, room = self._up[number % 2]
+            queue.wait([queue.read(self._rooms.told(self._mine), room, 0)], soon=soon)
+
+    def _leave(self, piece: Array, number: int) -> Any:
+        room = self._rooms.given(self._mine, number, piece.dtype.numpy)[: piece.size]
+        event = self._down.read(room, piece.storage, piece.offset * piece.dtype.itemsize)
+        self._down.flush()
+        return event
 
 
 class _Piece:
@@ -268,53 +417,17 @@ class _Way:
         self.queue.wait(self._begun, soon=soon)
 
 
-class _Adder:
-    """A device that adds a slice of what all ranks have.
+class _Slices(_Adder):
+    """A device that adds up a slice of what all ranks have.
 
-    Args:
-        rooms: what they share.
-        device: the device.
-
-    Attributes:
-        least_bytes: of a tensor for which this is faster than the host.
-
-    Raises:
-        OutOfDeviceMemory: if it has no memory for the parts of others.
-        DeviceError: if its driver does not take the host's memory.
+    Args, raises:
+        as for :class:`_Adder`.
     """
 
-    least_bytes: float = inf
-
     def __init__(self, rooms: _Rooms, device: Device) -> None:
-        self._rooms, self._device = rooms, device
+        super().__init__(rooms, device)
         self._moving, self._adding = _Way(device.beside), _Way(device.beside.another())
-        self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
-        self._others = [i for i in self._ranks if i != self._mine]
-        self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
         self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
-
-    def _room(self, nbytes: int) -> Storage:
-        storage = Storage(self._device, nbytes)
-        self._device.beside.reserve(storage)
-        return storage
-
-    def measured(self, near: Nearby) -> float:
-        """From how many bytes on it is faster than the host; all ranks ask."""
-        here, queue, least = near.here, self._moving.queue, inf
-        size = _TRIED_BYTES[-1] // float32.itemsize
-        x = Array(self._room(_TRIED_BYTES[-1]), (size,), (1,), 0, float32)
-        queue.wait([queue.write(x.storage, np.zeros(size, np.float32), 0)])
-        for nbytes in reversed(_TRIED_BYTES):
-            part = x.view((nbytes // float32.itemsize,), (1,))
-            ways: list[Callable[[], None]] = [
-                lambda part=part: by_host(part, lambda row: near.sum(row, average=False)),
-                lambda part=part: self.sum(part, average=False),
-            ]
-            hosts, devices = [max(here.allgather(_least_seconds(here, way))) for way in ways]
-            if devices >= hosts:
-                break
-            least = nbytes
-        return least
 
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`.
@@ -324,38 +437,27 @@ class _Adder:
         left the parts of piece ``k``, so it has taken the others' sums of piece ``k - 3``.
         """
         soon = x.nbytes <= _SOON_BYTES
-        pieces = self._pieces(x)
+        pieces = [_Piece(self._rooms, i, part) for i, part in enumerate(self._pieces(x))]
         self._leave_parts(pieces[0])
         for k in range(len(pieces) + 1):
+            for way in (self._moving, self._adding):
+                way.wait_to_meet(soon=soon)
             self._meet(soon=soon)
             if k < len(pieces):
-                self._add(pieces[k], average=average)
+                self._add_slice(pieces[k], average=average)
             if k + 1 < len(pieces):
                 self._leave_parts(pieces[k + 1])
             if k:
                 self._take_sums(pieces[k - 1])
         self._moving.wait(soon=soon)
 
-    def _pieces(self, x: Array) -> list[_Piece]:
-        """A dense array in some of equal size; complex numbers are two each."""
-        dtype = x.dtype.real
-        parts = x.dtype.itemsize // dtype.itemsize
-        row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
-        count = max(-(-x.nbytes // _PIECE_BYTES), round(sqrt(x.nbytes / _MEETING_BYTES)), 1)
-        step = round_up(-(-row.size // count), _LINE_BYTES // dtype.itemsize)
-        found = []
-        for begin in range(0, row.size, step):
-            part = row.view((min(step, row.size - begin),), (1,), row.offset + begin)
-            found.append(_Piece(self._rooms, len(found), part))
-        return found
-
     def _leave_parts(self, piece: _Piece) -> None:
         for i in self._others:
             self._moving.leave(piece.given[self._mine][i], piece.slices[i])
         self._moving.flush(meets=True)
 
-    def _add(self, piece: _Piece, *, average: bool) -> None:
-        """Overwrite the slice that is this rank's with the sum, in the ranks' order; leave it."""
+    def _add_slice(self, piece: _Piece, *, average: bool) -> None:
+        """Overwrite the slice that is this rank's with the sum, and leave it."""
         own = piece.slices[self._mine]
         if not own.size:
             return
@@ -363,13 +465,7 @@ class _Adder:
         for place, i in enumerate(self._others):
             terms[i] = Array(self._parts, own.shape, (1,), place * piece.width, own.dtype)
             self._adding.take(terms[i], piece.given[i][self._mine])
-        total: Expr = Input(0)
-        for i in self._ranks[1:]:
-            total = total + Input(i)
-        total = total / len(terms) if average else total
-        compute = from_name(own.dtype.compute)
-        adds = pointwise(self._device.target, [own], terms, (total,), compute=compute)
-        self._adding.queue.run(adds)
+        self._add(self._adding.queue, terms, average=average)
         self._adding.leave(piece.sums[self._mine], own)
         self._adding.flush(meets=True)
 
@@ -377,20 +473,6 @@ class _Adder:
         for i in self._others:
             self._moving.take(piece.slices[i], piece.sums[i])
         self._moving.flush(meets=False)
-
-    def _meet(self, *, soon: bool) -> None:
-        """All devices have left what they were asked for."""
-        for way in (self._moving, self._adding):
-            way.wait_to_meet(soon=soon)
-        here = self._rooms.here
-
-        def until(met: Callable[[], bool]) -> None:
-            if not (soon and polled(met, stay=True)):
-                while not met():
-                    here.Iprobe()  # so that MPI goes on with what others still wait for
-                    time.sleep(_PAUSE_SECONDS)
-
-        self._rooms.meetings.meet(until)
 
 
 def _least_seconds(here: Any, way: Callable[[], None]) -> float:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import DistributedError
 from ..values.exchanges import Exchange, tell_exchange
 from ..values.polling import EAGER_SECONDS
+from .short_turns import SHORT_TURNS
 from .work import Work
 
 __all__ = ["PAUSE_SECONDS", "Asked", "Post", "gone", "no_answer"]
@@ -123,6 +124,7 @@ class Post:
     def begin(self, what: str, message: Message) -> Work:
         """Have a message begin after those that were begun before, and not wait for them."""
         work = Work()
+        SHORT_TURNS.begin()
         with self._starting:
             self._new.put(_UnderWay(message, work, what))
             if self._thread is None:
@@ -160,8 +162,10 @@ class Post:
             for message in late:
                 self._give_up(message)
             if moved or late or new is not None:
-                under_way = [m for m in under_way if not m.work.is_completed()]
-                last = now
+                left = [m for m in under_way if not m.work.is_completed()]
+                for _ in range(len(under_way) - len(left)):
+                    SHORT_TURNS.end()
+                under_way, last = left, now
             elif now - last > EAGER_SECONDS:
                 time.sleep(PAUSE_SECONDS)
 

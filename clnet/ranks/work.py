@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import DistributedError
 from ..values.futures import Future
+from .short_turns import SHORT_TURNS
 
 __all__ = ["Runner", "Work"]
 
@@ -124,6 +125,7 @@ class Runner:
         with self._counting:
             self._wait_for_holder()
             self._pending += 1
+            SHORT_TURNS.begin()
             self._jobs.put(work)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name=self._name, daemon=True)
@@ -191,6 +193,7 @@ class Runner:
                 work.run()
                 if work.unheard() and (self._failed is None or not self._failed.unheard()):
                     self._failed = work
+            SHORT_TURNS.end()
             with self._counting:
                 self._pending -= 1
             del work
