@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import ArgumentError
+from ..nn.parallel.bucket import FIRST_BYTES, usual_bytes
 from .exchange_cost import Link
 from .step_cost import Layer, StepCost
 
 __all__ = ["Way", "best_of", "reason", "ways"]
 
-FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
-"""As ``DistributedDataParallel`` has them."""
 _MIB = 2**20
 
 
@@ -137,7 +136,9 @@ def _data(job: _Job) -> Way:
     seconds, waiting = _buckets(job, job.cost.layers, job.share)
     moved = _ring_bytes(job, job.cost.trained_bytes)
     memory = job.cost.memory.at(job.share)
-    name = job.link.fastest(job.workers, min(job.cost.trained_bytes, BUCKET))
+    name = job.link.fastest(
+        job.workers, min(job.cost.trained_bytes, usual_bytes(job.cost.trained_bytes))
+    )
     return Way("data", seconds, waiting, moved, memory, _too_few(job), f"all-reduce: {name}")
 
 
@@ -170,7 +171,7 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
     outside = job.cost.trained_bytes - sum(x.trained_bytes for x in job.cost.layers)
     waiting = job.link.broadcast(job.workers, job.cost.buffer_bytes)
     now = waiting + sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
-    link_free, held, most = 0.0, 0.0, FIRST_BUCKET
+    link_free, held, most = 0.0, 0.0, FIRST_BYTES
     for layer in reversed(layers):
         now += layer.backward.at(n)
         held += layer.trained_bytes
@@ -184,7 +185,7 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
             link_free = max(now, link_free) + took
         else:
             now, waiting = now + took, waiting + took
-        held, most = 0.0, BUCKET
+        held, most = 0.0, usual_bytes(job.cost.trained_bytes)
     waiting += max(link_free - now, 0.0)
     return max(now, link_free) + job.cost.update, waiting
 

@@ -23,13 +23,11 @@ from ...values import mode
 from ...values.containers import again
 from ...values.dtypes import int32
 from ..module import Module
-from .bucket import Bucket, buckets_of
+from .bucket import Bucket, buckets_of, usual_bytes
 from .comm_hook import Hook
 from .joining import Joining
 
 __all__ = ["DistributedDataParallel"]
-
-_BUCKET_MB = 25.0
 
 
 class DistributedDataParallel(Module):
@@ -54,8 +52,8 @@ class DistributedDataParallel(Module):
         broadcast_buffers: whether each forward pass begins with rank 0's buffers.
         init_sync: whether parameters and buffers begin as rank 0's.
         process_group: who takes part; None: all.
-        bucket_cap_mb: MiB of gradients that are summed together; None: 25. The first has 1,
-            the last a quarter.
+        bucket_cap_mb: MiB of gradients that are summed together; None: 25, or a tenth of all if
+            that is more. The first has 1, the last a quarter.
         find_unused_parameters: whether forward looks which parameters its result does not depend
             on. Those that no rank uses keep the gradient they have.
         check_reduction: taken.
@@ -118,7 +116,8 @@ class DistributedDataParallel(Module):
         self.__dict__["_joining"] = self.__dict__["_hook"] = None
         if init_sync:
             self._take_over([*module.parameters(), *module.buffers()])
-        most = int((_BUCKET_MB if bucket_cap_mb is None else bucket_cap_mb) * 2**20)
+        total = sum(p.array.nbytes for p in trained.values())
+        most = usual_bytes(total) if bucket_cap_mb is None else int(bucket_cap_mb * 2**20)
         self._reduced = _Reduction(buckets_of(list(trained.values()), most), self)
         for p in trained.values():
             p.register_post_accumulate_grad_hook(self._reduced.arrived)
