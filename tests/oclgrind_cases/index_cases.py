@@ -28,6 +28,7 @@ from clnet.kernels.index.gather import (
 from clnet.kernels.index.order import sort_lines
 from clnet.kernels.index.sort import sort
 from clnet.kernels.index.top import top
+from clnet.kernels.index.true_places import true_places, unravel
 from clnet.kernels.moving import copy_pairs
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
@@ -51,6 +52,7 @@ from .harness import (
 check_module = import_module("clnet.kernels.reduce.check")
 count_module = import_module("clnet.kernels.index.count")
 top_module = import_module("clnet.kernels.index.top")
+true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 repeat_module = import_module("clnet.kernels.moving.repeat")
@@ -62,6 +64,7 @@ MODULES = (
     copy_module,
     count_module,
     top_module,
+    true_places_module,
     copy_pairs,
     gather,
     order_module,
@@ -431,3 +434,21 @@ def few_of_many(target: Target) -> None:
             keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
             order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
             assert y.numpy().tolist() == order[:, :6].tolist()
+
+
+@case()
+def places_of_true_elements(target: Target) -> None:
+    small = replace(target, traits=replace(target.traits, max_group_size=24))
+    for n, share in ((1, 1), (300, 0.4), (257, 0), (64, 1)):
+        mask = RNG.random(n) < share
+        places, total = output((n,), np.int32), output((1,), np.int32)
+        with constants(true_places_module, _CPU_LEAST_BLOCK=40, _CPU_PER_ITEM=16):
+            run(true_places(small, places, total, given(mask, before=3)))
+        expected = np.flatnonzero(mask)
+        near(total, np.array([expected.size]))
+        near(places.view((expected.size,), (1,)), expected)
+    for shape in ((70,), (3, 5, 7)):
+        flat = np.flatnonzero(RNG.random(shape) < 0.5)
+        y = output((flat.size, len(shape)), np.int64)
+        run(unravel(target, y, given(flat.astype(np.int32)), shape))
+        near(y, np.stack(np.unravel_index(flat, shape), 1))

@@ -32,6 +32,7 @@
 ##          radix_scan: one item.
 ##          Their _local twins: groups of `group` items, one per block, one for the scan
 ## numerics exact. The integer atomics only count, so the order they happen in does not show
+<%namespace name="groups" file="/lib/group_scan.mako"/>
 <%def name="radix_count(radix)">
 __kernel void radix_count(...)
 {
@@ -100,24 +101,8 @@ __kernel void radix_count_local(...)
         counts[d * get_num_groups(0) + block] = found[d];
 }
 </%def>
-<%def name="scan_group(group)">
-/* The sum of the values of the items before this one. */
-int scan_group(__local int *sums, const int value)
-{
-    const int item = get_local_id(0);
-    sums[item] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = 1; step < ${group}; step *= 2) {
-        const int before = item >= step ? sums[item - step] : 0;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        sums[item] += before;
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    return sums[item] - value;
-}
-</%def>
 <%def name="radix_scan_local(group)">
-${scan_group(group)}
+${groups.scan_group(group)}
 __kernel void radix_scan_local(...)
 {
     __local int sums[${group}];
@@ -137,7 +122,7 @@ __kernel void radix_scan_local(...)
 }
 </%def>
 <%def name="radix_scatter_local(radix, group, per_item)">
-${scan_group(group)}
+${groups.scan_group(group)}
 __kernel void radix_scatter_local(...)
 {
     /* ranks[d][item]: how many keys of the block come before the item's first of digit d. */
