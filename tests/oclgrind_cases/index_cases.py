@@ -308,7 +308,7 @@ def sorts(target: Target) -> None:
 @case()
 def lines(target: Target) -> None:
     """Several blocks, of which the last is not full, and groups with more items than digits."""
-    small = replace(target, traits=replace(target.traits, max_group_size=24))
+    small = replace(target, traits=replace(target.traits, max_group_size=24, compute_units=3))
     for dtype in (np.float32, np.int64, np.uint8, np.float64):
         x = (3 * normal(2, 23)).astype(dtype)
         # A pass takes all values of a digit, however few keys there are: long keys have short ones.
@@ -319,7 +319,8 @@ def lines(target: Target) -> None:
         for descending, ranked, held in (*ways, *together, (False, 100, 0), (True, 100, 0)):
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
             with (
-                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked, _MOST_NEAR=held),
+                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked),
+                constants(order_module, _MOST_NEAR=held, _ALONE=held),
                 constants(
                     sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2, _MOST_NEAR=0
                 ),
