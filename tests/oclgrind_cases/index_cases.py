@@ -431,10 +431,31 @@ def few_of_many(target: Target) -> None:
             x[0, 3], x[1, 5], x[1, 30] = np.inf, np.nan, np.nan
         for largest in (True, False):
             y = output((3, 6), np.int64)
-            run([top(few, y, given(x, before=2), largest=largest)])
+            run(top(few, y, given(x, before=2), largest=largest))
             keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
             order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
             assert y.numpy().tolist() == order[:, :6].tolist()
+
+
+@case("gpu")
+def many_of_more(target: Target) -> None:
+    """In one part and in several, with more equal elements than are wanted."""
+    small = replace(target, traits=replace(target.traits, max_group_size=16, compute_units=3))
+    for dtype, spread, n, largest in (
+        (np.float32, 3, 150, True),
+        (np.float32, 3, 700, False),
+        (np.float64, 9, 700, True),
+        (np.uint8, 99, 150, False),
+    ):
+        x = RNG.integers(0, spread, (2, n)).astype(dtype)
+        if dtype in REALS:
+            x[0, 3], x[1, 5], x[1, 30] = np.inf, np.nan, -np.nan
+        y = output((2, 9), np.int64)
+        with constants(top_module, _PART=100):
+            run(top(small, y, given(x, before=2), largest=largest))
+        keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
+        order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
+        assert y.numpy().tolist() == order[:, :9].tolist()
 
 
 @case()

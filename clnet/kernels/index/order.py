@@ -50,7 +50,7 @@ def sort_lines(
     if x.size == 0:
         return []
     length = x.shape[1]
-    how = _ordering(x.dtype, descending=descending)
+    how = ordering(x.dtype, descending=descending)
     shared = in_groups(target.traits)
     if length <= (_GPU_RANKED if shared else _CPU_RANKED):
         args = by_name("n length values indices x", x.size, length, values, indices, x)
@@ -132,7 +132,8 @@ def _by_radix(target: Target, x: Array, how: dict[str, Any]) -> Sorted:
     return Sorted(keys, order, launches)
 
 
-def _ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
+def ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
+    """What kernels that make keys of elements of a dtype are told of it."""
     raw = _RAW[dtype.itemsize]
     kind = "unsigned" if dtype in (bool_, uint8) else "signed"
     if dtype.kind is Kind.FLOATING:
