@@ -300,7 +300,10 @@ def check_sort(target: Target, n: int, limit: int) -> None:
 @case()
 def sorts(target: Target) -> None:
     for held in (0, 8192):
-        with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _MOST_NEAR=held):
+        # Groups have all values of a digit to add up, however few keys there are.
+        with constants(
+            sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _GPU_BITS=4, _MOST_NEAR=held
+        ):
             for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000), (65, 2**31 - 1)):
                 check_sort(target, n, limit)
 
@@ -321,9 +324,8 @@ def lines(target: Target) -> None:
             with (
                 constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked),
                 constants(order_module, _MOST_NEAR=held, _ALONE=held),
-                constants(
-                    sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2, _MOST_NEAR=0
-                ),
+                constants(sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40),
+                constants(sort_module, _GPU_BITS=4, _GPU_PER_ITEM=2, _MOST_NEAR=0),
             ):
                 run(sort_lines(small, values, indices, given(x), descending=descending))
             backwards = 22 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
