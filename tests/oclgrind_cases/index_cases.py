@@ -55,6 +55,7 @@ top_module = import_module("clnet.kernels.index.top")
 true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
+runs_module = import_module("clnet.kernels.index.gather_runs")
 repeat_module = import_module("clnet.kernels.moving.repeat")
 sort_module = import_module("clnet.kernels.index.sort")
 
@@ -67,6 +68,7 @@ MODULES = (
     true_places_module,
     copy_pairs,
     gather,
+    runs_module,
     order_module,
     place_module,
     repeat_module,

@@ -19,6 +19,7 @@ from ..grid import flat_type, in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
 from .add_rows import add_rows, adds_rows
+from .gather_runs import gather_runs
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -142,12 +143,16 @@ def gather_along(
         return []
     shape, x_strides, index_strides = along(index, x.strides, dim)
     params = joined(
-        by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
+        by_name("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
         by_name("missing check flat", _missing(y.dtype), check is not None, _flat(x, index.size)),
     )
+    if not in_groups(target.traits) and x.size and shape[-1] >= _CPU_LEAST_ROW:
+        steps = x_strides, index_strides
+        launch = gather_runs(target, params, y, x, index, dim=dim, shape=shape, steps=steps)
+        return [launch.reporting(check)]
     return [
         _ALONG.launch(
-            params,
+            joined(params, {"ndim": len(shape)}),
             joined(
                 by_name("n limit x_step", y.size, x.shape[dim], x.strides[dim]),
                 by_name("size_{d} x_stride_{d} index_stride_{d}", shape, x_strides, index_strides),

@@ -7,7 +7,7 @@
 ## param    k: int                     how many
 ## param    group: int                 work-items of a line, a power of two
 ## param    value, other: str          C expressions, elements
-## param    raw, kind, top, infinity   as order.mako's
+## param    raw, kind, top, infinity: str  as order.mako's
 ## param    descending: bool           the largest are asked for
 ## param    bits: int                  of an element
 ## param    room: int                  a power of two, k or more
