@@ -4,6 +4,7 @@
 ## param  index_type: str            int or long
 ## param  ndim: int                  axes of the lines
 ## param  missing: str               C expression, what an index out of range gives: NAN or 0
+## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## arg    lines, n: int          lines of y along its last axis, elements of one
@@ -37,7 +38,7 @@
 ##
 ## A loop without branches, so that compilers make vectors of it; who is out of range is looked for
 ## in another.
-<%def name="gather_runs(ctype, index_type, ndim, missing, check, flat)">
+<%def name="gather_runs(ctype, index_type, ndim, missing, wrap, check, flat)">
 ${faults.define(check)}
 __kernel void gather_runs(...)
 {
@@ -53,8 +54,8 @@ __kernel void gather_runs(...)
         __global ${ctype} *to = y + (${flat})line * n;
         int outside = 0;
         for (int i = start; i < stop; ++i) {
-            const ${index_type} at = own[i * index_along];
-            ${gather.checked(index_type, False)}
+            ${index_type} at = own[i * index_along];
+            ${gather.checked(index_type, wrap)}
             outside += !inside;
             ## What lies at 0 is there to read: an axis without elements is no such axis.
             const ${flat} near = inside ? (${flat})at : 0;
@@ -64,9 +65,9 @@ __kernel void gather_runs(...)
 % if check:
         if (outside)
             for (int i = start; i < stop; ++i) {
-                const ${index_type} at = own[i * index_along];
-                ${gather.checked(index_type, False)}
-                ${faults.index(check, False, "line * n + i", "true")}
+                ${index_type} at = own[i * index_along];
+                ${gather.checked(index_type, wrap)}
+                ${faults.index(check, wrap, "line * n + i", "true")}
             }
 % endif
     }
