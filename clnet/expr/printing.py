@@ -45,7 +45,10 @@ from .nodes import (
 PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 """What a kernel source says once, before its kernels: ``a * b + c`` rounds twice everywhere."""
 
-ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sigmoid", "sin", "cos")
+ELEMENTARY = (
+    *("exp", "expm1", "log", "log2", "log1p"),
+    *("tanh", "erf", "sigmoid", "sin", "cos", "pow"),
+)
 """Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
 inlined where the device's own are not, and with the same bits on every device; sigmoid's are the
 same on devices that contract products and sums, those of sin and cos below 3200."""
@@ -199,6 +202,7 @@ def _c_floating() -> tuple[dict[str, str], dict[str, str]]:
     # A kernel's own functions, or operations on bits, instead of calls of OpenCL's library.
     magnitude = "as_{t}(as_{mask}({0}) & 0x7fffffff)"
     single = floating | {name: f"clnet_{name}{{lanes}}({{0}})" for name in ELEMENTARY}
+    single |= {"pow": "clnet_pow{lanes}({0}, {1})"}
     single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})", **_rounded()}
     return floating, single
 
@@ -299,6 +303,7 @@ _LOWER_FLOATING: dict[str, Callable[..., Expr]] = {
     "softplus": lambda x: call("log1p", call("exp", -abs(x))) + where(x > 0, x, 0),
 }
 _LOWER_SINGLE = {name: rule for name, rule in _LOWER_FLOATING.items() if name not in ELEMENTARY}
+_LOWER_SINGLE["pow"] = _power
 _LOWER_INTEGER: dict[str, Callable[..., Expr]] = {
     "remainder": _remainder,
     "floor_divide": _floor_divide_integer,

@@ -14,6 +14,7 @@ from .create import *
 from .ctc import *
 from .definite import *
 from .distance import *
+from .distinct import *
 from .dropouts import *
 from .eigen import *
 from .elimination import *

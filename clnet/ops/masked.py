@@ -11,19 +11,17 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..device import Launch, Scratch, Target
+from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..expr import Const, Input, Scalar, floor_divide, logical_not, remainder
+from ..expr import Input, Scalar, floor_divide, remainder
 from ..expr import where as chosen
-from ..kernels.index import sort
-from ..kernels.moving import arange
+from ..kernels.index import MOST_AXES, true_places, unravel
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import Kind, bool_, int32, int64, of_scalar, uint8
 from ..values.foreign import is_held
 from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
-from .copying import copy_launches
 from .index import pick
 from .machinery.function import Arrays, Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
@@ -34,28 +32,27 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class Partition(Function):
-    """Positions of a flat mask: those of true elements first, then those of false ones."""
+class TruePlaces(Function):
+    """Where a flat mask is true, ascending, at the front of as many as it has; their number."""
+
+    repeats = True
+    differentiable = ()
+    op_name = "nonzero"
 
     def infer(self, mask: Array) -> tuple[Array, ...]:
-        """A dense int32 output."""
-        return (Array.abstract(mask.shape, int32, mask.device),)
+        """int32 outputs, ``(n,)`` and ``(1,)``."""
+        shapes = mask.shape, (1,)
+        return tuple(Array.abstract(shape, int32, mask.device) for shape in shapes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A stable sort by keys of one bit."""
-        (y,), (mask,) = outputs, inputs
-        memory = Scratch(y.device)
-        keys = Array.scratch(memory, y.shape, int32)
-        order = Array.scratch(memory, y.shape, int32)
-        key = chosen(logical_not(Input(0, True)), Const(1), Const(0))
-        launches = launch_pointwise(target, [keys], [mask], (key,), compute=int32)
-        launches += arange(target, order, 0, 1)
-        found = sort(target, memory, keys, order, limit=1)
-        return [*launches, *found.launches, *copy_launches(target, y, found.order)]
+        """Three launches."""
+        return true_places(target, *outputs, *inputs)
 
 
 class Unravel(Function):
-    """Row-major positions in a shape as coordinates, one row for each."""
+    """Row-major int32 positions in a shape as coordinates, one row for each."""
+
+    differentiable = ()
 
     shape: Shape
 
@@ -64,8 +61,11 @@ class Unravel(Function):
         return (Array.abstract((flat.size, len(self.shape)), int64, flat.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        (y,) = outputs
+        """One launch; of so many axes that a kernel does not know them one for each axis."""
+        (y,), (places,) = outputs, inputs
         count, ndim = y.shape
+        if ndim <= MOST_AXES:
+            return unravel(target, y, places, self.shape)
         columns = [y.view((count,), (ndim,), y.offset + d) for d in range(ndim)]
         exprs = tuple(
             remainder(floor_divide(Input(0), Scalar(2 * d)), Scalar(2 * d + 1)) for d in range(ndim)
@@ -82,8 +82,10 @@ def positions_of(mask: Tensor) -> Tensor:
         TraceError: inside a function that ``clnet.compile`` traces.
     """
     flat = reshape(contiguous(mask), (mask.numel(),))
-    count = int(flat.sum().item())
-    return narrow(apply(Partition(), flat), 0, 0, count)
+    if not flat.numel():
+        return flat.new_empty(0, dtype=int32)
+    places, total = apply(TruePlaces(), flat)
+    return narrow(places, 0, 0, int(total.item()))
 
 
 @op()

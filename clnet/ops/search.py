@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import fabs, isfinite, prod
+from math import fabs, isfinite
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -12,7 +12,6 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.index import search_rows, tally
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
-from ..values.record import NamedTuple
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import (
@@ -24,25 +23,21 @@ from .arithmetic import (
     logical_and,
     logical_not,
     logical_or,
-    ne,
     where,
 )
 from .arithmetic import floor as rounded_down
 from .check import of_index, of_value, require_elements
 from .create import positions
-from .index import gather_within, index_select, require_index, select_within
+from .index import gather_within, index_select, require_index
 from .machinery.function import Arrays, Face, Function, apply, op, require_floating
 from .machinery.pointwise import Operand, Result, evaluate, result_type
-from .masked import positions_of
-from .rearrange import movedim
 from .reduce import all as every
-from .reduce import any as some
 from .reduce import max as largest
 from .reduce import min as smallest
 from .scan import cumsum
 from .scatter import index_add, index_add_within
-from .shape import cat, contiguous, expand, fresh, narrow, reshape, to_dtype
-from .sort import argsort, sort
+from .shape import contiguous, expand, fresh, reshape, to_dtype
+from .sort import sort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -147,8 +142,16 @@ class Tally(Function):
         return tally(target, *outputs, *inputs)
 
 
-def _counted(keys: Tensor, numbers: int) -> Tensor:
-    """How often each number occurs, int64; what is no such number is not counted."""
+def counted(keys: Tensor, numbers: int) -> Tensor:
+    """How often each number occurs, int64.
+
+    Args:
+        keys: int64; what is no such number is not counted.
+        numbers: how many there are, from 0 on.
+
+    Returns:
+        ``(numbers,)``.
+    """
     if keys.numel() > _MOST_COUNTED:
         ones = keys.new_ones(keys.shape)
         return index_add_within(ones.new_zeros(numbers), 0, keys, ones)
@@ -259,7 +262,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     size = int(largest(x).item()) + 1 if x.numel() else 0
     size = size if size > minlength else minlength
     if weights is None or not x.numel():
-        return _counted(x, size)
+        return counted(x, size)
     wide = float64 if x.device.traits.float64 else float32
     added = weights if weights.dtype is float32 else to_dtype(weights, wide)
     return index_add(added.new_zeros(size), 0, x, added)
@@ -300,126 +303,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat
     at = clamp(rounded_down((wide - low) * (bins / (high - low))), max=bins - 1)
     inside = logical_and(ge(wide, low), le(wide, high))
-    return to_dtype(_counted(to_dtype(where(inside, at, -1.0), int64), bins), x.dtype)
-
-
-class Unique(NamedTuple):
-    """Values without repetition, and what else was asked for."""
-
-    output: Any
-    inverse_indices: Any
-    counts: Any
-
-
-@op()
-def unique(
-    x: Tensor,
-    sorted: bool = True,  # noqa: A002, FBT001, FBT002 - PyTorch's
-    return_inverse: bool = False,  # noqa: FBT001, FBT002
-    return_counts: bool = False,  # noqa: FBT001, FBT002
-    dim: int | None = None,
-) -> Any:
-    """The values or slices that occur, ascending; the host waits once for their number.
-
-    Args:
-        x: any shape and dtype.
-        sorted: taken for PyTorch's sake: they always are.
-        return_inverse: also give where in them each element is.
-        return_counts: also give how often each occurs.
-        dim: None: elements; else slices across this axis, in the order of their elements.
-
-    Returns:
-        A vector, or with ``dim`` the slices that occur, along that axis; or a tuple of it and what
-        was asked for: the inverse in the shape of ``x`` (of slices a vector), a vector of counts.
-
-    Raises:
-        ShapeError: if ``dim`` is no axis, or slices are without elements.
-        TraceError: inside a function that ``clnet.compile`` traces.
-    """
-    if dim is None:
-        flat = reshape(x.detach(), (x.numel(),))
-        order = argsort(flat)
-        found = _runs(select_within(flat, order))
-    else:
-        rows = _slices("unique", x, dim)
-        order = _row_order(rows)
-        found = _runs(select_within(rows, order))
-    inverse = None
-    if return_inverse:
-        where_from = found.inverse_indices.scatter(0, order, found.inverse_indices)
-        inverse = reshape(where_from, x.shape) if dim is None else where_from
-    output = found.output if dim is None else _across(found.output, x, dim)
-    return _asked(Unique(output, inverse, found.counts), return_inverse, return_counts)
-
-
-@op()
-def unique_consecutive(
-    x: Tensor,
-    return_inverse: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    return_counts: bool = False,  # noqa: FBT001, FBT002
-    dim: int | None = None,
-) -> Any:
-    """The first of each run of equal elements or slices; arguments as :func:`unique`'s."""
-    if dim is not None:
-        found = _runs(_slices("unique_consecutive", x, dim))
-        found = found._replace(output=_across(found.output, x, dim))
-        return _asked(found, return_inverse, return_counts)
-    found = _runs(reshape(x.detach(), (x.numel(),)))
-    found = found._replace(inverse_indices=reshape(found.inverse_indices, x.shape))
-    return _asked(found, return_inverse, return_counts)
-
-
-def _slices(name: str, x: Tensor, dim: int) -> Tensor:
-    """What lies across an axis as rows, ``(n, elements)``.
-
-    Raises:
-        ShapeError: if there is no axis, or there are slices, but no elements in them.
-    """
-    if x.ndim == 0:
-        raise ShapeError(name, "x has an axis", x=x.shape, dim=dim)
-    axis = normalize_dim(name, dim, x.ndim)
-    moved = movedim(x.detach(), axis, 0)
-    width = prod(moved.shape[1:])
-    if moved.shape[0] and not width:
-        raise ShapeError(name, "slices that are compared have elements", x=x.shape, dim=dim)
-    return contiguous(reshape(moved, (moved.shape[0], width)))
-
-
-def _across(rows: Tensor, x: Tensor, dim: int) -> Tensor:
-    """Rows as slices across the axis again."""
-    axis = normalize_dim("unique", dim, x.ndim)
-    rest = [n for k, n in enumerate(x.shape) if k != axis]
-    return contiguous(movedim(reshape(rows, (rows.shape[0], *rest)), 0, axis))
-
-
-def _row_order(rows: Tensor) -> Tensor:
-    """Where rows ``(n, width)`` are in ascending order: sorted by their last elements first."""
-    order = positions(type(rows), rows.shape[0], rows.device)
-    for column in reversed(range(rows.shape[1] if rows.shape[0] else 0)):
-        keys = select_within(reshape(narrow(rows, 1, column, 1), (rows.shape[0],)), order)
-        order = select_within(order, argsort(keys))
-    return order
-
-
-def _runs(flat: Tensor) -> Unique:
-    """The first row of each run, the number of the run of each row, and their lengths."""
-    size = flat.shape[0]
-    if not size:
-        none = flat.new_zeros(0, dtype=int64)
-        return Unique(flat, none, none)
-    begins = ne(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1))
-    begins = begins if flat.ndim == 1 else some(begins, 1)
-    begins = cat([begins.new_ones(1, dtype=bool_), begins])
-    starts = to_dtype(positions_of(begins), int64)
-    ends = cat([narrow(starts, 0, 1, starts.shape[0] - 1), starts.new_full((1,), size)])
-    return Unique(select_within(flat, starts), cumsum(begins, 0) - 1, ends - starts)
-
-
-def _asked(found: Unique, inverse: bool, counts: bool) -> Any:  # noqa: FBT001
-    kept = [found.output]
-    kept += [found.inverse_indices] if inverse else []
-    kept += [found.counts] if counts else []
-    return kept[0] if len(kept) == 1 else tuple(kept)
+    return to_dtype(counted(to_dtype(where(inside, at, -1.0), int64), bins), x.dtype)
 
 
 def _close(x: Any, other: Any, rtol: Any, atol: Any) -> Any:

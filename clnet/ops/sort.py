@@ -83,8 +83,8 @@ class Top(Function):
         return (Array.abstract((x.shape[0], self.k), int64, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
-        return [top(target, *outputs, *inputs, largest=self.largest)]
+        """One launch, of few long lines on GPUs two."""
+        return top(target, *outputs, *inputs, largest=self.largest)
 
 
 @op()
@@ -166,7 +166,7 @@ def topk(
     if x.ndim == 0:
         return sort(x)
     count = x.numel() // max(size, 1)
-    if count and beats_sorting(x.device.target, count, size, k):
+    if count and beats_sorting(x.device.target, x.dtype, size, k):
         moved = movedim(x.detach(), axis, -1)
         lines = contiguous(reshape(moved, (count, size)))
         if x.dtype is bool_:

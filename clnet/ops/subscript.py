@@ -32,7 +32,7 @@ from .machinery.another import as_another
 from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart
-from .masked import nonzero
+from .masked import nonzero, positions_of
 from .rearrange import flip
 from .shape import Slice, contiguous, expand, overwrite, permute, reshape, to_dtype
 
@@ -278,6 +278,11 @@ def _located(x: Tensor, key: Any) -> Located:
     view, indexed = _basic(x, key)
     if not indexed:
         return Located(view)
+    axis, part = indexed[0]
+    if len(indexed) == 1 and part.dtype is bool_ and part.ndim:
+        places = positions_of(part)
+        return Located(view, None, axis, axis + part.ndim, places, places.shape)
+    indexed = [one for axis, part in indexed for one in _indices(axis, part)]
     axes = [axis for axis, _ in indexed]
     order, check = None, _CHECK
     if axes != list(range(axes[0], axes[0] + len(axes))):
@@ -331,7 +336,7 @@ def _is_backward(part: slice) -> bool:
 
 
 def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
-    """The view that all but the index tensors take, and these with the axes of it they index."""
+    """The view that all but index tensors and masks take, and these with the first axes of it."""
     starts: list[int] = []
     steps: list[int] = []
     sizes: list[int] = []
@@ -353,8 +358,10 @@ def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
             steps.append(step)
             sizes.append(length)
             continue
-        indices, axes = _indices(part, own[len(sizes) :])
-        indexed += [(len(shape) + i, index) for i, index in enumerate(indices)]
+        axes = own[len(sizes) :][: _axes_taken(part)]
+        if part.dtype is bool_:
+            _check_mask(part, axes)
+        indexed.append((len(shape), part))
         shape += axes or (1,)
         starts += [0] * len(axes)
         steps += [1] * len(axes)
@@ -365,18 +372,17 @@ def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     return flip(view, backwards) if backwards else view, indexed
 
 
-def _indices(part: Tensor, rest: Shape) -> tuple[list[Tensor], Shape]:
-    """An index tensor or a mask as indices, one for each axis it takes, and the axes' sizes.
+def _indices(axis: int, part: Tensor) -> list[tuple[int, Tensor]]:
+    """An index tensor or a mask as indices, each with the axis that it takes.
 
-    A mask without axes takes none: it indexes a new axis of size 1.
+    A mask without axes takes a new one of size 1.
     """
     if part.dtype is not bool_:
-        return [part], rest[:1]
-    _check_mask(part, rest[: part.ndim])
+        return [(axis, part)]
     found = nonzero(part)
     if part.ndim == 0:
-        return [found.new_zeros(found.shape[0])], ()
-    return [found.select(1, axis) for axis in range(part.ndim)], part.shape
+        return [(axis, found.new_zeros(found.shape[0]))]
+    return [(axis + k, found.select(1, k)) for k in range(part.ndim)]
 
 
 def _check_mask(mask: Tensor, axes: Shape) -> None:

@@ -28,6 +28,7 @@ from clnet.kernels.index.gather import (
 from clnet.kernels.index.order import sort_lines
 from clnet.kernels.index.sort import sort
 from clnet.kernels.index.top import top
+from clnet.kernels.index.true_places import true_places, unravel
 from clnet.kernels.moving import copy_pairs
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
@@ -51,8 +52,10 @@ from .harness import (
 check_module = import_module("clnet.kernels.reduce.check")
 count_module = import_module("clnet.kernels.index.count")
 top_module = import_module("clnet.kernels.index.top")
+true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
+runs_module = import_module("clnet.kernels.index.gather_runs")
 repeat_module = import_module("clnet.kernels.moving.repeat")
 sort_module = import_module("clnet.kernels.index.sort")
 
@@ -62,8 +65,10 @@ MODULES = (
     copy_module,
     count_module,
     top_module,
+    true_places_module,
     copy_pairs,
     gather,
+    runs_module,
     order_module,
     place_module,
     repeat_module,
@@ -201,6 +206,19 @@ def extremes(target: Target) -> None:
             near(y, expected)
 
 
+@case("cpu")
+def elements_of_a_line(target: Target) -> None:
+    """In parts of a line, of which the last is shorter."""
+    for dtype, kind, wrap in ((np.float32, np.int64, True), (np.float64, np.int32, False)):
+        index = RNG.integers(-7 if wrap else 0, 7, 70).astype(kind)
+        index[33] = 7  # out of range
+        x, y = normal(1, 7, 1, dtype=dtype), output((1, 70, 1), dtype)
+        with constants(runs_module, _SHARE=16):
+            run(gather_rows(target, y, given(x, before=3), given(index, before=1), wrap=wrap))
+        expected = np.where(index < 7, x[0, index % 7, 0], np.nan)
+        near(y, expected[None, :, None])
+
+
 @case("gpu")
 def sums_of_whole_numbers(target: Target) -> None:
     index = RNG.integers(-1, 6, (2, 50, 3))
@@ -297,7 +315,10 @@ def check_sort(target: Target, n: int, limit: int) -> None:
 @case()
 def sorts(target: Target) -> None:
     for held in (0, 8192):
-        with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _MOST_NEAR=held):
+        # Groups have all values of a digit to add up, however few keys there are.
+        with constants(
+            sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _GPU_BITS=4, _MOST_NEAR=held
+        ):
             for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000), (65, 2**31 - 1)):
                 check_sort(target, n, limit)
 
@@ -305,7 +326,7 @@ def sorts(target: Target) -> None:
 @case()
 def lines(target: Target) -> None:
     """Several blocks, of which the last is not full, and groups with more items than digits."""
-    small = replace(target, traits=replace(target.traits, max_group_size=24))
+    small = replace(target, traits=replace(target.traits, max_group_size=24, compute_units=3))
     for dtype in (np.float32, np.int64, np.uint8, np.float64):
         x = (3 * normal(2, 23)).astype(dtype)
         # A pass takes all values of a digit, however few keys there are: long keys have short ones.
@@ -316,10 +337,10 @@ def lines(target: Target) -> None:
         for descending, ranked, held in (*ways, *together, (False, 100, 0), (True, 100, 0)):
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
             with (
-                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked, _MOST_NEAR=held),
-                constants(
-                    sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40, _GPU_PER_ITEM=2, _MOST_NEAR=0
-                ),
+                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked),
+                constants(order_module, _MOST_NEAR=held, _ALONE=held),
+                constants(sort_module, _CPU_BITS=bits, _CPU_LEAST_BLOCK=40),
+                constants(sort_module, _GPU_BITS=4, _GPU_PER_ITEM=2, _MOST_NEAR=0),
             ):
                 run(sort_lines(small, values, indices, given(x), descending=descending))
             backwards = 22 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
@@ -427,7 +448,46 @@ def few_of_many(target: Target) -> None:
             x[0, 3], x[1, 5], x[1, 30] = np.inf, np.nan, np.nan
         for largest in (True, False):
             y = output((3, 6), np.int64)
-            run([top(few, y, given(x, before=2), largest=largest)])
+            run(top(few, y, given(x, before=2), largest=largest))
             keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
             order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
             assert y.numpy().tolist() == order[:, :6].tolist()
+
+
+@case("gpu")
+def many_of_more(target: Target) -> None:
+    """In one part and in several, with more equal elements than are wanted."""
+    small = replace(target, traits=replace(target.traits, max_group_size=16, compute_units=3))
+    for dtype, spread, n, largest in (
+        (np.float32, 3, 150, True),
+        (np.float32, 3, 700, False),
+        (np.float64, 9, 700, True),
+        (np.uint8, 99, 150, False),
+    ):
+        x = RNG.integers(0, spread, (2, n)).astype(dtype)
+        if dtype in REALS:
+            x[0, 3], x[1, 5], x[1, 30] = np.inf, np.nan, -np.nan
+        y = output((2, 9), np.int64)
+        with constants(top_module, _PART=100):
+            run(top(small, y, given(x, before=2), largest=largest))
+        keys = np.where(np.isnan(x), 1e9, np.minimum(x, 1e6))
+        order = np.argsort(-keys if largest else keys, axis=1, kind="stable")
+        assert y.numpy().tolist() == order[:, :9].tolist()
+
+
+@case()
+def places_of_true_elements(target: Target) -> None:
+    small = replace(target, traits=replace(target.traits, max_group_size=24))
+    for n, share in ((1, 1), (300, 0.4), (257, 0), (64, 1)):
+        mask = RNG.random(n) < share
+        places, total = output((n,), np.int32), output((1,), np.int32)
+        with constants(true_places_module, _CPU_LEAST_BLOCK=40, _CPU_PER_ITEM=16):
+            run(true_places(small, places, total, given(mask, before=3)))
+        expected = np.flatnonzero(mask)
+        near(total, np.array([expected.size]))
+        near(places.view((expected.size,), (1,)), expected)
+    for shape in ((70,), (3, 5, 7)):
+        flat = np.flatnonzero(RNG.random(shape) < 0.5)
+        y = output((flat.size, len(shape)), np.int64)
+        run(unravel(target, y, given(flat.astype(np.int32)), shape))
+        near(y, np.stack(np.unravel_index(flat, shape), 1))

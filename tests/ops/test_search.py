@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.opcase import OpCase, every_check, integers, normal
 
 pytestmark = pytest.mark.device
@@ -66,16 +66,6 @@ CASES = [
         label="own range",
     ),
     case(
-        "unique",
-        lambda x: ops.unique(x, return_inverse=True, return_counts=True),
-        lambda x: [
-            y.reshape(x.shape) if i == 1 else y
-            for i, y in enumerate(np.unique(x, return_inverse=True, return_counts=True))
-        ],
-        integers(0, 9, (4, 5)),
-    ),
-    case("unique", ops.unique, np.unique, integers(0, 9, (0,)), label="empty"),
-    case(
         "isclose",
         lambda x, y: ops.isclose(x, x + y * 1e-5),
         lambda x, y: np.isclose(x, (x + y * 1e-5), rtol=1e-5),
@@ -105,7 +95,6 @@ CASES = [
     ),
 ]
 OTHERWISE_TESTED = {
-    "unique_consecutive": "test_runs_are_found",
     "allclose": "test_python_booleans",
     "equal": "test_python_booleans",
 }
@@ -114,14 +103,6 @@ OTHERWISE_TESTED = {
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
 def test_op(case, check, device):
     check(case, device)
-
-
-def test_runs_are_found():
-    x = clnet.tensor([3, 3, 1, 1, 1, 3])
-    values, inverse, counts = ops.unique_consecutive(x, return_inverse=True, return_counts=True)
-    assert (values.tolist(), counts.tolist()) == ([3, 1, 3], [2, 3, 1])
-    assert inverse.tolist() == [0, 0, 1, 1, 1, 2]
-    assert ops.unique_consecutive(x[:0]).tolist() == []
 
 
 def test_python_booleans():
@@ -164,27 +145,6 @@ def test_few_or_equal_elements():
 X = clnet.tensor([1.0, 2.0])
 
 
-def test_unique_slices():
-    """Of axes in front, in the middle and last, against NumPy."""
-    rng = np.random.default_rng(0)
-    for shape, axis in (((9, 2), 0), ((2, 8, 2), 1), ((3, 7), -1), ((6,), 0), ((0, 3), 0)):
-        for dtype in (np.float32, np.int64, np.bool_):
-            x = rng.integers(0, 2, shape).astype(dtype)
-            given = clnet.tensor(x)
-            found = ops.unique(given, return_inverse=True, return_counts=True, dim=axis)
-            wanted = np.unique(x, return_inverse=True, return_counts=True, axis=axis)
-            for y, z in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(y.numpy(), z.reshape(y.shape))
-            np.testing.assert_array_equal(found[0].numpy().take(found[1].numpy(), axis), x)
-            runs, inverse, counts = given.unique_consecutive(True, True, axis)
-            moved = np.moveaxis(x, axis, 0).reshape(x.shape[axis], x.size // max(x.shape[axis], 1))
-            begins = np.ones(len(moved), bool)
-            begins[1:] = (moved[1:] != moved[:-1]).any(1)
-            np.testing.assert_array_equal(runs.numpy(), x.compress(begins, axis))
-            np.testing.assert_array_equal(inverse.numpy(), np.cumsum(begins) - 1)
-            assert counts.sum().item() == len(moved)
-
-
 I = clnet.tensor([1, 2])  # noqa: E741
 
 
@@ -205,8 +165,6 @@ I = clnet.tensor([1, 2])  # noqa: E741
         (lambda: ops.histc(X, 2, 3, 1), ArgumentError, "min is at most max"),
         (lambda: ops.histc(X / 0), ArgumentError, "all elements are finite; got smallest="),
         (lambda: ops.histc(I), DtypeError, "operands are floating"),
-        (lambda: ops.unique(clnet.ones(2, 0), dim=0), ShapeError, "slices that are compared have"),
-        (lambda: ops.unique(X, dim=1), BoundsError, "dim"),
         (lambda: ops.repeat_interleave(X, -1), ArgumentError, "repeats are 0 or more"),
         (
             lambda: ops.repeat_interleave(X, clnet.tensor([1, 2, 3])),

@@ -20,3 +20,6 @@ from .segment import starts_of_runs as starts_of_runs
 from .sort import sort as sort
 from .top import beats_sorting as beats_sorting
 from .top import top as top
+from .true_places import MOST_AXES as MOST_AXES
+from .true_places import true_places as true_places
+from .true_places import unravel as unravel

@@ -16,9 +16,10 @@ from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, ceil_div, collapse
 from ..grid import flat_type, in_groups, items
-from ..kernel import Kernel, by_name, joined
+from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
 from .add_rows import add_rows, adds_rows
+from .gather_runs import gather_runs, lines_along
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -64,10 +65,13 @@ def gather_rows(
         return []
     outer, n, inner = y.shape
     types = (y.dtype.moved_as, index.dtype.ctype)
-    params = by_name(
+    params: Named = by_name(
         "ctype index_type missing wrap check flat",
         *(*types, "0" if zero else _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
     )
+    if not in_groups(target.traits) and outer == inner == 1 and x.size:
+        lines = lines_along((n,), x.shape[1], x.strides[1], ((0,), index.strides))
+        return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
         *(outer, n, inner, x.shape[1], *x.strides[:2], y, x, index),
@@ -142,12 +146,17 @@ def gather_along(
         return []
     shape, x_strides, index_strides = along(index, x.strides, dim)
     params = joined(
-        by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
+        by_name("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
         by_name("missing check flat", _missing(y.dtype), check is not None, _flat(x, index.size)),
     )
+    if not in_groups(target.traits) and x.size and shape[-1] >= _CPU_LEAST_ROW:
+        steps = x_strides, index_strides
+        lines = lines_along(shape, x.shape[dim], x.strides[dim], steps)
+        params = joined(params, {"wrap": False})
+        return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     return [
         _ALONG.launch(
-            params,
+            joined(params, {"ndim": len(shape)}),
             joined(
                 by_name("n limit x_step", y.size, x.shape[dim], x.strides[dim]),
                 by_name("size_{d} x_stride_{d} index_stride_{d}", shape, x_strides, index_strides),

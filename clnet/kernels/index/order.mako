@@ -6,6 +6,7 @@
 ## param  infinity: str              C literal, the bits of infinity
 ## param  descending: bool           the largest first
 ## param  first: bool                elements are taken as they lie, and `order` begins here
+## param  digits: int                bytes of a key
 ## param  group: int                 work-items of a line
 ## param  room: int                  elements of it, a power of two
 ## def    order_keys
@@ -30,13 +31,21 @@
 ## arg    values: out raw[n]
 ## arg    indices: out long[n]
 ## arg    x: in raw[n]
+## def    order_items
+## arg    lines, length: int
+## arg    values: out raw[lines][length]
+## arg    indices: out long[lines][length]
+## arg    x: in raw[lines][length]
+## arg    keys: inout raw[items][2][length]
+## arg    places: inout int[items][2][length]
 ## def    order_group
 ## arg    length: int
 ## arg    values: out raw[lines][length]
 ## arg    indices: out long[lines][length]
 ## arg    x: in raw[lines][length]
 ##
-## launch   one item per element. order_group: a group a line, in local memory
+## launch   one item per element. order_items: an item has a share of the lines. order_group: a
+##          group a line, in local memory
 ## numerics exact and stable. NaN is larger than infinity, whatever its sign; -0 equals 0
 <%def name="key_of(raw, kind, top, infinity, descending)">
 ${raw} key_of(const ${raw} bits)
@@ -106,6 +115,62 @@ __kernel void order_rank(...)
         }
         values[values_offset + start + rank] = x[here];
         indices[indices_offset + start + rank] = here;
+    }
+}
+</%def>
+##
+## All digits are counted as keys are made; one that all keys have costs no pass.
+<%def name="order_items(raw, kind, top, infinity, descending, digits)">
+${key_of(raw, kind, top, infinity, descending)}
+__kernel void order_items(...)
+{
+    const int item = get_global_id(0);
+    keys += keys_offset + (long)item * 2 * length;
+    places += places_offset + (long)item * 2 * length;
+    for (int line = item; line < lines; line += get_global_size(0)) {
+        const long start = (long)line * length;
+        __global const ${raw} *row = x + x_offset + start;
+        __global ${raw} *from = keys, *to = keys + length;
+        __global int *here = places, *there = places + length;
+        int counts[${digits}][256];
+        for (int d = 0; d < ${digits}; ++d)
+            for (int v = 0; v < 256; ++v)
+                counts[d][v] = 0;
+        for (int i = 0; i < length; ++i) {
+            const ${raw} key = key_of(row[i]);
+            from[i] = key;
+            here[i] = i;
+% for d in range(digits):
+            ++counts[${d}][(key >> ${8 * d}) & 255];
+% endfor
+        }
+        for (int d = 0; d < ${digits}; ++d) {
+            int *next = counts[d];
+            if (next[(from[0] >> (8 * d)) & 255] == length)
+                continue;
+            int sum = 0;
+            for (int v = 0; v < 256; ++v) {
+                const int count = next[v];
+                next[v] = sum;
+                sum += count;
+            }
+            for (int i = 0; i < length; ++i) {
+                const ${raw} key = from[i];
+                const int at = next[(key >> (8 * d)) & 255]++;
+                to[at] = key;
+                there[at] = here[i];
+            }
+            __global ${raw} *other = from;
+            from = to;
+            to = other;
+            __global int *rest = here;
+            here = there;
+            there = rest;
+        }
+        for (int i = 0; i < length; ++i) {
+            values[values_offset + start + i] = row[here[i]];
+            indices[indices_offset + start + i] = here[i];
+        }
     }
 }
 </%def>

@@ -11,9 +11,12 @@ from ..grid import in_groups, items
 from ..kernel import Kernel, by_name
 from .sort import Sorted, sort
 
-_CPU_RANKED = 64
+_CPU_RANKED = 48
 _GPU_RANKED = 512
 _WORD = 32
+# A CPU's unit takes so many shares of the lines; lines so short that all units would hardly sort
+# them sooner are sorted by one.
+_ITEMS, _ALONE = 4, 4096
 # Elements of a line that a group sorts, and its items, each of which compares two at a time.
 _MOST_NEAR = 4096
 _MOST_ITEMS = 512
@@ -26,6 +29,7 @@ _LINES = Kernel("order_lines", "index/order.mako")
 _TAKE = Kernel("order_take", "index/order.mako")
 _RANK = Kernel("order_rank", "index/order.mako")
 _GROUP = Kernel("order_group", "index/order.mako")
+_LINE_ITEMS = Kernel("order_items", "index/order.mako")
 
 
 def sort_lines(
@@ -46,7 +50,7 @@ def sort_lines(
     if x.size == 0:
         return []
     length = x.shape[1]
-    how = _ordering(x.dtype, descending=descending)
+    how = ordering(x.dtype, descending=descending)
     shared = in_groups(target.traits)
     if length <= (_GPU_RANKED if shared else _CPU_RANKED):
         args = by_name("n length values indices x", x.size, length, values, indices, x)
@@ -67,6 +71,8 @@ def sort_lines(
                 bytes=x.nbytes + values.nbytes + indices.nbytes,
             )
         ]
+    if not shared and (x.shape[0] >= target.traits.compute_units or length <= _ALONE):
+        return [_by_items(target, values, indices, x, how)]
     found = _by_radix(target, x, how)
     take = _TAKE.launch(
         by_name("raw", how["raw"]),
@@ -76,6 +82,28 @@ def sort_lines(
         bytes=x.nbytes + values.nbytes + indices.nbytes + found.order.nbytes,
     )
     return [*found.launches, take]
+
+
+def _by_items(
+    target: Target, values: Array, indices: Array, x: Array, how: dict[str, Any]
+) -> Launch:
+    """Lines sorted by items, each of which has its own scratch memory for one."""
+    (lines, length), memory = x.shape, Scratch(x.device)
+    count = min(lines, _ITEMS * target.traits.compute_units)
+    keys = Array.scratch(memory, (count, 2, length), x.dtype)
+    places = Array.scratch(memory, (count, 2, length), int32)
+    digits = x.dtype.itemsize
+    args = by_name(
+        "lines length values indices x keys places", lines, length, values, indices, x, keys, places
+    )
+    return _LINE_ITEMS.launch(
+        {**how, "digits": digits},
+        args,
+        global_size=(count,),
+        local_size=(1,),
+        flops=0,
+        bytes=(2 + 2 * digits) * x.nbytes + 8 * digits * x.size + indices.nbytes,
+    )
 
 
 def _by_radix(target: Target, x: Array, how: dict[str, Any]) -> Sorted:
@@ -104,7 +132,8 @@ def _by_radix(target: Target, x: Array, how: dict[str, Any]) -> Sorted:
     return Sorted(keys, order, launches)
 
 
-def _ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
+def ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
+    """What kernels that make keys of elements of a dtype are told of it."""
     raw = _RAW[dtype.itemsize]
     kind = "unsigned" if dtype in (bool_, uint8) else "signed"
     if dtype.kind is Kind.FLOATING:

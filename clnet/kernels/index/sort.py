@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
@@ -12,25 +15,15 @@ from ..kernel import Constraint, Kernel, by_name, joined
 
 _CPU_BITS = 8
 _CPU_LEAST_BLOCK = 4096
-_GPU_BITS = 4
+_GPU_BITS = 8
 _GPU_GROUP = 256
 _GPU_PER_ITEM = 8
 # Keys that a group of a GPU sorts in its local memory, and its items: 91 steps of a barrier each
 # are less than a dozen launches.
 _MOST_NEAR, _NEAR_GROUP = 8192, 1024
+_Pair = tuple[Array, Array]
+_OnePass = Callable[[int, _Pair, _Pair], list[Launch]]
 _POWER_OF_2 = Constraint("radix & (radix - 1) == 0", "a digit is a whole number of bits")
-
-
-class _Pass(NamedTuple):
-    """Which kernels a pass takes and how blocks are laid over the keys."""
-
-    bits: int
-    per_block: int
-    blocks: int
-    group: int
-    count: tuple[Kernel, dict[str, int]]
-    scan: tuple[Kernel, dict[str, int]]
-    scatter: tuple[Kernel, dict[str, int]]
 
 
 class Sorted(NamedTuple):
@@ -51,8 +44,12 @@ _COUNT = Kernel("radix_count", "index/sort.mako", constraints=(_POWER_OF_2,))
 _SCAN = Kernel("radix_scan", "index/sort.mako")
 _SCATTER = Kernel("radix_scatter", "index/sort.mako", constraints=(_POWER_OF_2,))
 _COUNT_LOCAL = Kernel("radix_count_local", "index/sort.mako", constraints=(_POWER_OF_2,))
-_SCAN_LOCAL = Kernel("radix_scan_local", "index/sort.mako")
-_SCATTER_LOCAL = Kernel("radix_scatter_local", "index/sort.mako", constraints=(_POWER_OF_2,))
+_SCAN_ROWS = Kernel("radix_scan_rows", "index/sort.mako")
+_SCATTER_LOCAL = Kernel(
+    "radix_scatter_local",
+    "index/sort.mako",
+    constraints=(Constraint("half * half == radix", "a digit has two halves"),),
+)
 _NEAR = Kernel("sort_near", "index/sort.mako")
 
 
@@ -88,12 +85,11 @@ def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: i
             bytes=16 * n,
         )
         return Sorted(*result, [launch])
-    how = _plan(target, n)
-    counts = Array.scratch(memory, (how.blocks << how.bits,), int32)
-    other = (Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32))
     launches: list[Launch] = []
-    for shift in range(0, limit.bit_length(), how.bits):
-        launches += _one_pass(how, n, shift, counts, (keys, order), other)
+    other = (Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32))
+    one_pass, bits = _passes(target, memory, n)
+    for shift in range(0, limit.bit_length(), bits):
+        launches += one_pass(shift, (keys, order), other)
         (keys, order), other = other, (keys, order)
     return Sorted(keys, order, launches)
 
@@ -107,64 +103,68 @@ def _near(target: Target, n: int, limit: int) -> tuple[str, int] | None:
     return (word, room) if room * size <= target.traits.local_memory_bytes else None
 
 
-def _plan(target: Target, n: int) -> _Pass:
-    if in_groups(target.traits):
-        group = min(_GPU_GROUP, target.traits.max_group_size)
-        per_block = group * _GPU_PER_ITEM
-        radix = 1 << _GPU_BITS
-        return _Pass(
-            _GPU_BITS,
-            per_block,
-            ceil_div(n, per_block),
-            group,
-            (_COUNT_LOCAL, {"radix": radix, "group": group}),
-            (_SCAN_LOCAL, {"group": group}),
-            (_SCATTER_LOCAL, {"radix": radix, "group": group, "per_item": _GPU_PER_ITEM}),
-        )
-    params = {"radix": 1 << _CPU_BITS}
-    per_block = max(_CPU_LEAST_BLOCK, ceil_div(n, 2 * target.traits.compute_units))
-    blocks = ceil_div(n, per_block)
-    parts = (_COUNT, params), (_SCAN, {}), (_SCATTER, params)
-    return _Pass(_CPU_BITS, per_block, blocks, 1, *parts)
+def _passes(target: Target, memory: Scratch, n: int) -> tuple[_OnePass, int]:
+    """What gives the launches of a pass, and how many bits it takes."""
+    if not in_groups(target.traits):
+        per_block = max(_CPU_LEAST_BLOCK, ceil_div(n, 2 * target.traits.compute_units))
+        counts = Array.scratch(memory, (ceil_div(n, per_block) << _CPU_BITS,), int32)
+        return partial(_by_items, per_block, counts), _CPU_BITS
+    group = min(_GPU_GROUP, target.traits.max_group_size)
+    blocks = ceil_div(n, group * _GPU_PER_ITEM)
+    counts = Array.scratch(memory, (1 << _GPU_BITS, blocks), int32)
+    totals = Array.scratch(memory, (1 << _GPU_BITS,), int32)
+    return partial(_by_groups, group, counts, totals), _GPU_BITS
 
 
-def _one_pass(
-    how: _Pass,
-    n: int,
-    shift: int,
-    counts: Array,
-    given: tuple[Array, Array],
-    result: tuple[Array, Array],
+def _by_items(
+    per_block: int, counts: Array, shift: int, given: _Pair, result: _Pair
 ) -> list[Launch]:
-    count, count_params = how.count
-    scan, scan_params = how.scan
-    scatter, scatter_params = how.scatter
-    blocks = {"global_size": (how.blocks * how.group,), "local_size": (how.group,)}
-    args = joined(
-        by_name("n per_block shift counts", n, how.per_block, shift, counts),
-        by_name("keys", given[0]),
-    )
+    """A pass in which an item has a block."""
+    n = given[0].size
+    params, one = {"radix": 1 << _CPU_BITS}, {"global_size": (1,), "local_size": (1,)}
+    blocks = {"global_size": (ceil_div(n, per_block),), "local_size": (1,)}
+    args = by_name("n per_block shift counts keys", n, per_block, shift, counts, given[0])
+    moved = counts.nbytes
     return [
-        count.launch(
-            count_params,
-            args,
-            **blocks,
-            flops=0,
-            bytes=4 * n + counts.nbytes,
-        ),
-        scan.launch(
-            scan_params,
-            {"n": counts.size, "counts": counts},
-            global_size=(how.group,),
-            local_size=(how.group,),
-            flops=0,
-            bytes=2 * counts.nbytes,
-        ),
-        scatter.launch(
-            scatter_params,
+        _COUNT.launch(params, args, **blocks, flops=0, bytes=4 * n + moved),
+        _SCAN.launch({}, {"n": counts.size, "counts": counts}, **one, flops=0, bytes=2 * moved),
+        _SCATTER.launch(
+            params,
             joined(args, by_name("sorted_keys sorted_order order", *result, given[1])),
             **blocks,
             flops=0,
-            bytes=16 * n + counts.nbytes,
+            bytes=16 * n + moved,
+        ),
+    ]
+
+
+def _by_groups(
+    group: int, counts: Array, totals: Array, shift: int, given: _Pair, result: _Pair
+) -> list[Launch]:
+    """A pass in which a group has a block, and another a digit's counts of all blocks."""
+    n, (radix, blocks) = given[0].size, counts.shape
+    sizes = {"global_size": (blocks * group,), "local_size": (group,)}
+    params, per_block = {"radix": radix, "group": group}, group * _GPU_PER_ITEM
+    args = by_name("n per_block shift counts keys", n, per_block, shift, counts, given[0])
+    moved = counts.nbytes
+    return [
+        _COUNT_LOCAL.launch(params, args, **sizes, flops=0, bytes=4 * n + moved),
+        _SCAN_ROWS.launch(
+            {"group": group},
+            by_name("n counts totals", blocks, counts, totals),
+            global_size=(radix * group,),
+            local_size=(group,),
+            flops=0,
+            bytes=2 * moved,
+        ),
+        _SCATTER_LOCAL.launch(
+            {**params, "half": 1 << _GPU_BITS // 2, "per_item": _GPU_PER_ITEM},
+            joined(
+                args,
+                by_name("sorted_keys sorted_order order totals", *result, given[1], totals),
+            ),
+            **sizes,
+            flops=0,
+            bytes=16 * n + moved,
         ),
     ]
