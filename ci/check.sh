@@ -7,7 +7,8 @@
 #      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
 #      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
 #      that no other does), and whole networks and drawn programs with all of them;
-#   beside them formatting, lint and types, and PyTorch's installation.
+#   beside 1. PyTorch's installation, then formatting, lint and types, and 3. in one process: tests
+#   of 1. wait for what hangs, and what begins or ends leaves a core idle, too.
 #
 # So every test runs somewhere here, but for those marked perf or gpu. Oclgrind is installed where
 # this may be done; elsewhere its tests say why they are skipped. All parts run, then the exit
@@ -63,14 +64,32 @@ part() { # what it is called, and a command
     echo "== $1: $((SECONDS - start)) s"
 }
 
-# Beside the tests, which leave cores idle now and then; types are checked with what is installed.
-make lint >"$VENV/lint.log" 2>&1 &
-lint=$!
+native=$("$VENV/bin/python" -c "import clnet; print(clnet.device().traits.simd_width)")
+narrow="tests/compile/test_layout.py tests/compile/test_bits.py tests/compile/test_training.py
+    tests/compile/test_programs.py tests/compile/test_rounding.py tests/compile/test_narrow_sums.py
+    tests/compile/test_fuse.py tests/kernels/test_blocked.py tests/kernels/test_gemm.py
+    tests/kernels/test_reduce.py tests/kernels/test_norm.py -k 'not (gpu or lanes or [groups or -groups)'"
+beside() { # types are checked with what is installed; the parts that failed are kept in a file
+    : >"$VENV/failed-beside"
+    part "make lint" make lint
+    for width in 8 4; do
+        if ((width < native)); then
+            part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
+                make test ARGS="-n 0 ${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
+        fi
+    done
+    printf '%s\n' "${failed[@]}" >"$VENV/failed-beside"
+}
+beside >"$VENV/beside.log" 2>&1 &
+beside=$!
 
 asked=$PWD/$VENV/asked-pytorch
 part "make test" env CLNET_TESTS_ASKED_PYTORCH="$asked" make test
-part "make lint" wait "$lint"
-cat "$VENV/lint.log"
+part "what ran beside it" wait "$beside"
+cat "$VENV/beside.log"
+while read -r name; do
+    [[ -z $name ]] || failed+=("$name")
+done <"$VENV/failed-beside"
 
 part "PyTorch" wait "$pytorch"
 cat "$VENV/torch.log"
@@ -79,18 +98,6 @@ if [[ -s $asked ]]; then
     part "make test TORCH=1, of what was skipped" env PATH="$PWD/$VENV/bin:$PATH" \
         make test VENV="$VENV/torch" TORCH=1 ARGS="@$asked"
 fi
-
-native=$("$VENV/bin/python" -c "import clnet; print(clnet.device().traits.simd_width)")
-narrow="tests/compile/test_layout.py tests/compile/test_bits.py tests/compile/test_training.py
-    tests/compile/test_programs.py tests/compile/test_rounding.py tests/compile/test_narrow_sums.py
-    tests/compile/test_fuse.py tests/kernels/test_blocked.py tests/kernels/test_gemm.py
-    tests/kernels/test_reduce.py tests/kernels/test_norm.py -k 'not (gpu or lanes or [groups or -groups)'"
-for width in 8 4; do
-    if ((width < native)); then
-        part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
-            make test ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
-    fi
-done
 
 if ((${#failed[@]})); then
     printf 'failed: %s\n' "${failed[@]}" >&2

@@ -8,10 +8,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from clnet.data import source
+from tests.pictures import write_cifar10
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
@@ -39,6 +43,9 @@ def run_example(path: Path, steps: int) -> None:
 def test_example_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])
+    if "CIFAR10" in path.read_text(encoding="utf-8"):
+        write_cifar10(tmp_path / "cifar10", each=520)
+        monkeypatch.setattr(source, "SETTINGS", replace(source.SETTINGS, data_dir=tmp_path))
     run_example(path, steps=2)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from clnet.data import source
+from tests.pictures import write_cifar10
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
 TUTORIALS = sorted(FOLDER.glob("*.py"))
@@ -76,13 +77,9 @@ def write_idx(path: Path, array: np.ndarray) -> None:
 def data(tmp_path, monkeypatch):
     """A few random images instead of CIFAR-10 and Fashion-MNIST."""
     rng = np.random.default_rng(0)
-    cifar, fashion = tmp_path / "cifar10", tmp_path / "fashion-mnist"
-    cifar.mkdir()
+    fashion = tmp_path / "fashion-mnist"
     fashion.mkdir()
-    for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
-        records = rng.integers(0, 256, (10, 1 + 3 * 32 * 32), dtype=np.uint8)
-        records[:, 0] = range(10)
-        (cifar / name).write_bytes(records.tobytes())
+    write_cifar10(tmp_path / "cifar10", each=10)
     for half in ("train", "t10k"):
         images = rng.integers(0, 256, (40, 28, 28), dtype=np.uint8)
         write_idx(fashion / f"{half}-images-idx3-ubyte.gz", images)

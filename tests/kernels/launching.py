@@ -54,6 +54,14 @@ def gpu_shaped(opened: Device) -> Target:
     return replace(opened.target, traits=traits)
 
 
+def in_small_groups(target: Target) -> Target:
+    """The target with groups of 8 items: lines of all lengths from 8 on take one kernel then.
+
+    For what is not about how many items share a line, which are part of a kernel's text.
+    """
+    return replace(target, traits=replace(target.traits, max_group_size=8))
+
+
 # PoCL takes a third or half of a larger tile's time for these. The ring's copies go around
 # registers, as a GPU's do, without its asynchronous instructions.
 SMALL_TILE = ((Tile(32, 32, 8, 4, 4, 4), 1.0),)

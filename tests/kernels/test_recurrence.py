@@ -66,6 +66,18 @@ LAYERS = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture
+def each_step(monkeypatch):
+    """A launch for each step, in shares of which the compiler takes a third of larger ones' time.
+
+    A share's rows, its columns and its terms' tiles are fewer than those of the larger layers.
+    """
+    monkeypatch.setattr(import_module(Steps.__module__), "_NEAR_BYTES", 0)
+    shares = import_module(Share.__module__)
+    for name, value in {"_ROWS": (8,), "_COLUMNS": (16,), "_CHUNKS": (32,)}.items():
+        monkeypatch.setattr(shares, name, value)
+
+
 @LAYERS
 def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
     (forth, many), (back, many_back) = compared(
@@ -77,16 +89,16 @@ def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
 
 @LAYERS
 @pytest.mark.parametrize(("n", "size", "place"), [(N, SIZE, offset), (19, 76, on_device)])
-def test_one_launch_is_a_step(cell, lead, backwards, bias, arrived, n, size, place, monkeypatch):
-    monkeypatch.setattr(import_module(Steps.__module__), "_NEAR_BYTES", 0)
+@pytest.mark.usefixtures("each_step")
+def test_one_launch_is_a_step(cell, lead, backwards, bias, arrived, n, size, place):
     inputs = drawn(cell, lead, bias=bias, n=n, size=size, place=place)
     (forth, many), (back, many_back) = compared(cell, backwards, arrived, inputs, place)
     assert forth == 1 + STEPS < many  # the weights are turned over first
     assert back <= 2 + (STEPS - 1) + 1 < many_back
 
 
-def test_steps_of_one_launch_give_the_same_bits_as_before(monkeypatch):
-    monkeypatch.setattr(import_module(Steps.__module__), "_NEAR_BYTES", 0)
+@pytest.mark.usefixtures("each_step")
+def test_steps_of_one_launch_give_the_same_bits_as_before():
     # The kernel that a layer above compiles, too.
     inputs = drawn(Cell.GRU, (2,), bias=False, n=19, size=76, place=on_device)
     target = gpu_shaped(device())

@@ -15,7 +15,14 @@ from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
 from clnet.kernels.reduce.reduce_pairs import Pairing, reduce_pairs
 from clnet.values.dtypes import int8, int64
-from tests.kernels.launching import both_shapes, gpu_shaped, normal, on_device, poisoned
+from tests.kernels.launching import (
+    both_shapes,
+    gpu_shaped,
+    in_small_groups,
+    normal,
+    on_device,
+    poisoned,
+)
 from tests.kernels.launching import run as enqueue
 
 SHAPES = {
@@ -380,7 +387,7 @@ PAIRS = [
 @pytest.mark.parametrize(("shape", "dims", "how"), PAIRS, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_pairs(shaped, kind, shape, dims, how, dtype):
-    target = shaped(device())
+    target = in_small_groups(shaped(device()))
     x, y = (normal(*shape, seed=k).astype(dtype) for k in range(2))
     if x.size > 4:
         x.flat[1], y.flat[3] = np.inf, np.nan

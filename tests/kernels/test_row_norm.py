@@ -14,7 +14,15 @@ from clnet.kernels import streaming
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.values.dtypes import from_name
-from tests.kernels.launching import both_shapes, normal, offset, on_device, poisoned, run
+from tests.kernels.launching import (
+    both_shapes,
+    in_small_groups,
+    normal,
+    offset,
+    on_device,
+    poisoned,
+    run,
+)
 
 pytestmark = pytest.mark.device
 
@@ -29,7 +37,7 @@ EPS = 1e-3
 @pytest.mark.parametrize("centred", [False, True])
 def test_sixteen_bits_are_rounded_once(shaped, name, shape, wide, centred):
     """What float32 of the same numbers gives, but for sums taken in other vectors."""
-    target, narrow = shaped(device()), from_name(name).numpy
+    target, narrow = in_small_groups(shaped(device())), from_name(name).numpy
     kind, (rows, n) = np.dtype(np.float32 if wide else narrow), shape
     x, gy = (normal(*shape, seed=k).astype(narrow) for k in range(2))
     weight, bias = (normal(n, seed=k).astype(kind) for k in (2, 3))

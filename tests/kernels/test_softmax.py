@@ -16,7 +16,15 @@ from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy
 from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 from clnet.values.dtypes import from_name
-from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
+from tests.kernels.launching import (
+    cpu_shaped,
+    gpu_shaped,
+    in_small_groups,
+    normal,
+    on_device,
+    poisoned,
+    run,
+)
 
 SHAPES = [
     ((4, 10), 1),
@@ -99,7 +107,7 @@ def test_log_softmax_and_its_gradient(dev, target, shape, dim):
 @pytest.mark.parametrize("log", [False, True])
 def test_sixteen_bits_are_rounded_once(dev, target, name, shape, dim, log):
     """What float32 of the same numbers gives, but for sums taken in other vectors."""
-    narrow, (forward, backward) = from_name(name), FUNCTIONS[log]
+    target, narrow, (forward, backward) = in_small_groups(target), from_name(name), FUNCTIONS[log]
     eps = float(ml_dtypes.finfo(narrow.numpy).eps)
     x, gy = (on_device((k * normal(*shape, seed=k)).astype(narrow.numpy)) for k in (3, 1))
     y, gx = (on_device(np.full(shape, np.nan, narrow.numpy)) for _ in range(2))

@@ -330,9 +330,10 @@ def lines(target: Target) -> None:
     for dtype in (np.float32, np.int64, np.uint8, np.float64):
         x = (3 * normal(2, 23)).astype(dtype)
         # A pass takes all values of a digit, however few keys there are: long keys have short ones.
-        bits = 8 if np.dtype(dtype).itemsize < 8 else 4
+        size = np.dtype(dtype).itemsize
+        bits = 8 if size == 1 else 4
         # And many passes: of these one way is sorted by digits, both are by ranks.
-        ways = [(dtype == np.int64, 0, 0)] if bits == 4 else [(False, 0, 0), (True, 0, 0)]
+        ways = [(dtype == np.int64, 0, 0)] if size == 8 else [(False, 0, 0), (True, 0, 0)]
         together = ((False, 0, 32), (True, 0, 32))
         for descending, ranked, held in (*ways, *together, (False, 100, 0), (True, 100, 0)):
             values, indices = output(x.shape, dtype), output(x.shape, np.int64)
