@@ -30,13 +30,17 @@ def _require_rows(check: Check | None, rows: int, index: Array) -> None:
 
 
 class GatherRows(Function):
-    """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
+    """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``.
+
+    With ``zero`` an index out of range picks zeros, else NaN.
+    """
 
     takes_complex = True
     repeats = True
 
     wrap: bool
     check: Check | None = None
+    zero: bool = False
     saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
@@ -45,7 +49,8 @@ class GatherRows(Function):
         return (Array.abstract((outer, index.size, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        return kernels.gather_rows(target, outputs[0], *inputs, wrap=self.wrap, check=self.check)
+        how = {"wrap": self.wrap, "check": self.check, "zero": self.zero}
+        return kernels.gather_rows(target, outputs[0], *inputs, **how)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Rows added up where they came from."""
@@ -77,12 +82,11 @@ class GatherRowsBackward(Function):
         )
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """The rows picked again."""
+        """The rows picked again; what was added nowhere gets 0."""
         index = saved.inputs[1]
-        picked = apply(GatherRows(self.wrap), contiguous(grads[0]), index)
+        picked = apply(GatherRows(self.wrap, zero=True), contiguous(grads[0]), index)
         if self.skip >= 0:
-            kept = reshape(to_dtype(ne(index, self.skip), picked.dtype), (-1, 1))
-            picked = picked * kept
+            picked = where(reshape(ne(index, self.skip), (-1, 1)), picked, 0.0)
         return picked, None
 
 

@@ -81,6 +81,15 @@ def test_gradients_by_frequency_can_be_differentiated():
     np.testing.assert_allclose(second.numpy(), expected, rtol=1e-6)
 
 
+def test_a_padded_row_has_no_second_gradient_of_infinity_either():
+    weight = clnet.tensor(TABLE, requires_grad=True)
+    gy = clnet.ones(2, 5).requires_grad_()
+    y = ops.embedding(clnet.tensor([1, 3]), weight, padding_idx=3)
+    (first,) = clnet.autograd.grad(y, weight, gy, create_graph=True)
+    (second,) = clnet.autograd.grad(first, gy, clnet.full((7, 5), float("inf")))
+    assert second.tolist() == [[float("inf")] * 5, [0.0] * 5]
+
+
 def test_a_frequent_row_of_16_bits_keeps_its_count():
     weight = clnet.ones(2, 3, dtype=clnet.float16).requires_grad_()
     y = ops.embedding(clnet.zeros(3001, dtype=clnet.int64), weight, scale_grad_by_freq=True)

@@ -78,11 +78,13 @@ def test_bags_agree_with_pytorch(given, mode, padding_idx):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("padding_idx", [None, 4])
 @pytest.mark.parametrize("last", [False, True])
-def test_weights_and_a_last_offset_agree_with_pytorch(last):
+def test_weights_and_a_last_offset_agree_with_pytorch(last, padding_idx):
     rng = np.random.default_rng(0)
     table, weights = (rng.standard_normal(s).astype(np.float32) for s in ((5, 3), FLAT.shape))
-    ours, theirs = pytorch((FLAT, OFFSETS), table, weights, mode="sum", include_last_offset=last)
+    how = {"mode": "sum", "include_last_offset": last, "padding_idx": padding_idx}
+    ours, theirs = pytorch((FLAT, OFFSETS), table, weights, **how)
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
