@@ -28,9 +28,7 @@ class ConstantLR(LRScheduler):
 
     _carries = True
 
-    def __init__(
-        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: float = 5
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: float = 5) -> None:
         if not 0 <= factor <= 1:
             raise ArgumentError("ConstantLR", "factor lies in [0, 1]", factor=factor)
         self.factor = factor
