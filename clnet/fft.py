@@ -323,12 +323,12 @@ def ihfft2(
 def _frequencies(
     name: str, first: int, last: int, n: int, d: float, settings: dict[str, Any]
 ) -> Tensor:
-    if n < 1 or d == 0:
+    if n < 0 or (n == 0 and last > first) or d == 0:
         raise ArgumentError(name, "n is above 0, and d not 0", n=n, d=d)
     grad = settings.pop("requires_grad")
     dtype = settings.pop("dtype") or default_float()
     whole = arange(first, last, dtype=dtype, **settings)
-    return (whole * (1 / (n * d))).requires_grad_(grad)
+    return (whole * (1 / (n * d) if n else 1.0)).requires_grad_(grad)
 
 
 @checked
@@ -343,14 +343,14 @@ def fftfreq(
     """The frequencies of :func:`fft`'s elements: 0, 1 ... then the negative ones, over ``n d``.
 
     Args:
-        n: elements that were transformed.
+        n: elements that were transformed, 0 or more (of :func:`rfftfreq` 1 or more).
         d: from one sample to the next.
         dtype: the element type; None: the default one.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
     Raises:
-        ArgumentError: if ``n`` is below 1, or ``d`` is 0.
+        ArgumentError: if there are fewer, or ``d`` is 0.
     """
     settings = {"dtype": dtype, "device": device, "requires_grad": False}
     ordered = _frequencies("fftfreq", -(n // 2), n - n // 2, n, d, settings)

@@ -252,11 +252,11 @@ def test_rate_follows_the_schedule(schedule, capsys):
             ["digits", "--validation", "1"],
             "--validation lies between 0 and 1; got --validation=1.0",
         ),
-        (["digits", "--times", "0"], "every is 1 or more"),
+        (["digits", "--times", "0"], "--times is 1 or more; got --times=0"),
         (["digits", "--log-every", "0"], "--log-every is 1 or more; got --log-every=0"),
         (["digits", "--board", "--tensorboard", "a"], "both name the run's folder"),
-        (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
-        (["digits", "--clip", "nan"], "clip_grad_norm is positive"),
+        (["digits", "--clip", "-1"], "--clip is above 0; got --clip=-1"),
+        (["digits", "--clip", "nan"], "--clip is above 0; got --clip=nan"),
         (["digits", "--devices", ""], "--devices is one name or more, with commas"),
         (["digits", "--devices", "cpu,"], "--devices is one name or more, with commas"),
     ],
@@ -289,6 +289,13 @@ def test_unknown_command_is_a_usage_error(capsys):
         main(["fly"])
     assert info.value.code == 2
     assert "fly" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bench", "profile", "report"])
+def test_missing_argument_is_the_one_that_is_named(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command])
+    assert re.search(r"required: [A-Z]+\n", capsys.readouterr().err)
 
 
 def test_module_runs_as_a_command():

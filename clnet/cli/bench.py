@@ -47,7 +47,10 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", choices=BENCHES, metavar="NAME", help="which")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its options")
+    more = parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="its options"
+    )
+    more.required = False  # as it is, though its error names it where another one is missing
     parser.set_defaults(run=run)
 
 

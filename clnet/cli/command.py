@@ -13,7 +13,7 @@ from .ending import Termination, output, untaken
 
 # In the order of the help; of the modules with these names only what runs is imported.
 _COMMANDS = tuple("devices doctor report train plan bench profile tune cache run".split())
-_NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
+_NO_OPTIONS = set("run debug name arguments program path file network dataset".split())
 _INTERRUPTED, _TERMINATED = 130, 143  # as a shell reports Ctrl-C and SIGTERM
 
 

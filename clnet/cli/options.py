@@ -126,10 +126,15 @@ def check(arguments: argparse.Namespace) -> None:
     """Refuse options that do not fit together.
 
     Raises:
-        ArgumentError: if a checkpoint is to be resumed that has no folder, or there is no epoch.
+        ArgumentError: if a checkpoint is to be resumed that has no folder, a count is below 1, or
+            another option makes no sense.
     """
-    if arguments.epochs is not None and arguments.epochs < 1:
-        raise ArgumentError("train", "--epochs is 1 or more", **{"--epochs": arguments.epochs})
+    for name in ("--epochs", "--times", "--log-every"):
+        count = vars(arguments)[name[2:].replace("-", "_")]
+        if count is not None and count < 1:
+            raise ArgumentError("train", f"{name} is 1 or more", **{name: count})
+    if arguments.clip is not None and not arguments.clip > 0:
+        raise ArgumentError("train", "--clip is above 0", **{"--clip": arguments.clip})
     if arguments.devices is not None and not all(map(str.strip, arguments.devices.split(","))):
         law = "--devices is one name or more, with commas (see: clnet devices)"
         raise ArgumentError("train", law, **{"--devices": repr(arguments.devices)})

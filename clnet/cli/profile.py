@@ -50,7 +50,10 @@ def add_command(
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--json", metavar="FILE", help="write the figures")
     parser.add_argument("program", metavar="SCRIPT", help="a file, or a command of clnet")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    more = parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments"
+    )
+    more.required = False  # as it is, though its error names it where another one is missing
     parser.set_defaults(run=lambda arguments: run(arguments, names, main))
 
 

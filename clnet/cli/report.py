@@ -29,7 +29,10 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="which, as clnet devices lists it")
     parser.add_argument("file", metavar="FILE", help="what to write")
     parser.add_argument("program", nargs="?", metavar="SCRIPT", help="a Python script that fails")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    more = parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments"
+    )
+    more.required = False  # as it is, though its error names it where another one is missing
     parser.set_defaults(run=run)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,7 +152,7 @@ def random_split(
         [8, 2]
     """
     n = len(dataset)
-    if all(isinstance(length, int) for length in lengths):
+    if all(isinstance(length, Integral) for length in lengths):  # NumPy's, too
         counts = [int(length) for length in lengths]
     else:
         if not math.isclose(math.fsum(lengths), 1.0, abs_tol=1e-9):

@@ -69,7 +69,7 @@ def missing(name: str, looked_in: Sequence[Path], files: Sequence[str]) -> DataE
         f"no folder has {' and '.join(files)}",
         looked_in=[str(place) for place in looked_in],
         CLNET_DATA=SETTINGS.data_dir,
-        remedy="pass download=True, or the files' folder as root, or set CLNET_DATA to the folder "
+        remedy="Pass download=True, or the files' folder as root, or set CLNET_DATA to the folder "
         "that holds it",
     )
 

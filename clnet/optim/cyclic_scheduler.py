@@ -19,7 +19,8 @@ class ConstantLR(LRScheduler):
     Args:
         optimizer: whose rates are set.
         factor: in [0, 1].
-        total_iters: steps at the smaller rate.
+        total_iters: steps at the smaller rate. A number that no step meets (0, or a fraction) makes
+            it stay, as PyTorch's does.
 
     Raises:
         ArgumentError: if ``factor`` lies outside.
@@ -27,7 +28,7 @@ class ConstantLR(LRScheduler):
 
     _carries = True
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: float = 5) -> None:
         if not 0 <= factor <= 1:
             raise ArgumentError("ConstantLR", "factor lies in [0, 1]", factor=factor)
         self.factor = factor
@@ -35,8 +36,9 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """One step up."""
-        return base_lr * (self.factor if steps < self.total_iters else 1.0)
+        """One step up, at the step that is ``total_iters``."""
+        met = self.total_iters > 0 and self.total_iters % 1 == 0
+        return base_lr * (1.0 if met and steps >= self.total_iters else self.factor)
 
 
 class PolynomialLR(LRScheduler):
@@ -44,24 +46,26 @@ class PolynomialLR(LRScheduler):
 
     Args:
         optimizer: whose rates are set.
-        total_iters: steps to 0, 1 or more.
+        total_iters: steps to 0, 0 or more; below 1 the rate stays, as PyTorch's does.
         power: of the polynomial.
 
     Raises:
-        ArgumentError: if ``total_iters`` is below 1.
+        ArgumentError: if ``total_iters`` is below 0.
     """
 
     _carries = True
 
     def __init__(self, optimizer: Optimizer, total_iters: float = 5, power: float = 1.0) -> None:
-        if not total_iters >= 1:
-            raise ArgumentError("PolynomialLR", "total_iters is 1 or more", total_iters=total_iters)
+        if not total_iters >= 0:
+            raise ArgumentError("PolynomialLR", "total_iters is 0 or more", total_iters=total_iters)
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Down to 0."""
+        if self.total_iters < 1:
+            return base_lr
         return base_lr * (1 - min(steps, int(self.total_iters)) / self.total_iters) ** self.power
 
 

@@ -443,7 +443,8 @@ class LinearLR(LRScheduler):
         optimizer: whose rates are set.
         start_factor: at the start, in (0, 1].
         end_factor: at the end and afterwards, in [0, 1].
-        total_iters: steps from start to end, 1 or more.
+        total_iters: steps from start to end, 0 or more; below 1 the rate stays at the start, as
+            PyTorch's does.
 
     Raises:
         ArgumentError: if an argument is out of range.
@@ -458,10 +459,10 @@ class LinearLR(LRScheduler):
         end_factor: float = 1.0,
         total_iters: float = 5,
     ) -> None:
-        if not (0 < start_factor <= 1 and 0 <= end_factor <= 1 and total_iters >= 1):
+        if not (0 < start_factor <= 1 and 0 <= end_factor <= 1 and total_iters >= 0):
             raise ArgumentError(
                 "LinearLR",
-                "start_factor lies in (0, 1], end_factor in [0, 1], total_iters is 1 or more",
+                "start_factor lies in (0, 1], end_factor in [0, 1], total_iters is 0 or more",
                 start_factor=start_factor,
                 end_factor=end_factor,
                 total_iters=total_iters,
@@ -473,7 +474,8 @@ class LinearLR(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """A straight line, then level."""
-        done = min(steps, int(self.total_iters)) / self.total_iters
+        whole = int(self.total_iters)
+        done = min(steps, whole) / self.total_iters if whole else 0
         return base_lr * (self.start_factor + (self.end_factor - self.start_factor) * done)
 
 

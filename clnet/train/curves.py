@@ -39,16 +39,10 @@ def save_curves(
     Raises:
         ArgumentError: if matplotlib is not installed, or has no such format.
     """
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - optional
-        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise ArgumentError(
-            "save_curves",
-            "drawing needs matplotlib",
-            error=error,
-            remedy="pip install 'clnet[plot]'",
-        ) from error
+    _require_drawing(path)
+    from matplotlib.figure import Figure  # noqa: PLC0415 - optional
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
+
     figure = Figure(figsize=(5 * (len(names) + 1), 4), layout="constrained")
     axes: Any = figure.subplots(1, len(names) + 1, squeeze=False)[0]
     numbers = [epoch["epoch"] for epoch in epochs]
@@ -82,14 +76,44 @@ def save_curves(
         ) from error
 
 
+def _require_drawing(path: str | os.PathLike[str]) -> None:
+    """Refuse a picture that nothing here can draw.
+
+    Raises:
+        ArgumentError: if matplotlib is not installed, or has no such format.
+    """
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ArgumentError(
+            "save_curves",
+            "drawing needs matplotlib",
+            error=error,
+            remedy="pip install 'clnet[plot]'",
+        ) from error
+    suffix = Path(path).suffix[1:].lower()
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if suffix and suffix not in known:  # without one it is .png
+        raise ArgumentError(
+            "save_curves",
+            "the picture cannot be written: no such format",
+            path=str(path),
+            formats=", ".join(known),
+        )
+
+
 class Curves(Callback):
     """Draws loss and metrics to a file after every epoch.
 
     Args:
         path: the picture.
+
+    Raises:
+        ArgumentError: as :func:`save_curves`, before the first epoch is spent.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        _require_drawing(path)
         self.path = Path(path)
 
     def end_epoch(self, trainer: Trainer, epoch: Mapping[str, float]) -> None:

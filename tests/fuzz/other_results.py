@@ -173,12 +173,6 @@ OTHER_RESULTS = (
         "rates(schedule.MultiStepLR(o, [2, m.tensor(1)]))",
     ),
     (
-        "no step at the smaller rate is none",
-        r"ConstantLR\(.*total_iters=(0|False|-)|ConstantLR\(o, [^,]*, (0|False|-)",
-        r"",
-        "rates(schedule.ConstantLR(o, total_iters=0))",
-    ),
-    (
         "losses of whole numbers are floats",
         r"(_loss|Loss)\(",
         r"float32, not int(16|64)",

@@ -30,6 +30,8 @@ CASES = [
     ("CosineAnnealingLR", {"T_max": 6.5}),
     ("LinearLR", {"total_iters": 2.5}),
     ("PolynomialLR", {"total_iters": 2.5}),
+    *[(name, {"total_iters": n}) for name in ("LinearLR", "PolynomialLR") for n in (0, 0.5)],
+    *[("ConstantLR", {"total_iters": n}) for n in (0, 2.5, -1)],
     ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 0.5, "step_size_up": 4, "step_size_down": 2}),
     ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "triangular2"}),
     (
@@ -125,7 +127,8 @@ def test_arguments_are_checked():
     plain = clnet.optim.Adagrad([clnet.ones(2, requires_grad=True)], lr=0.1)
     for make in (
         lambda: s.ConstantLR(optimizer, 2),
-        lambda: s.PolynomialLR(optimizer, 0),
+        lambda: s.PolynomialLR(optimizer, -1),
+        lambda: s.LinearLR(optimizer, total_iters=-1),
         lambda: s.CosineAnnealingWarmRestarts(optimizer, 0),
         lambda: s.ChainedScheduler([]),
         lambda: s.CyclicLR(optimizer, 0.1, 0.2, mode="round"),

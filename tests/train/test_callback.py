@@ -196,6 +196,8 @@ def test_curves_in_no_known_format_are_refused(tmp_path):
     epoch = {"epoch": 1, "loss": 1.0, "lr": 0.1}
     with pytest.raises(ArgumentError, match="cannot be written"):
         save_curves(tmp_path / "curves.nothing", [epoch])
+    with pytest.raises(ArgumentError, match="no such format"):  # not after the first epoch
+        Curves(tmp_path / "curves.nothing")
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):
