@@ -43,6 +43,10 @@ _FIRST = _First()
 _ARRAY = attrgetter("array")
 
 
+def _is_leaf(x: Tensor) -> bool:
+    return x.node is None
+
+
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
 
@@ -157,7 +161,8 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self.node is None
+        tracer = mode.current().tracer
+        return self.node is None if tracer is None else tracer.ask(self, _is_leaf)
 
     @property
     def requires_grad(self) -> bool:
@@ -185,6 +190,8 @@ class Tensor:
                 dtype=self.dtype,
             )
         self._requires_grad = requires_grad and self.node is None
+        if (tracer := mode.current().tracer) is not None:
+            tracer.flagged[id(self)] = self
         return self
 
     def size(self, dim: int | None = None) -> Any:

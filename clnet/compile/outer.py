@@ -12,7 +12,16 @@ import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
-from .reachable import MISSING, Code, Objects, attribute, content, is_programs, table_of
+from .reachable import (
+    MISSING,
+    Code,
+    Objects,
+    attribute,
+    content,
+    is_programs,
+    present,
+    table_of,
+)
 from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
@@ -91,9 +100,13 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        self._restored = [(place, _copied(place())) for place in self._places]
+        asked = self._reads & code.names
+        for owner, _, _ in found.owners:
+            if hasattr(owner, "__dict__"):
+                self._places.append(partial(present, owner, asked))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
-        self._restored = [(place, _copied(place())) for place in self._places]
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -215,10 +228,10 @@ class Outer:
         pairs = zip(self._places, before, self._clnet_version, strict=True)
         kept: list[tuple[partial[Any], Any]] = []
         for place, old, new in pairs:
-            counted = old != new and _name(place) in self._reads
+            counted = old != new and (place.func is present or _name(place) in self._reads)
             if matters(place) and (old == new or counted):
                 kept.append((place, old))
-                self.counted += [_name(place)] * counted
+                self.counted += [_name(place)] * (counted and place.func is not present)
         self._places = [*[place for place, _ in kept], *self._added]
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]

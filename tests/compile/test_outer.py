@@ -135,6 +135,30 @@ def test_a_tensor_left_outside_is_refused():
     assert kept.item() == 3
 
 
+class Rated:
+    rate = 1.0
+
+    def run(self, x):
+        return x * self.rate * getattr(self, "share", 1.0) + hasattr(self, "shift")
+
+
+class RatedLayer(Rated, nn.Module):
+    forward = Rated.run
+
+
+@pytest.mark.parametrize("way", [Rated, RatedLayer])
+def test_attributes_that_come_and_go(way):
+    """They hide their class's, or a default, and let it be seen again."""
+    rated, x = way(), clnet.ones(1)
+    f = clnet.compile(rated.run)
+    for name, value in (("rate", 2.0), ("share", 3.0), ("shift", 5.0)):
+        assert f(x).item() == rated.run(x).item()
+        setattr(rated, name, value)
+        assert f(x).item() == rated.run(x).item()
+        delattr(rated, name)
+    assert f(x).item() == 1
+
+
 class Slots:
     __slots__ = ("__hidden", "rate", "spare")
 
