@@ -43,10 +43,6 @@ _FIRST = _First()
 _ARRAY = attrgetter("array")
 
 
-def _is_leaf(x: Tensor) -> bool:
-    return x.node is None
-
-
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
 
@@ -162,7 +158,7 @@ class Tensor:
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
         tracer = mode.current().tracer
-        return self.node is None if tracer is None else tracer.ask(self, _is_leaf)
+        return self.node is None if tracer is None else tracer.is_leaf(self)
 
     @property
     def requires_grad(self) -> bool:
@@ -184,11 +180,8 @@ class Tensor:
                 "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
             )
         if requires_grad and not self.dtype.differentiable:
-            raise GradientError(
-                "requires_grad_",
-                "only floating and complex tensors have gradients",
-                dtype=self.dtype,
-            )
+            law = "only floating and complex tensors have gradients"
+            raise GradientError("requires_grad_", law, dtype=self.dtype)
         self._requires_grad = requires_grad and self.node is None
         if (tracer := mode.current().tracer) is not None:
             tracer.flagged[id(self)] = self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from functools import partial
+from operator import is_
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -30,7 +31,8 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _CONTAINERS = (list, dict, set, deque, np.ndarray)
 _VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
 _MOST_PARTS = 64
-_MOST_BYTES = 4096
+_MANY_PARTS = 4096
+_MOST_BYTES = 2**18
 
 
 class _Same:
@@ -46,6 +48,24 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+class _Parts:
+    """What lies in a long container; plain values are compared, of others which they are."""
+
+    __slots__ = ("plain", "values")
+
+    def __init__(self, *values: Iterable[Any]) -> None:
+        self.values = [part for each in values for part in each]
+        self.plain = {*map(type, self.values)} <= {*_PLAIN, float}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Parts) or len(self.values) != len(other.values):
+            return False
+        same = all(map(is_, self.values, other.values))
+        return same or (self.plain and other.plain and self.values == other.values)
+
+    __hash__: Any = None
 
 
 class Outer:
@@ -315,11 +335,14 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, ModuleType):
         return None
     if kind in (list, tuple, deque):
-        few = len(value) <= _MOST_PARTS
-        return (kind, [_told(v) for v in value] if few else (len(value), _Same(value)))
+        if len(value) <= _MOST_PARTS:
+            return (kind, [_told(v) for v in value])
+        return (kind, _Parts(value) if len(value) <= _MANY_PARTS else (len(value), _Same(value)))
     if issubclass(kind, dict) and len(value) <= _MOST_PARTS:
         return (kind, [(_told(k), _told(v)) for k, v in value.items()])
-    if kind in (set, frozenset) and len(value) <= _MOST_PARTS:
+    if issubclass(kind, dict) and len(value) <= _MANY_PARTS:
+        return (kind, _Parts(value.keys(), value.values()))
+    if kind in (set, frozenset) and len(value) <= _MANY_PARTS:
         return (kind, frozenset(value))
     if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
         return (value.dtype, value.shape, value.tobytes())

@@ -139,10 +139,8 @@ def record(
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
-            template = taken_apart(result, found)
-            first = {id(t): k for k, t in reversed([*enumerate(found)])}
-            twins = {k: first[id(t)] for k, t in enumerate(found) if first[id(t)] != k}
-            kinds = _kinds(tracer, found)
+            template = _taken_apart(result, found)
+            twins, kinds = _twins(found), _kinds(tracer, found)
             copied, state = _state(tracer, found) if keeps_state else ((), ())
             found += [value for _, _, _, value in state]
             shared = _shared(found, placeholders, kinds)
@@ -155,7 +153,6 @@ def record(
         tracer.restore()
         tracer.undo()
     saved = backward.saved if backward is not None else ()
-    position = {id(p): k for k, p in enumerate(placeholders)}
     trace = Trace(
         tuple(tracer.steps),
         tuple(memory),
@@ -166,11 +163,7 @@ def record(
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
     assigned = tuple((owner, name, table) for owner, name, table, _ in state)
-    flags = tuple(
-        (itemgetter(position[id(x)]) if id(x) in position else partial(_itself, x), x.requires_grad)
-        for x in tracer.flagged.values()
-        if id(x) in position or x.array.storage.buffer is not None
-    )
+    flags = _flags(tracer, placeholders)
     return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags)
 
 
@@ -274,6 +267,29 @@ def _overwrite(copied: Iterable[tuple[Tensor, Tensor]]) -> None:
             before.copy_(value)
 
 
+def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
+    """What a function returned, without its tensors.
+
+    Raises:
+        TraceError: if it is an iterator, or has one: that gives its tensors once.
+    """
+    for value in contents(result):
+        tensors_of_set = isinstance(value, set | frozenset) and any(
+            isinstance(x, Tensor) for x in value
+        )
+        if hasattr(type(value), "__next__") or tensors_of_set:
+            law = "results are tensors, and tuples, lists and dicts of them"
+            hint = "Return a list of what it gives"
+            raise TraceError("compile", law, type=type(value).__name__, remedy=hint)
+    return taken_apart(result, tensors)
+
+
+def _twins(results: Sequence[Tensor]) -> dict[int, int]:
+    """Which results are an earlier one, and which."""
+    first = {id(x): k for k, x in reversed([*enumerate(results)])}
+    return {k: first[id(x)] for k, x in enumerate(results) if first[id(x)] != k}
+
+
 def _kinds(tracer: Tracer, results: Sequence[Tensor]) -> dict[int, tuple[type[Tensor], bool]]:
     """Of results that are more than tensors without a gradient; see :class:`Recorded`."""
     found: dict[int, tuple[type[Tensor], bool]] = {}
@@ -282,6 +298,18 @@ def _kinds(tracer: Tracer, results: Sequence[Tensor]) -> dict[int, tuple[type[Te
         if (leaf and not tracer.is_given(x)) or type(x) is not Tensor:
             found[k] = (type(x), leaf)
     return found
+
+
+def _flags(tracer: Tracer, arguments: Sequence[Tensor]) -> tuple[tuple[Any, bool], ...]:
+    """What gives tensors of outside that were asked for gradients, and whether they have them."""
+    found: list[tuple[Any, bool]] = []
+    place = {id(x): k for k, x in enumerate(arguments)}
+    for key, x in tracer.flagged.items():
+        if key in place:
+            found.append((itemgetter(place[key]), x.requires_grad))
+        elif x.array.storage.buffer is not None:
+            found.append((partial(_itself, x), x.requires_grad))
+    return tuple(found)
 
 
 def _itself(x: Tensor, given: Sequence[Tensor]) -> Tensor:

@@ -72,6 +72,10 @@ class Action:
     run: Callable[[], None]
 
 
+def _is_leaf(x: Any) -> bool:
+    return x.node is None
+
+
 class Tracer:
     """What :mod:`clnet.values.mode` holds while a function is traced.
 
@@ -182,6 +186,10 @@ class Tracer:
             answer = question(given)
         self.asked.append((place, question, answer))
         return answer
+
+    def is_leaf(self, x: Any) -> bool:
+        """Whether no recorded op made a tensor, or the one for which it stands."""
+        return self.ask(x, _is_leaf)
 
     def record_action(self, action: Callable[[], None], changes: Any = None) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
