@@ -157,7 +157,8 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
-        return self.node is None
+        tracer = mode.current().tracer
+        return self.node is None if tracer is None else tracer.is_leaf(self)
 
     @property
     def requires_grad(self) -> bool:
@@ -179,12 +180,11 @@ class Tensor:
                 "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
             )
         if requires_grad and not self.dtype.differentiable:
-            raise GradientError(
-                "requires_grad_",
-                "only floating and complex tensors have gradients",
-                dtype=self.dtype,
-            )
+            law = "only floating and complex tensors have gradients"
+            raise GradientError("requires_grad_", law, dtype=self.dtype)
         self._requires_grad = requires_grad and self.node is None
+        if (tracer := mode.current().tracer) is not None:
+            tracer.flagged[id(self)] = self
         return self
 
     def size(self, dim: int | None = None) -> Any:

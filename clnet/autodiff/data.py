@@ -10,7 +10,9 @@ from ..values import mode
 from ..values.arguments import shown
 from ..values.changes import PLACES
 
-__all__ = ["give_data", "take_data"]
+__all__ = ["give_data", "place_anew", "take_data"]
+
+_ELSEWHERE = 1 << 32  # more than tensors that leave a storage: what is laid anew never comes back
 
 
 def take_data(x: Any) -> Any:
@@ -62,11 +64,32 @@ def give_data(x: Any, value: Any) -> None:
     elif same and old.storage.moves is not None and _is_apart(old, new):
         x.data.copy_(value)
     else:
-        _count_moves(old, 1)
-        x.array = Array(new.storage, new.shape, new.strides, new.offset, new.dtype)
-        _count_moves(new, -1)
+        place_anew(x, Array(new.storage, new.shape, new.strides, new.offset, new.dtype))
         new.register()
         x.source, x.version = None, new.storage.version
+
+
+def place_anew(x: Any, array: Array, *, name: str = "data") -> None:
+    """Let a tensor's elements be those of an array, and plans that found them know.
+
+    Args:
+        x: the tensor.
+        array: in the same memory or another.
+        name: of who asks, for an error.
+
+    Raises:
+        TraceError: if a function that is traced has the tensor from outside: later calls would find
+            it as it is then.
+    """
+    tracer, old = mode.current().tracer, x.array
+    if tracer is not None and (old.storage.buffer is not None or tracer.is_given(x)):
+        law = "a tensor from outside the traced function keeps its shape and memory"
+        raise TraceError(name, law, x=x.shape, remedy="Change it outside, or a clone() of it")
+    within = old.storage is array.storage
+    _count_moves(old, _ELSEWHERE if within else 1)
+    x.array = array
+    if not within:
+        _count_moves(array, -1)
 
 
 def _place(x: Array) -> tuple[Any, ...]:

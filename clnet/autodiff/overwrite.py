@@ -17,6 +17,7 @@ from ..ops.machinery.pointwise import Overwrite
 from ..ops.rearrange import Diagonal, PutDiagonal
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
 from ..values import mode
+from .data import place_anew
 from .tape import Node
 
 
@@ -89,13 +90,14 @@ def refresh(function: Function, x: Any) -> None:
     x.version = storage.version
 
 
-def turn(x: Any, take: Callable[[Any], Any]) -> None:
+def turn(x: Any, take: Callable[[Any], Any], name: str) -> None:
     """Let a tensor itself become a view of what it was, as ``x.unsqueeze_(0)`` does."""
     before = type(x.detach())(x.array, x.node, x.index)
     before.source, before.version, before._turned = x.source, x.version, x._turned
     view = take(before)
     if view is not before:
-        x.array, x.node, x.index = view.array, view.node, view.index
+        place_anew(x, view.array, name=name)
+        x.node, x.index = view.node, view.index
         x.source, x.version, x._turned = view.source, view.version, True
 
 

@@ -1,8 +1,13 @@
 """Arguments of a compiled function: the tensors among them, and what tells calls apart.
 
-Tensors may lie in tuples, lists and dicts. Of tensors their form matters, of all else the value
-and its type, since 1, 1.0 and True are equal and yet give other dtypes, and 0.0 and -0.0 other
-signs.
+Tensors may lie in tuples, lists and dicts. Of tensors their form and class matter, and which are
+one, of all else the value and its type, since 1, 1.0 and True are equal and yet give other dtypes,
+and 0.0 and -0.0 other signs.
+
+A tensor that is not dense is given to the plan as the memory from its first element to its last, in
+which the function sees it with its own strides: so it is told the truth about them, copies and
+views are what they are without compiling, and nothing is copied before the call. Where much lies
+between the elements they are copied, and the function may not ask how they lie.
 """
 
 from __future__ import annotations
@@ -13,13 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
 from ..errors import TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values.containers import again
 
 _DICTS = (dict, OrderedDict)
+_TWICE = object()
+_PLAIN = (bool, int, str, type(None))
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
+# An argument's memory is given as it is up to so many places for each element, or so many in all.
+_MOST_GAPS, _FEW = 4, 2**14
 
 
 def looked_at(
@@ -48,8 +58,44 @@ def looked_at(
             type=type((*args, *kwargs.values())[place]).__name__,
             remedy="Pass its tensors one by one",
         ) from None
-    tensors = [x if x.array.contiguous else contiguous(x.detach()) for x in given]
-    return given, tensors, tuple(guards)
+    if len(given) > 1 and len({*map(id, given)}) < len(given):
+        first = {id(x): place for place, x in reversed([*enumerate(given)])}
+        guards.append((_TWICE, *[first[id(x)] for x in given]))
+        given = list({id(x): x for x in given}.values())
+    return given, [x if x.array.contiguous else given_flat(x) for x in given], tuple(guards)
+
+
+def given_flat(x: Tensor) -> Tensor:
+    """What a plan is given of an argument; see above."""
+    if x.array.contiguous or (span := _span(x.array)) is None:
+        return contiguous(x.detach())
+    return Tensor(x.array.view((span,), (1,)))
+
+
+def given_place(x: Tensor) -> Tensor:
+    """Where what a plan changes of an argument is put."""
+    return x if x.array.contiguous or is_copied(x) else given_flat(x)
+
+
+def is_copied(x: Tensor) -> bool:
+    """Whether a plan is given a copy of an argument."""
+    return not x.array.contiguous and _span(x.array) is None
+
+
+def seen(x: Tensor) -> tuple[Array, Array]:
+    """Memory that stands for what a plan is given of an argument, and the argument in it."""
+    span = None if x.array.contiguous else _span(x.array)
+    shape = x.array.shape if span is None else (span,)
+    memory = Array.abstract(shape, x.dtype, x.device)
+    return memory, memory if span is None else memory.view(x.array.shape, x.array.strides)
+
+
+def _span(x: Array) -> int | None:
+    """Elements of the memory from the first to the last; None where most are not the array's."""
+    if 0 in x.shape:
+        return None
+    span = 1 + sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))
+    return span if span <= max(_MOST_GAPS * x.size, _FEW) else None
 
 
 def placed(value: Any, place: Callable[[Tensor], Tensor]) -> Any:
@@ -86,7 +132,10 @@ def _told(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         array = value.array
-        return (array.storage.device, array.shape, array.dtype, value.requires_grad)
+        form = (array.storage.device, array.shape, array.dtype, value.requires_grad, type(value))
+        if value.__dict__:
+            form += tuple((k, v if type(v) in _PLAIN else id(v)) for k, v in vars(value).items())
+        return form if array.contiguous else (*form, array.strides)
     kind: Any = type(value)
     if isinstance(value, _NUMBERS):
         return (kind, repr(value))  # which tells -0.0 from 0.0, and one NaN is as another

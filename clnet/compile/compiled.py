@@ -23,7 +23,7 @@ from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from ..values.record import NamedTuple
-from .arguments import looked_at
+from .arguments import given_place, looked_at
 from .differentiable import Differentiable
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
@@ -263,9 +263,9 @@ class Compiled:
             return None
         for plan, finish in kept.entries:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                if plan.valid():
+                if plan.valid() and finish.fits(given):
                     kept.used = next(_USES)
-                    return _Done(finish(_run(plan, tensors, given), given))
+                    return _Done(finish.results(_run(plan, tensors, given), given))
         return None
 
     def _traced(
@@ -289,7 +289,7 @@ class Compiled:
             self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
-            return _Done(finish(_run(plan, tensors, given), given))
+            return _Done(finish.results(_run(plan, tensors, given), given))
 
     def _drop_outdated(self, key: Any) -> None:
         """Let plans go that cannot become valid again, so that the next finds their memory free."""
@@ -312,10 +312,10 @@ class Compiled:
             raise
         outer.settle()
         self.num_traces += 1
-        if recorded.backward is None:
-            return plan, lambda arrays, given: recorded.rebuild(map(Tensor, arrays), given)
-        on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
-        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given), given)
+        on_tape = recorded.backward and Differentiable(
+            plan, recorded.backward, self._planned_backward
+        )
+        return plan, _Finish(recorded, on_tape, recorded.tracer.asked)
 
     def _recorded(
         self, outer: Outer, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
@@ -394,8 +394,36 @@ class _Done(NamedTuple):
 
 
 AnyPlan = Plan | SpanningPlan
-_Finish = Callable[[list[Array], list[Tensor]], Any]
-"""Makes what the function returns of a plan's results and the tensors it was called with."""
+
+
+class _Finish:
+    """Makes what the function returns of a plan's results and the tensors it was called with."""
+
+    def __init__(
+        self, recorded: Recorded, on_tape: Differentiable | None, asked: Sequence[Any]
+    ) -> None:
+        self._recorded = recorded
+        self._on_tape = on_tape
+        self._asked = tuple(asked)
+
+    def fits(self, given: list[Tensor]) -> bool:
+        """Whether a call's tensors answer what the function asked as those of its trace."""
+        return all(_agree(question(given[k]), answer) for k, question, answer in self._asked)
+
+    def results(self, arrays: list[Array], given: list[Tensor]) -> Any:
+        """What the function returns."""
+        self._recorded.flag(given)
+        if self._on_tape is None:
+            return self._recorded.rebuild(map(Tensor, arrays), given)
+        with mode.using(grad=True):  # of enable_grad inside, too
+            found = self._on_tape.results(arrays, given)
+        return self._recorded.rebuild(found, given)
+
+
+def _agree(answer: Any, before: Any) -> bool:
+    """Whether two answers are one; of tensors and what is on the tape only it itself is."""
+    plain = isinstance(answer, int | str | tuple | frozenset)
+    return answer is before or (plain and type(answer) is type(before) and answer == before)
 
 
 def compile(  # noqa: A001 - PyTorch's name
@@ -474,5 +502,5 @@ def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Arra
     if plan.changed_arguments:
         with mode.using(grad=False):
             for position, array in plan.changed_arguments:
-                given[position].copy_(Tensor(array))
+                given_place(given[position]).copy_(Tensor(array))
     return results

@@ -21,6 +21,7 @@ from ..errors import GradientError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
+from .arguments import given_flat
 from .plan import Plan
 from .spanning import SpanningPlan
 from .trace import Trace
@@ -71,6 +72,7 @@ def record_backward(
     tracer: Tracer,
     results: Sequence[Tensor],
     arguments: Sequence[Tensor],
+    memory: Sequence[Array],
     start: int,
     overwritten: Mapping[Storage, Tensor],
 ) -> Backward | None:
@@ -80,6 +82,7 @@ def record_backward(
         tracer: the recording; the walk's steps are put behind the function's.
         results: what the function returned.
         arguments: the placeholders it was called with.
+        memory: where these lie.
         start: a sequence number older than the function's nodes.
         overwritten: tensors outside that the function will have overwritten by then; where the
             walk reads one, a copy is saved.
@@ -120,16 +123,14 @@ def record_backward(
     saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
     lost = [overwritten[s] for s in needed if s in overwritten]
     # The forward plan gives these storages memory of its own; the backward has its own in turn.
-    own = [
-        a.storage for a in (*saved, *(x.array for x in lost), *(arguments[i].array for i in read))
-    ]
+    own = [a.storage for a in (*saved, *(x.array for x in lost), *(memory[i] for i in read))]
     moved = {s: Storage(s.device, s.nbytes) for s in own}
     trace = Trace(
         tuple(_moved_step(step, moved) for step in steps),
         (
             *(g.array for g in grads),
             *(_moved(a, moved) for a in (*saved, *(x.array for x in lost))),
-            *(_moved(arguments[i].array, moved) for i in read),
+            *(_moved(memory[i], moved) for i in read),
         ),
         tuple(_moved(a, moved) for a in gradients),
         (),
@@ -233,7 +234,8 @@ class _Played(Function):
             )
         count = len(backward.saved) + len(backward.read)
         arguments = [contiguous(grads[k].detach()).array for k in backward.roots]
-        arguments += [contiguous(t.detach()).array for t in ctx.saved_tensors[:count]]
+        saved = ctx.saved_tensors[:count]
+        arguments += [given_flat(t).array for t in saved]
         plan = ctx.owner.plan
         with plan.turn(), plan.lock:
             for cell, value in ctx.cells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from functools import partial
+from operator import is_
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -12,7 +13,16 @@ import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
-from .reachable import MISSING, Code, Objects, attribute, content, is_programs, table_of
+from .reachable import (
+    MISSING,
+    Code,
+    Objects,
+    attribute,
+    content,
+    is_programs,
+    present,
+    table_of,
+)
 from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
@@ -21,7 +31,8 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _CONTAINERS = (list, dict, set, deque, np.ndarray)
 _VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
 _MOST_PARTS = 64
-_MOST_BYTES = 4096
+_MANY_PARTS = 4096
+_MOST_BYTES = 2**18
 
 
 class _Same:
@@ -37,6 +48,24 @@ class _Same:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+class _Parts:
+    """What lies in a long container; plain values are compared, of others which they are."""
+
+    __slots__ = ("plain", "values")
+
+    def __init__(self, *values: Iterable[Any]) -> None:
+        self.values = [part for each in values for part in each]
+        self.plain = {*map(type, self.values)} <= {*_PLAIN, float}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Parts) or len(self.values) != len(other.values):
+            return False
+        same = all(map(is_, self.values, other.values))
+        return same or (self.plain and other.plain and self.values == other.values)
+
+    __hash__: Any = None
 
 
 class Outer:
@@ -91,9 +120,13 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        self._restored = [(place, _copied(place())) for place in self._places]
+        asked = self._reads & code.names
+        for owner, _, _ in found.owners:
+            if hasattr(owner, "__dict__"):
+                self._places.append(partial(present, owner, asked))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
-        self._restored = [(place, _copied(place())) for place in self._places]
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -215,10 +248,10 @@ class Outer:
         pairs = zip(self._places, before, self._clnet_version, strict=True)
         kept: list[tuple[partial[Any], Any]] = []
         for place, old, new in pairs:
-            counted = old != new and _name(place) in self._reads
+            counted = old != new and (place.func is present or _name(place) in self._reads)
             if matters(place) and (old == new or counted):
                 kept.append((place, old))
-                self.counted += [_name(place)] * counted
+                self.counted += [_name(place)] * (counted and place.func is not present)
         self._places = [*[place for place, _ in kept], *self._added]
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
@@ -302,11 +335,14 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, ModuleType):
         return None
     if kind in (list, tuple, deque):
-        few = len(value) <= _MOST_PARTS
-        return (kind, [_told(v) for v in value] if few else (len(value), _Same(value)))
+        if len(value) <= _MOST_PARTS:
+            return (kind, [_told(v) for v in value])
+        return (kind, _Parts(value) if len(value) <= _MANY_PARTS else (len(value), _Same(value)))
     if issubclass(kind, dict) and len(value) <= _MOST_PARTS:
         return (kind, [(_told(k), _told(v)) for k, v in value.items()])
-    if kind in (set, frozenset) and len(value) <= _MOST_PARTS:
+    if issubclass(kind, dict) and len(value) <= _MANY_PARTS:
+        return (kind, _Parts(value.keys(), value.values()))
+    if kind in (set, frozenset) and len(value) <= _MANY_PARTS:
         return (kind, frozenset(value))
     if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
         return (value.dtype, value.shape, value.tobytes())

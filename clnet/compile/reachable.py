@@ -15,17 +15,27 @@ from typing import Any
 
 from ..tensor import Tensor
 
-__all__ = ["MISSING", "Code", "Objects", "attribute", "content", "is_programs", "table_of"]
+__all__ = [
+    "MISSING",
+    "Code",
+    "Objects",
+    "attribute",
+    "content",
+    "is_programs",
+    "present",
+    "table_of",
+]
 
 MISSING = object()
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 64
 _MOST_OBJECTS = 256
-_MOST_DEPTH = 3
+_MOST_DEPTH = 8
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _WRITERS = ("append", "extend", "add", "update", "appendleft")
+_ASKING = {"getattr", "hasattr"}
 _UNASKED = {"__init__", "__new__", "__repr__", "__str__", "__eq__", "__hash__", "__reduce__"}
 """Methods of Python's that a step hardly runs, though their names stand nowhere in its code."""
 
@@ -72,6 +82,11 @@ class Code:
         while codes:
             code = codes.pop()
             self.names.update(code.co_names)
+            if _ASKING & set(code.co_names):
+                texts = (c for c in code.co_consts if isinstance(c, str) and c.isidentifier())
+                asked = {*texts}
+                self.names |= asked
+                self.reads |= asked
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
@@ -192,6 +207,11 @@ def table_of(value: Any) -> dict[str, Any] | None:
         return None
     found = {name: attribute(value, name) for name in names}
     return held | {name: v for name, v in found.items() if v is not MISSING}
+
+
+def present(value: Any, names: set[str]) -> str:
+    """Which of some names an object has itself, whatever its class has."""
+    return ",".join(sorted(names & value.__dict__.keys()))
 
 
 def attribute(value: Any, name: str) -> Any:

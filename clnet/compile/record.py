@@ -13,11 +13,10 @@ from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
 from ..device import Device
 from ..errors import TraceError
-from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
-from .arguments import contents, placed, same_contents
+from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, is_whole, record_backward
 from .trace import Trace
 from .tracer import Tracer
@@ -37,6 +36,10 @@ class Recorded:
             gives them for the tensors of a call.
         assigned: modules and other objects, and names of attributes that get the last results; and
             the dict in which they are put, if that is no change that a plan depends on.
+        twins: of results that are one tensor, the later ones and the first.
+        kinds: classes of results that are of a subclass, or leaves that the function made, and
+            whether they are such leaves.
+        flags: what gives tensors that the function asked for gradients, and whether it wants them.
     """
 
     trace: Trace
@@ -47,6 +50,20 @@ class Recorded:
         default_factory=dict[int, Any]
     )
     assigned: tuple[tuple[Any, str, dict[str, Any] | None], ...] = ()
+    twins: Mapping[int, int] = field(default_factory=dict[int, int])
+    kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
+    flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
+
+    def flag(self, given: Sequence[Tensor]) -> None:
+        """Let tensors require gradients, or stop, as the function asks of them.
+
+        Args:
+            given: those of the call.
+        """
+        for find, value in self.flags:
+            x = find(given)
+            if x.requires_grad is not value:
+                x.requires_grad_(value)
 
     def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
         """What the function returns.
@@ -56,9 +73,15 @@ class Recorded:
             given: those of the call, whose memory some results share, as they do in eager.
         """
         found = list(tensors)
+        for place, (kind, leaf) in self.kinds.items():
+            found[place] = found[place].as_subclass(kind)
+            if leaf:
+                found[place].requires_grad_()
         for place, share in self.shared.items():
             own = share(given)
             found[place] = found[place] if own is None else own
+        for place, first in self.twins.items():
+            found[place] = found[first]
         last = zip(reversed(self.assigned), reversed(found), strict=False)
         for (owner, name, table), value in last:
             if table is None:
@@ -75,6 +98,7 @@ def record(
     device: Device,
     *,
     keeps_state: bool = True,
+    as_called: bool = True,
     rebind: Callable[[Tracer], None] | None = None,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
@@ -86,6 +110,8 @@ def record(
         device: where it makes what it makes without naming a device.
         keeps_state: whether tensors that it assigns to attributes of modules are theirs after
             each replay; else the attributes stay as they are.
+        as_called: whether tensors are laid out as the arguments are, and one that is given twice is
+            one; else they are dense.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
 
     Returns:
@@ -95,14 +121,9 @@ def record(
         TraceError: if the function reads a value on the host, changes a list or dict that it was
             given, or returns a tensor made of one outside that has a graph.
     """
-    placeholders: list[Tensor] = []
-
-    def placeholder(value: Tensor) -> Tensor:
-        array = Array.abstract(value.shape, value.dtype, value.device)
-        placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
-        return placeholders[-1]
-
     tracer, start = Tracer(rebind), next_sequence()
+    placeholder = _Placeholders(tracer, as_called)
+    placeholders, memory = placeholder.tensors, placeholder.memory
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
@@ -118,13 +139,13 @@ def record(
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
-            template = taken_apart(result, found)
+            template = _taken_apart(result, found)
+            twins, kinds = _twins(found), _kinds(tracer, found)
             copied, state = _state(tracer, found) if keeps_state else ((), ())
             found += [value for _, _, _, value in state]
-            shared = _shared(found, placeholders)
-            results = [_on_tape(t, placeholders) for t in found]
+            shared = _shared(found, placeholders, kinds)
             lost = {before.array.storage: before for before, _ in copied}
-            backward = record_backward(tracer, results, placeholders, start, lost)
+            backward = record_backward(tracer, found, placeholders, memory, start, lost)
             _overwrite(copied)
         _refuse_gradients(tracer, placeholders)
         tracer.forget_leaves({p.array.storage for p in placeholders})
@@ -134,15 +155,55 @@ def record(
     saved = backward.saved if backward is not None else ()
     trace = Trace(
         tuple(tracer.steps),
-        tuple(p.array for p in placeholders),
-        (*(t.array for t in results), *saved),
+        tuple(memory),
+        (*(t.array for t in found), *saved),
         tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
         device,
         num_saved=len(saved),
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
     assigned = tuple((owner, name, table) for owner, name, table, _ in state)
-    return Recorded(trace, tracer, template, backward, shared, assigned)
+    flags = _flags(tracer, placeholders)
+    return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags)
+
+
+class _Placeholders:
+    """Makes what a function gets in the place of tensors.
+
+    Args:
+        tracer: is told which stands for which.
+        as_called: whether they are laid out as those are, and one for each.
+
+    Attributes:
+        tensors: those that were made.
+        memory: where each lies.
+    """
+
+    def __init__(self, tracer: Tracer, as_called: bool) -> None:  # noqa: FBT001 - of record alone
+        self.tensors: list[Tensor] = []
+        self.memory: list[Array] = []
+        self._tracer = tracer
+        self._as_called = as_called
+        self._known: dict[int, Tensor] = {}
+
+    def __call__(self, value: Tensor) -> Tensor:
+        """What the function gets in the place of a tensor."""
+        if self._as_called and id(value) in self._known:
+            return self._known[id(value)]
+        array = view = Array.abstract(value.shape, value.dtype, value.device)
+        if self._as_called:
+            array, view = seen(value)
+        made = Tensor(view)
+        if self._as_called and type(value) is not Tensor:
+            made = made.as_subclass(type(value))
+        self._known[id(value)] = made.requires_grad_(value.requires_grad)
+        copied = self._as_called and is_copied(value)
+        self._tracer.give(len(self.tensors), made, value, copied=copied)
+        self.tensors.append(made)
+        self.memory.append(array)
+        if self._as_called and vars(value):
+            vars(made).update(vars(value))
+        return made
 
 
 _Assigned = tuple[Any, str, dict[str, Any] | None, Tensor]
@@ -206,8 +267,58 @@ def _overwrite(copied: Iterable[tuple[Tensor, Tensor]]) -> None:
             before.copy_(value)
 
 
+def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
+    """What a function returned, without its tensors.
+
+    Raises:
+        TraceError: if it is an iterator, or has one: that gives its tensors once.
+    """
+    for value in contents(result):
+        tensors_of_set = isinstance(value, set | frozenset) and any(
+            isinstance(x, Tensor) for x in value
+        )
+        if hasattr(type(value), "__next__") or tensors_of_set:
+            law = "results are tensors, and tuples, lists and dicts of them"
+            hint = "Return a list of what it gives"
+            raise TraceError("compile", law, type=type(value).__name__, remedy=hint)
+    return taken_apart(result, tensors)
+
+
+def _twins(results: Sequence[Tensor]) -> dict[int, int]:
+    """Which results are an earlier one, and which."""
+    first = {id(x): k for k, x in reversed([*enumerate(results)])}
+    return {k: first[id(x)] for k, x in enumerate(results) if first[id(x)] != k}
+
+
+def _kinds(tracer: Tracer, results: Sequence[Tensor]) -> dict[int, tuple[type[Tensor], bool]]:
+    """Of results that are more than tensors without a gradient; see :class:`Recorded`."""
+    found: dict[int, tuple[type[Tensor], bool]] = {}
+    for k, x in enumerate(results):
+        leaf = x.node is None and x.requires_grad and id(x) in tracer.flagged
+        if (leaf and not tracer.is_given(x)) or type(x) is not Tensor:
+            found[k] = (type(x), leaf)
+    return found
+
+
+def _flags(tracer: Tracer, arguments: Sequence[Tensor]) -> tuple[tuple[Any, bool], ...]:
+    """What gives tensors of outside that were asked for gradients, and whether they have them."""
+    found: list[tuple[Any, bool]] = []
+    place = {id(x): k for k, x in enumerate(arguments)}
+    for key, x in tracer.flagged.items():
+        if key in place:
+            found.append((itemgetter(place[key]), x.requires_grad))
+        elif x.array.storage.buffer is not None:
+            found.append((partial(_itself, x), x.requires_grad))
+    return tuple(found)
+
+
+def _itself(x: Tensor, given: Sequence[Tensor]) -> Tensor:
+    del given
+    return x
+
+
 def _shared(
-    results: Sequence[Tensor], arguments: Sequence[Tensor]
+    results: Sequence[Tensor], arguments: Sequence[Tensor], kinds: Mapping[int, tuple[Any, bool]]
 ) -> dict[int, Callable[[Sequence[Tensor]], Tensor | None]]:
     """Which results lie in memory of the caller's, and what gives them; see :class:`Recorded`."""
     places = {p.array.storage: i for i, p in enumerate(arguments)}
@@ -215,10 +326,12 @@ def _shared(
     for k, result in enumerate(results):
         storage = result.array.storage
         place = places.get(storage)
-        if result.node is not None or (result.requires_grad and mode.current().grad):
-            continue  # on the tape it is a result as others are: gradients are summed as in eager
+        if result.node is not None or kinds.get(k, (Tensor, False))[1]:
+            continue
         if place is not None and result is arguments[place]:
             shared[k] = itemgetter(place)
+        elif result.requires_grad:
+            shared[k] = partial(_itself, result)
         elif place is not None:
             shared[k] = partial(_view_of, result.array, place, arguments[place].dtype)
         elif storage.buffer is not None:
@@ -227,9 +340,9 @@ def _shared(
 
 
 def _view_of(view: Array, place: int, dtype: DType, given: Sequence[Tensor]) -> Tensor | None:
-    """A view of a dense argument; None if that is not dense, and was copied."""
+    """A view of an argument; None if that was copied for the plan."""
     array = given[place].array
-    if not array.contiguous or view.dtype is not dtype:
+    if is_copied(given[place]) or view.dtype is not dtype:
         return None
     return Tensor(array.view(view.shape, view.strides, array.offset + view.offset))
 
@@ -240,11 +353,4 @@ def _may_be_copied(share: Any) -> bool:
 
 def _as_it_is(result: Tensor, given: Sequence[Tensor]) -> Tensor:
     del given
-    return result if result.requires_grad else Tensor(result.array)
-
-
-def _on_tape(result: Tensor, arguments: Sequence[Tensor]) -> Tensor:
-    """A result; an argument or a parameter given back as it came gets a node, as its copy has."""
-    leaf = result.requires_grad and result.node is None
-    outside = result.array.storage.buffer is not None
-    return alias(result) if leaf and (outside or any(result is a for a in arguments)) else result
+    return Tensor(result.array)

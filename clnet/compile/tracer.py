@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from ..array import Array, Uncounted
 from ..device import Storage, users_line
+from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
@@ -60,6 +62,7 @@ class Step:
 
 
 NOTHING = object()
+_GRAD = attrgetter("_grad")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ class Action:
     """Something done on the host between launches, at every replay."""
 
     run: Callable[[], None]
+
+
+def _is_leaf(x: Any) -> bool:
+    return x.node is None
 
 
 class Tracer:
@@ -79,6 +86,8 @@ class Tracer:
         find: fills ``rebound`` with those of objects that don't tell it themselves.
 
     Attributes:
+        asked: of which tensor of a call the function asked what, beside its form, and the answer.
+        flagged: tensors that were asked for a gradient, or no more, by ``id``.
         steps: what was recorded, in order.
         watched: objects whose ``_clnet_version`` the trace depends on, by ``id``.
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
@@ -93,6 +102,10 @@ class Tracer:
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
         self._find = find
+        self._given: dict[int, tuple[int, Any, Any]] = {}
+        self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
+        self._copied: set[Storage] = set()
+        self.flagged: dict[int, Any] = {}
         self.steps: list[Step | Action] = []
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
@@ -135,6 +148,49 @@ class Tracer:
         """A storage's version as the tape compares it in the function."""
         return self.version(storage) - storage.unseen - self._unseen.get(storage, 0)
 
+    def give(self, place: int, stands: Any, given: Any, *, copied: bool = False) -> None:
+        """Tell which tensor stands in the trace for which of a call, or for a copy of that."""
+        self._given[id(stands)] = (place, stands, given)
+        if copied:
+            self._copied.add(stands.array.storage)
+
+    def require_laid(self, x: Any, name: str) -> None:
+        """Refuse to say where elements lie that were copied for the plan.
+
+        Raises:
+            TraceError: if it is a view of such an argument.
+        """
+        if x.array.storage in self._copied:
+            law = "an argument with mostly gaps between its elements is a copy in the function"
+            raise TraceError(name, law, x=x.shape, remedy="Pass x.contiguous()")
+
+    def is_given(self, x: Any) -> bool:
+        """Whether a tensor stands for one that the function was called with."""
+        return id(x) in self._given
+
+    def given(self, x: Any) -> Any:
+        """The tensor of the call for which a tensor stands; itself if for none."""
+        return self._given[id(x)][2] if id(x) in self._given else x
+
+    def ask(self, x: Any, question: Callable[[Any], Any]) -> Any:
+        """Of a tensor that was given the answer of that one, on which the trace depends.
+
+        Args:
+            x: any tensor.
+            question: of a tensor; answers are compared, tensors and nodes by identity.
+        """
+        if id(x) not in self._given:
+            return question(x)
+        place, _, given = self._given[id(x)]
+        with mode.using(tracer=None):
+            answer = question(given)
+        self.asked.append((place, question, answer))
+        return answer
+
+    def is_leaf(self, x: Any) -> bool:
+        """Whether no recorded op made a tensor, or the one for which it stands."""
+        return self.ask(x, _is_leaf)
+
     def record_action(self, action: Callable[[], None], changes: Any = None) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
         self.steps.append(Action(action))
@@ -157,6 +213,8 @@ class Tracer:
         """
         if id(leaf) in self.grads_after:
             return self.grads_after[id(leaf)][1]
+        if id(leaf) in self._given and id(leaf) not in self.grads_before:
+            value = self.ask(leaf, _GRAD)
         return self.grads_before.setdefault(id(leaf), (leaf, value))[1]
 
     def grad_written(self, leaf: Any, value: Any) -> None:
@@ -180,6 +238,7 @@ class Tracer:
             else:
                 table[name] = before
         self.rebound.clear()
+        self._given.clear()  # a plan holds no call's tensors
 
     def forget_leaves(self, given: set[Storage]) -> None:
         """Leave out gradients of leaves that the function made itself, at every call anew.

@@ -8,12 +8,14 @@ All of them cost nothing: answers from what the tensor knows, views, and copies 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..array import Array
+from ..autodiff.data import place_anew
 from ..autodiff.move import move
 from ..autodiff.overwrite import turn
 from ..autodiff.tape import Node, version_of
@@ -55,6 +57,9 @@ __all__ = [
     "typed_class",
     "typename",
 ]
+
+_STRIDES = attrgetter("array.strides")
+_CONTIGUOUS, _OFFSET = attrgetter("array.contiguous"), attrgetter("array.offset")
 
 TYPE_NAMES: dict[str, DType] = {
     "FloatTensor": float32,
@@ -119,7 +124,33 @@ def _is_on_cuda(x: Tensor) -> bool:
 
 
 def _grad_fn(x: Tensor) -> Node | None:
-    return x.node
+    tracer = mode.current().tracer
+    if tracer is None or x.is_leaf:
+        return x.node
+    return tracer.given(x).node
+
+
+def _version(x: Tensor) -> int:
+    own = version_of(x.array.storage)
+    return _asked(x, lambda given: version_of(given.array.storage), since=own)
+
+
+def _asked(x: Tensor, question: Callable[[Tensor], Any], *, since: Any = None) -> Any:
+    """What a tensor answers; in a function that is traced the argument that it stands for does.
+
+    Args:
+        x: the tensor.
+        question: of a tensor.
+        since: what is added to the argument's answer.
+    """
+    tracer = mode.current().tracer
+    if tracer is None:
+        return question(x)
+    if not tracer.is_given(x):
+        tracer.require_laid(x, "stride")
+        return question(x)
+    answer = tracer.ask(x, question)
+    return answer if since is None else answer + since
 
 
 def _transposed(x: Tensor) -> Tensor:
@@ -147,7 +178,7 @@ _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "itemsize": (lambda x: x.dtype.itemsize, "Bytes of an element."),
     "is_meta": (lambda x: x.device.type == "meta", "Whether it has a shape, but no elements."),
     "_version": (
-        lambda x: version_of(x.array.storage),
+        _version,
         "How often its memory was written in place.",
     ),
     "grad_fn": (_grad_fn, "What made it on the tape; None for a leaf."),
@@ -163,13 +194,13 @@ _FALSE = (
 
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """Steps along the axes, in elements, or along one of them."""
-    found = x.array.strides
+    found = _asked(x, _STRIDES)
     return found if dim is None else found[normalize_dim("stride", dim, x.ndim)]
 
 
 def is_contiguous(x: Tensor, memory_format: MemoryFormat | None = None) -> bool:
     """Whether its elements lie densely in row-major order."""
-    return x.array.contiguous
+    return _asked(x, _CONTIGUOUS)
 
 
 def type_(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -211,7 +242,7 @@ def get_device(x: Tensor) -> int:
 
 def storage_offset(x: Tensor) -> int:
     """Elements of the memory before the first."""
-    return x.array.offset
+    return _asked(x, _OFFSET)
 
 
 def is_signed(x: Tensor) -> bool:
@@ -286,7 +317,7 @@ def _in_place(name: str) -> Callable[..., Tensor]:
                 shape=x.shape,
                 remedy=f"Do it under clnet.no_grad(), or use {name}",
             )
-        turn(x, lambda before: function(before, *args, **given))
+        turn(x, lambda before: function(before, *args, **given), f"{name}_")
         return x
 
     become.__name__ = become.__qualname__ = f"{name}_"
@@ -310,7 +341,8 @@ def resize_(x: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -
     count = min(made.numel(), x.numel())
     if count:
         made.view(-1)[:count] = x.reshape(-1)[:count]
-    x.array, x.source, x.version = made.array, None, made.version
+    place_anew(x, made.array, name="resize_")
+    x.source, x.version = None, made.version
     return x
 
 
@@ -331,7 +363,8 @@ def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
     if source is not None and source.dtype is not x.dtype:
         raise DtypeError("set_", "a tensor keeps its dtype", x=x.dtype, source=source.dtype)
     other = empty(0, dtype=x.dtype, device=x.device) if source is None else source.detach()
-    x.array, x.source, x.version = other.array, None, other.version
+    place_anew(x, other.array, name="set_")
+    x.source, x.version = None, other.version
     return x
 
 

@@ -64,7 +64,11 @@ def as_strided(
     Raises:
         ShapeError: if an element lies outside the memory, or there is not a stride for each size.
     """
-    offset = input.array.offset if storage_offset is None else storage_offset
+    offset = input.array.offset
+    if (tracer := mode.current().tracer) is not None:
+        tracer.require_laid(input, "as_strided")
+    if storage_offset is not None:  # of the whole memory, of which a trace has the argument's
+        offset += storage_offset - input.storage_offset()
     room = input.array.storage.nbytes // input.dtype.itemsize
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=False))
     if len(size) != len(stride) or min((*stride, offset), default=0) < 0 or last >= room:

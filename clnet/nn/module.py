@@ -288,6 +288,7 @@ class Module(ModuleState):
                 self._clnet_changed()
                 return
         object.__delattr__(self, name)
+        self._clnet_changed()
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """A parameter under a name, or None to say that there is none.

@@ -175,7 +175,9 @@ class _Call:
         named = {k: given[k] for k in self._kwargs}
         try:
             with no_grad():
-                return record(self._function, args, named, device, keeps_state=False)
+                return record(
+                    self._function, args, named, device, keeps_state=False, as_called=False
+                )
         except TraceError:
             raise
         except Exception as error:

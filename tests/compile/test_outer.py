@@ -135,6 +135,71 @@ def test_a_tensor_left_outside_is_refused():
     assert kept.item() == 3
 
 
+class Link:
+    def __init__(self, depth):
+        self.rate, self.below = 1.0, Link(depth - 1) if depth else None
+
+
+def test_long_containers_and_what_lies_deep():
+    numbers, table, array, link = (
+        [1.0] * 100,
+        dict.fromkeys(range(100), 1.0),
+        np.ones(9999),
+        Link(6),
+    )
+    x = clnet.ones(1)
+
+    def f(x):
+        deep = link.below.below.below.below.below.below
+        return x * deep.rate + sum(numbers) + table[50] + float(array[5000])
+
+    compiled = clnet.compile(f)
+    changes = [
+        lambda: setattr(link.below.below.below.below.below.below, "rate", 2.0),
+        lambda: numbers.__setitem__(50, 3.0),
+        lambda: table.update({50: 4.0}),
+        lambda: array.__setitem__(5000, 5.0),
+        lambda: numbers.__setitem__(slice(None), [float(str(v)) for v in numbers]),
+    ]
+    for change in (lambda: None, *changes):
+        change()
+        assert compiled(x).item() == f(x).item()
+    assert compiled.num_traces == len(changes)  # the last gives equal numbers
+
+
+def test_results_that_are_given_once_are_refused():
+    def giving(x):
+        yield x * 2
+
+    for f in (giving, lambda x: [map(clnet.relu, [x])], lambda x: {x * 2}):
+        with pytest.raises(TraceError, match=r"results are tensors, and tuples.*Return a list"):
+            clnet.compile(f)(clnet.ones(1))
+
+
+class Rated:
+    rate = 1.0
+
+    def run(self, x):
+        return x * self.rate * getattr(self, "share", 1.0) + hasattr(self, "shift")
+
+
+class RatedLayer(Rated, nn.Module):
+    forward = Rated.run
+
+
+@pytest.mark.parametrize("way", [Rated, RatedLayer])
+def test_attributes_that_come_and_go(way):
+    """They hide their class's, or a default, and let it be seen again."""
+    rated, x = way(), clnet.ones(1)
+    f = clnet.compile(rated.run)
+    for name, value in (("rate", 2.0), ("share", 3.0), ("shift", 5.0)):
+        assert f(x).item() == rated.run(x).item()
+        setattr(rated, name, value)
+        assert f(x).item() == rated.run(x).item()
+        delattr(rated, name)
+    assert f(x).item() == 1
+
+
 class Slots:
     __slots__ = ("__hidden", "rate", "spare")
 
