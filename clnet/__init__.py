@@ -200,6 +200,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "ScriptModule": ("compat.jit", "ScriptModule"),
     **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
+    "_inductor": ("compat.dynamo", "inductor"),
+    **{n: ("compat.control_flow", n) for n in ("_higher_order_ops", "associative_scan")},
     "_C": ("compat.inner", None),
     "_tensor": ("tensor", None),
     "_tensor_str": ("compat.tensor_text", None),
@@ -219,6 +221,8 @@ def __getattr__(name: str) -> Any:
         found = module if attribute is None else getattr(module, attribute)
     elif name.startswith("_foreach_"):
         found = _module("compat.foreach").foreach(name)
+    elif name in _later_methods.AS_FUNCTIONS:
+        found = getattr(Tensor, name)
     elif name in _attribute.TYPE_NAMES:
         found = _attribute.typed_class(name)
     elif name.startswith("__") and name != "__version__":
@@ -237,7 +241,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What is here, and what would be imported."""
-    return sorted({*globals(), *_LATER, "compile"})
+    return sorted({*globals(), *_LATER, *_later_methods.AS_FUNCTIONS, "compile"})
 
 
 def _module(place: str) -> Any:

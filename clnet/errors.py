@@ -121,7 +121,7 @@ class OutOfDeviceMemory(ClnetError, MemoryError, RuntimeError):
 
 
 class BuildError(ClnetError, RuntimeError):
-    """A kernel's source was refused by the device's compiler."""
+    """Source was refused by the device's compiler, or there is no compiler for it."""
 
 
 class TemplateError(ClnetError, RuntimeError):

@@ -432,7 +432,7 @@ def stft(
     win_length: int | None = None,
     window: Tensor | None = None,
     center: bool = True,  # noqa: FBT001, FBT002
-    pad_mode: str = "reflect",
+    pad_mode: str | None = "reflect",
     normalized: bool = False,  # noqa: FBT001, FBT002
     onesided: bool | None = None,  # noqa: FBT001
     return_complex: bool | None = None,  # noqa: FBT001
@@ -447,7 +447,7 @@ def stft(
         win_length: of the window, which stands in a part's middle; None: ``n_fft``.
         window: ``(win_length,)``; None: ones.
         center: parts are centred at multiples of the hop: the signal is padded at both ends.
-        pad_mode: with what, as for ``pad``.
+        pad_mode: with what, as for ``pad``; nobody reads it without ``center``.
         normalized: divide by ``sqrt(n_fft)``.
         onesided: only the first ``n_fft // 2 + 1`` frequencies; None: of real signals.
         return_complex: complex numbers, else pairs along a last axis; must be given for real ones.
@@ -472,7 +472,7 @@ def stft(
     shape = _window("stft", window, n_fft, win_length, input)
     x = input.reshape(1, -1) if input.ndim == 1 else input
     if center:
-        x = _lengthened(x, n_fft // 2, pad_mode)
+        x = _lengthened(x, n_fft // 2, pad_mode or "reflect")
     if x.shape[-1] < n_fft:
         raise ShapeError("stft", "the signal holds a part", input=input.shape, n_fft=n_fft)
     parts = x.unfold(-1, n_fft, hop)

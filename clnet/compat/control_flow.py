@@ -1,13 +1,17 @@
-"""``clnet.cond`` and ``clnet.while_loop``: PyTorch's control flow, as Python runs it."""
+"""``clnet.cond``, ``clnet.while_loop`` and scans: PyTorch's control flow, as Python runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
+from .. import ops
+from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values.shapes import normalize_dim
 
-__all__ = ["cond", "while_loop"]
+__all__ = ["associative_scan", "cond", "while_loop"]
 
 
 def cond(
@@ -45,3 +49,82 @@ def while_loop(
         found = body_fn(*values)
         values = tuple(found) if isinstance(found, tuple | list) else (found,)
     return values
+
+
+def associative_scan(
+    combine_fn: Callable[[Any, Any], Any],
+    xs: Any,
+    dim: int,
+    reverse: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    combine_mode: str = "pointwise",
+) -> Any:
+    """Running results of an associative function along an axis, in as many calls as it has bits.
+
+    Args:
+        combine_fn: called with what came before and what follows, in containers as ``xs``, whose
+            tensors have the axis first: of elements, or of matrices in batches.
+        xs: a tensor, or tuples, lists and dicts of some, of one shape.
+        dim: the axis.
+        reverse: from the end.
+        combine_mode: ``"pointwise"`` or ``"generic"``, which are the same here.
+
+    Returns:
+        As ``xs``; the first along the axis are those of ``xs``.
+
+    Example:
+        >>> import clnet
+        >>> clnet.associative_scan(lambda x, y: x * y, clnet.tensor([1, 2, 3, 4]), dim=0).tolist()
+        [1, 2, 6, 24]
+    """
+    if combine_mode not in ("pointwise", "generic"):
+        law = "combine_mode is 'pointwise' or 'generic'"
+        raise ArgumentError("associative_scan", law, combine_mode=repr(combine_mode))
+    leaves = list(_leaves(xs))
+    if not leaves or len({x.shape for x in leaves}) > 1:
+        law = "there are tensors, all of one shape"
+        raise ArgumentError("associative_scan", law, shapes=[x.shape for x in leaves])
+    axis = normalize_dim("associative_scan", dim, leaves[0].ndim)
+    parts = [x.movedim(axis, 0) for x in leaves]
+    parts = [x.flip(0) for x in parts] if reverse else parts
+    reach, length = 1, parts[0].shape[0]
+    while reach < length:  # each holds what the last `reach` elements give
+        before = _filled(xs, iter([x[:-reach] for x in parts]))
+        found = _leaves(combine_fn(before, _filled(xs, iter([x[reach:] for x in parts]))))
+        parts = [ops.cat([x[:reach], y]) for x, y in zip(parts, found, strict=True)]
+        reach *= 2
+    parts = [x.flip(0) for x in parts] if reverse else parts
+    return _filled(xs, iter([x.movedim(0, axis) for x in parts]))
+
+
+def _leaves(tree: Any) -> Iterator[Tensor]:
+    """The tensors in containers, in order."""
+    if isinstance(tree, dict):
+        tree = tuple(tree.values())
+    if not isinstance(tree, tuple | list):
+        yield tree
+        return
+    for part in tree:
+        yield from _leaves(part)
+
+
+def _filled(tree: Any, leaves: Iterator[Tensor]) -> Any:
+    """The same containers around other tensors."""
+    if isinstance(tree, dict):
+        return {key: _filled(part, leaves) for key, part in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*[_filled(part, leaves) for part in tree])
+    if isinstance(tree, tuple | list):
+        return type(tree)([_filled(part, leaves) for part in tree])
+    return next(leaves)
+
+
+class _Room(ModuleType):
+    """A module that is called, too: PyTorch has a function under its name."""
+
+    __call__ = staticmethod(associative_scan)
+
+
+_higher_order_ops = ModuleType("torch._higher_order_ops", "Ops that take functions.")
+_higher_order_ops.__dict__["associative_scan"] = _Room("torch._higher_order_ops.associative_scan")
+_higher_order_ops.associative_scan.__dict__["associative_scan"] = associative_scan
+_higher_order_ops.__dict__.update(cond=cond, while_loop=while_loop)

@@ -25,6 +25,7 @@ from ..ranks.work import Work as Work
 from ..ranks.world import DEFAULT_SECONDS
 from ..ranks.world import Group as ProcessGroup  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from ..values.settings import SETTINGS
+from . import fsdp as fsdp
 
 default_pg_timeout = timedelta(seconds=DEFAULT_SECONDS)
 GradBucket = comm_hook.GradBucket

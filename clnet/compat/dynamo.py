@@ -68,7 +68,18 @@ class _Config(ModuleType):
         return None
 
 
-config = _Config("torch._dynamo.config", "Settings that are kept.")
+def _settings(name: str, *groups: str) -> ModuleType:
+    """Settings, some of which are settings of their own."""
+    made = _Config(name, "Settings that are kept.")
+    made.__dict__.update({group: _settings(f"{name}.{group}") for group in groups})
+    return made
+
+
+config = _settings("torch._dynamo.config")
+inductor = ModuleType("torch._inductor", "PyTorch's generator of code, which is not here.")
+inductor.__dict__["config"] = _settings(
+    "torch._inductor.config", "aot_inductor", "cpp", "cuda", "cutlass", "trace", "triton"
+)
 utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__["is_compile_supported"] = is_compile_supported
 

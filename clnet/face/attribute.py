@@ -25,6 +25,7 @@ from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
 from ..ops.convert import converted
 from ..ops.machinery.function import PUBLIC_OPS
+from ..ops.machinery.pointwise import OF_NUMBERS
 from ..ops.shape import in_its_order, sizes_of
 from ..tensor import Tensor, tensor
 from ..values import mode
@@ -89,6 +90,13 @@ def _is_known_type(spelling: str) -> DType:
     return found
 
 
+def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A shape is given as such, not as data of whole numbers; nothing is a line of nothing."""
+    if len(given) == 1 and isinstance(given[0], Size):
+        return tuple(given[0])
+    return given or (0,)
+
+
 class _TypedClass(type):
     """The class of ``clnet.FloatTensor``: called as PyTorch's, an instance is any such tensor."""
 
@@ -97,9 +105,10 @@ class _TypedClass(type):
 
     def __call__(cls, *given: Any, device: Any = None) -> Tensor:
         device = device or cls.place
+        given = _sizes(given)
         if given and not all(isinstance(n, int) for n in given):
             return tensor(given[0], dtype=cls.dtype, device=device)
-        return empty(*(given or (0,)), dtype=cls.dtype, device=device)
+        return empty(given, dtype=cls.dtype, device=device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         fits = isinstance(instance, Tensor) and instance.dtype is cls.dtype
@@ -284,12 +293,13 @@ def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
     where = x.device if device is None else open_device(device)
     if given and isinstance(given[0], str | bytes):
         raise DtypeError("new", "it takes sizes or data", given=shown(given[0]))
+    given = _sizes(given)
     if given and not all(isinstance(n, int) for n in given):
         try:
             return tensor(given[0], dtype=x.dtype, device=where)
         except DtypeError as error:
             raise DtypeError("new", error.law, remedy=error.remedy, **error.values) from None
-    return empty(*(given or (0,)), dtype=x.dtype, device=where)
+    return empty(given, dtype=x.dtype, device=where)
 
 
 def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:  # noqa: A002 - PyTorch's
@@ -566,3 +576,4 @@ for _name, _function in _METHODS.items():
     setattr(Tensor, _name, checked(_function, _name, skip=1) if _function is not itself else itself)
 for _name in VIEWS_IN_PLACE:
     setattr(Tensor, f"{_name}_", _in_place(_name))
+OF_NUMBERS.update(dict.fromkeys(("add", "sub", "mul", "div", "floor_divide"), tensor))

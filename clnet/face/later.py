@@ -9,7 +9,7 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import checked
 
-__all__ = ["attach"]
+__all__ = ["AS_FUNCTIONS", "attach"]
 
 
 class _Later:
@@ -88,6 +88,17 @@ def _of_sparse(name: str) -> Callable[[Tensor], Any]:
     return method
 
 
+AS_FUNCTIONS = frozenset(
+    """
+    abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_
+    asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_
+    detach detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ get_device i0_
+    index_put_ is_distributed is_same_size is_signed lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_
+    nan_to_num_ narrow_copy neg_ negative_ put rad2deg_ reciprocal_ resize_as_ round_ rsqrt_
+    sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
+    """.split()
+)
+"""Methods that PyTorch has as functions of the tensor, too."""
 _OF_SPARSE = (
     "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
 )

@@ -167,6 +167,8 @@ class _WalkBack:
             return tuple(self._arrived[i] for i in places)
 
         for place, alias in zip(places, boundary([parts[i] for i in places], enter), strict=True):
+            if parts[place].node is not None:
+                alias.source = None  # what follows may overwrite it: nobody else has that memory
             parts[place] = alias
         if not several:
             return parts[0]

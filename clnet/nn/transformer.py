@@ -244,11 +244,19 @@ class _Layer(Module):
             self.add_module(f"dropout{k}", Dropout(dropout))
         self.activation = _activation(type(self).__name__, activation)
 
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
-        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
+    # The branches have PyTorch's names: programs override them.
+
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        y, _ = self.self_attn(x, x, x, key_padding_mask, need_weights=False, attn_mask=attn_mask)
         return self.dropout1(y)
 
-    def _dense(self, x: Tensor) -> Tensor:
+    def _ff_block(self, x: Tensor) -> Tensor:
         y = self.linear2(self.dropout(self.activation(self.linear1(x))))
         return self.dropout3(y) if self.reads_memory else self.dropout2(y)
 
@@ -283,13 +291,13 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """The shape of ``src``; masks as :class:`MultiheadAttention`'s."""
-        masks = (src_mask, src_key_padding_mask)
+        masks = (src_mask, src_key_padding_mask, is_causal)
         x = src
         if self.norm_first:
-            x = x + self._attend(self.norm1(x), *masks)
-            return x + self._dense(self.norm2(x))
-        x = self.norm1(x + self._attend(x, *masks))
-        return self.norm2(x + self._dense(x))
+            x = x + self._sa_block(self.norm1(x), *masks)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, *masks))
+        return self.norm2(x + self._ff_block(x))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -312,21 +320,28 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The shape of ``tgt``; ``memory`` is the encoder's result."""
-        own = (tgt_mask, tgt_key_padding_mask)
-        other = (memory, memory_mask, memory_key_padding_mask)
+        own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
         if self.norm_first:
-            x = x + self._attend(self.norm1(x), *own)
-            x = x + self._look(self.norm2(x), *other)
-            return x + self._dense(self.norm3(x))
-        x = self.norm1(x + self._attend(x, *own))
-        x = self.norm2(x + self._look(x, *other))
-        return self.norm3(x + self._dense(x))
+            x = x + self._sa_block(self.norm1(x), *own)
+            x = x + self._mha_block(self.norm2(x), *other)
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, *own))
+        x = self.norm2(x + self._mha_block(x, *other))
+        return self.norm3(x + self._ff_block(x))
 
-    def _look(
-        self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
     ) -> Tensor:
-        y, _ = self.multihead_attn(x, memory, memory, padding, need_weights=False, attn_mask=mask)
+        y, _ = self.multihead_attn(
+            x, mem, mem, key_padding_mask, need_weights=False, attn_mask=attn_mask
+        )
         return self.dropout2(y)
 
 
@@ -367,7 +382,7 @@ class TransformerEncoder(Module):
         """The shape of ``src``."""
         x = src
         for layer in self.layers:
-            x = layer(x, mask, src_key_padding_mask)
+            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
         if src_key_padding_mask is not None and mask is None and self._is_nested(src):
             padded = ops.ne(src_key_padding_mask, 0)
             if self.mask_check and src.shape[1] > 1:
@@ -420,10 +435,15 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """The shape of ``tgt``."""
-        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        masks = {
+            "tgt_mask": tgt_mask,
+            "memory_mask": memory_mask,
+            "tgt_key_padding_mask": tgt_key_padding_mask,
+            "memory_key_padding_mask": memory_key_padding_mask,
+        }
         x = tgt
         for layer in self.layers:
-            x = layer(x, memory, *masks)
+            x = layer(x, memory, **masks)
         return x if self.norm is None else self.norm(x)
 
 

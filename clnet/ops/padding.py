@@ -100,8 +100,10 @@ def pad(
     pads = tuple(int(p) for p in pad)
     if mode not in _MODES:
         raise ArgumentError("pad", f"mode is one of {', '.join(_MODES)}", mode=repr(mode))
-    if value is not None and mode != "constant":
-        raise ArgumentError("pad", "only mode 'constant' has a value", mode=repr(mode), value=value)
+    if value and mode != "constant":
+        raise ArgumentError(
+            "pad", "only mode 'constant' has a value but 0", mode=repr(mode), value=value
+        )
     if len(pads) % 2 or len(pads) > 2 * x.ndim:
         raise ArgumentError(
             "pad", "there are two numbers for each padded axis", pad=pads, x=x.shape

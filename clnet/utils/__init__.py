@@ -1,6 +1,8 @@
 """What programs written for PyTorch look for under ``torch.utils``; nothing of clnet needs it."""
 
 from . import checkpoint as checkpoint
+from . import constructors as _device  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from . import cpp_extension as cpp_extension
 from . import data as data
 from . import dlpack as dlpack
 from . import flop_counter as flop_counter

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Operand = Any
 """A tensor or a Python number."""
+OF_NUMBERS: dict[str, Callable[[Any], Any]] = {}
+"""Ops that PyTorch calls with numbers alone, too; each with what makes a tensor of the first."""
 
 
 class Pointwise(Function):
@@ -349,6 +351,9 @@ def evaluate(
     kinds, compute, returned = form.kinds, form.compute, form.returned
     tensors = [operands[k] for k in form.tensors]
     if not tensors:
+        if name in OF_NUMBERS:
+            operands = [OF_NUMBERS[name](operands[0]), *operands[1:]]
+            return evaluate(name, body, operands, options, result=result, out=out)
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
     if options:
         options = [_as_number(name, x) for x in options]

@@ -1,0 +1,160 @@
+"""What programs of others that nobody had run before asked for, beside PyTorch's answers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, BuildError, DistributedError, DtypeError
+from tests.answers import torch
+
+PAIRS = [(7, 2), (7.5, 2), (-7, 2.0), (True, 2), (3, 2 + 1j)]
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "multiply", "true_divide"])
+def test_two_numbers_are_a_tensor(name):
+    for pair in PAIRS:
+        if name == "sub" and pair[0] is True:
+            continue  # PyTorch refuses booleans there
+        ours, theirs = getattr(clnet, name)(*pair), getattr(torch, name)(*pair)
+        assert (ours.shape, ours.dtype.name) == ((), str(theirs.dtype).rpartition(".")[2])
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def test_two_numbers_rounded_and_refused():
+    for mode in ("floor", "trunc"):
+        ours = clnet.div(-7, 2, rounding_mode=mode)
+        assert ours.item() == torch.div(-7, 2, rounding_mode=mode).item()
+    assert clnet.floor_divide(-7.5, 2).item() == -4
+    assert clnet.add(1, 2, alpha=3).item() == 7
+    with pytest.raises(DtypeError, match="one operand is a tensor"):
+        clnet.fmod(7, 2)
+
+
+def test_a_size_is_a_shape_and_a_tuple_is_data():
+    x = clnet.ones(2, 3)
+    assert x.new(x.size()).shape == (2, 3)
+    assert clnet.FloatTensor(x.shape).shape == (2, 3)
+    assert x.new((2, 3)).tolist() == [2, 3]
+    assert clnet.LongTensor((2, 3)).tolist() == [2, 3]
+    assert clnet.FloatTensor().shape == x.new().shape == (0,)
+
+
+def test_an_output_behind_a_backward_hook_may_be_overwritten():
+    def found(lib: Any) -> tuple[Any, list[Any]]:
+        layer = lib.nn.Conv1d(2, 3, 1)
+        with lib.no_grad():
+            layer.weight.copy_(lib.tensor(weight))
+            layer.bias.zero_()
+        seen: list[Any] = []
+        layer.register_backward_hook(lambda module, gin, gout: seen.append(gout[0].tolist()))
+        y = lib.nn.functional.relu(layer(lib.tensor(x)), inplace=True)
+        y.pow(2).sum().backward()
+        return layer.weight.grad.tolist(), seen
+
+    draws = np.random.default_rng(3)
+    weight = draws.standard_normal((3, 2, 1)).astype("f4")
+    x = draws.standard_normal((2, 2, 4)).astype("f4")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's about the older name
+        (ours, our_seen), (theirs, their_seen) = found(clnet), found(torch)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(our_seen, their_seen, rtol=1e-5, atol=1e-6)
+
+
+def test_methods_that_are_functions():
+    x = clnet.tensor([-1.5, 2.5])
+    assert clnet.detach(x.requires_grad_()).requires_grad is False
+    y = x.detach().clone()
+    assert clnet.abs_(y) is y
+    assert y.tolist() == [1.5, 2.5]
+    assert clnet.fill_(y, 3).tolist() == clnet.zero_(y).add_(3).tolist() == [3, 3]
+    assert "detach" in dir(clnet)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_associative_scan(dim, reverse):
+    draws = np.random.default_rng(0).uniform(0.5, 1.5, (2, 3, 7, 4))
+
+    def states(lib: Any, scan: Any) -> Any:
+        a, b = (lib.tensor(x) for x in draws)
+
+        def combine(left: Any, right: Any) -> Any:
+            return {"a": left["a"] * right["a"], "b": right["a"] * left["b"] + right["b"]}
+
+        found = scan(combine, {"a": a, "b": b}, dim, reverse=reverse, combine_mode="generic")
+        return found["b"].numpy()
+
+    theirs = states(torch, torch._higher_order_ops.associative_scan)
+    np.testing.assert_allclose(states(clnet, clnet.associative_scan), theirs, rtol=1e-12)
+
+
+def test_associative_scan_has_gradients_and_laws():
+    x = clnet.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    clnet._higher_order_ops.associative_scan(lambda p, q: p * q, x, 0)[3].backward()
+    assert x.grad.tolist() == [24, 12, 8, 6]
+    with pytest.raises(ArgumentError, match="all of one shape"):
+        clnet.associative_scan(lambda p, q: p, (clnet.ones(2), clnet.ones(3)), 0)
+    with pytest.raises(ArgumentError, match="combine_mode"):
+        clnet.associative_scan(lambda p, q: p, x, 0, combine_mode="other")
+
+
+def test_what_is_not_built_says_so():
+    extension = clnet.utils.cpp_extension
+    with pytest.raises(BuildError, match=r"nothing of C\+\+ or CUDA is built"):
+        extension.load(name="upfirdn2d", sources=["x.cu"])
+    assert extension.CUDA_HOME is None
+    fsdp = clnet.distributed.fsdp
+    assert not isinstance(nn.Linear(1, 1), fsdp.FullyShardedDataParallel)
+    with pytest.raises(DistributedError, match="each process holds all weights"):
+        fsdp.FullyShardedDataParallel(nn.Linear(1, 1))
+
+
+def test_settings_of_compilers_are_kept():
+    config = clnet._inductor.config
+    config.coordinate_descent_tuning = config.triton.unique_kernel_names = True
+    assert config.coordinate_descent_tuning
+    assert clnet.zeros in clnet.utils._device._device_constructors()
+
+
+def test_branches_of_transformer_layers_are_overridden():
+    def found(lib: Any) -> list[Any]:
+        class Plain(lib.nn.TransformerEncoderLayer):
+            def _sa_block(self, x: Any, *masks: Any, **given: Any) -> Any:
+                return x * 2
+
+        class Decoded(lib.nn.TransformerDecoderLayer):
+            def _mha_block(self, x: Any, mem: Any, *masks: Any, **given: Any) -> Any:
+                return x + mem
+
+            def _ff_block(self, x: Any) -> Any:
+                return -x
+
+        layers = [Plain(4, 2, 8, dropout=0.0), Decoded(4, 2, 8, dropout=0.0, norm_first=True)]
+        draws = np.random.default_rng(5)
+        for layer in layers:
+            with lib.no_grad():
+                for p in layer.parameters():
+                    p.copy_(lib.tensor(draws.standard_normal(p.shape).astype("f4")))
+        x = lib.tensor(draws.standard_normal((3, 2, 4)).astype("f4"))
+        encoder = lib.nn.TransformerEncoder(layers[0], 2, enable_nested_tensor=False)
+        y = encoder(x)
+        return [y.tolist(), lib.nn.TransformerDecoder(layers[1], 2)(x, y).tolist()]
+
+    for ours, theirs in zip(found(clnet), found(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_that_nothing_reads():
+    x = clnet.arange(12.0).view(1, 12)
+    assert nn.functional.pad(x, (1, 1), "reflect", value=0.0)[0, 0] == 1
+    with pytest.raises(ArgumentError, match="has a value but 0"):
+        nn.functional.pad(x, (1, 1), "reflect", value=2.0)
+    given: dict[str, Any] = {"center": False, "pad_mode": None, "return_complex": True}
+    assert clnet.stft(x, 4, **given).shape == (1, 3, 9)
