@@ -20,6 +20,7 @@ from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
 from .add_rows import add_rows, adds_rows
 from .gather_runs import gather_runs, lines_along
+from .gather_wide import gather_wide
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -69,7 +70,9 @@ def gather_rows(
         "ctype index_type missing wrap check flat",
         *(*types, "0" if zero else _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
     )
-    if not in_groups(target.traits) and outer == inner == 1 and x.size:
+    if in_groups(target.traits):
+        return [gather_wide(target, params, y, x, index).reporting(check)]
+    if outer == inner == 1 and x.size:
         lines = lines_along((n,), x.shape[1], x.strides[1], ((0,), index.strides))
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
@@ -77,7 +80,7 @@ def gather_rows(
         *(outer, n, inner, x.shape[1], *x.strides[:2], y, x, index),
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
-    if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
+    if inner >= _CPU_LEAST_ROW:
         share = max(_CPU_SHARE // inner, 1)
         share = min(share, ceil_div(n * outer, _CPU_ITEMS * target.traits.compute_units))
         args = joined(args, {"share": share})
