@@ -16,6 +16,9 @@ _ADD = Kernel("add_rows", "index/add_rows.mako")
 _ITEMS_PER_UNIT = 1
 _BLOCK = 8  # rows, as in the template
 _MOST_ITEMS = 64
+# Rows of so few elements are written sooner than an item finds out that they are not its own, which
+# a processor guesses wrong every other time.
+_SHORT = 4
 
 
 def adds_rows(target: Target, y: Array, x: Array) -> bool:
@@ -64,7 +67,8 @@ def _rows(
     outer, rows, inner = y.shape
     wanted = min(_ITEMS_PER_UNIT * target.traits.compute_units, _MOST_ITEMS)
     items = 1
-    while items * outer < wanted and items * _BLOCK < rows:
+    short = inner <= _SHORT and (how == "put" or rows <= index.size)
+    while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
     return _ADD.launch(
         by_name(
