@@ -17,8 +17,8 @@ _ITEMS_PER_UNIT = 1
 _BLOCK = 8  # rows, as in the template
 _MOST_ITEMS = 64
 # Rows of so few elements are written sooner than an item finds out that they are not its own, which
-# a processor guesses wrong every other time.
-_SHORT = 4
+# a processor guesses wrong every other time; unless there are many more rows to make 0.
+_SHORT, _ROWS = 4, 16
 
 
 def adds_rows(target: Target, y: Array, x: Array) -> bool:
@@ -67,7 +67,7 @@ def _rows(
     outer, rows, inner = y.shape
     wanted = min(_ITEMS_PER_UNIT * target.traits.compute_units, _MOST_ITEMS)
     items = 1
-    short = inner <= _SHORT and (how == "put" or rows <= index.size)
+    short = inner <= _SHORT and (how == "put" or rows <= _ROWS * index.size)
     while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
     return _ADD.launch(
