@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations as chosen
-from itertools import combinations_with_replacement
 from math import inf, isfinite, pi, prod
 from typing import Any
 
@@ -172,8 +170,15 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise ArgumentError("combinations", "r is 0 or more", r=r)
     if r == 0:
         return input.new_empty(0)
-    every = combinations_with_replacement if with_replacement else chosen
-    listed = np.array(list(every(range(input.numel()), r)), np.int64).reshape(-1, r)
+    size = input.numel()
+    listed = np.arange(size)[:, None]
+    for _ in range(r - 1):
+        # Each row so often as numbers may come behind its last one.
+        first = listed[:, -1] + (not with_replacement)
+        rows = np.repeat(np.arange(len(listed)), size - first)
+        ends = np.cumsum(size - first)
+        behind = np.arange(len(rows)) - (ends - size)[rows]
+        listed = np.column_stack([listed[rows], behind])
     picked = ops.index_select(input, 0, tensor(listed.reshape(-1), device=input.device))
     return picked.reshape(listed.shape)
 

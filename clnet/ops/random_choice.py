@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ArgumentError, ShapeError
 from ..expr import log, log1p, maximum, where
 from ..kernels.reduce import Bad
-from ..values.dtypes import from_name
+from ..values.dtypes import float32, float64, from_name
 from ..values.generator import Generator
 from .check import of_value, require_elements
 from .create import zeros_like
@@ -18,8 +18,10 @@ from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
 from .random import random_like, uniform_
 from .reduce import argmax
+from .scan import cumsum
 from .scatter import scatter
-from .shape import expand, to_dtype, unsqueeze
+from .search import searchsorted
+from .shape import narrow, to_dtype
 from .softmax import softmax
 from .sort import topk
 
@@ -72,8 +74,8 @@ def multinomial(
     """Categories drawn with the probabilities that weights give.
 
     Every category runs a race of exponential times, faster the larger its weight; the first ones
-    are drawn. With replacement there is a race for each sample: ``num_samples`` random numbers for
-    every category.
+    are drawn. With replacement a random number for each sample is looked up among the running sums
+    of the weights, in float64 where the device has it.
 
     Args:
         x: ``(categories,)`` or ``(rows, categories)``: weights, 0 or more, of any sum above 0.
@@ -106,15 +108,18 @@ def multinomial(
     most = np.finfo(x.dtype.compute).max
     require_elements(weights, of_value("multinomial", "x", law), Bad.OUTSIDE, 0, float(most))
     law = "the sum of a row's weights is above 0"
+    if replacement:
+        wide = float64 if x.device.traits.float64 else float32
+        sums = cumsum(to_dtype(weights, wide), -1)
+        total = narrow(sums, -1, x.shape[-1] - 1, 1)
+        require_elements(total, of_value("multinomial", "sum", law), Bad.NOT_ABOVE, 0)
+        drawn = uniform_(sums.new_empty(*x.shape[:-1], num_samples), generator=generator)
+        # A number below 1 times the sum is rounded to less than the sum.
+        return searchsorted(sums, drawn * total, right=True)
     sums = to_dtype(weights, from_name(x.dtype.compute)).sum(-1)
     require_elements(sums, of_value("multinomial", "sum", law), Bad.NOT_ABOVE, 0)
-    if not replacement:
-        times = _uniform(x, x.shape, generator)
-        return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices
-    shape = (*x.shape[:-1], num_samples, x.shape[-1])
-    times = _uniform(x, shape, generator)
-    weights = expand(unsqueeze(weights, -2), shape)
-    return argmax(evaluate("multinomial", _speed, [weights, times]), -1)
+    times = _uniform(x, x.shape, generator)
+    return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices
 
 
 def _speed(weight: Any, u: Any) -> Any:

@@ -55,6 +55,7 @@ top_module = import_module("clnet.kernels.index.top")
 true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
+wide_module = import_module("clnet.kernels.index.gather_wide")
 runs_module = import_module("clnet.kernels.index.gather_runs")
 repeat_module = import_module("clnet.kernels.moving.repeat")
 sort_module = import_module("clnet.kernels.index.sort")
@@ -69,6 +70,7 @@ MODULES = (
     copy_pairs,
     gather,
     runs_module,
+    wide_module,
     order_module,
     place_module,
     repeat_module,
@@ -217,6 +219,21 @@ def elements_of_a_line(target: Target) -> None:
             run(gather_rows(target, y, given(x, before=3), given(index, before=1), wrap=wrap))
         expected = np.where(index < 7, x[0, index % 7, 0], np.nan)
         near(y, expected[None, :, None])
+
+
+@case("gpu")
+def rows_in_vectors(target: Target) -> None:
+    """Rows of more vectors than a group has items, and several rows to a group; their steps."""
+    small = replace(target, traits=replace(target.traits, max_group_size=9))
+    for inner, room, dtype in ((36, 36, np.float32), (6, 8, np.float64), (8, 8, np.uint8)):
+        index = RNG.integers(-11, 11, 13)
+        index[5] = 11  # out of range
+        x, y = (9 * normal(1, 11, room)).astype(dtype), output((1, 13, inner), dtype)
+        stored = given(x, before=16)
+        picked = stored.view((1, 11, inner), stored.strides)
+        run(gather_rows(small, y, picked, given(index), wrap=True))
+        missing = 0 if dtype is np.uint8 else np.nan
+        near(y, np.where((index < 11)[None, :, None], x[:, index % 11, :inner], missing))
 
 
 @case("gpu")

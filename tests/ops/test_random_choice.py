@@ -62,6 +62,13 @@ def test_shares_follow_the_weights(replacement):
     assert shares[1] == 0
 
 
+def test_weights_of_0_are_not_drawn_again_and_again():
+    """Not at the ends either, where the largest random number comes to lie."""
+    x = clnet.tensor([[0.0, 3e-30, 0.0], [0.0, 1e30, 1e-30]])
+    drawn = x.multinomial(1 << 16, True, generator=clnet.Generator(6))
+    assert bool((drawn == 1).all())
+
+
 def test_the_second_draw_is_from_what_is_left():
     x = clnet.tensor(np.tile(np.array([1, 2, 5], np.float32), (20_000, 1)))
     drawn = x.multinomial(3, generator=clnet.Generator(4)).numpy()

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
+from clnet.errors import ArgumentError, DataBoundsError, DtypeError, GradientError, ShapeError
 from clnet.nn import functional as F
 from tests.answers import torch
 from tests.opcase import OpCase, booleans, dense, every_check, integers, normal
@@ -345,3 +345,36 @@ def test_minus_zero_stays_where_nothing_is_added():
         x.grad = source.grad = None
         y.sum().backward()
         assert (x.grad.tolist(), source.grad.tolist()) == ([1.0] * 4, [1.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "count"), [((5, 7), 0, 9), ((7, 5), 1, 9), ((2, 5, 3), 1, 40), ((5, 1), 0, 4)]
+)
+def test_one_number_for_a_slice_is_as_one_for_each_element(shape, dim, count):
+    """The same bits, and gradients, whether an index is expanded or whole."""
+    sizes = tuple(count if d == dim else n for d, n in enumerate(shape))
+    numbers = RNG.integers(0, shape[dim], count)
+    along = clnet.tensor(numbers).reshape(
+        tuple(count if d == dim else 1 for d in range(len(shape)))
+    )
+    index = along.expand(sizes)
+    found = []
+    for each in (index, index.contiguous()):
+        x, src = (
+            clnet.tensor(
+                np.random.default_rng(3).normal(size=size).astype(np.float32)
+            ).requires_grad_()
+            for size in (shape, sizes)
+        )
+        y = x.scatter_add(dim, each, src)
+        (y * y).sum().backward()
+        found.append([a.detach().numpy() for a in (y, x.grad, src.grad)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_slice_out_of_range_is_reported():
+    index = clnet.tensor([0, 5])[:, None].expand(2, 3)
+    clnet.zeros(4, 3).scatter_add(0, index, clnet.ones(2, 3))
+    with pytest.raises(DataBoundsError, match="scatter_add"):
+        clnet.synchronize()

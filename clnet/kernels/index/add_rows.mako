@@ -1,7 +1,8 @@
-## kernel add_rows: y[o, r] = sum of x[o, i] over the i with index[i] == r, without a sort
+## kernel add_rows: y[o, r] = sum of x[o, i] over the i with index[i] == r, or the last of them
 ##
 ## layout   blocks of eight rows of y go to items in turns; an item looks at every index, and adds
 ##          what points to its own rows, so that nobody else writes there
+## param  how: add|put               rows are added up, all others 0; or replace what is there
 ## param  ctype: str                 type of the elements
 ## param  index_type: str            int or long
 ## param  vector: int                elements of a vector
@@ -11,7 +12,7 @@
 ## arg    inner: int                 elements of a row
 ## arg    limit: int                 rows of y
 ## arg    skip: int                  a row treated as out of range, -1 for none
-## arg    y: out ctype[outer][limit][inner]
+## arg    y: inout ctype[outer][limit][inner]
 ## arg    x: in ctype[outer][n][inner]
 ## arg    index: in index_type[n]
 ## % if check:
@@ -24,7 +25,8 @@
 <%namespace name="gather" file="gather.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
-<%def name="add_rows(ctype, index_type, vector, wrap, check)">
+<%def name="add_rows(how, ctype, index_type, vector, wrap, check)">
+<% sign = "+=" if how == "add" else "=" %>
 ${vectors.types(ctype, vector)}
 ${faults.define(check)}
 __kernel void add_rows(...)
@@ -34,24 +36,26 @@ __kernel void add_rows(...)
     y += y_offset + (long)batch * limit * inner;
     x += x_offset + (long)batch * n * inner;
     index += index_offset;
+% if how == "add":
     for (int row = item * 8; row < limit; row += items * 8) {
         const int end = row + 8 < limit ? row + 8 : limit;
         for (int j = row * inner; j < end * inner; ++j)
             y[j] = 0;
     }
+% endif
     for (int i = 0; i < n; ++i) {
         ${index_type} at = index[i];
         ${gather.checked(index_type, wrap)}
         ${faults.index(check, wrap, "i", "item == 0 && batch == 0")}
         if (!inside || at == skip || ((int)at >> 3 & items - 1) != item)
             continue;
-        __global ${ctype} *to = y + (int)at * inner;
+        __global ${ctype} *to = y + (long)at * inner;
         __global const ${ctype} *from = x + (long)i * inner;
         int column = 0;
         for (; column + ${vector} <= inner; column += ${vector})
-            *(__global vector *)(to + column) += *(__global const vector *)(from + column);
+            *(__global vector *)(to + column) ${sign} *(__global const vector *)(from + column);
         for (; column < inner; ++column)
-            to[column] += from[column];
+            to[column] ${sign} from[column];
     }
 }
 </%def>

@@ -1,7 +1,7 @@
-"""Rows added up where an index points, by items that own rows and look at every index: for CPUs.
+"""Rows added up, or put, where an index points, by items that own rows: for CPUs.
 
-A sort is a dozen launches, each of which reads and writes all keys; a look at an index takes a
-nanosecond, and there are few items.
+Each looks at every index, in order. A sort is a dozen launches, each of which reads and writes all
+keys; a look at an index takes a nanosecond, and there are few items.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ _ADD = Kernel("add_rows", "index/add_rows.mako")
 _ITEMS_PER_UNIT = 1
 _BLOCK = 8  # rows, as in the template
 _MOST_ITEMS = 64
+# Rows of so few elements are written sooner than an item finds out that they are not its own, which
+# a processor guesses wrong every other time; unless there are many more rows to make 0.
+_SHORT, _ROWS = 4, 16
 
 
 def adds_rows(target: Target, y: Array, x: Array) -> bool:
@@ -35,19 +38,48 @@ def add_rows(
     check: Check | None,
 ) -> Launch:
     """The launch; the arguments are those of :func:`.gather.gather_rows_gradient`."""
+    return _rows(target, y, x, index, "add", wrap=wrap, skip=skip, check=check)
+
+
+def puts_rows(target: Target) -> bool:
+    """Whether rows are put so: far out or near, each is written once for each index."""
+    return not in_groups(target.traits)
+
+
+def put_owned_rows(
+    target: Target, y: Array, x: Array, index: Array, *, wrap: bool, check: Check | None
+) -> Launch:
+    """The launch; the arguments are those of :func:`.gather.put_rows`."""
+    return _rows(target, y, x, index, "put", wrap=wrap, skip=-1, check=check)
+
+
+def _rows(
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    how: str,
+    *,
+    wrap: bool,
+    skip: int,
+    check: Check | None,
+) -> Launch:
     outer, rows, inner = y.shape
     wanted = min(_ITEMS_PER_UNIT * target.traits.compute_units, _MOST_ITEMS)
     items = 1
-    while items * outer < wanted and items * _BLOCK < rows:
+    short = inner <= _SHORT and (how == "put" or rows <= _ROWS * index.size)
+    while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
     return _ADD.launch(
         by_name(
-            "ctype index_type vector wrap check",
-            *(y.dtype.ctype, index.dtype.ctype, lanes_of(target, 4), wrap, check is not None),
+            "how ctype index_type vector wrap check",
+            how,
+            y.dtype.ctype if how == "add" else y.dtype.moved_as,
+            *(index.dtype.ctype, lanes_of(target, 4), wrap, check is not None),
         ),
         by_name("n inner limit skip y x index", index.size, inner, rows, skip, y, x, index),
         global_size=(items, outer),
         local_size=(1, 1),
-        flops=x.size,
+        flops=x.size if how == "add" else 0,
         bytes=y.nbytes + 2 * x.nbytes + items * index.nbytes,
     ).reporting(check)

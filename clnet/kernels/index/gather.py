@@ -18,8 +18,9 @@ from ...values.shapes import Shape, ceil_div, collapse
 from ..grid import flat_type, in_groups, items
 from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
-from .add_rows import add_rows, adds_rows
+from .add_rows import add_rows, adds_rows, put_owned_rows, puts_rows
 from .gather_runs import gather_runs, lines_along
+from .gather_wide import gather_wide
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -69,7 +70,9 @@ def gather_rows(
         "ctype index_type missing wrap check flat",
         *(*types, "0" if zero else _missing(y.dtype), wrap, check is not None, _flat(x, y.size)),
     )
-    if not in_groups(target.traits) and outer == inner == 1 and x.size:
+    if in_groups(target.traits):
+        return [gather_wide(target, params, y, x, index).reporting(check)]
+    if outer == inner == 1 and x.size:
         lines = lines_along((n,), x.shape[1], x.strides[1], ((0,), index.strides))
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
@@ -77,7 +80,7 @@ def gather_rows(
         *(outer, n, inner, x.shape[1], *x.strides[:2], y, x, index),
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
-    if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
+    if inner >= _CPU_LEAST_ROW:
         share = max(_CPU_SHARE // inner, 1)
         share = min(share, ceil_div(n * outer, _CPU_ITEMS * target.traits.compute_units))
         args = joined(args, {"share": share})
@@ -124,6 +127,8 @@ def put_rows(
     """
     if y.size == 0 or index.size == 0:
         return []
+    if puts_rows(target):
+        return [put_owned_rows(target, y, x, index, wrap=wrap, check=check)]
     memory = Scratch(y.device)
     runs = _sorted_rows(target, memory, index, y.shape[1], wrap=wrap, skip=-1, check=check)
     return [*runs.launches, *segment_last(target, memory, y, x, runs)]
@@ -290,10 +295,13 @@ def _scatter(
         ]
     if add and adds_unordered(target, y, index):
         return add_unordered(target, y, x, index, dim=dim, check=check)
-    memory, n = Scratch(y.device), index.size
-    runs = _sorted_along(target, memory, y, index, dim=dim, check=check)
     flat = y.view((1, y.size, 1), (y.size, 1, 1))
-    picked = x.view((1, n, 1), (n, 1, 1))
+    picked = x.view((1, index.size, 1), (index.size, 1, 1))
+    alone = lines == 1 and y.shape[dim] == y.size and index.strides[dim] == 1
+    if alone and not add and puts_rows(target):
+        return [put_owned_rows(target, flat, picked, index, wrap=False, check=check)]
+    memory = Scratch(y.device)
+    runs = _sorted_along(target, memory, y, index, dim=dim, check=check)
     finish = segment_sum if add else segment_last
     return [*runs.launches, *finish(target, memory, flat, picked, runs)]
 

@@ -20,7 +20,7 @@
 ## arg    x: in ctype[outer][n][inner]
 ## arg    starts: in int[rows + 1]
 ## arg    order: in int[n]
-## def    segment_last, segment_last_rows
+## def    segment_last
 ## arg    outer, rows, n, inner: int
 ## arg    y: inout ctype[outer][rows][inner]  y[o, r] = x[o, order[j]], the last j of r's run
 ## arg    x: in ctype[outer][n][inner]
@@ -28,9 +28,9 @@
 ## arg    order: in int[n]
 ##
 ## launch   segment_starts, segment_sum_elements, segment_last: an item per element. segment_marks:
-##          an item per key, and one more. segment_sum_rows, segment_last_rows: (rows, outer),
-##          groups of one. segment_sum_tree: (inner up to lanes, slices * rows, outer), groups of
-##          (lanes, slices, 1)
+##          an item per key, and one more. segment_sum_rows: (rows, outer), groups of one.
+##          segment_sum_tree: (inner up to lanes, slices * rows, outer), groups of (lanes, slices,
+##          1)
 ## numerics sums in the order of the positions (segment_sum_tree: `slices` interleaved sums, then a
 ##          fixed tree): the same bits every run
 <%namespace name="prelude" file="/lib/prelude.mako"/>
@@ -162,21 +162,6 @@ __kernel void segment_last(...)
         const int end = starts[row + 1];
         if (starts[row] < end)
             y[i] = x[((${flat})batch * n + order[end - 1]) * inner + column];
-    }
-}
-</%def>
-<%def name="segment_last_rows(ctype)">
-__kernel void segment_last_rows(...)
-{
-    const int row = get_global_id(0);
-    const int batch = get_global_id(1);
-    ${advance()}
-    const int end = starts[row + 1];
-    if (starts[row] < end) {
-        x += ((long)batch * n + order[end - 1]) * inner;
-        y += ((long)batch * rows + row) * inner;
-        for (int column = 0; column < inner; ++column)
-            y[column] = x[column];
     }
 }
 </%def>

@@ -24,7 +24,6 @@ _SUM_ELEMENTS = Kernel("segment_sum_elements", "index/segment.mako")
 _SUM_ROWS = Kernel("segment_sum_rows", "index/segment.mako")
 _SUM_TREE = Kernel("segment_sum_tree", "index/segment.mako", constraints=(_POWER_OF_2,))
 _LAST = Kernel("segment_last", "index/segment.mako")
-_LAST_ROWS = Kernel("segment_last_rows", "index/segment.mako")
 
 
 def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
@@ -82,16 +81,12 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     """
     if y.size == 0:
         return []
-    outer, rows, inner = y.shape
-    starts, launches = starts_of_runs(target, memory, rows, runs)
-    by_rows = not in_groups(target.traits) and inner >= target.traits.simd_width
-    sizes = {"global_size": (rows, outer)} if by_rows else items(target, y.size)
-    params = {"ctype": y.dtype.moved_as} | ({} if by_rows else {"flat": _flat(y, x)})
+    starts, launches = starts_of_runs(target, memory, y.shape[1], runs)
     launches.append(
-        (_LAST_ROWS if by_rows else _LAST).launch(
-            params,
+        _LAST.launch(
+            {"ctype": y.dtype.moved_as, "flat": _flat(y, x)},
             _args(y, x, starts, runs),
-            **sizes,
+            **items(target, y.size),
             flops=0,
             bytes=2 * x.nbytes + starts.nbytes + runs.order.nbytes,
         )
