@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import ArgumentError, ShapeError
 from .counter import Draw
 
-_CHUNK = 1024  # images interpolated at a time
+_CHUNK = 64  # images interpolated at a time: what lies between fits in the caches
 
 
 def resize(

@@ -29,6 +29,8 @@ def smaller():
 given = WORKLOADS["alexnet-s"]
 WORKLOADS["alexnet-s"] = replace(given, make=smaller, input_shape=(4, 3, 17, 17), classes=10)
 """
+# What a link takes is measured by sums of 64 MiB, 15 of them.
+SHORT_SUMS = "scaling._LINK_BYTES = (2**20, 2**22)\n"
 SMALL = ["--net", "fashion-cnn", "--batch", "8", "--rounds", "1", "--json"]
 
 
@@ -36,9 +38,17 @@ def lines(capfd) -> list[dict]:
     return [json.loads(x) for x in capfd.readouterr().out.splitlines() if x.startswith("{")]
 
 
+def begin_with(line: str, patch: pytest.MonkeyPatch) -> None:
+    """Workers do this before their job."""
+    start, call = "from clnet.bench import scaling\n", "scaling.{}(job)\n"
+    assert scaling._WORKER.endswith(start + call)
+    patch.setattr(scaling, "_WORKER", scaling._WORKER.removesuffix(call) + line + call)
+
+
 @pytest.mark.device
-def test_two_workers_are_timed_and_foretold(capfd):
+def test_two_workers_are_timed_and_foretold(capfd, monkeypatch):
     mpirun()
+    begin_with(SHORT_SUMS, monkeypatch)
     assert main(["bench", "scaling", *SMALL, "--workers", "2"]) == 0
     (two,) = lines(capfd)
     assert (two["side"], two["workers"], two["title"]) == ("clnet", 2, "Fashion-MNIST CNN, batch 8")
@@ -89,9 +99,7 @@ def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, ca
 )
 def test_every_way_has_the_losses_of_one_worker(net, ways, monkeypatch, capfd):
     mpirun()
-    start, call = "from clnet.bench import scaling\n", "scaling.{}(job)\n"
-    assert scaling._WORKER.endswith(start + call)
-    monkeypatch.setattr(scaling, "_WORKER", scaling._WORKER.removesuffix(call) + SMALLER + call)
+    begin_with(SMALLER, monkeypatch)
     options = ["--net", net, "--batch", "4", "--rounds", "1", "--json", "--workers", "1,2"]
     assert main(["bench", "scaling", *options, "--way", ways]) == 0
     one, *several = lines(capfd)
@@ -103,9 +111,10 @@ def test_every_way_has_the_losses_of_one_worker(net, ways, monkeypatch, capfd):
 
 @pytest.mark.slow
 @pytest.mark.device
-def test_what_the_planner_does_not_divide_is_timed_alone(capfd):
+def test_what_the_planner_does_not_divide_is_timed_alone(capfd, monkeypatch):
     """Three workers have parts of other sizes than the planner knows."""
     mpirun()
+    begin_with(SHORT_SUMS, monkeypatch)
     options = ["--net", "gpt", "--batch", "3", "--rounds", "1", "--json", "--workers", "3"]
     assert main(["bench", "scaling", *options, "--way", "row-column"]) == 0
     (found,) = lines(capfd)

@@ -92,6 +92,9 @@ RESULTS = {
 }
 
 
+_CHUNK = 2**15  # numbers at a time: the pages of 88 million doubles take longer than to draw them
+
+
 def drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """An entry of a ``state_dict``, such that what goes through many layers keeps its size."""
     rng = np.random.default_rng(crc32(name.encode()))
@@ -99,10 +102,13 @@ def drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
         return np.array(3, np.int64)
     if name.endswith("running_var"):
         return rng.uniform(0.5, 1.5, shape).astype(np.float32)
-    values = rng.standard_normal(shape)
-    if len(shape) > 1:
-        return (values / sqrt(max(prod(shape[1:]), 1))).astype(np.float32)
-    return (values * 0.1 + (name.endswith("weight") * 1.0)).astype(np.float32)
+    if len(shape) < 2:
+        return (rng.standard_normal(shape) * 0.1 + name.endswith("weight") * 1.0).astype(np.float32)
+    values = np.empty(prod(shape), np.float32)
+    for i in range(0, len(values), _CHUNK):
+        part = values[i : i + _CHUNK]
+        part[:] = rng.standard_normal(len(part)) / sqrt(max(prod(shape[1:]), 1))
+    return values.reshape(shape)
 
 
 def fingerprint(shapes: Mapping[str, tuple[int, ...]]) -> str:
