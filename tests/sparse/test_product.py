@@ -96,7 +96,7 @@ def test_sums_and_differences():
     assert (y - x).layout is clnet.sparse_csr
     close(x + clnet.tensor(DENSE), 2 * DENSE)
     close(clnet.add(x, y, alpha=3), 7 * DENSE)
-    close(clnet.sub(clnet.tensor(DENSE), y, alpha=3), -5 * DENSE)
+    close(clnet.sub(y, x, alpha=3), -DENSE)
     close(1 - x.to_dense(), 1 - DENSE)
     close(clnet.tensor(DENSE) - x, 0 * DENSE)
     close(sparse.sum(x, 0), DENSE.sum(0))
