@@ -132,6 +132,9 @@ def _whole(
     found = placed.get(x.storage)
     if found is None or x.shape != y.shape or x.dtype is not y.dtype or not x.contiguous:
         return False
+    # Boxes count along the axes that the step wrote, which a view may have cut in others.
+    if cast("Placed", found[1].function).shape != y.shape:
+        return False
     alone = len(trace.readers[x.storage]) == 1 and not trace.outlives(x.storage)
     if not alone or not trace.is_value(x.storage) or not trace.is_value(y.storage):
         return False

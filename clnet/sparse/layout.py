@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from .. import ops
 from ..device import Device
 from ..errors import ArgumentError, GradientError, ShapeError
+from ..expr import Input, Scalar
 from ..face.attribute import destination
 from ..face.text import closed, elements_of
 from ..ops.create import positions
@@ -38,8 +39,10 @@ __all__ = [
 COO, CSR, CSC = (WORDS[f"sparse_{name}"] for name in ("coo", "csr", "csc"))
 
 
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
+OPERATORS: dict[str, Callable[..., Any]] = {}
 """What ops of two tensors are, by their names; filled by ``product``."""
+# What sums and differences with ``alpha`` compute.
+_SCALED_SUM = Input(0) + Scalar(0) * Input(1)
 _UNSAID = ("float32", "int64", "bool", "complex64")
 """Dtypes that a text leaves out."""
 _INDENT = len("tensor(")
@@ -105,9 +108,14 @@ class SparseTensor(Tensor):
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Products and sums by the function's name; anything else is refused."""
-        if function.name in OPERATORS and len(inputs) == 2:
-            return (OPERATORS[function.name](*inputs),)
-        raise _dense_only(function.name)
+        exprs: Any = getattr(function, "exprs", ())
+        rounded = function.name == "div" and exprs != (Input(0) / Input(1),)
+        if function.name not in OPERATORS or len(inputs) != 2 or rounded:
+            raise _dense_only(function.name)
+        if exprs == (_SCALED_SUM,):
+            factors: Any = function
+            return (OPERATORS["add"](*inputs, alpha=factors.scalars[0]),)
+        return (OPERATORS[function.name](*inputs),)
 
     @property
     def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - it has none

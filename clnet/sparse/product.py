@@ -84,8 +84,12 @@ def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """``beta input + alpha mat1 @ mat2``; matrices as :func:`mm`'s."""
-    return beta * input + alpha * mm(mat1, mat2)
+    """``beta input + alpha mat1 @ mat2``; matrices as :func:`mm`'s.
+
+    With ``beta = 0`` the input's values do not matter, NaN neither.
+    """
+    product = alpha * mm(mat1, mat2)
+    return beta * input + product if beta else product
 
 
 @checked

@@ -41,6 +41,15 @@ def spread(x):
     return (x[:, ::2] * x[:, 1::2]).sum()
 
 
+def cut_otherwise(x):
+    """The boxes lie apart, but count along other axes."""
+    return (x[:, 45:] * 3).sum() + (x.reshape(8, 45)[2:4] ** 2).sum()
+
+
+def of_other_ranks(x):
+    return (x[:1] * 3).sum() + (x.reshape(4, 9, 10)[3:] ** 2).sum()
+
+
 def gradient(function):
     def step(x):
         (g,) = clnet.autograd.grad(function(x), [x])
@@ -62,7 +71,15 @@ def joined(function):
 
 @pytest.mark.parametrize(
     ("function", "parts"),
-    [(heads, [3]), (halves, [2]), (ends, [2]), (overlapping, []), (spread, [])],
+    [
+        (heads, [3]),
+        (halves, [2]),
+        (ends, [2]),
+        (overlapping, []),
+        (spread, []),
+        (cut_otherwise, []),
+        (of_other_ranks, []),
+    ],
 )
 def test_gradients_are_as_before_and_in_one_step_where_slices_lie_apart(function, parts):
     assert joined(function) == parts

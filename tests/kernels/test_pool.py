@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clnet.array import Array
 from clnet.device import device
-from clnet.errors import TemplateError
+from clnet.errors import ArgumentError, TemplateError
 from clnet.kernels import streaming
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.pool import avg_pool_grad
+from clnet.kernels.pool import window as window_module
 from clnet.kernels.pool.avg_pool import adaptive_avg_pool, adaptive_avg_pool_gradient, avg_pool
 from clnet.kernels.pool.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.pool.max_pool import ROOM_BYTES, max_pool, max_pool_gradient
 from clnet.kernels.pool.window import Window
+from clnet.values.dtypes import float32
 from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
 RNG = np.random.default_rng(5)
@@ -298,6 +301,25 @@ def test_adaptive_avg_pool_and_its_gradient(shape, out, shaped):
     run(adaptive_avg_pool_gradient(target, gx, offset(gy)))
     expected = planes(matrix.T, gy, (h, w))
     np.testing.assert_allclose(gx.numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+@both_shapes
+def test_planes_beyond_what_an_int_counts_come_in_pieces(shaped, monkeypatch):
+    opened, window = device(), Window(2, 2, 2, 2)
+    shapes = (2**15, 2, 128, 128), (2**15, 2, 256, 256)
+    y, x = (Array.abstract(shape, float32, opened) for shape in shapes)
+    assert len(max_pool(shaped(opened), y, x, window=window)) == 3
+    monkeypatch.setattr(window_module, "_MOST_ELEMENTS", 2 * 48 + 40)  # two planes of six
+    test_max_pool_and_its_gradient(window, (2, 3, 8, 6), (4, 3), np.int32, shaped)
+    test_avg_pool_and_its_gradient(window, (2, 3, 8, 6), (4, 3), False, 0, shaped)
+    test_adaptive_avg_pool_and_its_gradient((2, 3, 8, 6), (4, 3), shaped)
+    with pytest.raises(ArgumentError, match="avg_pool: a plane has no more elements than an int"):
+        avg_pool(
+            shaped(opened),
+            *(poisoned((1, 5, 9)), poisoned((1, 10, 18))),
+            window=window,
+            include_pad=False,
+        )
 
 
 def test_double_precision_pools_in_double():

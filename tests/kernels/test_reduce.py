@@ -14,6 +14,7 @@ from clnet.kernels.reduce.arg_reduce import arg_reduce
 from clnet.kernels.reduce.reduce import Reduction, reduce
 from clnet.kernels.reduce.reduce_many import Measure, reduce_many
 from clnet.kernels.reduce.reduce_pairs import Pairing, reduce_pairs
+from clnet.kernels.reduce.reduce_spread import reduce_spread
 from clnet.values.dtypes import int8, int64
 from tests.kernels.launching import (
     both_shapes,
@@ -170,6 +171,8 @@ def test_nothing_reduces_to_the_identity(dev, target):
     ]:
         np.testing.assert_array_equal(run(target, x, (0,), kind), [identity] * 3)
     assert run(target, x, (1,), Reduction.SUM).shape == (0,)
+    out, center = poisoned((0, 1)), poisoned((0, 1))
+    assert not reduce_spread(target, out, center, x, dims=(1,), divisor=1.0, root=False)
 
 
 def test_nan_is_the_largest_and_the_smallest(dev, target):

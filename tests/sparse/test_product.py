@@ -42,6 +42,7 @@ def test_products_with_dense_matrices(layout):
     close(right.T @ x.t(), RIGHT.T @ DENSE.T)
     bias = clnet.ones(5, dtype=clnet.float64)
     close(sparse.addmm(bias, x, right, beta=2, alpha=0.5), 2 + 0.5 * DENSE @ RIGHT)
+    close(sparse.addmm(bias * float("nan"), x, right, beta=0), DENSE @ RIGHT)
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
@@ -94,6 +95,8 @@ def test_sums_and_differences():
     close(y - x, DENSE)
     assert (y - x).layout is clnet.sparse_csr
     close(x + clnet.tensor(DENSE), 2 * DENSE)
+    close(clnet.add(x, y, alpha=3), 7 * DENSE)
+    close(clnet.sub(y, x, alpha=3), -DENSE)
     close(1 - x.to_dense(), 1 - DENSE)
     close(clnet.tensor(DENSE) - x, 0 * DENSE)
     close(sparse.sum(x, 0), DENSE.sum(0))
@@ -116,6 +119,8 @@ def test_elementwise():
     close(clnet.mul(x, kept), DENSE * DENSE * (DENSE > 0))
     with pytest.raises(ArgumentError, match="divided by a number"):
         x / x
+    with pytest.raises(ArgumentError, match="div: it takes dense tensors"):
+        clnet.div(x, clnet.tensor(2.0), rounding_mode="floor")
 
 
 @pytest.mark.parametrize("dim", [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from .pool_vectors import avg_pool_vectors, lanes_inside
 from .window import (
     Window,
     by_rows,
+    in_pieces,
     plane_items,
     plane_sizes,
     planes_of,
@@ -54,6 +56,10 @@ def avg_pool(
     """
     if y.size == 0:
         return []
+    means = partial(avg_pool, target, window=window, include_pad=include_pad, divisor=divisor)
+    pieces = in_pieces("avg_pool", means, y, x)
+    if pieces:
+        return pieces
     lanes = lanes_inside(target, window, y, x)
     if lanes:
         how: dict[str, Any] = {"include_pad": include_pad, "divisor": divisor}
@@ -87,6 +93,9 @@ def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
     """
     if y.size == 0:
         return []
+    pieces = in_pieces("adaptive_avg_pool", partial(adaptive_avg_pool, target), y, x)
+    if pieces:
+        return pieces
     cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if y.shape[-2:] == (1, 1):
         return [_plane_mean(target, y, x, cost)]
@@ -105,6 +114,10 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     """
     if gx.size == 0:
         return []
+    gradient = partial(adaptive_avg_pool_gradient, target)
+    pieces = in_pieces("adaptive_avg_pool_backward", gradient, gx, gy)
+    if pieces:
+        return pieces
     cost: dict[str, Any] = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
     n = prod(gx.shape[-2:])
     if gy.size * n == gx.size and gy.contiguous and repeats(target, gx, n):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...array import Array
@@ -11,7 +12,7 @@ from ..grid import items, jobs_per_item, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..streaming import streams
 from .avg_pool import LAWS
-from .window import Window, by_rows, plane_sizes, planes_of, real_type
+from .window import Window, by_rows, in_pieces, plane_sizes, planes_of, real_type
 
 _GRADIENT = Kernel("avg_pool_gradient", "pool/avg_pool_grad.mako", constraints=LAWS)
 _STRIPS = Kernel("avg_pool_gradient_strips", "pool/avg_pool_grad.mako", constraints=LAWS)
@@ -31,6 +32,12 @@ def avg_pool_gradient(
     """
     if gx.size == 0:
         return []
+    gradient = partial(
+        avg_pool_gradient, target, window=window, include_pad=include_pad, divisor=divisor
+    )
+    pieces = in_pieces("avg_pool_backward", gradient, gx, gy)
+    if pieces:
+        return pieces
     cost: dict[str, Any] = {
         "flops": gy.size * (window.kh * window.kw + 1),
         "bytes": gx.nbytes + gy.nbytes,

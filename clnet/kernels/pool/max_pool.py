@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...array import Array
@@ -10,7 +11,16 @@ from ..grid import items, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams_rows
 from .pool_vectors import lanes_inside, max_pool_vectors
-from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
+from .window import (
+    Window,
+    by_rows,
+    in_pieces,
+    plane_items,
+    plane_sizes,
+    planes_of,
+    real_type,
+    unchecked,
+)
 
 # Local memory for a plane of a gradient: it stays in the second-level cache.
 ROOM_BYTES = 2**16
@@ -40,6 +50,15 @@ def max_pool(
     """
     if y.size == 0:
         return []
+    pieces = in_pieces(
+        "max_pool",
+        lambda y, x, index: max_pool(target, y, x, window=window, index=index),
+        y,
+        x,
+        index,
+    )
+    if pieces:
+        return pieces
     index_type = "int" if index is None else index.dtype.ctype
     lanes = lanes_inside(target, window, y, x)
     if lanes and index_type == "int":
@@ -68,6 +87,10 @@ def max_pool_gradient(
     """
     if gx.size == 0:
         return []
+    gradient = partial(max_pool_gradient, target, window=window)
+    pieces = in_pieces("max_pool_backward", gradient, gx, gy, index)
+    if pieces:
+        return pieces
     cost: dict[str, Any] = {"flops": gy.size, "bytes": gx.nbytes + gy.nbytes + index.nbytes}
     types = {"ctype": gx.dtype.ctype, "index_type": index.dtype.ctype}
     arrays = {"gx": gx, "gy": gy, "index": index}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from ...array import Array
-from ...device import Target
+from ...device import Launch, Target
+from ...errors import ArgumentError
 from ...values.record import NamedTuple
 from ..grid import in_groups, items
 from ..kernel import Named, by_name
 
 # Elements of a window that are written out one by one.
 _MOST_UNROLLED = 64
+# Elements of all planes together: kernels count them in an int, and step past the end.
+_MOST_ELEMENTS = 2**31 - 2**16
 
 
 class Window(NamedTuple):
@@ -84,3 +88,36 @@ def plane_items(target: Target, result: Array) -> dict[str, Any]:
 def planes_of(array: Array) -> int:
     """How many planes an array holds."""
     return prod(array.shape[:-2])
+
+
+def in_pieces(
+    op: str, launches: Callable[..., list[Launch]], *arrays: Array | None
+) -> list[Launch]:
+    """Launches over as many planes at a time as kernels count the elements of; none for all.
+
+    Args:
+        op: who asks, for errors.
+        launches: gives those for the arrays of a piece.
+        *arrays: dense, ``(..., h, w)`` with sizes of their own, as many planes each; None stays.
+
+    Raises:
+        ArgumentError: if a plane alone has more elements.
+    """
+    given = [array for array in arrays if array is not None]
+    if max(array.size for array in given) <= _MOST_ELEMENTS:
+        return []
+    largest = max(prod(array.shape[-2:]) for array in given)
+    step, planes = _MOST_ELEMENTS // largest, planes_of(given[0])
+    if step == 0:
+        law = "a plane has no more elements than an int counts"
+        raise ArgumentError(op, law, elements=largest, most=_MOST_ELEMENTS)
+
+    def piece(array: Array | None, first: int) -> Array | None:
+        if array is None:
+            return None
+        h, w = array.shape[-2:]
+        shape = (min(step, planes - first), h, w)
+        return array.view(shape, (h * w, w, 1), array.offset + first * h * w)
+
+    starts = range(0, planes, step)
+    return [each for at in starts for each in launches(*(piece(array, at) for array in arrays))]
