@@ -308,8 +308,10 @@ def _from_pytorchs_names(entry: Mapping[str, Any], elements: int, device: Any) -
     Raises:
         CheckpointError: if a name is absent, or vectors are of other parameters.
     """
-    counts = [int(number_of("LBFGS", **{k: entry.get(k, 0)})) for k in ("n_iter", "func_evals")]
-    known = _Progress(*counts)
+    iterations, evaluations = (
+        int(number_of("LBFGS", **{name: entry.get(name, 0)})) for name in ("n_iter", "func_evals")
+    )
+    known = _Progress(iterations, evaluations)
     begun = ["d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"]
     absent = [name for name in begun if known.iterations and entry.get(name) is None]
     if absent or (entry and "n_iter" not in entry):

@@ -87,7 +87,7 @@ def _zoom(
         left, right = sorted(end.rate for end in ends)
         if right - left <= narrowest:
             break
-        rate = _minimum_of_cubic(*ends, left, right)
+        rate = _minimum_of_cubic(ends[0], ends[1], left, right)
         margin = _MARGIN * (right - left)
         near = min(right - rate, rate - left) < margin
         # Twice in turn near an end, or at it, and the interval would hardly shrink.
