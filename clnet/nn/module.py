@@ -406,7 +406,7 @@ class Module(ModuleState):
 
     def children(self) -> Iterator[Module]:
         """The direct sub-modules."""
-        yield from (m for m in self._modules.values() if m is not None)
+        yield from (m for _, m in self.named_children())
 
     def named_parameters(
         self,
@@ -425,7 +425,7 @@ class Module(ModuleState):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""
-        return (p for _, p in self._clnet_named("_parameters", "", recurse))
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self,
@@ -438,7 +438,7 @@ class Module(ModuleState):
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # noqa: FBT001, FBT002
         """All buffers, each once; without ``recurse`` the module's own."""
-        return (b for _, b in self._clnet_named("_buffers", "", recurse))
+        return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The module of a dotted name; the module itself for an empty one.

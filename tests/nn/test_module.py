@@ -439,6 +439,16 @@ def test_what_modules_below_override_is_called():
         model.train("eval")
 
 
+def test_what_names_parameters_decides_which_there_are():
+    class Headless(nn.Sequential):
+        def named_parameters(self, *args, **kwargs):
+            named = super().named_parameters(*args, **kwargs)
+            return ((name, p) for name, p in named if not name.startswith("1."))
+
+    model = Headless(nn.Linear(2, 3), nn.Linear(3, 1))
+    assert [tuple(p.shape) for p in model.parameters()] == [(3, 2), (3,)]
+
+
 def test_gradients_go_along_with_parameters():
     layer = nn.Linear(2, 1)
     layer(clnet.ones(1, 2)).sum().backward()
