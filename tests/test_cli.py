@@ -405,6 +405,7 @@ def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):
     ("options", "complaint"),
     [
         (["--input", "large"], "--input is given as 3x224x224; got --input=large"),
+        (["--input", "3x0x3"], "--input has sizes above 0; got --input=3x0x3"),
         (["--memory", "much"], "--memory is given as 8G or 512M"),
         (["--traits", "/nowhere"], "cannot read the traits"),
         (["--traits", "x", "--device", "cpu"], "--device and --traits name two devices"),
@@ -434,6 +435,7 @@ def test_plan_divides_a_step_over_devices(capsys):
     [
         (["--devices", "two"], "--devices is given as 4 or 1,2,4"),
         (["--devices", "2"], "--devices needs the devices' --link"),
+        (["--devices", "2", "--link", "0"], "--link is above 0, in GB/s; got --link=0"),
         (["--devices", "2", "--link", "1", "--flops", "1T"], "both --flops and --bandwidth"),
         (
             ["--devices", "2", "--link", "1", "--flops", "x", "--bandwidth", "1"],
@@ -494,6 +496,15 @@ def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsy
 def test_tune_options_that_make_no_sense(options, complaint, capsys):
     assert main(["tune", *options]) == 1
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("place", [__file__, f"{__file__}/tunings"])
+def test_tune_refuses_a_file_before_it_measures(place, capsys):
+    assert main(["tune", "--op", "gemm", "--export", place]) == 1
+    shown = capsys.readouterr()
+    assert "--export names a file of tunings, or a new one" in shown.err
+    assert not shown.out
 
 
 @pytest.mark.device

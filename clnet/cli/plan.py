@@ -147,6 +147,8 @@ def _of_zoo(arguments: argparse.Namespace) -> _Made:
         if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
             raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
         shape = tuple(map(int, arguments.input.split("x")))
+        if 0 in shape:
+            raise ArgumentError("plan", "--input has sizes above 0", input=arguments.input)
     if arguments.size:
         raise ArgumentError("plan", "--size is of a model of ONNX", network=arguments.network)
     return network.make, network.batch(arguments.batch_size, shape), network.dtype

@@ -77,6 +77,8 @@ def run(
     counts = _counts(arguments.devices)
     if arguments.link is None and max(counts) > 1:
         raise ArgumentError("plan", "--devices needs the devices' --link, in GB/s")
+    if arguments.link is not None and not arguments.link > 0:
+        raise ArgumentError("plan", "--link is above 0, in GB/s", link=arguments.link)
     link = Link(1.0 if arguments.link is None else arguments.link, arguments.latency)
     cost = _cost(arguments, make, task, traits, optimizer)
     found: dict[int, tuple[list[Way], Way | None]] = {}

@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.simd_width is not None:
         _narrow(where, arguments.simd_width)
     tunings = where.target.tunings
+    if arguments.export is not None:
+        exported(Path(arguments.export))  # told before minutes of measuring, not behind them
     start = time.perf_counter()
     wanted = list(dict(_keyed(_problems(arguments, where))).values())
     missing = [p for p in wanted if arguments.again or not _known(where, *p)]
@@ -105,15 +107,28 @@ def export(where: Device, path: Path, problems: list[tuning_problems.Problem]) -
         return
     found = [next((e for own, e in tunings.find(*p) if own), None) for p in problems]
     wins = [e for e in found if e is not None and e.us < (1 - GAIN) * e.default_us]
-    kept = Database(tunings.subject)
     try:
-        if path.is_file():
-            kept = Database.parse(path.read_text(encoding="utf-8"))
-        kept.updated(wins).write(path)
+        (exported(path) or Database(tunings.subject)).updated(wins).write(path)
+    except OSError as error:
+        raise _no_tunings(path, error) from error
+
+
+def exported(path: Path) -> Database | None:
+    """What a file holds that tunings are written to; None: it is new, and its folder is there.
+
+    Raises:
+        ArgumentError: if it holds something else, or there can be no such file.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Database.parse(path.read_text(encoding="utf-8")) if path.exists() else None
     except (OSError, ValueError) as error:
-        raise ArgumentError(
-            "tune", "--export names a file of tunings, or a new one", file=path, error=error
-        ) from error
+        raise _no_tunings(path, error) from error
+
+
+def _no_tunings(path: Path, error: Exception) -> ArgumentError:
+    law = "--export names a file of tunings, or a new one"
+    return ArgumentError("tune", law, file=path, error=error)
 
 
 def _narrow(where: Device, simd_width: int) -> None:

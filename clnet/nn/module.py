@@ -12,7 +12,7 @@ from ..errors import ArgumentError, ClnetError, DtypeError, MemberNameError
 from ..face.attribute import destination
 from ..tensor import Tensor
 from ..values import mode
-from ..values.arguments import checked_class
+from ..values.arguments import checked_class, shown
 from ..values.changes import MODULES
 from .module_hook import EVERYWHERE, Hooks
 from .module_hook import register_module_forward_hook as register_module_forward_hook
@@ -294,8 +294,12 @@ class Module(ModuleState):
         """A parameter under a name, or None to say that there is none.
 
         Raises:
+            DtypeError: if it is no parameter.
             MemberNameError: if something else has the name, or it is empty or has a dot.
         """
+        if parameter is not None and not isinstance(parameter, Parameter):
+            law, kind = "it is a Parameter", type(parameter).__name__
+            raise DtypeError(type(self).__name__, law, name=name, type=kind)
         self._clnet_register(self._parameters, name, parameter)
 
     def register_buffer(
@@ -312,8 +316,12 @@ class Module(ModuleState):
             persistent: whether it belongs to :meth:`state_dict`.
 
         Raises:
+            DtypeError: if it is no tensor.
             MemberNameError: if something else has the name, or it is empty or has a dot.
         """
+        if tensor is not None and not isinstance(tensor, Tensor):
+            law, kind = "a buffer is a tensor", type(tensor).__name__
+            raise DtypeError(type(self).__name__, law, name=name, type=kind)
         self._clnet_register(self._buffers, name, tensor)
         (self._clnet_transient.discard if persistent else self._clnet_transient.add)(name)
 
@@ -399,7 +407,7 @@ class Module(ModuleState):
 
     def children(self) -> Iterator[Module]:
         """The direct sub-modules."""
-        yield from (m for m in self._modules.values() if m is not None)
+        yield from (m for _, m in self.named_children())
 
     def named_parameters(
         self,
@@ -418,7 +426,7 @@ class Module(ModuleState):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""
-        return (p for _, p in self._clnet_named("_parameters", "", recurse))
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self,
@@ -431,7 +439,7 @@ class Module(ModuleState):
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # noqa: FBT001, FBT002
         """All buffers, each once; without ``recurse`` the module's own."""
-        return (b for _, b in self._clnet_named("_buffers", "", recurse))
+        return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The module of a dotted name; the module itself for an empty one.
@@ -472,15 +480,24 @@ class Module(ModuleState):
     # Mode, dtype, device.
 
     def train(self, mode: bool = True) -> Module:  # noqa: FBT001, FBT002 - PyTorch's
-        """Behave as in training (or not), here and below; returns the module."""
-        for module in self.modules():
-            if module.training != mode:
-                module.training = mode
+        """Behave as in training (or not), here and below; returns the module.
+
+        The sub-modules' own ``train`` is called: one that keeps a norm frozen overrides it.
+
+        Raises:
+            DtypeError: if ``mode`` is no boolean.
+        """
+        if not isinstance(mode, bool):
+            raise DtypeError(type(self).__name__, "a mode is True or False", mode=shown(mode))
+        if self.training != mode:
+            self.training = mode
+        for module in self.children():
+            module.train(mode)
         return self
 
     def eval(self) -> Module:
         """Behave as in evaluation; returns the module."""
-        return self.train(mode=False)
+        return self.train(False)  # by place: who overrides it may call it otherwise
 
     def requires_grad_(self, requires_grad: bool = True) -> Module:  # noqa: FBT001, FBT002 - PyTorch's
         """Train the parameters (or not); returns the module."""
@@ -501,16 +518,30 @@ class Module(ModuleState):
             *args: a device (or its name), a dtype, or a tensor to be like.
             **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating ones. PyTorch's
                 ``non_blocking`` and ``memory_format`` are taken.
+
+        Raises:
+            DtypeError: if the dtype is one of whole numbers, or bool.
         """
         device, dtype = destination("to", args, kwargs)
-        for module in self.modules():
-            for table in (module._parameters, module._buffers):
-                for value in table.values():
-                    if value is not None:
-                        kind = dtype if value.dtype.is_floating_point else None
-                        value.array = value.detach().to(device=device, dtype=kind).array
-                        value.grad = None
-            module._clnet_changed()
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise DtypeError("to", "a module's dtype is floating or complex", dtype=dtype)
+        return self._apply(
+            lambda x: x.to(device=device, dtype=dtype if x.dtype.is_floating_point else None)
+        )
+
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:  # noqa: FBT001, FBT002
+        """Change parameters, their gradients and buffers in place; PyTorch's name.
+
+        Programs override it to take along what they hold beside.
+        """
+        for module in self.children() if recurse else ():
+            module._apply(function)
+        for value in (*self._parameters.values(), *self._buffers.values()):
+            if value is not None:
+                gradient = value.grad
+                value.array = function(value.detach()).array
+                value.grad = None if gradient is None else function(gradient.detach())
+        self._clnet_changed()
         return self
 
     # Text.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT
 from .state_form import number_of
 from .update_rule import decayed
@@ -41,7 +42,7 @@ class ASGD(DeclaredOptimizer):
     _: KW_ONLY
     maximize: bool = False
     rates = ("lr", "lambd", "weight_decay")
-    derived = ("step", "mu")
+    derived = ("step", "eta", "mu")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The mean of the parameter."""
@@ -66,14 +67,32 @@ class ASGD(DeclaredOptimizer):
             numbers |= {"rate": rate, "kept": 1 - group["lambd"] * rate}
         return numbers
 
+    def add_param_group(self, group: Group) -> None:
+        super().add_param_group(group)
+        if not self.written:
+            self._show(self.param_groups[-1:])
+
+    def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
+        super()._advance(updated)
+        self._show([group for group, _ in updated])
+
+    def _show(self, groups: Iterable[Group]) -> None:
+        """Have the state show PyTorch's ``eta``, the next step's rate, and ``mu``, of the mean.
+
+        Programs read them; a step computes its own.
+        """
+        for group in {id(group): group for group in groups}.values():
+            for p in group["params"]:
+                own, cells = self._kept(p), self._cells_of(p, group)
+                eta = cells["eta"].value if own.count else group["lr"]
+                own.complete({"eta": float(eta), "mu": 1 / max(1, own.count - group["t0"])})
+
     def state_dict(self) -> dict[str, Any]:
-        """Beside the rest ``eta``, the rate of a parameter's next step, and the mean's ``mu``."""
-        state = super().state_dict()
-        of_groups = [(group, p) for group in self.param_groups for p in group["params"]]
-        for (group, p), entry in zip(of_groups, state["state"].values(), strict=True):
-            entry["eta"] = float(self._cells_of(p, group)["eta"].value)
-            entry["mu"] = 1 / max(1, self._kept(p).count - group["t0"])
-        return state
+        """As every optimiser's, with ``eta`` and ``mu``."""
+        self._clnet_settle()
+        if not self.written:
+            self._show(self.param_groups)
+        return super().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         given = state.get("state") if isinstance(state, Mapping) else None
@@ -94,6 +113,7 @@ class ASGD(DeclaredOptimizer):
             eta = etas.get(str(i), etas.get(i))  # states of old have none
             cells["eta"].value = _rate(group, made) if eta is None else eta
             cells["made"].value = float(made)
+        self._show(self.param_groups)
 
     def body(self, group: Group) -> Body:
         return _asgd

@@ -16,23 +16,23 @@ from ..values import mode
 from ..values.record import NamedTuple
 from .line_search import Point, strong_wolfe
 from .optimizer import DeclaredOptimizer, Group, ParamsT
-from .state_form import checked_groups, entry_of, taken
+from .state_form import checked_groups, entry_of, number_of, taken
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.
 _LEAST_CURVATURE = 1e-10
 
 
 class _Pair(NamedTuple):
-    """A step made, the gradient's change over it, and the product of the two."""
+    """A step made, the gradient's change over it, and 1 over the product of the two."""
 
     step: Tensor
     change: Tensor
-    product: float
+    inverse: float
 
 
 @dataclass
 class _Progress:
-    """What is known between iterations; PyTorch keeps the same under its own names."""
+    """What is known between iterations."""
 
     iterations: int = 0
     evaluations: int = 0
@@ -133,39 +133,25 @@ class LBFGS(DeclaredOptimizer):
     def state_dict(self) -> dict[str, Any]:
         """As every optimiser's; the first parameter's state is what is kept of all together."""
         state = super().state_dict()
-        pairs = [tuple(pair) for pair in self._progress.pairs]
-        state["state"][0] = {**vars(self._progress), "pairs": pairs}
+        state["state"][0] = _in_pytorchs_names(self._progress)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
 
         Args:
-            state: such a state; its tensors may be NumPy arrays.
+            state: such a state, whose tensors may be NumPy arrays, or that of PyTorch's L-BFGS.
 
         Raises:
             CheckpointError: if groups, parameters or sizes do not fit.
         """
         (settings,) = checked_groups(self, state)
         (group,) = self.param_groups
-        entry = dict(entry_of(state["state"], 0, pytorchs=False) or {})
-        if {*entry} != {*vars(_Progress())}:
-            raise CheckpointError("LBFGS", "not the state of L-BFGS", keys=sorted(entry))
-        wanted = (sum(p.numel() for p in group["params"]),)
-        vectors = [entry["direction"], entry["gradient"]] if entry["iterations"] else []
-        vectors += [vector for pair in entry["pairs"] for vector in pair[:2]]
-        if any(vector.shape != wanted for vector in vectors):
-            shapes = [tuple(vector.shape) for vector in vectors]
-            raise CheckpointError("LBFGS", "the state does not fit", state=shapes, optimiser=wanted)
-        device = group["params"][0].device
-        for name in ("direction", "gradient"):
-            entry[name] = _own(entry[name], device)
-        entry["pairs"] = deque(
-            _Pair(_own(step, device), _own(change, device), product)
-            for step, change, product in entry["pairs"]
-        )
+        entry = entry_of(state["state"], 0, pytorchs=False) or {}
+        elements = sum(p.numel() for p in group["params"])
+        progress = _from_pytorchs_names(entry, elements, group["params"][0].device)
         group.update(taken(settings, "LBFGS"))
-        self._progress = _Progress(**entry)
+        self._progress = progress
 
 
 class _Step:
@@ -239,17 +225,17 @@ class _Step:
         change, step = gradient - known.gradient, known.direction * known.rate
         product, square = _numbers(ops.dot(change, step), ops.dot(change, change))
         if product > _LEAST_CURVATURE:
-            known.pairs.append(_Pair(step, change, product))
+            known.pairs.append(_Pair(step, change, 1 / product))
             known.scale = product / square
         while len(known.pairs) > self._group["history_size"]:
             known.pairs.popleft()
         result, factors = -gradient, list[Tensor]()
         for pair in reversed(known.pairs):
-            factors.append(ops.dot(pair.step, result) / pair.product)
+            factors.append(ops.dot(pair.step, result) * pair.inverse)
             result = result - factors[-1] * pair.change
         result = result * known.scale
         for pair in known.pairs:
-            factor = factors.pop() - ops.dot(pair.change, result) / pair.product
+            factor = factors.pop() - ops.dot(pair.change, result) * pair.inverse
             result = result + factor * pair.step
         return result
 
@@ -293,8 +279,63 @@ def _numbers(*scalars: Tensor) -> list[float]:
     return ops.stack([x.reshape(()) for x in scalars]).tolist()
 
 
-def _own(value: Any, device: Any) -> Any:
-    """A copy of a state's tensor or array, which may be None."""
+def _in_pytorchs_names(known: _Progress) -> dict[str, Any]:
+    """What is kept, as PyTorch's keeps it; before the first iteration that is two counts."""
+    counts = {"func_evals": known.evaluations, "n_iter": known.iterations}
+    if not known.iterations:
+        return counts
+    return {
+        **counts,
+        "d": known.direction,
+        "t": known.rate,
+        "old_dirs": [pair.change for pair in known.pairs],
+        "old_stps": [pair.step for pair in known.pairs],
+        "ro": [pair.inverse for pair in known.pairs],
+        "H_diag": known.scale,
+        "prev_flat_grad": known.gradient,
+        "prev_loss": known.loss,
+    }
+
+
+def _from_pytorchs_names(entry: Mapping[str, Any], elements: int, device: Any) -> _Progress:
+    """What :func:`_in_pytorchs_names` or PyTorch gave; PyTorch's has nothing before a step.
+
+    Args:
+        entry: of the first parameter.
+        elements: of all parameters.
+        device: where vectors go.
+
+    Raises:
+        CheckpointError: if a name is absent, or vectors are of other parameters.
+    """
+    iterations, evaluations = (
+        int(number_of("LBFGS", **{name: entry.get(name, 0)})) for name in ("n_iter", "func_evals")
+    )
+    known = _Progress(iterations, evaluations)
+    begun = ["d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"]
+    absent = [name for name in begun if known.iterations and entry.get(name) is None]
+    if absent or (entry and "n_iter" not in entry):
+        raise CheckpointError("LBFGS", "not the state of L-BFGS", keys=sorted(map(str, entry)))
+    if not known.iterations:
+        return known
+    pairs = [entry["old_stps"], entry["old_dirs"], entry["ro"]]
+    vectors = [entry["d"], entry["prev_flat_grad"], *pairs[0], *pairs[1]]
+    shapes = [tuple(getattr(vector, "shape", ())) for vector in vectors]
+    if any(shape != (elements,) for shape in shapes) or len({*map(len, pairs)}) > 1:
+        raise CheckpointError("LBFGS", "the state does not fit", state=shapes, elements=elements)
+    known.direction, known.gradient = (_own(x, device) for x in vectors[:2])
+    known.rate, known.scale, known.loss = (
+        number_of("LBFGS", **{name: entry[name]}) for name in ("t", "H_diag", "prev_loss")
+    )
+    known.pairs.extend(
+        _Pair(_own(step, device), _own(change, device), number_of("LBFGS", ro=inverse))
+        for step, change, inverse in zip(*pairs, strict=True)
+    )
+    return known
+
+
+def _own(value: Any, device: Any) -> Tensor:
+    """A copy of a state's vector."""
     if isinstance(value, Tensor):
         return ops.clone(value.detach())
-    return None if value is None else tensor(value, device=device)
+    return tensor(value, device=device)

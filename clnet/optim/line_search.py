@@ -43,6 +43,9 @@ def strong_wolfe(
 ) -> Point:
     """Search as Nocedal and Wright do (Numerical Optimization, 2006, algorithms 3.5 and 3.6).
 
+    Where PyTorch's departs from the book this does: a loss that has risen between the first two
+    step lengths is no end yet, and of two equal losses that of the older point is the lower one.
+
     Args:
         evaluate: the loss at a step length.
         start: that at 0, with a negative slope.
@@ -57,12 +60,13 @@ def strong_wolfe(
     before, new = start, evaluate(rate)
     for tried in range(evaluations):
         # A loss that is NaN has not fallen.
-        if not _fallen(new, start) or (tried > 0 and new.loss >= before.loss):
-            return _zoom(evaluate, start, (before, new), narrowest, evaluations - tried)
+        risen = tried > 1 and new.loss >= before.loss
+        if not _fallen(new, start) or risen:
+            return _zoom(evaluate, start, [before, new], narrowest, evaluations - tried)
         if abs(new.slope) <= -_CURVATURE * start.slope:
             return new
         if new.slope >= 0:
-            return _zoom(evaluate, start, (new, before), narrowest, evaluations - tried)
+            return _zoom(evaluate, start, [before, new], narrowest, evaluations - tried)
         least = new.rate + _LEAST_STRETCH * (new.rate - before.rate)
         longer = _minimum_of_cubic(before, new, least, _MOST_STRETCH * new.rate)
         before, new = new, evaluate(longer)
@@ -72,18 +76,18 @@ def strong_wolfe(
 def _zoom(
     evaluate: Callable[[float], Point],
     start: Point,
-    ends: tuple[Point, Point],
+    ends: list[Point],
     narrowest: float,
     evaluations: int,
 ) -> Point:
-    """Narrow an interval down that contains a step length wanted."""
-    low, high = sorted(ends, key=_loss)
+    """Narrow an interval down that contains a step length wanted; points keep their places."""
+    low, high = _by_loss(ends)
     at_an_end = False
     for _ in range(evaluations):
-        left, right = sorted((low.rate, high.rate))
-        if right - left < narrowest:
+        left, right = sorted(end.rate for end in ends)
+        if right - left <= narrowest:
             break
-        rate = _minimum_of_cubic(low, high, left, right)
+        rate = _minimum_of_cubic(ends[0], ends[1], left, right)
         margin = _MARGIN * (right - left)
         near = min(right - rate, rate - left) < margin
         # Twice in turn near an end, or at it, and the interval would hardly shrink.
@@ -92,15 +96,21 @@ def _zoom(
             near = False
         at_an_end = near
         new = evaluate(rate)
-        if not _fallen(new, start) or new.loss >= low.loss:
-            low, high = sorted((low, new), key=_loss)
+        if not _fallen(new, start) or new.loss >= ends[low].loss:
+            ends[high] = new
+            low, high = _by_loss(ends)
             continue
         if abs(new.slope) <= -_CURVATURE * start.slope:
             return new
-        if new.slope * (high.rate - low.rate) >= 0:
-            high = low
-        low = new
-    return low
+        if new.slope * (ends[high].rate - ends[low].rate) >= 0:
+            ends[high] = ends[low]
+        ends[low] = new
+    return ends[low]
+
+
+def _by_loss(ends: list[Point]) -> tuple[int, int]:
+    """The places of the lower and of the higher one."""
+    return (0, 1) if _loss(ends[0]) <= _loss(ends[1]) else (1, 0)
 
 
 def _fallen(new: Point, start: Point) -> bool:

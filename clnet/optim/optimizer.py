@@ -412,6 +412,8 @@ class Optimizer:
                 fresh = {name: HostScalar(0.0) for name in before}
                 kept.count, kept.cells = count, cells.setdefault((count, id(before)), fresh)
                 for name, own in kept.tensors().items():
+                    if not isinstance(own, Tensor):  # a number that follows from the steps
+                        continue
                     value = entry.get(name)
                     if value is None:  # PyTorch keeps nothing of a parameter without a step
                         value = self._first_state(p, group)[name]

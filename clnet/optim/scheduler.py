@@ -123,6 +123,7 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=4,
             )
+        self._meet_groups()
         changed = {} if epoch is not None else self._changed()
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -131,6 +132,22 @@ class LRScheduler:
             group = self.optimizer.param_groups[k]
             group["lr"] = self.carried(found, before, group["lr"], k)
         self._last_lr = self._rates()
+
+    def _meet_groups(self) -> None:
+        """Take groups in that the optimiser was given later: their rates go on from what they are.
+
+        Raises:
+            ArgumentError: if the schedule has numbers or functions for each group, or sets rates
+                whatever they are.
+        """
+        new = self.optimizer.param_groups[len(self.base_lrs) :]
+        if not new or self._written():
+            return
+        if not self._carries or "lr_lambdas" in vars(self):
+            hint = "Add groups before the scheduler is made"
+            law = "its groups are those that it was made with"
+            raise ArgumentError(type(self).__name__, law, remedy=hint)
+        self.base_lrs += [float(group["lr"]) for group in new]
 
     def _step_as_part(self) -> None:
         """:meth:`step` of another scheduler's part, whose step is a host action already."""

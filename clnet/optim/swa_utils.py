@@ -31,7 +31,13 @@ Average = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """An average of which the newest values are ``1 - decay``."""
+    """An average of which the newest values are ``1 - decay``.
+
+    Raises:
+        ArgumentError: if ``decay`` lies outside [0, 1].
+    """
+    if not 0 <= decay <= 1:
+        raise ArgumentError("get_ema_avg_fn", "decay lies in [0, 1]", decay=decay)
     return lambda average, value, count: decay * average + (1 - decay) * value
 
 

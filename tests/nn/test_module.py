@@ -408,3 +408,64 @@ def test_a_state_that_does_not_fit_is_refused_in_pytorchs_words():
     assert repr(found) == (
         "_IncompatibleKeys(missing_keys=['weight', 'bias'], unexpected_keys=['x'])"
     )
+
+
+class Frozen(nn.Module):
+    """Its norm stays in evaluation, and a tensor of its own goes where it goes."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.beside = nn.BatchNorm1d(2), clnet.ones(2)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.eval()
+        return self
+
+    def _apply(self, fn, recurse=True):
+        self.beside = fn(self.beside)
+        return super()._apply(fn, recurse)
+
+
+def test_what_modules_below_override_is_called():
+    frozen = Frozen()
+    model = nn.Sequential(nn.Sequential(frozen)).train()
+    assert frozen.training
+    assert not frozen.norm.training
+    model.double()
+    assert frozen.beside.dtype is frozen.norm.weight.dtype is clnet.float64
+    assert not any(module.training for module in model.eval().modules())
+    with pytest.raises(DtypeError, match="a mode is True or False"):
+        model.train("eval")
+
+
+def test_what_names_parameters_decides_which_there_are():
+    class Headless(nn.Sequential):
+        def named_parameters(self, *args, **kwargs):
+            named = super().named_parameters(*args, **kwargs)
+            return ((name, p) for name, p in named if not name.startswith("1."))
+
+    model = Headless(nn.Linear(2, 3), nn.Linear(3, 1))
+    assert [tuple(p.shape) for p in model.parameters()] == [(3, 2), (3,)]
+
+
+def test_gradients_go_along_with_parameters():
+    layer = nn.Linear(2, 1)
+    layer(clnet.ones(1, 2)).sum().backward()
+    layer.to("cpu")
+    layer.train().to(clnet.float64)
+    assert layer.weight.grad.dtype is clnet.float64
+    assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+    with pytest.raises(DtypeError, match="floating or complex"):
+        layer.to(clnet.int32)
+    assert layer.weight.dtype is clnet.float64
+
+
+def test_only_parameters_and_tensors_are_registered():
+    module = nn.Module()
+    for refused in (clnet.ones(1), clnet.ones(1, requires_grad=True) * 2, 1):
+        with pytest.raises(DtypeError, match="it is a Parameter"):
+            module.register_parameter("a", refused)
+    with pytest.raises(DtypeError, match="a buffer is a tensor"):
+        module.register_buffer("a", 1)
+    assert not module.state_dict()

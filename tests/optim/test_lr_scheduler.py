@@ -392,3 +392,42 @@ def test_what_a_compiled_function_makes_begins_anew_at_every_call(kind):
     expected = adapted(x).numpy()
     for _ in range(3):
         np.testing.assert_allclose(compiled(x).numpy(), expected, rtol=1e-6)
+
+
+LATER = {
+    "StepLR": lambda m, o: m.StepLR(o, 2, 0.5),
+    "MultiStepLR": lambda m, o: m.MultiStepLR(o, [2, 4], 0.5),
+    "ExponentialLR": lambda m, o: m.ExponentialLR(o, 0.5),
+    "LinearLR": lambda m, o: m.LinearLR(o, 0.5, total_iters=4),
+    "PolynomialLR": lambda m, o: m.PolynomialLR(o, 6, 2.0),
+}
+
+
+@pytest.mark.parametrize("make", LATER.values(), ids=LATER)
+@pytest.mark.parametrize("added_at", [0, 3])
+def test_a_group_added_later_goes_on_from_its_rate(make, added_at):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    seen = []
+    for lib in (clnet, torch):
+        first, later = (lib.ones(1, requires_grad=True) for _ in range(2))
+        optimizer = lib.optim.SGD([first], lr=1.0)
+        scheduler = make(lib.optim.lr_scheduler, optimizer)
+        rates = []
+        for step in range(7):
+            if step == added_at:
+                optimizer.add_param_group({"params": [later], "lr": 0.3})
+            optimizer.step()
+            scheduler.step()
+            rates += [group["lr"] for group in optimizer.param_groups]
+        seen.append(rates)
+    assert seen[0] == pytest.approx(seen[1])
+
+
+def test_a_schedule_of_functions_knows_its_groups():
+    first, later = (clnet.ones(1, requires_grad=True) for _ in range(2))
+    optimizer = clnet.optim.SGD([first], lr=1.0)
+    scheduler = clnet.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
+    optimizer.add_param_group({"params": [later]})
+    optimizer.step()
+    with pytest.raises(ArgumentError, match="its groups are those that it was made with"):
+        scheduler.step()

@@ -108,6 +108,21 @@ def test_the_number_of_steps_stands_among_the_tensors(kind):
     assert ours[0].state_dict()["state"][0]["step"].item() == 7
 
 
+def test_programs_read_the_rate_and_the_mean_of_asgd():
+    optimizers = []
+    for lib in (clnet, torch):
+        p = lib.ones(2, requires_grad=True)
+        optimizers.append((lib, p, lib.optim.ASGD([p], lr=0.1, lambd=0.5, t0=1)))
+    read = [[], []]
+    for _ in range(4):
+        for seen, (lib, p, optimizer) in zip(read, optimizers, strict=True):
+            steps(lib, optimizer, [p], 1, 1)
+            seen += [float(optimizer.state[p][name]) for name in ("step", "eta", "mu")]
+    assert read[0] == pytest.approx(read[1], rel=1e-6)
+    fresh = clnet.optim.ASGD([clnet.ones(2, requires_grad=True)], lr=0.1, lambd=0.5)
+    assert fresh.state_dict()["state"]["0"]["eta"] == 0.1
+
+
 def test_a_subclass_fills_the_state_before_the_first_step():
     def run(lib: Any) -> Any:
         class Shared(lib.optim.Adam):

@@ -150,3 +150,10 @@ def test_settings_of_the_schedule_are_checked():
         with pytest.raises(ArgumentError, match="SWALR"):
             swa.SWALR(optimizer, **settings)
     assert swa.SWALR(optimizer, (0.3,), anneal_epochs=0).get_last_lr() == [0.3]
+
+
+@pytest.mark.parametrize("make", ["get_ema_avg_fn", "get_ema_multi_avg_fn"])
+@pytest.mark.parametrize("decay", [-0.1, 2, float("nan")])
+def test_decay_is_checked(make, decay):
+    with pytest.raises(ArgumentError, match=r"decay lies in \[0, 1\]"):
+        getattr(clnet.optim.swa_utils, make)(decay)
