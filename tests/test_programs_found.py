@@ -158,3 +158,57 @@ def test_settings_that_nothing_reads():
         nn.functional.pad(x, (1, 1), "reflect", value=2.0)
     given: dict[str, Any] = {"center": False, "pad_mode": None, "return_complex": True}
     assert clnet.stft(x, 4, **given).shape == (1, 3, 9)
+
+
+def test_a_factor_that_lies_on_the_device():
+    def found(lib: Any) -> list[Any]:
+        a, x, y = lib.tensor(2.0), lib.ones(3), lib.arange(3.0)
+        results = [x.add(y, alpha=a), x.sub(y, alpha=a), x.clone().add_(y, alpha=-a)]
+        results += [x.bfloat16().sub(y.bfloat16(), alpha=a), lib.arange(3).add(1, alpha=a.long())]
+        return [(r.tolist(), str(r.dtype).rpartition(".")[2]) for r in results]
+
+    assert found(clnet) == found(torch)
+
+    @clnet.compile(fullgraph=True)
+    def step(p: Any, grad: Any, rate: Any) -> None:
+        p.add_(grad, alpha=-rate)
+
+    p = clnet.ones(3)
+    for rate in (0.5, 0.25):
+        step(p, clnet.ones(3), clnet.tensor(rate))
+    assert p.tolist() == [0.25] * 3
+
+
+def test_arange_by_its_end():
+    assert clnet.arange(end=3).tolist() == torch.arange(end=3).tolist()
+    assert clnet.arange(start=1, end=6, step=2).tolist() == [1, 3, 5]
+    with pytest.raises(ArgumentError, match="an end is given"):
+        clnet.arange()
+
+
+def test_passes_that_packages_make():
+    from clnet.utils.data import dataloader  # noqa: PLC0415 - by PyTorch's name
+
+    class Loader:
+        dataset = range(5)
+        _dataset_kind = dataloader._DatasetKind.Map
+        _auto_collation, _index_sampler, drop_last = True, [[0, 1], [4]], False
+        collate_fn = staticmethod(sum)
+
+    made = dataloader._SingleProcessDataLoaderIter(Loader())
+    assert isinstance(made, dataloader._BaseDataLoaderIter)
+    assert (len(made), list(made)) == (2, [1, 4])
+    Loader._dataset_kind, Loader.drop_last = dataloader._DatasetKind.Iterable, True
+    Loader._index_sampler = [[0] * 2] * 9
+    assert list(dataloader._MultiProcessingDataLoaderIter(Loader())) == [1, 5]
+    Loader._auto_collation, Loader.collate_fn = False, str
+    assert list(dataloader._SingleProcessDataLoaderIter(Loader()))[-1] == "4"
+
+
+def test_a_sigmoid_stays_within():
+    values = [-200.0, -3.0, 0.0, 40.0]
+    ours, theirs = (lib.distributions.transforms.SigmoidTransform() for lib in (clnet, torch))
+    y, expected = ours(clnet.tensor(values)), theirs(torch.tensor(values))
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)
+    ends = ours.inv(clnet.tensor([0.0, 1.0])).numpy()
+    np.testing.assert_allclose(ends, theirs.inv(torch.tensor([0.0, 1.0])).numpy(), rtol=1e-6)
