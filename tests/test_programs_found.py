@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 import warnings
 from typing import Any
 
@@ -212,3 +213,9 @@ def test_a_sigmoid_stays_within():
     np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)
     ends = ours.inv(clnet.tensor([0.0, 1.0])).numpy()
     np.testing.assert_allclose(ends, theirs.inv(torch.tensor([0.0, 1.0])).numpy(), rtol=1e-6)
+
+
+def test_annotations_of_losses_are_read_elsewhere():
+    known = {"Tensor": clnet.Tensor}  # what a package has among its own names
+    for layer in (nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss(), nn.ELU()):
+        assert typing.get_type_hints(layer, known)
