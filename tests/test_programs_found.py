@@ -219,3 +219,20 @@ def test_annotations_of_losses_are_read_elsewhere():
     known = {"Tensor": clnet.Tensor}  # what a package has among its own names
     for layer in (nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss(), nn.ELU()):
         assert typing.get_type_hints(layer, known)
+
+
+def test_a_subclass_that_calls_its_base():
+    def found(lib: Any) -> list[str]:
+        class Kept(lib.Tensor):
+            def clone(self, **given: Any) -> Any:
+                return self.as_subclass(lib.Tensor).clone(**given).as_subclass(type(self))
+
+        x = lib.ones(2).as_subclass(Kept)
+        parts = (x.as_subclass(lib.Tensor), x.clone(), x + 1)
+        return [type(part).__name__ for part in parts]
+
+    assert found(clnet) == found(torch) == ["Tensor", "Kept", "Kept"]
+
+
+def test_stages_of_scaling_have_names():
+    assert clnet.amp.grad_scaler.OptState.READY.value == 0
