@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import sys
+import types
 import typing
 import warnings
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat import library
 from clnet.errors import ArgumentError, BuildError, DistributedError, DtypeError
 from tests.answers import torch
 
@@ -236,3 +241,27 @@ def test_a_subclass_that_calls_its_base():
 
 def test_stages_of_scaling_have_names():
     assert clnet.amp.grad_scaler.OptState.READY.value == 0
+
+
+def test_torchaudio_does_without_its_library(monkeypatch):
+    operators = library.operators
+    operators.load_library("/site-packages/torchaudio/lib/_torchaudio.so")
+    with pytest.raises(OSError, match=r"nothing of C\+\+ is loaded"):
+        operators.load_library("/site-packages/other/lib/_other.so")
+    assert operators._torchaudio.is_align_available() is False
+    loops = types.SimpleNamespace(_lfilter_core_generic_loop=lambda x, a, y: (x, a, y))
+    monkeypatch.setitem(sys.modules, "torchaudio.functional.filtering", loops)
+    assert operators.torchaudio._lfilter_core_loop(1, 2, 3) == (1, 2, 3)
+    with pytest.raises(OSError, match="operators of C"):
+        operators.torchaudio.forced_align(1)
+
+
+def test_modules_that_set_their_state():
+    class Layer(nn.Linear):
+        def __setstate__(self, state: Any) -> None:
+            super().__setstate__(state)
+            self.seen = True
+
+    copied = copy.deepcopy(Layer(2, 3))
+    assert (copied.seen, copied.weight.shape) == (True, (3, 2))
+    assert pickle.loads(pickle.dumps(nn.Linear(1, 2))).weight.shape == (2, 1)
