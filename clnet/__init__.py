@@ -205,6 +205,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "_C": ("compat.inner", None),
     "_tensor": ("tensor", None),
     "TensorType": ("tensor", "Tensor"),
+    "DeviceObjType": ("device", "DeviceName"),
     "_tensor_str": ("compat.tensor_text", None),
     "_utils": ("compat.private", None),
     "_subclasses": ("compat.fake", None),

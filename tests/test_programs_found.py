@@ -265,3 +265,29 @@ def test_modules_that_set_their_state():
     copied = copy.deepcopy(Layer(2, 3))
     assert (copied.seen, copied.weight.shape) == (True, (3, 2))
     assert pickle.loads(pickle.dumps(nn.Linear(1, 2))).weight.shape == (2, 1)
+
+
+def test_operators_turned_round():
+    class Parts(tuple[Any, ...]):
+        def __rmul__(self, other: Any) -> Any:
+            return Parts(other * part for part in self)
+
+        def __rmatmul__(self, other: Any) -> Any:
+            return NotImplemented
+
+    def found(lib: Any) -> Any:
+        x = lib.tensor([1.0, 2.0])
+        return [part.tolist() for part in x * Parts((x, x + 1))]
+
+    assert found(clnet) == found(torch) == [[1, 4], [2, 6]]
+    with pytest.raises(TypeError, match="other is a tensor"):
+        clnet.ones(2) @ Parts()
+    with pytest.raises(TypeError, match="an operand is a tensor or a number"):
+        clnet.ones(2) * [1, 2]
+
+
+def test_new_tensors_by_size():
+    x = clnet.ones(1, dtype=clnet.float64)
+    made = [x.new_ones(size=(2, 1)), x.new_zeros(2, 1), x.new_empty(size=[2, 1])]
+    assert {(y.shape, y.dtype) for y in made} == {((2, 1), clnet.float64)}
+    assert isinstance(x.device, clnet.DeviceObjType)
