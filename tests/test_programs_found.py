@@ -291,3 +291,7 @@ def test_new_tensors_by_size():
     made = [x.new_ones(size=(2, 1)), x.new_zeros(2, 1), x.new_empty(size=[2, 1])]
     assert {(y.shape, y.dtype) for y in made} == {((2, 1), clnet.float64)}
     assert isinstance(x.device, clnet.DeviceObjType)
+
+
+def test_states_of_generators_are_the_hosts():
+    assert clnet.cuda._initialized is False  # reversible layers ask it before they keep states
