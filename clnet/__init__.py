@@ -204,6 +204,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: ("compat.control_flow", n) for n in ("_higher_order_ops", "associative_scan")},
     "_C": ("compat.inner", None),
     "_tensor": ("tensor", None),
+    "TensorType": ("tensor", "Tensor"),
+    "DeviceObjType": ("device", "DeviceName"),
     "_tensor_str": ("compat.tensor_text", None),
     "_utils": ("compat.private", None),
     "_subclasses": ("compat.fake", None),

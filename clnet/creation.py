@@ -111,7 +111,7 @@ def empty(
 
 @checked
 def arange(
-    start: float,
+    start: float | None = None,
     end: float | None = None,
     step: float = 1,
     *,
@@ -122,7 +122,7 @@ def arange(
     """Numbers from ``start`` on, ``step`` apart, below ``end``; ``arange(end)`` starts at 0.
 
     Args:
-        start: the first.
+        start: the first; None: 0.
         end: not reached; None: ``start`` is the end, and the first is 0.
         step: from one to the next; may be negative.
         dtype: the element type; None: int64 if all three are whole, else the default.
@@ -140,7 +140,10 @@ def arange(
         >>> clnet.arange(1, 2.5, 0.5).tolist()
         [1.0, 1.5, 2.0]
     """
-    first, last = (0, start) if end is None else (start, end)
+    given = [n for n in (start, end) if n is not None]
+    if not given:
+        raise ArgumentError("arange", "an end is given", start=start, end=end)
+    first, last = given if len(given) == 2 else (0, given[0])
     if not all(map(isfinite, (first, last, step))):
         raise ArgumentError("arange", "the ends are finite", start=first, end=last, step=step)
     if step == 0 or (last - first) * step < 0:

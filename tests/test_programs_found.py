@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import sys
+import types
+import typing
 import warnings
 from typing import Any
 
@@ -10,6 +15,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat import library
 from clnet.errors import ArgumentError, BuildError, DistributedError, DtypeError
 from tests.answers import torch
 
@@ -158,3 +164,134 @@ def test_settings_that_nothing_reads():
         nn.functional.pad(x, (1, 1), "reflect", value=2.0)
     given: dict[str, Any] = {"center": False, "pad_mode": None, "return_complex": True}
     assert clnet.stft(x, 4, **given).shape == (1, 3, 9)
+
+
+def test_a_factor_that_lies_on_the_device():
+    def found(lib: Any) -> list[Any]:
+        a, x, y = lib.tensor(2.0), lib.ones(3), lib.arange(3.0)
+        results = [x.add(y, alpha=a), x.sub(y, alpha=a), x.clone().add_(y, alpha=-a)]
+        results += [x.bfloat16().sub(y.bfloat16(), alpha=a), lib.arange(3).add(1, alpha=a.long())]
+        return [(r.tolist(), str(r.dtype).rpartition(".")[2]) for r in results]
+
+    assert found(clnet) == found(torch)
+
+    @clnet.compile(fullgraph=True)
+    def step(p: Any, grad: Any, rate: Any) -> None:
+        p.add_(grad, alpha=-rate)
+
+    p = clnet.ones(3)
+    for rate in (0.5, 0.25):
+        step(p, clnet.ones(3), clnet.tensor(rate))
+    assert p.tolist() == [0.25] * 3
+
+
+def test_arange_by_its_end():
+    assert clnet.arange(end=3).tolist() == torch.arange(end=3).tolist()
+    assert clnet.arange(start=1, end=6, step=2).tolist() == [1, 3, 5]
+    with pytest.raises(ArgumentError, match="an end is given"):
+        clnet.arange()
+
+
+def test_passes_that_packages_make():
+    from clnet.utils.data import dataloader  # noqa: PLC0415 - by PyTorch's name
+
+    class Loader:
+        dataset = range(5)
+        _dataset_kind = dataloader._DatasetKind.Map
+        _auto_collation, _index_sampler, drop_last = True, [[0, 1], [4]], False
+        collate_fn = staticmethod(sum)
+
+    made = dataloader._SingleProcessDataLoaderIter(Loader())
+    assert isinstance(made, dataloader._BaseDataLoaderIter)
+    assert (len(made), list(made)) == (2, [1, 4])
+    Loader._dataset_kind, Loader.drop_last = dataloader._DatasetKind.Iterable, True
+    Loader._index_sampler = [[0] * 2] * 9
+    assert list(dataloader._MultiProcessingDataLoaderIter(Loader())) == [1, 5]
+    Loader._auto_collation, Loader.collate_fn = False, str
+    assert list(dataloader._SingleProcessDataLoaderIter(Loader()))[-1] == "4"
+
+
+def test_a_sigmoid_stays_within():
+    values = [-200.0, -3.0, 0.0, 40.0]
+    ours, theirs = (lib.distributions.transforms.SigmoidTransform() for lib in (clnet, torch))
+    y, expected = ours(clnet.tensor(values)), theirs(torch.tensor(values))
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)
+    ends = ours.inv(clnet.tensor([0.0, 1.0])).numpy()
+    np.testing.assert_allclose(ends, theirs.inv(torch.tensor([0.0, 1.0])).numpy(), rtol=1e-6)
+
+
+def test_annotations_of_losses_are_read_elsewhere():
+    known = {"Tensor": clnet.Tensor}  # what a package has among its own names
+    for layer in (nn.CrossEntropyLoss(), nn.BCEWithLogitsLoss(), nn.ELU()):
+        assert typing.get_type_hints(layer, known)
+
+
+def test_a_subclass_that_calls_its_base():
+    def found(lib: Any) -> list[str]:
+        class Kept(lib.Tensor):
+            def clone(self, **given: Any) -> Any:
+                return self.as_subclass(lib.Tensor).clone(**given).as_subclass(type(self))
+
+        x = lib.ones(2).as_subclass(Kept)
+        parts = (x.as_subclass(lib.Tensor), x.clone(), x + 1)
+        return [type(part).__name__ for part in parts]
+
+    assert found(clnet) == found(torch) == ["Tensor", "Kept", "Kept"]
+
+
+def test_stages_of_scaling_have_names():
+    assert clnet.amp.grad_scaler.OptState.READY.value == 0
+
+
+def test_torchaudio_does_without_its_library(monkeypatch):
+    operators = library.operators
+    operators.load_library("/site-packages/torchaudio/lib/_torchaudio.so")
+    with pytest.raises(OSError, match=r"nothing of C\+\+ is loaded"):
+        operators.load_library("/site-packages/other/lib/_other.so")
+    assert operators._torchaudio.is_align_available() is False
+    loops = types.SimpleNamespace(_lfilter_core_generic_loop=lambda x, a, y: (x, a, y))
+    monkeypatch.setitem(sys.modules, "torchaudio.functional.filtering", loops)
+    assert operators.torchaudio._lfilter_core_loop(1, 2, 3) == (1, 2, 3)
+    with pytest.raises(OSError, match="operators of C"):
+        operators.torchaudio.forced_align(1)
+
+
+def test_modules_that_set_their_state():
+    class Layer(nn.Linear):
+        def __setstate__(self, state: Any) -> None:
+            super().__setstate__(state)
+            self.seen = True
+
+    copied = copy.deepcopy(Layer(2, 3))
+    assert (copied.seen, copied.weight.shape) == (True, (3, 2))
+    assert pickle.loads(pickle.dumps(nn.Linear(1, 2))).weight.shape == (2, 1)
+
+
+def test_operators_turned_round():
+    class Parts(tuple[Any, ...]):
+        def __rmul__(self, other: Any) -> Any:
+            return Parts(other * part for part in self)
+
+        def __rmatmul__(self, other: Any) -> Any:
+            return NotImplemented
+
+    def found(lib: Any) -> Any:
+        x = lib.tensor([1.0, 2.0])
+        return [part.tolist() for part in x * Parts((x, x + 1))]
+
+    assert found(clnet) == found(torch) == [[1, 4], [2, 6]]
+    with pytest.raises(TypeError, match="other is a tensor"):
+        clnet.ones(2) @ Parts()
+    with pytest.raises(TypeError, match="an operand is a tensor or a number"):
+        clnet.ones(2) * [1, 2]
+
+
+def test_new_tensors_by_size():
+    x = clnet.ones(1, dtype=clnet.float64)
+    made = [x.new_ones(size=(2, 1)), x.new_zeros(2, 1), x.new_empty(size=[2, 1])]
+    assert {(y.shape, y.dtype) for y in made} == {((2, 1), clnet.float64)}
+    assert isinstance(x.device, clnet.DeviceObjType)
+
+
+def test_states_of_generators_are_the_hosts():
+    assert clnet.cuda._initialized is False  # reversible layers ask it before they keep states

@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextvars import Token
+from enum import Enum
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -281,5 +282,15 @@ autocast_mode.__dict__.update(
     custom_fwd=custom_fwd,
     is_autocast_available=is_autocast_available,
 )
+
+
+class OptState(Enum):
+    """PyTorch's names of where an optimiser stands, which packages import."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
 grad_scaler = ModuleType("clnet.amp.grad_scaler", "Where PyTorch has the scaler of gradients.")
-grad_scaler.__dict__.update(GradScaler=GradScaler)
+grad_scaler.__dict__.update(GradScaler=GradScaler, OptState=OptState)

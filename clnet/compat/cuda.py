@@ -91,6 +91,7 @@ def is_available() -> bool:
 
 
 is_initialized = is_available
+_initialized = False  # programs then keep the one generator there is, which is all devices'
 
 
 def device_count() -> int:

@@ -42,6 +42,14 @@ class ScriptModule(Module):
     """A module like any other, for programs that write theirs below it."""
 
 
+class TracerWarning(Warning):
+    """What a tracer would warn of, which programs silence."""
+
+
+class Error(RuntimeError):
+    """What a script would fail with, which programs catch."""
+
+
 isinstance = isinstance  # noqa: A001 - PyTorch's name
 
 
@@ -72,7 +80,7 @@ def _as_it_is(function: F) -> F:
 
 export = interface = script_method = script_if_tracing = _script_if_tracing = _as_it_is
 _overload = _overload_method = _as_it_is
-RecursiveScriptModule = ScriptFunction = ScriptModule
+RecursiveScriptModule = ScriptFunction = TopLevelTracedModule = TracedModule = ScriptModule
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import ops as own_ops
 from ..autograd import Function
 from ..errors import ClnetError
+from . import audio
 
 __all__ = [
     "CustomOpDef",
@@ -208,7 +209,7 @@ class _Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._name}::{name}"
-        return _OPERATORS.get(full) or _Missing(full)
+        return _OPERATORS.get(full) or audio.OPERATORS.get(full) or _Missing(full)
 
 
 class Operators(ModuleType):
@@ -224,8 +225,10 @@ class Operators(ModuleType):
         """Nothing of C++ is loaded: its operators know PyTorch's memory alone.
 
         Raises:
-            OperatorError: always.
+            OperatorError: unless it is torchaudio's, which does without.
         """
+        if audio.is_library(path):
+            return
         raise OperatorError("ops.load_library", "nothing of C++ is loaded", path=path)
 
 

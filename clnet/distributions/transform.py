@@ -108,17 +108,27 @@ class AffineTransform(Transform):
         return summed(found, self.event_dim)
 
 
+def _clipped(p: Tensor) -> Tensor:
+    """Probabilities that are neither 0 nor 1, as PyTorch's transform gives and takes them."""
+    limits = finfo(p.dtype)
+    return p.clamp(limits.tiny, 1 - limits.eps)
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:  # by its name at PyTorch, for packages
+    return _clipped(x.sigmoid())
+
+
 class SigmoidTransform(Transform):
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``, kept away from 0 and 1."""
 
     sign = 1
     codomain = constraint.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        return x.sigmoid()
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return y.logit()
+        return _clipped(y).logit()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """``-softplus(x) - softplus(-x)``."""

@@ -168,5 +168,6 @@ def as_subclass(x: Tensor, cls: type[TensorT]) -> TensorT:
     return made
 
 
-for _function in (as_subclass, storage, untyped_storage):
+for _function in (storage, untyped_storage):
     setattr(Tensor, _function.__name__, checked(_function, skip=1))
+Tensor.as_subclass = as_subclass  # pyright: ignore[reportAttributeAccessIssue] - no class takes it over

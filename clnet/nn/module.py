@@ -65,6 +65,10 @@ class Module(ModuleState):
         }
         self.__dict__.update(fields)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copied or unpickled module's attributes; subclasses that have their own call it."""
+        self.__dict__.update(state)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__}.forward")

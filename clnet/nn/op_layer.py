@@ -41,6 +41,7 @@ class OpLayer(Module):
         if cls.__module__.startswith(f"{__package__}."):  # else it is a user's, with own __init__
             if "__init__" not in vars(cls):
                 declare(cls)
+                cls.__annotations__.pop("_", None)  # a mark, which packages would look up elsewhere
             if "forward" not in vars(cls):
                 # A function of the class's own: what checks its arguments names the class.
                 cls.forward = inspect.unwrap(cls.forward)

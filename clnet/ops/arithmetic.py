@@ -42,6 +42,10 @@ def _scaled_sum(x, other, alpha):
     return x + alpha * other
 
 
+def _scaled_difference(x, other, alpha):
+    return x - alpha * other
+
+
 def complex_factor(name: str, value: complex, x: Operand) -> complex:
     """A complex factor of an op whose first operand is complex, too.
 
@@ -55,8 +59,10 @@ def complex_factor(name: str, value: complex, x: Operand) -> complex:
 
 
 @op(_BOTH)
-def add(x: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+def add(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """``x + alpha * other``, broadcast; written into ``out`` if given."""
+    if hasattr(alpha, "__apply_function__"):  # a number that the host need not know
+        return evaluate("add", _scaled_sum, [x, other, alpha], promoted=[x, other], out=out)
     if alpha == 1:
         return evaluate("add", _sum, [x, other], out=out)
     if isinstance(alpha, complex):
@@ -65,8 +71,10 @@ def add(x: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = N
 
 
 @op(_BOTH)
-def sub(x: Operand, other: Operand, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+def sub(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """``x - alpha * other``, broadcast; written into ``out`` if given."""
+    if hasattr(alpha, "__apply_function__"):
+        return evaluate("sub", _scaled_difference, [x, other, alpha], promoted=[x, other], out=out)
     if isinstance(alpha, complex):
         return sub(x, mul(complex_factor("sub", alpha, x), other), out=out)
     if alpha == 1:

@@ -388,33 +388,36 @@ def new_tensor(
 @op(Face.METHOD)
 def new_zeros(
     x: Tensor,
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
-    shape = sizes_of("new_zeros", size)
+    shape = sizes_of("new_zeros", sizes, size)
     return new_full(x, shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @op(Face.METHOD)
 def new_ones(
     x: Tensor,
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
-    shape = sizes_of("new_ones", size)
+    shape = sizes_of("new_ones", sizes, size)
     return new_full(x, shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @op(Face.METHOD)
 def new_empty(
     x: Tensor,
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -422,7 +425,7 @@ def new_empty(
     """Elements of any value in a shape; further arguments as :meth:`new_full`'s."""
     target = x.device if device is None else open_device(device)
     kind = type(x.detach())
-    y = uninitialized(kind, sizes_of("new_empty", size), dtype or x.dtype, target)
+    y = uninitialized(kind, sizes_of("new_empty", sizes, size), dtype or x.dtype, target)
     return y.requires_grad_(requires_grad)
 
 

@@ -18,7 +18,7 @@ from . import mode
 from .annotation import TENSORS, Convert, Kind, Tensors, Whole, kind_of, pass_within
 from .dtypes import DType
 from .lazy import lazy
-from .override import call_over, taking_over
+from .override import call_over, taking_over, turned_round
 from .plain import (
     LEAST,
     MOST,
@@ -332,6 +332,8 @@ def _looked_at(
     kinds = taking_over((*args, *given.values()))
     if kinds and mode.current().takes_over:
         return call_over(kinds, at_the_door, args, given)
+    if (answer := turned_round(door.op, args)) is not NotImplemented:
+        return answer
     if door.is_foreign(args, given):
         args, given, beside = door.translated(args, given)
         result, out = at_the_door(*args, **given), beside.get("out")

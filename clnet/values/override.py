@@ -2,15 +2,32 @@
 
 A door (``arguments``) asks here, where a value's class is new to it. ``face/subclass.py`` says what
 subclasses of ``Tensor`` do unless they say otherwise.
+
+
+An operator's second operand of a class that is neither PyTorch's nor Python's may have the operator
+turned round, ``__rmul__``: what that gives counts, as in Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from numbers import Complex
 from typing import Any
 
 _SEQUENCES = (list, tuple)
+_TURNED = {
+    "add": "__radd__",
+    "sub": "__rsub__",
+    "mul": "__rmul__",
+    "div": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "pow": "__rpow__",
+    "matmul": "__rmatmul__",
+}
+_NOT_ASKED = ("builtins", "clnet", "numpy", "torch")
+"""Packages whose classes' operators turned round are no answer here."""
 
 
 def taking_over(values: Iterable[Any]) -> list[type]:
@@ -54,3 +71,19 @@ def call_over(
     raise TypeError(
         f"{function.__name__}: not implemented by the classes of its arguments: {names}"
     )
+
+
+def turned_round(op: str, args: tuple[Any, ...]) -> Any:
+    """What the second operand's class makes of an operator; ``NotImplemented`` if nothing.
+
+    Args:
+        op: its name.
+        args: the operands.
+    """
+    if op not in _TURNED or len(args) != 2 or isinstance(args[1], Complex):
+        return NotImplemented
+    kind = type(args[1])
+    if hasattr(kind, "__apply_function__") or kind.__module__.partition(".")[0] in _NOT_ASKED:
+        return NotImplemented
+    found = getattr(kind, _TURNED[op], None)
+    return NotImplemented if found is None else found(args[1], args[0])

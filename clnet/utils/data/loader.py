@@ -15,19 +15,15 @@ from ...tensor import tensor
 from ...values.generator import Generator
 from .collate import Make, OnHost, collated, converted, default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset, several
+from .passes import Kind as _DatasetKind  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's names
+from .passes import Pass as _BaseDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from .passes import PassWithoutWorkers as _SingleProcessDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from .passes import PassWithWorkers as _MultiProcessingDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 from .worker import Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
 
 T = TypeVar("T", covariant=True)
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
-
-
-class _BaseDataLoaderIter:
-    """What packages ask whether a pass is one of; a pass is a generator here."""
-
-
-class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):  # pyright: ignore[reportUnusedClass]
-    """The same, of passes whose workers such packages would stop themselves."""
 
 
 class DataLoader(Generic[T]):
