@@ -24,8 +24,9 @@ _SELECT = Kernel(
 # group of a GPU looks at it as often as there are elements to find, or a digit of them at a time.
 # More are found sooner by sorting all, or one of fewer elements.
 _MOST, _MOST_ALONE, _FEWEST = 2048, 128, 4
-# Of more a GPU counts digits, if the group has local memory for them and for its counts.
-_TURNS, _COUNTS_BYTES = 8, 256 * 8 * 4
+# Of more a GPU counts digits, if the group has local memory for them and for its counts; on an H200
+# that takes as long as looking at 4096 lines of 4096 five to six times.
+_TURNS, _COUNTS_BYTES = 5, 256 * 8 * 4
 # Elements of a part of a line, at least, so that a group has something to do; parts for each unit
 # of a GPU; elements that a group of a few items goes over.
 _PART, _PARTS, _SHORT = 8192, 2, 8192
@@ -50,7 +51,7 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> list[Launch]:
         largest: whether the largest are asked for.
     """
     (lines, n), k = x.shape, y.shape[1]
-    if in_groups(target.traits) and k > _TURNS:
+    if in_groups(target.traits) and (k > _TURNS or _parts(target, lines, n, k) > 1):
         return _selected(target, y, x, largest=largest)
     floating = x.dtype.kind is Kind.FLOATING
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating, "k": k}
@@ -69,11 +70,16 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> list[Launch]:
     return [launch]
 
 
+def _parts(target: Target, lines: int, n: int, k: int) -> int:
+    """Into how many each line is divided, so that all units have something to do; 0 as 1."""
+    wanted = ceil_div(_PARTS * target.traits.compute_units, lines)
+    return min(wanted, n // max(_PART, _FEWEST * k), isqrt(n // k))
+
+
 def _selected(target: Target, y: Array, x: Array, *, largest: bool) -> list[Launch]:
     """By digits: of parts of the lines first, where there are too few lines for all units."""
     (lines, n), k = x.shape, y.shape[1]
-    parts = ceil_div(_PARTS * target.traits.compute_units, lines)
-    parts = min(parts, n // max(_PART, _FEWEST * k), isqrt(n // k))
+    parts = _parts(target, lines, n, k)
     how = {**ordering(x.dtype, descending=largest), "bits": 8 * x.dtype.itemsize, "room": _room(k)}
     if parts <= 1:
         return [_select(target, how, y, x)]
