@@ -233,7 +233,7 @@ def rows_in_vectors(target: Target) -> None:
         picked = stored.view((1, 11, inner), stored.strides)
         run(gather_rows(small, y, picked, given(index), wrap=True))
         expected = x[:, index % 11, :inner]
-        expected[:, 5] = complex(np.nan, np.nan) if dtype is np.complex64 else np.nan
+        expected[:, 5] = 0 if dtype is np.complex64 else np.nan
         near(y, expected)
 
 
