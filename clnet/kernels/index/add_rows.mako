@@ -5,7 +5,7 @@
 ## param  how: add|put               rows are added up, all others 0; or replace what is there
 ## param  ctype: str                 type of the elements
 ## param  index_type: str            int or long
-## param  vector: int                elements of a vector
+## param  vector: int                elements of a vector; 1 of complex numbers
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  check: bool                an index out of range is reported
 ## arg    n: int                     indices
@@ -27,7 +27,9 @@
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="add_rows(how, ctype, index_type, vector, wrap, check)">
 <% sign = "+=" if how == "add" else "=" %>
+% if vector > 1:
 ${vectors.types(ctype, vector)}
+% endif
 ${faults.define(check)}
 __kernel void add_rows(...)
 {
@@ -52,8 +54,10 @@ __kernel void add_rows(...)
         __global ${ctype} *to = y + (long)at * inner;
         __global const ${ctype} *from = x + (long)i * inner;
         int column = 0;
+% if vector > 1:
         for (; column + ${vector} <= inner; column += ${vector})
             *(__global vector *)(to + column) ${sign} *(__global const vector *)(from + column);
+% endif
         for (; column < inner; ++column)
             to[column] ${sign} from[column];
     }

@@ -70,12 +70,13 @@ def _rows(
     short = inner <= _SHORT and (how == "put" or rows <= _ROWS * index.size)
     while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
+    lanes = 1 if y.dtype.is_complex else lanes_of(target, 4)
     return _ADD.launch(
         by_name(
             "how ctype index_type vector wrap check",
             how,
             y.dtype.ctype if how == "add" else y.dtype.moved_as,
-            *(index.dtype.ctype, lanes_of(target, 4), wrap, check is not None),
+            *(index.dtype.ctype, lanes, wrap, check is not None),
         ),
         by_name("n inner limit skip y x index", index.size, inner, rows, skip, y, x, index),
         global_size=(items, outer),

@@ -27,7 +27,8 @@ def gather_wide(target: Target, params: Named, y: Array, x: Array, index: Array)
         index: ``(n,)``, dense.
     """
     outer, n, inner = y.shape
-    lanes = _VECTOR_BYTES // y.dtype.itemsize
+    # Complex numbers are vectors of two already.
+    lanes = 1 if y.dtype.is_complex else _VECTOR_BYTES // y.dtype.itemsize
     while any(size % lanes for size in (inner, x.offset, y.offset, *x.strides[:2])):
         lanes //= 2
     group = 1 << (min(_GROUP, target.traits.max_group_size).bit_length() - 1)
