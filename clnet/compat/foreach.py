@@ -44,6 +44,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
         return None if inplace else made
 
     each.__name__ = each.__qualname__ = name
+    each.__module__ = "clnet"  # where it is found again, pickled
     each.__doc__ = f"``{op}`` of every tensor in a list."
     return each
 

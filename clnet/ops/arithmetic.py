@@ -61,10 +61,10 @@ def complex_factor(name: str, value: complex, x: Operand) -> complex:
 @op(_BOTH)
 def add(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """``x + alpha * other``, broadcast; written into ``out`` if given."""
+    if type(alpha) in (int, float) and alpha == 1:
+        return evaluate("add", _sum, [x, other], out=out)
     if hasattr(alpha, "__apply_function__"):  # a number that the host need not know
         return evaluate("add", _scaled_sum, [x, other, alpha], promoted=[x, other], out=out)
-    if alpha == 1:
-        return evaluate("add", _sum, [x, other], out=out)
     if isinstance(alpha, complex):
         return add(x, mul(complex_factor("add", alpha, x), other), out=out)
     return evaluate("add", _scaled_sum, [x, other], [alpha], out=out)
@@ -73,12 +73,12 @@ def add(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = 
 @op(_BOTH)
 def sub(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """``x - alpha * other``, broadcast; written into ``out`` if given."""
+    if type(alpha) in (int, float) and alpha == 1:
+        return evaluate("sub", _difference, [x, other], out=out)
     if hasattr(alpha, "__apply_function__"):
         return evaluate("sub", _scaled_difference, [x, other, alpha], promoted=[x, other], out=out)
     if isinstance(alpha, complex):
         return sub(x, mul(complex_factor("sub", alpha, x), other), out=out)
-    if alpha == 1:
-        return evaluate("sub", _difference, [x, other], out=out)
     return evaluate("sub", _scaled_sum, [x, other], [-alpha], out=out)
 
 
