@@ -85,6 +85,9 @@ def test_subset_outside_is_refused(index):
 )
 def test_split_covers_everything_once(lengths, counts):
     parts = random_split(numbered(), lengths, seed=3)
+    if all(isinstance(length, int) for length in lengths):
+        lengths = [np.int64(length) for length in lengths]
+        assert [len(p) for p in random_split(numbered(), lengths)] == [len(p) for p in parts]
     assert [len(part) for part in parts] == counts
     assert sorted(label for part in parts for _, label in part) == list(range(10))
 
