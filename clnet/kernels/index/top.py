@@ -24,7 +24,7 @@ _SELECT = Kernel(
 # group of a GPU looks at it as often as there are elements to find, or a digit of them at a time.
 # More are found sooner by sorting all, or one of fewer elements.
 _MOST, _MOST_ALONE, _FEWEST = 2048, 128, 4
-# Of more a GPU counts digits, if the group has local memory for them and for its counts.
+# Of more, or of longer lines, a GPU counts digits, if the group has local memory for them and for its counts.
 _TURNS, _COUNTS_BYTES = 8, 256 * 8 * 4
 # Elements of a part of a line, at least, so that a group has something to do; parts for each unit
 # of a GPU; elements that a group of a few items goes over.
@@ -50,7 +50,7 @@ def top(target: Target, y: Array, x: Array, *, largest: bool) -> list[Launch]:
         largest: whether the largest are asked for.
     """
     (lines, n), k = x.shape, y.shape[1]
-    if in_groups(target.traits) and k > _TURNS:
+    if in_groups(target.traits) and (k > _TURNS or n > _PART):
         return _selected(target, y, x, largest=largest)
     floating = x.dtype.kind is Kind.FLOATING
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating, "k": k}
