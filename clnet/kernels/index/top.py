@@ -24,7 +24,8 @@ _SELECT = Kernel(
 # group of a GPU looks at it as often as there are elements to find, or a digit of them at a time.
 # More are found sooner by sorting all, or one of fewer elements.
 _MOST, _MOST_ALONE, _FEWEST = 2048, 128, 4
-# Of more, or of longer lines, a GPU counts digits, if the group has local memory for them and for its counts.
+# Of more, or of longer lines, a GPU counts digits, if the group has local memory for them and for
+# its counts.
 _TURNS, _COUNTS_BYTES = 8, 256 * 8 * 4
 # Elements of a part of a line, at least, so that a group has something to do; parts for each unit
 # of a GPU; elements that a group of a few items goes over.
