@@ -181,10 +181,11 @@ class _Rooms:
     Attributes:
         memory: of each rank: what it gives, the sums of its slices where it adds up such, a line
             for meetings; or nothing.
+        number: of the next piece of two ranks, whatever device adds it: both count alike.
     """
 
     def __init__(self, here: Any) -> None:
-        self.here = here
+        self.here, self.number = here, 0
         self._given = _ROOMS_OF_TWO if here.size == 2 else _GIVEN_ROOMS
         self._sums = 0 if here.size == 2 else _SUM_ROOMS
         self._sum_bytes = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
@@ -308,7 +309,6 @@ class _Both(_Adder):
         super().__init__(rooms, device)
         self._down = device.beside
         self._up = [(device.beside.another(), self._room(_PIECE_BYTES)) for _ in range(2)]
-        self._number = 0  # of the next piece; both ranks count alike
 
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`.
@@ -318,26 +318,26 @@ class _Both(_Adder):
         may leave piece ``k + 1`` where ``k - 3`` was.
         """
         soon = x.nbytes <= _SOON_BYTES
-        pieces = self._pieces(x)
-        left, taken = [self._leave(pieces[0], self._number)], []
+        pieces, rooms = self._pieces(x), self._rooms
+        left, taken = [self._leave(pieces[0], rooms.number)], []
         for k, piece in enumerate(pieces):
             if k + 1 < len(pieces):
-                left.append(self._leave(pieces[k + 1], self._number + 1))
+                left.append(self._leave(pieces[k + 1], rooms.number + 1))
             self._down.wait([left[k]], soon=soon)
-            queue, room = self._up[self._number % 2]
+            queue, room = self._up[rooms.number % 2]
             if k > 1:
                 queue.wait([taken[k - 2]], soon=soon)
             self._meet(soon=soon)
             part = Array(room, piece.shape, (1,), 0, piece.dtype)
-            given = self._rooms.given(self._others[0], self._number, piece.dtype.numpy)
+            given = rooms.given(self._others[0], rooms.number, piece.dtype.numpy)
             taken.append(queue.write(room, given[: piece.size], 0))
             terms = [piece if i == self._mine else part for i in self._ranks]
             self._add(queue, terms, average=average)
             queue.flush()
-            self._number += 1
-        for number in range(max(self._number - 2, self._number - len(pieces)), self._number):
+            rooms.number += 1
+        for number in range(rooms.number - min(2, len(pieces)), rooms.number):
             queue, room = self._up[number % 2]
-            queue.wait([queue.read(self._rooms.told(self._mine), room, 0)], soon=soon)
+            queue.wait([queue.read(rooms.told(self._mine), room, 0)], soon=soon)
 
     def _leave(self, piece: Array, number: int) -> Any:
         room = self._rooms.given(self._mine, number, piece.dtype.numpy)[: piece.size]
