@@ -15,4 +15,6 @@ OTHERWISE_TESTED = dict.fromkeys(SYNONYMS, "test_a_second_name_is_the_same_op")
 def test_a_second_name_is_the_same_op(name):
     assert PUBLIC_OPS[name] == PUBLIC_OPS[SYNONYMS[name]]
     assert getattr(clnet.Tensor, name, None) is getattr(clnet.Tensor, SYNONYMS[name], None)
-    assert getattr(clnet, name, None) is getattr(clnet, SYNONYMS[name], None)
+    found = getattr(clnet, name, None)
+    if found is not None or not name.endswith("_"):  # PyTorch has some in place as methods alone
+        assert found is getattr(clnet, SYNONYMS[name], None)
