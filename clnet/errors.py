@@ -119,6 +119,11 @@ class DeviceError(ClnetError, RuntimeError):
 class OutOfDeviceMemory(ClnetError, MemoryError, RuntimeError):
     """The device, or the limit the user set on it, has no room left."""
 
+    def tell_op(self, name: str, inputs: str) -> None:
+        """Tell also which op asked for memory, and of what; the innermost one counts."""
+        if "asked_by" not in self.values:
+            self.values = {"asked_by": name, "inputs": inputs, **self.values}
+
 
 class BuildError(ClnetError, RuntimeError):
     """Source was refused by the device's compiler, or there is no compiler for it."""

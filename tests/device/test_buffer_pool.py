@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -270,6 +271,12 @@ def test_the_users_limit_holds(device):
         with pytest.raises(OutOfDeviceMemory):
             clnet.zeros(2**20)
         assert clnet.zeros(2**10).shape == (2**10,)
+        x = clnet.ones(2**10)
+        with pytest.raises(OutOfDeviceMemory) as raised:
+            clnet.softmax(x.reshape(-1, 1) + x, 1)
+        told = "asked_by=add, inputs=[float32 (1024, 1), float32 (1024,)], need=4,194,304 bytes"
+        for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+            assert told in str(error)
     finally:
         clnet.set_memory_limit(before)
     assert clnet.zeros(2**20).shape == (2**20,)

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from ...array import Array, Uncounted
 from ...device import Device, Launch, Target
-from ...errors import DeviceError
+from ...errors import DeviceError, OutOfDeviceMemory
 from ...expr import Input
 from ...values import mode
 from ...values.dtypes import DType, float32
@@ -18,6 +18,7 @@ from .lowering import key_of, launches_of
 from .pointwise import Pointwise
 
 _STORAGE = attrgetter("storage")
+_TOLD_INPUTS = 4
 
 
 def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -34,6 +35,16 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         ClnetError: whatever ``infer`` finds wrong; nothing has been changed then.
         OutOfDeviceMemory: if an output or the scratch memory does not fit.
     """
+    try:
+        return _executed(function, inputs)
+    except OutOfDeviceMemory as error:
+        told = [f"{x.dtype.name} {x.shape}" for x in inputs[:_TOLD_INPUTS]]
+        told += ["..."] * (len(inputs) > _TOLD_INPUTS)
+        error.tell_op(function.name, f"[{', '.join(told)}]")
+        raise
+
+
+def _executed(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     now = mode.current()
     plain = now.tracer is None and not now.abstract and now.anomaly is None
     if plain and function.views:
@@ -72,7 +83,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         target = device.target
         launches = launches_of(function, target, outputs, inputs)
         if device.first_uses is not None and _differs(function, target, outputs, inputs, launches):
-            return execute(function, inputs)
+            return _executed(function, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
         if function.mutates:
