@@ -191,7 +191,8 @@ def test_tensors_on_an_absent_device_have_shapes_alone():
 
 def test_an_absent_device_runs_out_of_memory_as_one_that_is_here():
     absent = AbsentDevice(with_memory(2**20))
-    with pytest.raises(OutOfDeviceMemory, match=r"no room left; got need=2,097,152 bytes"):
+    law = r"no room left; got asked_by=full, inputs=\[\], need=2,097,152 bytes"
+    with pytest.raises(OutOfDeviceMemory, match=law):
         clnet.zeros(2**19, device=absent)
 
 
