@@ -12,6 +12,7 @@ import numpy as np
 from clnet.array import Array
 from clnet.device import Target
 from clnet.kernels.gemm import gemm_tiled
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.pointwise import dropout
 from clnet.kernels.softmax import attention_delta
 from clnet.kernels.softmax.attention import Drop, Scores, attention, attention_grad
@@ -113,7 +114,8 @@ def check(
 
 @case()
 def attentions(target: Target) -> None:
-    small = replace(target, traits=replace(target.traits, max_group_size=8))
+    # So many units that heads alone do not keep a processor's busy.
+    small = replace(target, traits=replace(target.traits, max_group_size=8, compute_units=64))
     with constants(attention_module, _TILE=8):
         for kind, causal in product((None, "add", "keep"), (False, True)):
             check(small, *SIZES[0], np.float32, causal=causal, kind=kind)
@@ -121,6 +123,18 @@ def attentions(target: Target) -> None:
         check(small, *SIZES[1], np.float64, causal=True, kind="add")
         check(small, *SIZES[1], np.float64, causal=False, kind="keep")
         check(small, *SIZES[1], np.float64, causal=True, kind=None)
+
+
+@case("cpu")
+def attentions_by_heads(target: Target) -> None:
+    """Rows of several vectors and more, of one and of none; vectors of a row alone and in pairs."""
+    one = replace(target, traits=replace(target.traits, compute_units=1))
+    lanes = lanes_of(target, 4)
+    for kind, causal in ((None, True), ("add", False), ("keep", True)):
+        check(one, *SIZES[0], np.float32, causal=causal, kind=kind, heads=(3 * lanes + 1, lanes))
+    check(one, *SIZES[1], np.float64, causal=False, kind=None, heads=(2 * lanes, 3))
+    wide = replace(one, traits=replace(one.traits, simd_width=16))
+    check(wide, *SIZES[1], np.float32, causal=False, kind="keep", heads=(51, 16))
 
 
 @case("gpu")

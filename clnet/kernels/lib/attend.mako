@@ -1,16 +1,20 @@
-## lib attend: what attention and its gradients share: rows kept in lanes, others four at a time
+## lib attend: what attention and its gradients share: rows kept in lanes, others some at a time
 ##
 ## param acc: str                    element type in registers
+## param across: int                 vectors of a row of gq whose sums are added at once
+## param at_once: int                others whose scores are computed together
 ## param causal: bool                a key counts for its own row and later ones only
 ## param count: str                  C expression, rows kept by all work-items together
 ## param ctype: str                  element type of target
 ## param group: int                  work-items of a group
 ## param head: int                   elements of a row of q and k
+## param kept: str                   C expression, a factor of the sums so far, or ''
 ## param lanes: int                  rows a work-item keeps
 ## param left: str                   pointer of the others' rows
 ## param left_size: int              elements of its rows
 ## param limit: str                  C expression, number of others
 ## param mask: None|'add'|'keep'     added to the scores, or tells which count
+## param mask_ctype: str             its element type
 ## param name: str                   of the variable declared
 ## param own_is_row: bool            rows of q are kept and keys gone through, not the reverse
 ## param right: str                  the same
@@ -19,16 +23,42 @@
 ## param size: int                   elements of a row
 ## param source: str                 C expression, dense rows
 ## param sources: tuple of (str, int)   pointers and elements of a row
+## param sums: str                   vectors, of the kept rows
 ## param target: str                 C expression, dense rows
 ## param tile: int                   others gone through at once
 ## param value: str                  vectors of an element of each kept row
-## param weight: str                 of four vectors
+## param value_head: int             elements of a row of v
+## param weight: str                 of at_once vectors
 ##
 ## Names the kernels and these defs share: own (first kept row), own_last, first and j (of the
-## others), s_0 to s_3 (scores of the kept rows with others j to j + 3).
-<%def name="vectors(acc, lanes)">
+## others), s_0, s_1 ... (scores of the kept rows with others j, j + 1 ...).
+<%namespace name="decay" file="decay.mako"/>
+<%namespace name="vectors_of" file="vector.mako"/>
+<%def name="vectors(acc, lanes, mask, mask_ctype)">
 #pragma OPENCL FP_CONTRACT ON
 typedef ${acc}${lanes if lanes > 1 else ""} vector;
+typedef vector __attribute__((aligned(sizeof(${acc})))) loose_vector;
+inline int least(const int x, const int y) { return x < y ? x : y; }
+% if lanes > 1:
+${vectors_of.zip(acc, lanes)}
+${decay.define(acc, lanes)}
+% else:
+#define decay exp
+% endif
+% if mask:
+typedef ${mask_ctype} mask_element;
+/* Scores of the kept rows with another, by what the mask says of each: step elements from row to
+   row, of which the last is the last. */
+inline vector masked(const vector scores, const __global mask_element *mask, const int step,
+    const int last)
+{
+    vector line = mask[0];
+    if (step != 0)
+        for (int lane = 0; lane < ${lanes}; lane++)
+            ((${acc} *)&line)[lane] = mask[(long)least(lane, last) * step];
+    return ${"line != 0 ? scores : (vector)-INFINITY" if mask == "keep" else "scores + line"};
+}
+% endif
 </%def>
 <%def name="begin(lanes, group, count)">
     const int batch = get_global_id(1);
@@ -36,17 +66,56 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
     const int own = get_global_id(0) * ${lanes};
     const int own_last = ${count} - 1;
 </%def>
+##
+## In squares of as many elements as lanes, which are turned over; what is left one by one.
 <%def name="keep(name, source, size, acc, lanes)">
     vector ${name}[${size}];
+<%
+    whole = size // lanes * lanes if lanes > 1 else 0
+    turns = lanes.bit_length() - 1
+%>
+% if whole:
+    for (int e = 0; e < ${whole}; e += ${lanes}) {
+% for i in range(lanes):
+        const vector s0_${i} = *(__global const loose_vector *)
+            (${source} + (long)least(own + ${i}, own_last) * ${size} + e);
+% endfor
+${vectors_of.turn_lines(acc, lanes)}
+% for i in range(lanes):
+        ${name}[e + ${i}] = s${turns}_${i};
+% endfor
+    }
+% endif
+% if whole < size:
     for (int lane = 0; lane < ${lanes}; lane++)
-        for (int e = 0; e < ${size}; e++)
+        for (int e = ${whole}; e < ${size}; e++)
             ((${acc} *)&${name}[e])[lane] =
-                ${source}[(long)min(own + lane, own_last) * ${size} + e];
+                ${source}[(long)least(own + lane, own_last) * ${size} + e];
+% endif
 </%def>
 <%def name="release(target, value, size, acc, ctype, lanes)">
+<%
+    whole = size // lanes * lanes if lanes > 1 else 0
+    turns = lanes.bit_length() - 1
+%>
+% if whole:
+    for (int e = 0; e < ${whole}; e += ${lanes}) {
+% for i in range(lanes):
+        const vector s0_${i} = ${value}[e + ${i}];
+% endfor
+${vectors_of.turn_lines(acc, lanes)}
+% for i in range(lanes):
+        if (own + ${i} <= own_last)
+            *(__global loose_vector *)(${target} + (long)(own + ${i}) * ${size} + e) =
+                s${turns}_${i};
+% endfor
+    }
+% endif
+% if whole < size:
     for (int lane = 0; lane < ${lanes} && own + lane <= own_last; lane++)
-        for (int e = 0; e < ${size}; e++)
+        for (int e = ${whole}; e < ${size}; e++)
             ${target}[(long)(own + lane) * ${size} + e] = (${ctype})((${acc} *)&${value}[e])[lane];
+% endif
 </%def>
 <%def name="tiles(left, left_size, right, right_size, acc, tile, shared)">
 % if shared:
@@ -64,8 +133,8 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
         barrier(CLK_LOCAL_MEM_FENCE);
 % endif
 </%def>
-<%def name="other(name, size, limit, shared)">
-% for u in range(4):
+<%def name="other(name, size, limit, shared, at_once)">
+% for u in range(at_once):
 % if shared:
             __local const
 % else:
@@ -74,55 +143,130 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
 % if shared:
                 float_type *${name}_${u} = ${name}_tile + (j - first + ${u}) * ${size};
 % else:
-                element *${name}_${u} = ${name} + (long)min(j + ${u}, ${limit} - 1) * ${size};
+                element *${name}_${u} = ${name} + (long)least(j + ${u}, ${limit} - 1) * ${size};
 % endif
 % endfor
 </%def>
-<%def name="scores(acc, lanes, head, limit, causal, mask, own_is_row)">
-            vector s_0 = 0, s_1 = 0, s_2 = 0, s_3 = 0;
+<%def name="scores(acc, lanes, head, at_once, limit, causal, mask, own_is_row)">
+            vector ${", ".join(f"s_{u} = 0" for u in range(at_once))};
             for (int e = 0; e < ${head}; e++) {
                 const vector x = ${"q" if own_is_row else "k"}_own[e];
-% for u in range(4):
+% for u in range(at_once):
                 s_${u} += x * (${acc})${"k" if own_is_row else "q"}_${u}[e];
 % endfor
             }
-% for u in range(4):
+% for u in range(at_once):
             s_${u} *= scale;
 % endfor
-% if not mask:
-            if (j + 4 > ${limit}
+<% mine, other = ("row", "key") if own_is_row else ("key", "row") %>
+% if mask:
+            {
+                const int first_kept = least(own, own_last);  /* items of a group may have none */
+                const __global mask_element *at = mask + (long)first_kept * mask_${mine};
+% for u in range(at_once):
+                s_${u} = masked(s_${u}, at + (long)least(j + ${u}, ${limit} - 1) * mask_${other},
+                    mask_${mine}, own_last - first_kept);
+% endfor
+            }
+% endif
+            if (j + ${at_once} > ${limit}
 % if causal:
-                || ${f"j + 3 > own" if own_is_row else f"j < own + {lanes - 1}"}
+                || ${f"j + {at_once - 1} > own" if own_is_row else f"j < own + {lanes - 1}"}
 % endif
             )
-% endif
             for (int lane = 0; lane < ${lanes}; lane++) {
-% for u in range(4):
-                {
-<% mine, other = "min(own + lane, own_last)", f"min(j + {u}, {limit} - 1)" %>
-                    const int row = ${mine if own_is_row else other};
-                    const int key = ${other if own_is_row else mine};
-                    ${acc} *s = (${acc} *)&s_${u} + lane;
-                    if (j + ${u} >= ${limit}
+% for u in range(at_once):
+                if (j + ${u} >= ${limit}
 % if causal:
-                        || key > row
+                    || ${f"j + {u} > own + lane" if own_is_row else f"own + lane > j + {u}"}
 % endif
-% if mask == "keep":
-                        || !mask[(long)row * mask_row + (long)key * mask_key]
-% endif
-                    )
-                        *s = -INFINITY;
-% if mask == "add":
-                    else
-                        *s += mask[(long)row * mask_row + (long)key * mask_key];
-% endif
-                }
+                )
+                    ((${acc} *)&s_${u})[lane] = -INFINITY;
 % endfor
             }
 </%def>
 ##
-## Element e of four others' rows, weighted and summed.
-<%def name="of_four(weight, name, acc)">
-((${weight}_0 * (${acc})${name}_0[e] + ${weight}_1 * (${acc})${name}_1[e])
-                    + (${weight}_2 * (${acc})${name}_2[e] + ${weight}_3 * (${acc})${name}_3[e]))
+## The others' rows, weighted, are added to the sums of each kept row, of which kept of what was
+## there remains.
+<%def name="add_weighted(sums, size, weight, name, acc, at_once, kept='')">
+            for (int e = 0; e < ${size}; e++) {
+                vector sum = ${sums}[e]${f" * {kept}" if kept else ""};
+% for u in range(at_once):
+                sum += ${weight}_${u} * (${acc})${name}_${u}[e];
+% endfor
+                ${sums}[e] = sum;
+            }
+</%def>
+##
+## The slopes of the scores of one block, which are left in d_0, d_1 ..., and the values' sums.
+<%def name="slopes_of_keys(acc, lanes, value_head, at_once)">
+% for u in range(at_once):
+            const vector p_${u} = decay(s_${u} - lse[least(j + ${u}, rows - 1)]);
+            vector d_${u} = -delta[least(j + ${u}, rows - 1)];
+% endfor
+            for (int e = 0; e < ${value_head}; e++) {
+                const vector x = v_own[e];
+% for u in range(at_once):
+                d_${u} += x * (${acc})gy_${u}[e];
+% endfor
+            }
+            ${add_weighted("v_sums", value_head, "p", "gy", acc, at_once)}
+% for u in range(at_once):
+            d_${u} *= scale * p_${u};
+% endfor
+</%def>
+##
+## Rows j, j + 1 ... of gq get what the kept keys add, one key after another: in vectors of a row.
+<%def name="add_to_queries(acc, lanes, head, at_once, across)">
+            const vector slopes[${at_once}] = {${", ".join(f"d_{u}" for u in range(at_once))}};
+            const int kept_keys = least(${lanes}, keys - own);
+<% vectors = head // lanes %>
+% if vectors >= across:
+            for (int e = 0; e < ${vectors // across * across * lanes}; e += ${across * lanes}) {
+                ${_add_piece(acc, lanes, head, at_once, across)}
+            }
+% endif
+% for e in range(vectors // across * across * lanes, vectors * lanes, lanes):
+            {
+                const int e = ${e};
+                ${_add_piece(acc, lanes, head, at_once, 1)}
+            }
+% endfor
+% if head % lanes:
+            for (int e = ${vectors * lanes}; e < ${head}; e++)
+                for (int u = 0; u < least(${at_once}, rows - j); u++) {
+                    __global ${acc} *to = gq + (long)(j + u) * ${head} + e;
+                    ${acc} sum = own ? *to : 0;
+                    for (int n = 0; n < kept_keys; n++)
+                        sum += ((${acc} *)&slopes[u])[n] * k[(long)(own + n) * ${head} + e];
+                    *to = sum;
+                }
+% endif
+</%def>
+<%def name="_add_piece(acc, lanes, head, at_once, across)">
+% for u in range(at_once):
+                __global ${acc} *to_${u} = gq + (long)least(j + ${u}, rows - 1) * ${head} + e;
+% for c in range(across):
+                vector t_${u}_${c} = own ? ((__global loose_vector *)to_${u})[${c}] : (vector)0;
+% endfor
+% endfor
+                for (int n = 0; n < kept_keys; n++) {
+% for c in range(across):
+                    const vector x_${c} =
+                        ((__global const loose_vector *)(k + (long)(own + n) * ${head} + e))[${c}];
+% endfor
+% for u in range(at_once):
+                    const ${acc} slope_${u} = ((${acc} *)&slopes[${u}])[n];
+% for c in range(across):
+                    t_${u}_${c} += slope_${u} * x_${c};
+% endfor
+% endfor
+                }
+% for u in range(at_once):
+                if (j + ${u} < rows) {
+% for c in range(across):
+                    ((__global loose_vector *)to_${u})[${c}] = t_${u}_${c};
+% endfor
+                }
+% endfor
 </%def>

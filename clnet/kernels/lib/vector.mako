@@ -54,19 +54,24 @@ inline ${ctype}${width} second(const ${ctype}${width} x, const ${ctype}${width} 
 % for i in range(width):
         const ${ctype}${width} s0_${i} = *(__global const vector *)(${x.format(i)});
 % endfor
-% for stage in range(1, stages + 1):
-% for i in range(width // 2):
-        const ${ctype}${width} s${stage}_${2 * i} =
-            zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
-        const ${ctype}${width} s${stage}_${2 * i + 1} =
-            zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
-% endfor
-% endfor
+${turn_lines(ctype, width)}
 % for i in range(width):
 % if store:
         ${store}(s${stages}_${i}, (__global ${ctype}${width} *)(${y.format(i)}));
 % else:
         *(__global vector *)(${y.format(i)}) = s${stages}_${i};
 % endif
+% endfor
+</%def>
+##
+## The same of lines s0_0, s0_1 ...; columns are s<n>_0, s<n>_1 ..., n the number of turns.
+<%def name="turn_lines(ctype, width)">
+% for stage in range(1, width.bit_length()):
+% for i in range(width // 2):
+        const ${ctype}${width} s${stage}_${2 * i} =
+            zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+        const ${ctype}${width} s${stage}_${2 * i + 1} =
+            zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+% endfor
 % endfor
 </%def>

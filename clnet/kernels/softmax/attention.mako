@@ -1,7 +1,8 @@
 ## kernel attention: y = softmax(scale q k^T + mask) v and its gradients, without storing scores
 ##
 ## layout   q (batch, rows, head), k (batch, keys, head), v (batch, keys, value_head), all dense; a
-##          lane keeps one row of q (or of k and v) in registers and goes over the others in blocks
+##          lane keeps one row of q (or of k and v) in registers and goes over the others in blocks;
+##          attention_grad goes over a head's keys like that, and adds up gq in memory
 ## math     p = exp(s - lse), ds = p (gy v - delta) scale, delta = sum(gy y);
 ##          gq = ds k, gk = ds^T q, gv = p^T gy
 ## param    ctype: str                     element type
@@ -9,13 +10,15 @@
 ## param    lanes: int                     rows a work-item keeps, lanes of its vectors
 ## param    head: int                      elements of a row of q and k
 ## param    value_head: int                elements of a row of v
-## param    tile: int                      others gone through at once, a multiple of 4
+## param    tile: int                      others gone through at once, a multiple of at_once
+## param    at_once: int                   others whose scores are computed together
+## param    across: int                    vectors of a row of gq whose sums are added at once
 ## param    shared: bool                   these are copied to local memory first
 ## param    group: int                     work-items of a group
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
-## def      attention, attention_grad_q, attention_grad_kv
+## def      attention, attention_grad, attention_grad_q, attention_grad_kv
 ## arg      rows, keys, heads: int
 ## arg      scale: acc
 ## def      attention
@@ -23,14 +26,16 @@
 ## arg      lse: out acc[batch, rows]      logarithms of the sums of exponentials
 ## def      attention_grad_q
 ## arg      gq: out ctype[batch, rows, head]
-## def      attention_grad_kv
+## def      attention_grad
+## arg      gq: inout ctype[batch, rows, head]
+## def      attention_grad, attention_grad_kv
 ## arg      gk: out ctype[batch, keys, head]
 ## arg      gv: out ctype[batch, keys, value_head]
-## def      attention_grad_q, attention_grad_kv
+## def      attention_grad, attention_grad_q, attention_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in acc[batch, rows]
 ## arg      delta: in acc[batch, rows]
-## def      attention, attention_grad_q, attention_grad_kv
+## def      attention, attention_grad, attention_grad_q, attention_grad_kv
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
@@ -38,13 +43,14 @@
 ## arg      mask_batch, mask_head, mask_row, mask_key: int   its strides
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
-## launch   (blocks of lanes rounded up to groups, batch), local (group, 1)
+## launch   (blocks of lanes rounded up to groups, batch), local (group, 1); attention_grad (batch),
+##          local (1)
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of keys
 <%namespace name="lib" file="/lib/attend.mako"/>
 <%def name="attention(
-    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
+${lib.vectors(acc, lanes, mask, mask_ctype)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention(...)
@@ -63,28 +69,41 @@ __kernel void attention(...)
     vector sums[${value_head}];
     for (int e = 0; e < ${value_head}; e++)
         sums[e] = 0;
+% if not shared:
+    ## Stands for values behind the last key: another's would be infinite, which times 0 is NaN. An
+    ## item's first row of y is free until the end, and the sums need no branch.
+    __global element *zeros = y + (long)least(own, own_last) * ${value_head};
+    if (keys % ${at_once} && own <= own_last)
+        for (int e = 0; e < ${value_head}; e++)
+            zeros[e] = 0;
+% endif
     vector top = -INFINITY, total = 0;
-    const int limit = ${f"min(keys, group_first + {group * lanes})" if causal else "keys"};
+    const int limit = ${f"least(keys, group_first + {group * lanes})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
         ${lib.fetch((("k", head), ("v", value_head)), "keys", tile, shared, group)}
-        for (int j = first; j < min(first + ${tile}, limit); j += 4) {
-            ${lib.other("k", head, "keys", shared)}
-            ${lib.other("v", value_head, "keys", shared)}
-            ${lib.scores(acc, lanes, head, "keys", causal, mask, True)}
+        for (int j = first; j < least(first + ${tile}, limit); j += ${at_once}) {
+            ${lib.other("k", head, "keys", shared, at_once)}
+            ${lib.other("v", value_head, "keys", shared, at_once)}
+% if not shared:
+            if (j + ${at_once} > keys && own <= own_last) {
+% for u in range(1, at_once):
+                v_${u} = j + ${u} < keys ? v_${u} : zeros;
+% endfor
+            }
+% endif
+            ${lib.scores(acc, lanes, head, at_once, "keys", causal, mask, True)}
             vector higher = top;
-% for u in range(4):
+% for u in range(at_once):
             higher = s_${u} > higher ? s_${u} : higher;
 % endfor
             const vector base = higher == -INFINITY ? (vector)0 : higher;
-            const vector kept = exp(top - base);
+            const vector kept = decay(top - base);
             top = higher;
-% for u in range(4):
-            const vector p_${u} = exp(s_${u} - base);
+% for u in range(at_once):
+            const vector p_${u} = decay(s_${u} - base);
 % endfor
-            total = total * kept + ((p_0 + p_1) + (p_2 + p_3));
-            for (int e = 0; e < ${value_head}; e++)
-                sums[e] = sums[e] * kept
-                    + ${lib.of_four("p", "v", acc)};
+            total = total * kept + (${" + ".join(f"p_{u}" for u in range(at_once))});
+            ${lib.add_weighted("sums", value_head, "p", "v", acc, at_once, "kept")}
         }
     }
     const vector share = total == 0 ? (vector)0 : 1 / total;
@@ -96,8 +115,8 @@ __kernel void attention(...)
 }
 </%def>
 <%def name="attention_grad_q(
-    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
+${lib.vectors(acc, lanes, mask, mask_ctype)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention_grad_q(...)
@@ -121,35 +140,34 @@ __kernel void attention_grad_q(...)
     vector sums[${head}];
     for (int e = 0; e < ${head}; e++)
         sums[e] = 0;
-    const int limit = ${f"min(keys, group_first + {group * lanes})" if causal else "keys"};
+    const int limit = ${f"least(keys, group_first + {group * lanes})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
         ${lib.fetch((("k", head), ("v", value_head)), "keys", tile, shared, group)}
-        for (int j = first; j < min(first + ${tile}, limit); j += 4) {
-            ${lib.other("k", head, "keys", shared)}
-            ${lib.other("v", value_head, "keys", shared)}
-            ${lib.scores(acc, lanes, head, "keys", causal, mask, True)}
+        for (int j = first; j < least(first + ${tile}, limit); j += ${at_once}) {
+            ${lib.other("k", head, "keys", shared, at_once)}
+            ${lib.other("v", value_head, "keys", shared, at_once)}
+            ${lib.scores(acc, lanes, head, at_once, "keys", causal, mask, True)}
             ## Delta comes last: Intel's CPU runtime mixes up work-items in (-own + shared * shared)
             ## behind a barrier.
-            vector d_0 = 0, d_1 = 0, d_2 = 0, d_3 = 0;
+            vector ${", ".join(f"d_{u} = 0" for u in range(at_once))};
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = gy_own[e];
-% for u in range(4):
+% for u in range(at_once):
                 d_${u} += x * (${acc})v_${u}[e];
 % endfor
             }
-% for u in range(4):
-            d_${u} = (d_${u} - delta_own[0]) * (scale * exp(s_${u} - lse_own[0]));
+% for u in range(at_once):
+            d_${u} = (d_${u} - delta_own[0]) * (scale * decay(s_${u} - lse_own[0]));
 % endfor
-            for (int e = 0; e < ${head}; e++)
-                sums[e] += ${lib.of_four("d", "k", acc)};
+            ${lib.add_weighted("sums", head, "d", "k", acc, at_once)}
         }
     }
     ${lib.release("gq", "sums", head, acc, ctype, lanes)}
 }
 </%def>
 <%def name="attention_grad_kv(
-    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
+${lib.vectors(acc, lanes, mask, mask_ctype)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention_grad_kv(...)
@@ -177,29 +195,58 @@ __kernel void attention_grad_kv(...)
     int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
     for (; first < rows; first += ${tile}) {
         ${lib.fetch((("q", head), ("gy", value_head)), "rows", tile, shared, group)}
-        for (int j = first; j < min(first + ${tile}, rows); j += 4) {
-            ${lib.other("q", head, "rows", shared)}
-            ${lib.other("gy", value_head, "rows", shared)}
-            ${lib.scores(acc, lanes, head, "rows", causal, mask, False)}
-% for u in range(4):
-            const vector p_${u} = exp(s_${u} - lse[min(j + ${u}, rows - 1)]);
-            vector d_${u} = -delta[min(j + ${u}, rows - 1)];
-% endfor
-            for (int e = 0; e < ${value_head}; e++) {
-                const vector x = v_own[e];
-% for u in range(4):
-                d_${u} += x * (${acc})gy_${u}[e];
-% endfor
-                v_sums[e] += ${lib.of_four("p", "gy", acc)};
-            }
-% for u in range(4):
-            d_${u} *= scale * p_${u};
-% endfor
-            for (int e = 0; e < ${head}; e++)
-                k_sums[e] += ${lib.of_four("d", "q", acc)};
+        for (int j = first; j < least(first + ${tile}, rows); j += ${at_once}) {
+            ${lib.other("q", head, "rows", shared, at_once)}
+            ${lib.other("gy", value_head, "rows", shared, at_once)}
+            ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
+            ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
         }
     }
     ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}
     ${lib.release("gv", "v_sums", value_head, acc, ctype, lanes)}
+}
+</%def>
+<%def name="attention_grad(
+    ctype, acc, lanes, head, value_head, at_once, across, causal, mask, mask_ctype)">
+${lib.vectors(acc, lanes, mask, mask_ctype)}
+typedef ${ctype} element;
+typedef ${acc} float_type;
+__kernel void attention_grad(...)
+{
+    const int batch = get_global_id(0);
+    const int own_last = keys - 1;
+% if mask:
+    mask += mask_offset + (long)(batch / heads) * mask_batch + (long)(batch % heads) * mask_head;
+% endif
+    gq += gq_offset + (long)batch * rows * ${head};
+    gk += gk_offset + (long)batch * keys * ${head};
+    gv += gv_offset + (long)batch * keys * ${value_head};
+    gy += gy_offset + (long)batch * rows * ${value_head};
+    lse += lse_offset + (long)batch * rows;
+    delta += delta_offset + (long)batch * rows;
+    q += q_offset + (long)batch * rows * ${head};
+    k += k_offset + (long)batch * keys * ${head};
+    v += v_offset + (long)batch * keys * ${value_head};
+    for (int own = 0; own < keys; own += ${lanes}) {
+        ${lib.keep("k_own", "k", head, acc, lanes)}
+        ${lib.keep("v_own", "v", value_head, acc, lanes)}
+        vector k_sums[${head}], v_sums[${value_head}];
+        for (int e = 0; e < ${head}; e++)
+            k_sums[e] = 0;
+        for (int e = 0; e < ${value_head}; e++)
+            v_sums[e] = 0;
+        int j = ${f"own / {at_once} * {at_once}" if causal else "0"};
+        for (; j < rows; j += ${at_once}) {
+            ${lib.other("q", head, "rows", False, at_once)}
+            ${lib.other("gy", value_head, "rows", False, at_once)}
+            ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
+            ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
+            ${lib.add_to_queries(acc, lanes, head, at_once, across)}
+        }
+        ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}
+        ${lib.release("gv", "v_sums", value_head, acc, ctype, lanes)}
+    }
 }
 </%def>

@@ -20,12 +20,17 @@ from .attention_tiles import Part, Tiling, Way
 from .attention_tiles_sum import summed
 
 _LAWS = (
-    Constraint("tile % 4 == 0", "keys are taken four at a time"),
+    Constraint("tile % at_once == 0", "tiles hold whole blocks"),
     Constraint("lanes == 1 or not shared", "work-items with vectors run alone"),
 )
 _MASK_STEPS = ("mask_batch", "mask_head", "mask_row", "mask_key")
 FORWARD = Kernel("attention", "softmax/attention.mako", constraints=_LAWS)
 GRAD_Q = Kernel("attention_grad_q", "softmax/attention.mako", constraints=_LAWS)
+GRAD = Kernel(
+    "attention_grad",
+    "softmax/attention.mako",
+    constraints=(Constraint("lanes > 1", "rows are read in vectors"),),
+)
 GRAD_KV = Kernel("attention_grad_kv", "softmax/attention.mako", constraints=_LAWS)
 _KERNELS_KV = (GRAD_KV, attention_tiles.GRAD_KV, attention_matrix.GRAD_KV)
 # Keys' and values' gradients are as fast by 32 items.
@@ -37,6 +42,8 @@ _BY_WARPGROUPS = {
 _GROUP = 64
 _TILE = 32
 _BLOCK = 4
+# So many sums of vectors keep both of a core's multipliers busy, four steps deep.
+_SUMS = 8
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
 
@@ -173,6 +180,10 @@ def attention_grad(
             for part in way.parts
             for launch in _in_part(work, grads, inputs, part, way=way, memory=memory)
         ]
+    if work.by_heads:
+        written, copies = _written(work, _KERNELS_KV, gq, gk, gv)
+        operands = {**dict(zip(("gq", "gk", "gv"), written, strict=True)), **inputs}
+        return [work.launch_by_heads(operands), *copies]
     launches: list[Launch] = []
     if gq.size:
         kernels = (GRAD_Q, attention_tiles.GRAD_Q, attention_matrix.GRAD_Q)
@@ -358,7 +369,7 @@ class _Work(NamedTuple):
         Gradients of scores are stored if there is a ``block`` of rows.
         """
         plain, in_tiles, on_units = kernels
-        shape, scores, mask = self.shape, self.scores, self.mask
+        shape, scores = self.shape, self.scores
         cost = self._cost(operands, products)
         if self.on_units:
             by_128, found = _BY_WARPGROUPS.get(on_units), None
@@ -371,26 +382,45 @@ class _Work(NamedTuple):
                 return found
             units = attention_matrix.Work(self.target, self.moved, scores.scale, scores.causal)
             return units.launch(on_units, operands, cost)
-        args: dict[str, Any] = {
-            "rows": shape.rows,
-            "keys": shape.keys,
-            "heads": shape.heads,
-            "scale": scores.scale,
-            "mask": mask,
-            **operands,
-        }
         by = self.tiling(kernels)
         if by is not None:
+            args = {**self._args(), **operands}
             return self._in_tiles(in_tiles, by, args, over=over, block=block, cost=cost)
         self._require_plain()
         rows, params = self._lanes()
-        steps = (None,) * 4 if mask is None else mask.strides
         return plain.launch(
             {**self._params(), **params},
-            {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
+            {**self._plain_args(), **operands},
             global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
             local_size=(params["group"], 1),
             **cost,
+        )
+
+    @property
+    def by_heads(self) -> bool:
+        """Whether an item computes all gradients of a head: five products instead of seven.
+
+        Units have to be busy with heads alone; else gradients of a head's parts are computed apart.
+        """
+        traits, shape = self.target.traits, self.shape
+        if self.on_units or in_groups(traits) or self._lanes()[0] < 2:
+            return False
+        busy = 7 * shape.batch >= 5 * round_up(shape.batch, traits.compute_units)
+        return busy and min(shape.batch, shape.rows, shape.keys, shape.head, shape.value_head) > 0
+
+    def launch_by_heads(self, operands: dict[str, Array]) -> Launch:
+        """The launch that computes them so."""
+        self._require_plain()
+        lanes, params = self._lanes()
+        params = {name: params[name] for name in ("acc", "lanes", "at_once")}
+        # Vectors of 64 bytes come with registers for twice as many sums.
+        params["across"] = 2 if lanes * operands["gq"].dtype.itemsize >= 64 else 1
+        return GRAD.launch(
+            {**self._params(), **params},
+            {**self._plain_args(), **operands},
+            global_size=(self.shape.batch,),
+            local_size=(1,),
+            **self._cost(operands, 5),
         )
 
     def _in_tiles(
@@ -461,13 +491,30 @@ class _Work(NamedTuple):
             "mask_ctype": kind,
         }
 
+    def _args(self) -> dict[str, Any]:
+        """Arguments that they have, beside what they read and write."""
+        shape = self.shape
+        return {
+            "rows": shape.rows,
+            "keys": shape.keys,
+            "heads": shape.heads,
+            "scale": self.scores.scale,
+            "mask": self.mask,
+        }
+
+    def _plain_args(self) -> dict[str, Any]:
+        """The same of kernels that keep rows in lanes."""
+        steps = (None,) * 4 if self.mask is None else self.mask.strides
+        return {**self._args(), **dict(zip(_MASK_STEPS, steps, strict=True))}
+
     def _lanes(self) -> tuple[int, dict[str, Any]]:
         """Rows of a work-item and the further parameters of kernels that keep rows in lanes."""
         acc = from_name(self.moved[0].dtype.compute)
         traits = self.target.traits
         lanes, group, tile, shared = lanes_of(self.target, acc.itemsize), 1, _TILE, False
+        at_once = _SUMS
         if in_groups(traits):
-            lanes, group = 1, min(_GROUP, traits.max_group_size)
+            lanes, group, at_once = 1, min(_GROUP, traits.max_group_size), _BLOCK
             row_bytes = max(1, (self.shape.head + self.shape.value_head) * acc.itemsize)
             fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK
             # Rows too long for local memory are read from where they are.
@@ -476,6 +523,7 @@ class _Work(NamedTuple):
             "acc": acc.ctype,
             "lanes": lanes,
             "tile": tile,
+            "at_once": at_once,
             "shared": shared,
             "group": group,
         }
