@@ -94,10 +94,12 @@ print("went on")
     assert re.search(told, done.stderr)
     assert time.monotonic() - start < 60
     # A rank that ends in MPI's beginning leaves MPICH's; those of jobs beside this one are mapped.
-    maps = "".join(read(path) for path in Path("/proc").glob("[0-9]*/maps"))
-    for name in shared_memory() - files:
-        if name not in maps:
-            Path("/dev/shm", name).unlink(missing_ok=True)
+    while (left := shared_memory() - files) and time.monotonic() - start < 60:
+        maps = "".join(read(path) for path in Path("/proc").glob("[0-9]*/maps"))
+        for name in left:
+            if name not in maps:
+                Path("/dev/shm", name).unlink(missing_ok=True)
+        time.sleep(0.1)
 
 
 def read(path: Path) -> str:
