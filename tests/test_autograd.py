@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -525,3 +526,46 @@ def test_leaves_that_share_a_gradient_add_to_it_in_turn():
     (a + 2 * b + 3 * c).sum().backward()
     assert a.grad.tolist() == b.grad.tolist() == [3.0] * 6
     assert c.grad.tolist() == [4.0] * 6
+
+
+class Interrupted:
+    """Ctrl-C as Python comes to, or leaves, the n-th function that changes the mode."""
+
+    def __init__(self, place: int) -> None:
+        self.place, self.count = place, 0
+
+    def __call__(self, frame, event, value):
+        del value
+        if frame.f_code.co_filename != mode.__file__:
+            return None
+        if event in {"call", "return"}:
+            self.count += 1
+            if self.count == self.place:
+                raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupt_leaves_the_mode_as_it_was_wherever_it_comes():
+    layer = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    optimizer = clnet.optim.Lamb(layer.parameters())
+    x, before, outer = clnet.ones(2, 3), mode.current(), sys.gettrace()
+
+    def step() -> None:
+        layer(x).sum().backward()
+        optimizer.step()
+        nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
+
+    step()
+    place, ended = 0, False
+    while not ended:
+        place += 1
+        sys.settrace(Interrupted(place))
+        try:
+            step()
+            ended = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(outer)
+        assert mode.current() is before, place
+    assert place > 40

@@ -19,8 +19,12 @@ def in_mode(function: Callable[..., Any], *, grad: bool) -> Callable[..., Any]:
 
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        with mode.using(grad=grad):
+        before = mode.current()
+        try:
+            mode.change(grad=grad)
             return function(*args, **kwargs)
+        finally:
+            mode.restore(before)
 
     @wraps(function)
     def stepped(*args: Any, **kwargs: Any) -> Any:

@@ -52,7 +52,9 @@ def walk_back(
         add_to_leaves({id(leaf): (leaf, whole)}, wanted, seen, create_graph=create_graph)
 
     after: list[Callable[[], None]] = []
-    with mode.using(after_backward=after):
+    before = mode.current()
+    try:
+        mode.change(after_backward=after)
         found = run_backward(
             roots,
             grads,
@@ -64,6 +66,8 @@ def walk_back(
         )
         with mode.using(grad=create_graph, phase="backward"):
             add_to_leaves(found, wanted, seen, create_graph=create_graph)
+    finally:
+        mode.restore(before)
     for callback in after:
         callback()
 
@@ -103,7 +107,9 @@ def run_backward(
         stop_at_targets=stop_at_targets,
         finish=finish,
     )
-    with mode.using(grad=create_graph, phase="backward", autocast=None):
+    before = mode.current()
+    try:
+        mode.change(grad=create_graph, phase="backward", autocast=None)
         if finish is not None:
             walk.expect(roots)
         for root, grad in zip(roots, grads, strict=True):
@@ -111,6 +117,8 @@ def run_backward(
         walk.run()
         if not stop_at_targets:
             walk.call_hooks_of_leaves()
+    finally:
+        mode.restore(before)
     if shown is not None:
         shown |= walk.shown
     return walk.found

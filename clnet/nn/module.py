@@ -82,17 +82,19 @@ class Module(ModuleState):
         path = (
             f"{now.module_path}.{self._clnet_path}" if now.module_path else self._clnet_path
         ) or name
-        with mode.using(module_path=path):
-            try:
-                if EVERYWHERE:
-                    return self._clnet_hooks.behind(EVERYWHERE).run(self, args, kwargs)
-                if self._clnet_hooks:
-                    return self._clnet_hooks.run(self, args, kwargs)
-                return self.forward(*args, **kwargs)
-            except ClnetError as error:
-                if error.module is None:  # the innermost module is the one that helps
-                    error.module = path if path == name else f"{path}, {name}"
-                raise
+        try:
+            mode.change(module_path=path)
+            if EVERYWHERE:
+                return self._clnet_hooks.behind(EVERYWHERE).run(self, args, kwargs)
+            if self._clnet_hooks:
+                return self._clnet_hooks.run(self, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except ClnetError as error:
+            if error.module is None:  # the innermost module is the one that helps
+                error.module = path if path == name else f"{path}, {name}"
+            raise
+        finally:
+            mode.restore(now)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

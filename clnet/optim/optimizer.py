@@ -337,13 +337,21 @@ class Optimizer:
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         begun(self, optimiser_as_it_is)
         host_action(lambda: self._advance(updated))
-        with mode.using(grad=False, phase="update", module_path=type(self).__name__, autocast=None):
-            for group, cells, operands in alike.values():
+        self._update(alike.values())
+        return loss
+
+    def _update(self, alike: Iterable[_Alike]) -> None:
+        """Apply what was found; the mode is as it was whenever an interrupt comes."""
+        name, before = type(self).__name__, mode.current()
+        try:
+            mode.change(grad=False, phase="update", module_path=name, autocast=None)
+            for group, cells, operands in alike:
                 if self.unless is None:
                     self.apply(group, operands, cells)
                 else:
                     self._apply_unless(self.unless, group, operands, cells)
-        return loss
+        finally:
+            mode.restore(before)
 
     def _apply_unless(
         self, unless: Tensor, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells

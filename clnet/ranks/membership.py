@@ -104,15 +104,9 @@ def init_process_group(
     for name in named:
         if name.rpartition(":")[2] not in _BACKENDS:
             raise ArgumentError("init_process_group", "the backend is MPI", backend=backend)
-    if rank >= 0 and (own := load_mpi().COMM_WORLD.rank) != rank:
-        raise DistributedError(
-            "init_process_group",
-            "the rank is the one that mpirun gave",
-            rank=rank,
-            given=own,
-            remedy="Leave rank out",
-        )
-    _WORLD.join(None if world_size < 0 else world_size, seconds_of(timeout))
+    _WORLD.join(
+        None if world_size < 0 else world_size, seconds_of(timeout), None if rank < 0 else rank
+    )
 
 
 def seconds_of(timeout: Any) -> float | None:

@@ -350,11 +350,20 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = No
     if members is None:
         return
     _checked_places("all_gather_object", members, object_list)
+    object_list[:] = gathered_objects("all_gather_object", members, obj)
+
+
+def gathered_objects(name: str, members: Group, obj: Any) -> list[Any]:
+    """An object of each rank, on every rank, by pickles.
+
+    Args:
+        name: of who asks, which is the same on all ranks.
+        members: who takes part.
+        obj: what this rank gives.
+    """
     mine = pickle.dumps(obj)
-    found = members.meet(
-        lambda: _after("all_gather_object", members, lambda: members.comm.allgather(mine))
-    )
-    object_list[:] = map(pickle.loads, found)
+    found = members.meet(lambda: _after(name, members, lambda: members.comm.allgather(mine)))
+    return [*map(pickle.loads, found)]
 
 
 # Objects become bytes before ranks agree: of what has no pickle no other rank waits for.

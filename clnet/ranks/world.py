@@ -8,7 +8,9 @@ waits for ever. A rank that ends by an exception ends all others.
 from __future__ import annotations
 
 import atexit
+import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -26,8 +28,8 @@ from ..errors import DeviceError, DistributedError
 from ..values import mode
 from ..values.dtypes import from_name
 from ..values.exchanges import Exchange, tell_exchange
-from ..values.polling import polled
 from ..values.settings import SETTINGS
+from .arrival import answered, await_all, load_mpi, stay_away
 from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, gone, no_answer
@@ -56,40 +58,6 @@ _LAST_WORDS_SECONDS = 0.5
 _SKEW_SECONDS = 2.0
 _WAITING_TAG = 1
 _LEFT_TAG = 2
-
-
-def load_mpi() -> Any:
-    """``mpi4py.MPI``, which initialises MPI when it is imported.
-
-    Raises:
-        DeviceError: if it is not installed, or finds no MPI.
-    """
-    try:
-        from mpi4py import MPI  # noqa: PLC0415 - optional
-    except (ImportError, RuntimeError) as error:
-        raise DeviceError(
-            "distributed",
-            "processes exchange tensors through MPI",
-            error=" ".join(str(error).split()),
-            remedy="pip install 'clnet[mpi]', and start with mpirun -n 2 python ...",
-        ) from error
-    return MPI
-
-
-def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
-    """Ask until something is so, politely: the cores are for computing.
-
-    Raises:
-        DistributedError: if it is not within so many seconds.
-    """
-    start = time.monotonic()
-    if polled(test, stay=True):
-        return
-    while not test():
-        waited = time.monotonic() - start
-        if waited > seconds:
-            raise no_answer(what, waited)
-        time.sleep(PAUSE_SECONDS)
 
 
 class Group:
@@ -296,7 +264,7 @@ class Group:
         given, told = mine.view(np.uint8), everyone.view(np.uint8)
         request = self.comm.Iallgather(given, told)
         try:
-            _answered(request.Test, seconds, call)
+            answered(request.Test, seconds, call)
         except DistributedError as error:
             self.lost.append((request, given, told))
             raise no_answer(call, seconds, silent_ranks=self.silent()) from error
@@ -402,16 +370,19 @@ class World:
         self._mpi: Any = None
         self._ended = Event()
         self._hook: Any = None
+        if SETTINGS.ranks > 1:  # others wait in MPI's beginning for one that never comes to join
+            self._end_by_exceptions()
 
-    def join(self, size: int | None, seconds: float | None) -> None:
+    def join(self, size: int | None, seconds: float | None, rank: int | None = None) -> None:
         """Join the processes.
 
         Args:
             size: how many the caller expects; None: any number.
             seconds: how long others are waited for.
+            rank: this one's number, as the caller believes; None: whatever it is.
 
         Raises:
-            DistributedError: if they are joined already, or are others.
+            DistributedError: if they are joined already, or are others, or do not come.
             DeviceError: if there is no MPI for several threads.
         """
         if self.group is not None:
@@ -420,10 +391,37 @@ class World:
             )
         if self._mpi is None:
             look_at_room(SETTINGS.ranks_here)
-        mpi = self._mpi = load_mpi()
+        seconds = DEFAULT_SECONDS if seconds is None else seconds
+        mpi = self._mpi = load_mpi(seconds)
         comm = mpi.COMM_WORLD
+        if comm.size > 1:  # nobody waits for a process that is alone
+            self._end_by_exceptions()
+            atexit.register(stay_away, comm)
+        self._check(size, rank)
+        await_all(comm, seconds)
+        own = comm.Dup()
+        own.Barrier()
+        forget_files()
+        self.group = Group(own, range(own.size), seconds)
+        if own.size > 1:
+            self._ended = Event()
+            Thread(target=self._watch, args=(self._ended,), name="clnet-watch", daemon=True).start()
+        atexit.unregister(stay_away)
+        atexit.register(self.end)
+
+    def _check(self, size: int | None, rank: int | None) -> None:
+        """The processes are those that the caller expects; arguments as :meth:`join`'s."""
+        mpi, comm = self._mpi, self._mpi.COMM_WORLD
         if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
             raise DeviceError("init_process_group", "MPI serves several threads at the same time")
+        if rank not in (None, comm.rank):
+            raise DistributedError(
+                "init_process_group",
+                "the rank is the one that mpirun gave",
+                rank=rank,
+                given=comm.rank,
+                remedy="Leave rank out",
+            )
         if size not in (None, comm.size):
             raise DistributedError(
                 "init_process_group",
@@ -443,15 +441,10 @@ class World:
                 f"--nproc-per-node {asked} ..., not with torchrun; the mpirun of the MPI that "
                 "mpi4py finds: pip install 'clnet[mpi]' has both",
             )
-        own = comm.Dup()
-        own.Barrier()
-        forget_files()
-        self.group = Group(own, range(own.size), DEFAULT_SECONDS if seconds is None else seconds)
-        if own.size > 1:  # nobody waits for a process that is alone
-            self._ended = Event()
-            Thread(target=self._watch, args=(self._ended,), name="clnet-watch", daemon=True).start()
+
+    def _end_by_exceptions(self) -> None:
+        if sys.excepthook != self._ended_by:
             self._hook, sys.excepthook = sys.excepthook, self._ended_by
-        atexit.register(self.end)
 
     def part(self, ranks: Sequence[int], seconds: float | None) -> Group | None:
         """A group of some ranks; all of the world call it. None: this rank is not in it."""
@@ -484,7 +477,7 @@ class World:
         if group is None:
             return
         atexit.unregister(self.end)
-        if self._hook is not None:
+        if self._hook is not None and sys.excepthook == self._ended_by:
             sys.excepthook, self._hook = self._hook, None
         self._ended.set()
         groups, self.groups = self.groups, []
@@ -530,11 +523,16 @@ class World:
         self._abort(f"ended by {kind.__name__}", story)
 
     def _abort(self, why: str, story: str = "") -> None:
-        group = self.group
-        rank, size = ("?", "?") if group is None else (group.rank(), group.size())
+        group, rank, size = self.group, SETTINGS.rank, SETTINGS.ranks
+        if group is not None:
+            rank, size = group.rank(), group.size()
         line = f"clnet: rank {rank} of {size} on {platform.node()} {why}; the job ends\n"
         sys.stdout.flush()
         sys.stderr.write(story + line)
         sys.stderr.flush()
         time.sleep(_LAST_WORDS_SECONDS)
-        self._mpi.COMM_WORLD.Abort(1)
+        if self._mpi is None and "mpi4py.MPI" not in sys.modules:
+            # MPI begins with all processes or never: mpirun ends them where one dies of a signal.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        load_mpi().COMM_WORLD.Abort(1)

@@ -92,6 +92,13 @@ def enter(**changes: Any) -> Token[Mode]:
 
 leave = _MODE.reset
 
+restore = _MODE.set
+"""Go on under a mode that :func:`current` gave, in the ``finally`` of what a training calls.
+
+Python hears Ctrl-C at the beginning of each function of its own, thus also of :class:`using`'s
+``__exit__``, before that has done anything. This is none of its own.
+"""
+
 
 class using:  # noqa: N801 - called as a function is
     """Run the body under the current mode with ``changes``; restored on every way out.

@@ -495,6 +495,8 @@ def mismatched(rank: int) -> None:
         dist.all_reduce(clnet.zeros(*[1] * 20, *last))  # shapes of more letters than are told
     with pytest.raises(DistributedError, match=r"rank_0=barrier, rank_1=broadcast .* root 0"):
         dist.barrier() if rank == 0 else dist.broadcast(clnet.zeros(1), 0)
+    with pytest.raises(DistributedError, match="rank_0=all_gather_object, rank_1=Distributed"):
+        collect_or_make(rank)
     work = dist.all_reduce(
         clnet.zeros(2, dtype=clnet.float32 if rank == 0 else clnet.float16), async_op=True
     )
@@ -508,6 +510,13 @@ def mismatched(rank: int) -> None:
     with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\] SUM, rank_1=.*3"):
         dist.barrier()
     dist.barrier()
+
+
+def collect_or_make(rank: int) -> None:
+    if rank == 0:
+        dist.all_gather_object([None] * dist.get_world_size(), 1)
+    else:
+        clnet.nn.parallel.DistributedDataParallel(clnet.nn.Linear(2, 2))
 
 
 def differentiated(rank: int, size: int) -> None:

@@ -60,6 +60,56 @@ def test_a_rank_that_ends_ends_the_job(end, told):
         time.sleep(0.1)
 
 
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("raise RuntimeError('lost')", "clnet: rank 1 of 2 on .* ended by RuntimeError"),
+        ("sys.exit(0)", "Timeout .0:00:04"),
+        ("join(7)", r"init_process_group: a rank has ended, .* got ended=\[1\], rank=0"),
+    ],
+    ids=["exception", "exit", "refused"],
+)
+def test_nobody_waits_for_a_rank_that_ends_before_all_have_joined(end, told):
+    """In MPI's beginning, or behind it."""
+    program = f"""
+import sys
+import clnet.distributed as dist
+from clnet.errors import DistributedError
+from clnet.values.settings import SETTINGS
+def join(size):
+    try:
+        dist.init_process_group(world_size=size)
+    except DistributedError:
+        sys.exit()
+if SETTINGS.rank == 1:
+    {end}
+dist.init_process_group(timeout={4 if "exit" in end else 600})
+print("went on")
+"""
+    start = time.monotonic()
+    files = shared_memory()
+    done = run(2, "-c", program)
+    assert done.returncode != 0
+    assert "went on" not in done.stdout
+    assert re.search(told, done.stderr)
+    assert time.monotonic() - start < 60
+    # A rank that ends in MPI's beginning leaves MPICH's; those of jobs beside this one are mapped.
+    while (left := shared_memory() - files) and time.monotonic() - start < 60:
+        maps = "".join(read(path) for path in Path("/proc").glob("[0-9]*/maps"))
+        for name in left:
+            if name not in maps:
+                Path("/dev/shm", name).unlink(missing_ok=True)
+        time.sleep(0.1)
+
+
+def read(path: Path) -> str:
+    """A file's text; none where its process has ended meanwhile."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def test_nobody_waits_at_the_end_for_a_rank_that_has_left():
     """Also where the error that tells of it was caught: the timeout may be half an hour."""
     program = f"""{JOIN.replace("60", "600")}

@@ -153,6 +153,7 @@ BATCHES = [
     [[1, 2.0], [3, 4.0]],
     [{"x": 1, "y": np.ones(2)}, {"x": 2, "y": np.zeros(2)}],
     [Point(1, 2.0), Point(3, 4.0)],
+    [bytearray(b"ab"), bytearray(b"cd")],
     [{"deep": [({"x": np.int16(3)}, "t")]}, {"deep": [({"x": np.int16(4)}, "u")]}],
 ]
 
@@ -273,9 +274,20 @@ def test_what_a_worker_raises_arrives_with_its_traceback():
     with pytest.raises(KeyError, match="Caught KeyError in DataLoader worker process 0") as caught:
         next(batches)
     assert "__getitem__" in str(caught.value)
+    assert next(batches) == [4]  # behind it the pass goes on
     with pytest.raises(ShapeError, match="it is broken; got index=5") as caught:
         list(ours.DataLoader(Faulty(), num_workers=1, sampler=[5]))
     assert "__getitem__" in str(caught.value.__cause__)
+
+
+def test_a_pass_goes_on_behind_an_example_that_fails():
+    batches = iter(ours.DataLoader(Faulty(), 2, collate_fn=list))
+    assert next(batches) == [0, 1]
+    with pytest.raises(KeyError):
+        next(batches)
+    with pytest.raises(ShapeError):
+        next(batches)
+    assert list(batches) == [[6, 7], [8, 9]]
 
 
 def test_a_collate_function_may_make_tensors_in_a_worker():
@@ -409,6 +421,7 @@ def test_random_samplers_draw_what_they_say(theirs):
         (lambda: ours.DataLoader(Numbers(), persistent_workers=True), "are about workers"),
         (lambda: ours.DataLoader(Numbers(), num_workers=1, prefetch_factor=0), "1 or more"),
         (lambda: ours.DataLoader(Numbers(0), shuffle=True), "num_samples=0"),
+        (lambda: setattr(ours.DataLoader(Numbers()), "batch_size", 2), "batch_size is not set"),
         (lambda: ours.RandomSampler([1], replacement=1), "replacement is a bool"),
         (lambda: ours.BatchSampler([1], 1, 1), "drop_last is a bool"),
         (lambda: ours.WeightedRandomSampler([1, -1], 1), "weights are"),

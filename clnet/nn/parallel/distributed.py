@@ -15,7 +15,7 @@ from ...errors import ArgumentError, DistributedError, TraceError
 from ...ops.shape import alias
 from ...ranks.many import broadcast_many
 from ...ranks.membership import group_of
-from ...ranks.message import all_gather_object
+from ...ranks.message import gathered_objects
 from ...ranks.operations import ReduceOp, all_reduce
 from ...ranks.world import Group
 from ...tensor import Tensor, tensor
@@ -125,8 +125,7 @@ class DistributedDataParallel(Module):
     def _check_alike(self, name: str) -> None:
         """All ranks have the same parameters, by name, shape and dtype."""
         here = [(n, tuple(p.shape), str(p.dtype)) for n, p in self.module.named_parameters()]
-        found: list[Any] = [None] * self.process_group.size()
-        all_gather_object(found, here, self.process_group)
+        found = gathered_objects(name, self.process_group, here)
         for rank, there in zip(self.process_group.ranks, found, strict=True):
             if there != found[0]:
                 pairs = zip([*there, None], [*found[0], None], strict=False)

@@ -151,5 +151,5 @@ def _sequence(like: Sequence[Any], values: list[Any]) -> Any:
                 made[k] = value
             return made
         return type(like)(values)  # pyright: ignore[reportCallIssue] - if it can be made of a list
-    except TypeError:
+    except (TypeError, ShapeError):  # of a bytearray: a tensor of several elements is no byte
         return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator as Generated
 from functools import partial
 from itertools import islice, repeat
 from typing import Any, Generic, TypeVar
@@ -20,9 +21,12 @@ from .passes import Pass as _BaseDataLoaderIter  # noqa: F401 # pyright: ignore[
 from .passes import PassWithoutWorkers as _SingleProcessDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from .passes import PassWithWorkers as _MultiProcessingDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
-from .worker import Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
+from .worker import Failed, Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
 
 T = TypeVar("T", covariant=True)
+# Samplers and workers are made of these.
+_SETTLED = "batch_size batch_sampler sampler drop_last dataset persistent_workers".split()
+_Outcomes = Generated[Any, None, None]
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
 
 
@@ -127,10 +131,16 @@ class DataLoader(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         seed = drawn_seed(self.generator)
         if self.num_workers == 0 or self._is_alone():
-            return self._made_here()
-        return self._from_workers(seed)
+            return _Pass(self._made_here())
+        return _Pass(self._from_workers(seed))
 
-    def _made_here(self) -> Iterator[T]:
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _SETTLED and "_workers" in self.__dict__:
+            law = f"{name} is not set once the loader is made"
+            raise ArgumentError("DataLoader", law, remedy="Make another loader")
+        super().__setattr__(name, value)
+
+    def _made_here(self) -> _Outcomes:
         return _batches(self._fetcher(tensor)(self.dataset), iter(self._tasks))
 
     def _is_alone(self) -> bool:
@@ -162,7 +172,7 @@ class DataLoader(Generic[T]):
                 return partial(_gathered_on_host, make=make)
         return partial(_examples, collate=collate, batched=batched)
 
-    def _from_workers(self, seed: int) -> Iterator[T]:
+    def _from_workers(self, seed: int) -> _Outcomes:
         workers, self._workers = self._workers, None
         if workers is None:
             work = Work(self.dataset, self._fetcher(OnHost), self.worker_init_fn)
@@ -184,7 +194,7 @@ class DataLoader(Generic[T]):
         try:
             tasks = iter(self._tasks)
             for content in in_order(workers, tasks, self.prefetch_factor or _AHEAD):
-                yield pickle.loads(content)
+                yield content if isinstance(content, Failed) else pickle.loads(content)
             healthy = True
         except GeneratorExit:
             healthy = True
@@ -251,13 +261,40 @@ def _sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterab
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
-def _batches(fetch: Fetch, tasks: Iterator[Any]) -> Iterator[Any]:
+class _Pass(Iterator[T]):
+    """A pass, which goes on behind a batch that could not be made, as PyTorch's does.
+
+    Args:
+        outcomes: batches, or what went wrong: a generator that raises it would be over.
+    """
+
+    def __init__(self, outcomes: _Outcomes) -> None:
+        self._outcomes = outcomes
+
+    def close(self) -> None:
+        """The pass is over: its workers end, or wait for the next one."""
+        self._outcomes.close()
+
+    def __next__(self) -> T:
+        found = next(self._outcomes)
+        if not isinstance(found, Failed):
+            return found
+        try:
+            raise found.error
+        finally:
+            del found  # else the traceback would hold itself
+
+
+def _batches(fetch: Fetch, tasks: Iterator[Any]) -> _Outcomes:
     for indices in tasks:
         try:
             batch = fetch(indices)
         except StopIteration:  # of a stream
             return
+        except Exception as error:  # whatever it is, it is raised for who asks
+            batch = Failed(error)
         yield batch
+        batch = None  # the caller's alone
 
 
 # What begins a pass: a function of the data set that gives a Fetch. At the top, so that it pickles.

@@ -17,7 +17,7 @@ class Kind:
 
 
 class Pass:
-    """What packages ask whether a pass is one of; clnet's own passes are generators.
+    """What packages ask whether a pass is one of; clnet's own are of another class.
 
     Args:
         loader: has ``dataset``, ``collate_fn``, ``drop_last`` and PyTorch's ``_dataset_kind``,

@@ -220,17 +220,22 @@ class _FarAwayError(Exception):
         return f"\n{self.args[0]}"
 
 
-def raise_again(answer: Answer) -> None:
-    """Raise a worker's error, with its traceback in the text or as its cause."""
-    error = answer.error
-    if error is None:
-        return
+class Failed(NamedTuple):
+    """In the place of a batch: why it could not be made."""
+
+    error: Exception
+
+
+def failed(answer: Answer) -> Failed:
+    """A worker's error, with its traceback in the text or as its cause."""
+    error: Any = answer.error
     if not isinstance(error, ClnetError):  # those have fields, and their text is made of them
         try:
             error = type(error)(answer.text)
         except TypeError:
             error = RuntimeError(answer.text)
-    raise error from _FarAwayError(answer.text)
+    error.__cause__ = _FarAwayError(answer.text)
+    return Failed(error)
 
 
 class Workers:
@@ -319,7 +324,7 @@ class Workers:
         self.pipes, self.processes = [], []
 
 
-def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[bytes]:
+def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[bytes | Failed]:
     """Batches in the order of the tasks, each worker with up to ``depth`` of them ahead.
 
     Args:
@@ -328,7 +333,7 @@ def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[byt
         depth: tasks that a worker is given before its first answer is read.
 
     Yields:
-        Batches, pickled.
+        Batches, pickled, and the errors of those that could not be made.
     """
     count = len(workers.pipes)
     alive = [True] * count
@@ -351,6 +356,7 @@ def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[byt
         ended = answer.content is None and answer.error is None
         alive[worker] = alive[worker] and not ended
         give()
-        raise_again(answer)
-        if answer.content is not None:
+        if answer.error is not None:
+            yield failed(answer)
+        elif answer.content is not None:
             yield answer.content
