@@ -63,6 +63,14 @@ __kernel void attention(...)
     vector sums[${value_head}];
     for (int e = 0; e < ${value_head}; e++)
         sums[e] = 0;
+% if not shared:
+    ## Stands for values behind the last key: another's would be infinite, which times 0 is NaN. An
+    ## item's first row of y is free until the end; no branch around the sums (half as fast).
+    __global element *zeros = y + (long)min(own, own_last) * ${value_head};
+    if (keys % 4 && own <= own_last)
+        for (int e = 0; e < ${value_head}; e++)
+            zeros[e] = 0;
+% endif
     vector top = -INFINITY, total = 0;
     const int limit = ${f"min(keys, group_first + {group * lanes})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
@@ -70,6 +78,13 @@ __kernel void attention(...)
         for (int j = first; j < min(first + ${tile}, limit); j += 4) {
             ${lib.other("k", head, "keys", shared)}
             ${lib.other("v", value_head, "keys", shared)}
+% if not shared:
+            if (j + 4 > keys && own <= own_last) {
+% for u in range(1, 4):
+                v_${u} = j + ${u} < keys ? v_${u} : zeros;
+% endfor
+            }
+% endif
             ${lib.scores(acc, lanes, head, "keys", causal, mask, True)}
             vector higher = top;
 % for u in range(4):
