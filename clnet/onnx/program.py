@@ -254,13 +254,18 @@ def build(
     """
     inputs, outputs = tuple(inputs), tuple(outputs)
     constants = dict(constants)
-    given = {*inputs, *constants, *known}
+    there = {*inputs, *constants, *known}
     nodes = spelled(nodes, context.opsets.get("", 1), context.functions)
-    ordered = _ordered(list(nodes), given)
-    everything = frozenset(given | {o for node in ordered for o in node.output})
+    ordered = _ordered(list(nodes), there)
+    everything = frozenset(there | {o for node in ordered for o in node.output})
     steps: list[Step] = []
     for node in ordered:
         if node.op_type == "Constant" and node.domain in protos.OWN:
+            if not node.output:
+                raise OnnxError("onnx", "a Constant has an output", node=node.name)
+            for each in node.attribute:
+                given = protos.resolved(each, context.bound)
+                protos.check_attribute(node, given, context.opsets.get("", 1), "")
             constants[node.output[0]] = Known(protos.constant(node, context.bound))
         else:
             steps.append(_step(node, context, everything))
@@ -284,6 +289,7 @@ def _step(node: Any, context: Context, known: frozenset[str]) -> Step:
         value = protos.attribute(attribute, context.bound)
         if value is protos.UNBOUND:
             continue
+        protos.check_attribute(node, protos.resolved(attribute, context.bound), version, domain)
         if protos.is_graph(value):
             value = _body(value, context, known)
         attributes[attribute.name] = value
