@@ -46,8 +46,8 @@ def load(path: Any) -> ImportedModule:
     (:func:`clnet.onnx.handler` adds them).
 
     Args:
-        path: a file, one open to read bytes, its bytes, or an ``onnx.ModelProto``. External data is read from the file's
-            own folder alone.
+        path: a file, one open to read bytes, its bytes, or an ``onnx.ModelProto``. External
+            data is read from the file's own folder alone.
 
     Returns:
         The module, in evaluation or training alike.
