@@ -260,9 +260,9 @@ def build(
     everything = frozenset(there | {o for node in ordered for o in node.output})
     steps: list[Step] = []
     for node in ordered:
+        if not node.output:
+            raise OnnxError("onnx", f"{node.op_type} has an output", node=node.name)
         if node.op_type == "Constant" and node.domain in protos.OWN:
-            if not node.output:
-                raise OnnxError("onnx", "a Constant has an output", node=node.name)
             for each in node.attribute:
                 given = protos.resolved(each, context.bound)
                 protos.check_attribute(node, given, context.opsets.get("", 1), "")
@@ -344,7 +344,11 @@ def _no_rounds(kind: Any) -> np.ndarray | None:
     if not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
         return None
     sizes = [dim.dim_value for dim in kind.tensor_type.shape.dim]
-    return np.empty((0, *sizes), by_number(kind.tensor_type.elem_type).numpy)
+    dtype = by_number(kind.tensor_type.elem_type).numpy
+    try:
+        return np.empty((0, *sizes), dtype)
+    except ValueError as error:
+        raise OnnxError("onnx", "sizes of a body's outputs are none", sizes=sizes) from error
 
 
 def _function(node: Any, function: Any, context: Context) -> Program:

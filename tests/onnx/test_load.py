@@ -358,7 +358,8 @@ def test_sparse_initialisers_are_made_dense():
 @pytest.mark.parametrize(
     ("spoil", "law"),
     [
-        (lambda model: model.graph.node[0].ClearField("output"), "a Constant has an output"),
+        (lambda model: model.graph.node[0].ClearField("output"), "Constant has an output"),
+        (lambda model: model.graph.node[1].ClearField("output"), "Softmax has an output"),
         (lambda model: setattr(model.graph.node[0].attribute[0], "type", 5), "value_ints of Const"),
         (lambda model: setattr(model.graph.node[1].attribute[0], "type", 7), "axis of Softmax is"),
         (lambda model: setattr(model.opset_import[0], "version", 2**40), "have 31 bits"),
@@ -470,6 +471,10 @@ def test_a_scan_of_no_steps_gives_empty_stacks():
     y, rows = module.numpy(np.ones(2, np.float32))
     assert y.tolist() == [1, 1]
     assert rows.shape == (3, 0)
+    with pytest.raises(OnnxError, match="sizes of a body's outputs are none"):
+        with_body(
+            "Scan", "x none", "y rows", body, [("t", [2]), ("out", [-3])], weights, **settings
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
