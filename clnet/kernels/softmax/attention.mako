@@ -65,7 +65,7 @@ __kernel void attention(...)
         sums[e] = 0;
 % if not shared:
     ## Stands for values behind the last key: another's would be infinite, which times 0 is NaN. An
-    ## item's first row of y is free until the end; no branch around the sums (half as fast).
+    ## item's first row of y is free until the end, and the sums need no branch.
     __global element *zeros = y + (long)min(own, own_last) * ${value_head};
     if (keys % 4 && own <= own_last)
         for (int e = 0; e < ${value_head}; e++)
