@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
-from operator import is_
-from types import FunctionType, MethodType, ModuleType
+from operator import is_, length_hint
+from types import FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
+from ..values.settings import environment
 from .reachable import (
     MISSING,
     Code,
@@ -120,6 +123,7 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        self._places += _surroundings(code)
         self._restored = [(place, _copied(place())) for place in self._places]
         asked = self._reads & code.names
         for owner, _, _ in found.owners:
@@ -249,12 +253,28 @@ class Outer:
         kept: list[tuple[partial[Any], Any]] = []
         for place, old, new in pairs:
             counted = old != new and (place.func is present or _name(place) in self._reads)
+            if place.func is _state and _name(place) == "random":
+                # Others draw in between; who draws itself is traced anew.
+                if old == new:
+                    continue
+                old, counted = object(), True
             if matters(place) and (old == new or counted):
                 kept.append((place, old))
                 self.counted += [_name(place)] * (counted and place.func is not present)
         self._places = [*[place for place, _ in kept], *self._added]
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
+
+
+def _surroundings(code: Code) -> Iterator[partial[Any]]:
+    """What is asked for by functions of Python's and NumPy's: the environment, random numbers."""
+    if code.names & {"environ", "getenv"}:
+        yield partial(_state, "environ", environment)
+    modules = [place() for place in code.places]
+    if any(value is random for value in modules):
+        yield partial(_state, "random", partial(_drawn, random.getstate))
+    if "random" in code.names and any(value is np for value in modules):
+        yield partial(_state, "random", partial(_drawn, np.random.get_state))
 
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
@@ -275,6 +295,17 @@ def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionTy
 def _name(place: partial[Any]) -> str:
     """By which name a place's value is found."""
     return place.args[0] if isinstance(place.args[0], str) else place.args[1]
+
+
+def _state(name: str, source: Callable[[], Any]) -> Any:
+    """What stands outside all objects."""
+    del name
+    return source()
+
+
+def _drawn(source: Callable[[], Any]) -> int:
+    """Where the random numbers of a module stand."""
+    return hash(tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in source()))
 
 
 def _copied(value: Any) -> Any:
@@ -311,7 +342,7 @@ def _write(place: partial[Any], value: Any) -> None:
         owner.cell_contents = value
     elif place.func is attribute:
         setattr(owner, name[0], value)
-    else:
+    elif place.func is not _state:
         name[0][owner] = value
 
 
@@ -319,6 +350,37 @@ def _matters(value: Any) -> bool:
     """Whether what is found by name is compared; what a compiled one holds is read instead."""
     inside = hasattr(value, "__wrapped__") and not isinstance(value, FunctionType)
     return not inside and not isinstance(value, ModuleType | type)
+
+
+def _position(iterator: Any, depth: int = 3) -> Any:
+    """How far an iterator of Python is, which comparing must not move; None of others.
+
+    A generator's place in its code is not enough: in a loop it is the same at each turn.
+    """
+    if isinstance(iterator, GeneratorType):
+        frame = iterator.gi_frame
+        held = () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+        return [_held(v, depth) for v in held]
+    if type(iterator).__name__ == "count":
+        return repr(iterator)
+    left = length_hint(iterator, -1)
+    if left >= 0 or not depth or type(iterator).__module__ not in ("builtins", "itertools"):
+        return left
+    with catch_warnings():
+        simplefilter("ignore")  # itertools are not to be copied from Python 3.14 on
+        try:
+            return [_held(v, depth) for v in iterator.__reduce__()[1:]]
+        except (AttributeError, TypeError, ValueError):
+            return left
+
+
+def _held(value: Any, depth: int) -> Any:
+    """What an iterator holds: others by their places, numbers by value."""
+    if isinstance(value, Iterator):
+        return _position(value, depth - 1)
+    if isinstance(value, tuple) and depth:
+        return [_held(v, depth - 1) for v in value]
+    return (type(value), value) if type(value) in _PLAIN else _Same(value)
 
 
 def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
@@ -342,6 +404,8 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (kind, [(_told(k), _told(v)) for k, v in value.items()])
     if issubclass(kind, dict) and len(value) <= _MANY_PARTS:
         return (kind, _Parts(value.keys(), value.values()))
+    if isinstance(value, Iterator):
+        return (_Same(value), _position(value))
     if kind in (set, frozenset) and len(value) <= _MANY_PARTS:
         return (kind, frozenset(value))
     if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:

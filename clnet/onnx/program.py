@@ -254,13 +254,18 @@ def build(
     """
     inputs, outputs = tuple(inputs), tuple(outputs)
     constants = dict(constants)
-    given = {*inputs, *constants, *known}
+    there = {*inputs, *constants, *known}
     nodes = spelled(nodes, context.opsets.get("", 1), context.functions)
-    ordered = _ordered(list(nodes), given)
-    everything = frozenset(given | {o for node in ordered for o in node.output})
+    ordered = _ordered(list(nodes), there)
+    everything = frozenset(there | {o for node in ordered for o in node.output})
     steps: list[Step] = []
     for node in ordered:
+        if not node.output:
+            raise OnnxError("onnx", f"{node.op_type} has an output", node=node.name)
         if node.op_type == "Constant" and node.domain in protos.OWN:
+            for each in node.attribute:
+                given = protos.resolved(each, context.bound)
+                protos.check_attribute(node, given, context.opsets.get("", 1), "")
             constants[node.output[0]] = Known(protos.constant(node, context.bound))
         else:
             steps.append(_step(node, context, everything))
@@ -284,6 +289,7 @@ def _step(node: Any, context: Context, known: frozenset[str]) -> Step:
         value = protos.attribute(attribute, context.bound)
         if value is protos.UNBOUND:
             continue
+        protos.check_attribute(node, protos.resolved(attribute, context.bound), version, domain)
         if protos.is_graph(value):
             value = _body(value, context, known)
         attributes[attribute.name] = value
@@ -338,7 +344,11 @@ def _no_rounds(kind: Any) -> np.ndarray | None:
     if not kind.HasField("tensor_type") or not kind.tensor_type.elem_type:
         return None
     sizes = [dim.dim_value for dim in kind.tensor_type.shape.dim]
-    return np.empty((0, *sizes), by_number(kind.tensor_type.elem_type).numpy)
+    dtype = by_number(kind.tensor_type.elem_type).numpy
+    try:
+        return np.empty((0, *sizes), dtype)
+    except ValueError as error:
+        raise OnnxError("onnx", "sizes of a body's outputs are none", sizes=sizes) from error
 
 
 def _function(node: Any, function: Any, context: Context) -> Program:

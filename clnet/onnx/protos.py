@@ -15,6 +15,7 @@ __all__ = [
     "OWN",
     "UNBOUND",
     "attribute",
+    "check_attribute",
     "constant",
     "graphs",
     "initialisers",
@@ -34,6 +35,7 @@ UNBOUND = object()  # an attribute of a function that its caller left out
 
 # AttributeProto.AttributeType
 _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _TENSORS, _GRAPHS, _SPARSE = 4, 5, 6, 7, 8, 9, 10, 11
+_LAST_VERSION = 2**31 - 1  # onnx asks for schemas by an int
 _EXTERNAL = 1  # TensorProto.DataLocation
 
 
@@ -282,9 +284,36 @@ def constant(node: Any, bound: dict[str, Any]) -> np.ndarray:
     raise OnnxError("onnx", "a Constant has a value", node=node.name)
 
 
+def check_attribute(node: Any, given: Any, version: int, domain: str) -> None:
+    """An attribute is of the type that ONNX declares; a whole number may stand for another.
+
+    Raises:
+        OnnxError: if it is not.
+    """
+    if given is UNBOUND:
+        return
+    schema = schema_of(node.op_type, version, domain)
+    declared = None if schema is None else schema.attributes.get(given.name)
+    if declared is None:
+        return
+    wanted, kind = declared.type.value, library().AttributeProto.AttributeType
+    if given.type != wanted and (given.type, wanted) != (kind.INT, kind.FLOAT):
+        law = f"the attribute {given.name} of {node.op_type} is {kind.Name(wanted).lower()}"
+        raise OnnxError("onnx", law, node=node.name, type=kind.Name(given.type).lower())
+
+
 def opsets(holder: Any) -> dict[str, int]:
-    """The version of each domain; ONNX's own is the empty one."""
-    return {("" if o.domain in OWN else o.domain): o.version for o in holder.opset_import}
+    """The version of each domain; ONNX's own is the empty one.
+
+    Raises:
+        OnnxError: if one has more than 31 bits.
+    """
+    found = {("" if o.domain in OWN else o.domain): o.version for o in holder.opset_import}
+    for domain, version in found.items():
+        if abs(version) > _LAST_VERSION:
+            law = "versions of opsets have 31 bits"
+            raise OnnxError("onnx", law, domain=domain, version=version)
+    return found
 
 
 def schema_of(name: str, version: int, domain: str) -> Any:

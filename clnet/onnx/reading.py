@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import OnnxError
+from ..errors import ArgumentError, OnnxError
+from ..values.arguments import shown
 from . import protos
 from .contributed import spelled
 from .elements import Known
@@ -44,8 +46,8 @@ def load(path: Any) -> ImportedModule:
     (:func:`clnet.onnx.handler` adds them).
 
     Args:
-        path: a file, its bytes, or an ``onnx.ModelProto``. External data is read from the file's
-            own folder alone.
+        path: a file, one open to read bytes, its bytes, or an ``onnx.ModelProto``. External
+            data is read from the file's own folder alone.
 
     Returns:
         The module, in evaluation or training alike.
@@ -53,7 +55,7 @@ def load(path: Any) -> ImportedModule:
     Raises:
         OnnxError: if it is no model, damaged, or has nodes that clnet does not compute: all of
             them are named, with counts.
-        ArgumentError: if the package ``onnx`` is not installed.
+        ArgumentError: if the package ``onnx`` is not installed, or ``path`` is nothing of these.
     """
     model, folder = _model(path)
     graph = model.graph
@@ -115,8 +117,12 @@ def _model(path: Any) -> tuple[Any, Path | None]:
     onnx = protos.library()
     if isinstance(path, onnx.ModelProto):
         return path, None
-    if isinstance(path, bytes):
-        return protos.parsed(path, "bytes"), None
+    data = path.read() if hasattr(path, "read") else path
+    if isinstance(data, bytes):
+        return protos.parsed(data, "bytes"), None
+    if not isinstance(path, (str, PathLike)):
+        law = "a model is a file, its bytes or an onnx.ModelProto"
+        raise ArgumentError("onnx.load", law, path=shown(path))
     file = Path(path)
     try:
         size = file.stat().st_size

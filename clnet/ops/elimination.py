@@ -26,7 +26,7 @@ from .matmul import matmul
 from .rearrange import diag_embed, diagonal
 from .reduce import prod
 from .reduce import sum as total
-from .shape import fresh, reshape, unsqueeze
+from .shape import clone, fresh, reshape, unsqueeze
 from .triangular import (
     adjoint,
     identity_like,
@@ -69,7 +69,14 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
             power = square if power is None else matmul(power, square)
         n //= 2
         square = matmul(square, square) if n else square
-    return identity_like(x) if power is None else fresh(power, x)
+    if power is None:
+        return derived("matrix_power", _zero_rule, (x,), (clone(identity_like(x)),))
+    return fresh(power, x)
+
+
+def _zero_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    """Of results that are the same around ``x``: on the tape they can be added to a loss."""
+    return (inputs[0].detach().new_zeros(inputs[0].shape),)
 
 
 class SignAndLogarithm(NamedTuple):
@@ -115,8 +122,12 @@ def slogdet(x: Tensor) -> SignAndLogarithm:
     pivots, swaps = _eliminated(x)
     size = magnitude(pivots)
     # That of complex numbers is an angle, which has a gradient.
-    signs = pivots / where(eq(size, 0), 1, size) if x.dtype.is_complex else sign(pivots).detach()
-    return SignAndLogarithm(prod(signs, -1) * swaps, total(log(size), -1))
+    if x.dtype.is_complex:
+        signs = prod(pivots / where(eq(size, 0), 1, size), -1) * swaps
+    else:
+        given = prod(sign(pivots.detach()), -1) * swaps
+        signs = derived("slogdet", _zero_rule, (x,), (given,))
+    return SignAndLogarithm(signs, total(log(size), -1))
 
 
 @op()

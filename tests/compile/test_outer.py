@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+import random
 from collections import OrderedDict
 from enum import Enum
 from functools import partial
@@ -54,6 +57,41 @@ def test_numbers_and_containers(monkeypatch):
     assert f(clnet.ones(1)).item() == 11
     assert f(clnet.ones(1)).item() == 11
     assert f.num_traces == 4
+
+
+@pytest.mark.parametrize(
+    "iterator",
+    [
+        lambda: iter([1.0, 2.0, 4.0]),
+        lambda: (x for x in (1.0, 2.0, 4.0)),
+        lambda: map(float, itertools.chain([1, 2], [4])),
+        lambda: itertools.islice(itertools.count(1), 3),
+    ],
+)
+def test_iterators_that_lie_outside_go_on(iterator):
+    ours, theirs = iterator(), iterator()
+    f = clnet.compile(lambda x: x * next(ours))
+    assert [f(clnet.ones(1)).item() for _ in range(3)] == [*theirs]
+
+
+@pytest.mark.parametrize("draw", [lambda: random.random(), lambda: np.random.rand()])
+def test_random_numbers_of_other_modules_are_drawn_at_each_call(draw):
+    f = clnet.compile(lambda x: x * draw())
+    assert len({f(clnet.ones(1)).item() for _ in range(3)}) == 3
+    chosen = clnet.compile(lambda x: x * (1 if x.ndim else draw()))
+    for _ in range(3):
+        chosen(clnet.ones(1))
+        draw()
+    assert chosen.num_traces == 1
+
+
+def test_the_environment(monkeypatch):
+    f = clnet.compile(lambda x: x * float(os.environ.get("CLNET_TEST_FACTOR", "1")))
+    g = clnet.compile(lambda x: x * float(os.getenv("CLNET_TEST_FACTOR", "1")))
+    for factor in ("2", "2", "3"):
+        monkeypatch.setenv("CLNET_TEST_FACTOR", factor)
+        assert f(clnet.ones(1)).item() == g(clnet.ones(1)).item() == float(factor)
+    assert f.num_traces == g.num_traces == 2
 
 
 def test_tensors():

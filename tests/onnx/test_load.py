@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -332,6 +334,11 @@ def test_what_is_no_model_is_refused(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(OnnxError, match="a model has a graph"):
         load(path)
+    with pytest.raises(OnnxError, match="a model has a graph"), path.open("rb") as file:
+        load(file)
+    for nothing in (3, io.StringIO("text")):
+        with pytest.raises(ArgumentError, match="a model is a file, its bytes or"):
+            load(nothing)
 
 
 def test_sparse_initialisers_are_made_dense():
@@ -346,6 +353,28 @@ def test_sparse_initialisers_are_made_dense():
         model.graph.sparse_initializer[0].dims.extend(dims)
         with pytest.raises(OnnxError, match=law):
             load(model)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "law"),
+    [
+        (lambda model: model.graph.node[0].ClearField("output"), "Constant has an output"),
+        (lambda model: model.graph.node[1].ClearField("output"), "Softmax has an output"),
+        (lambda model: setattr(model.graph.node[0].attribute[0], "type", 5), "value_ints of Const"),
+        (lambda model: setattr(model.graph.node[1].attribute[0], "type", 7), "axis of Softmax is"),
+        (lambda model: setattr(model.opset_import[0], "version", 2**40), "have 31 bits"),
+    ],
+)
+def test_damaged_nodes_are_told_in_a_line(spoil, law):
+    """Each ended inside, with an ``IndexError`` or a ``TypeError``."""
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_ints=[1, 2]),
+        helper.make_node("Softmax", ["x"], ["y"], axis=1),
+    ]
+    model = made(nodes, [("x", [2, 3])], ["y", "c"])
+    spoil(model)
+    with pytest.raises(OnnxError, match=law):
+        load(model)
 
 
 def test_names_that_are_no_text_are_refused(perceptron):
@@ -442,6 +471,10 @@ def test_a_scan_of_no_steps_gives_empty_stacks():
     y, rows = module.numpy(np.ones(2, np.float32))
     assert y.tolist() == [1, 1]
     assert rows.shape == (3, 0)
+    with pytest.raises(OnnxError, match="sizes of a body's outputs are none"):
+        with_body(
+            "Scan", "x none", "y rows", body, [("t", [2]), ("out", [-3])], weights, **settings
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])

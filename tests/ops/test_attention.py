@@ -170,6 +170,17 @@ def test_a_row_of_nan_spoils_what_it_attends_to(shaped, device, monkeypatch):
         assert bool(x.grad.isnan().all())
 
 
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+def test_an_infinite_value_of_the_last_key_is_no_nan(shaped, device, monkeypatch):
+    """Keys are read four at a time; what stands for those behind the last has no weight."""
+    target, lower = shaped(device), Attention.lower
+    monkeypatch.setattr(Attention, "lower", lambda self, _, y, x: lower(self, target, y, x))
+    for keys in (2, 5, 7):
+        q, k, v = (clnet.ones(1, n, 4) for n in (5, keys, keys))
+        v[:, -1] = float("inf")
+        assert (F.scaled_dot_product_attention(q, k, v) == float("inf")).all()
+
+
 def test_rows_longer_than_local_memory_are_read_in_place(device):
     target = gpu_shaped(device)
     target = replace(target, traits=replace(target.traits, local_memory_bytes=64))

@@ -104,6 +104,13 @@ def test_signs_and_singular_matrices():
     assert linalg.solve(swapped, clnet.tensor([2.0, 3.0])).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("op", [lambda x: ops.matrix_power(x, 0), lambda x: ops.slogdet(x).sign])
+def test_what_stays_the_same_has_gradients_of_0(op):
+    x = clnet.randn(2, 3, 3).requires_grad_()
+    op(x).sum().backward()
+    assert not x.grad.any()
+
+
 @pytest.mark.parametrize("dtype", [clnet.float32, clnet.float64, clnet.complex64])
 def test_the_gradient_of_a_determinant_of_0_is_of_cofactors(dtype):
     rows = [[[1, 2, 3], [4, 5, 6], [5, 7, 9]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0] * 3] * 3]

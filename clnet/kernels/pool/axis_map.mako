@@ -44,7 +44,7 @@ __kernel void axis_map(...) {
 % endif
         ${real} sum = 0;
         for (int t = starts[row]; t < starts[row + 1]; ++t) {
-            const int from = index[t] * inner;
+            const long from = (long)index[t] * inner;
             ${memory.load(stored, real, "value", "x", "from")}
 % if weighted:
             sum = fma(weight[t], value, sum);
@@ -79,7 +79,7 @@ __kernel void axis_map_rows(...) {
         x += (long)(run / n) * rows * inner;
         for (int at = 0; at < inner; ++at) {
             ${real} sum = 0;
-            ${total(stored, real, weighted, terms, "row", "index[t] * inner + at")}
+            ${total(stored, real, weighted, terms, "row", "(long)index[t] * inner + at")}
             ${memory.store(stored, "y", "at", "sum")}
         }
     }
@@ -93,7 +93,7 @@ __kernel void axis_map_rows(...) {
 % else:
             for (int t = starts[${row}]; t < starts[${row} + 1]; ++t) {
 % endif
-                const int from = ${place};
+                const long from = ${place};
                 ${memory.load(stored, real, "value", "x", "from")}
                 sum += value${" * weight[t]" if weighted else ""};
             }
