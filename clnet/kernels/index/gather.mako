@@ -139,6 +139,18 @@
 % endif
     const bool inside = at >= 0 && at < limit;
 </%def>
+<%def name="meet(ctype, how, place, own)">
+% if how in ("most", "least"):
+    if (inside) {
+        const ${ctype} before = y[${place}], found = x[${own}];
+        if (found ${">" if how == "most" else "<"} before || found != found)
+            y[${place}] = found;
+    }
+% else:
+    if (inside)
+        y[${place}] ${"+=" if how == "add" else "="} x[${own}];
+% endif
+</%def>
 <%def name="gather_rows(ctype, index_type, missing, wrap, check, flat)">
 ${faults.define(check)}
 __kernel void gather_rows(...)
@@ -210,16 +222,7 @@ __kernel void scatter_lines(...)
             ${index_type} at = index[own];
             ${checked(index_type, False)}
             ${faults.index(check, False, "at_index + own", "true")}
-% if how in ("most", "least"):
-            if (inside) {
-                const ${ctype} before = y[(${flat})at * y_step], found = x[own];
-                if (found ${">" if how == "most" else "<"} before || found != found)
-                    y[(${flat})at * y_step] = found;
-            }
-% else:
-            if (inside)
-                y[(${flat})at * y_step] ${"+=" if how == "add" else "="} x[own];
-% endif
+            ${meet(ctype, how, f"({flat})at * y_step", "own")}
         }
     }
 }
