@@ -143,8 +143,8 @@
 % if how in ("most", "least"):
     if (inside) {
         const ${ctype} before = y[${place}], found = x[${own}];
-        if (found ${">" if how == "most" else "<"} before || found != found)
-            y[${place}] = found;
+        const bool better = found ${">" if how == "most" else "<"} before | found != found;
+        y[${place}] = better ? found : before; /* no branch for a guess that fails */
     }
 % else:
     if (inside)
