@@ -10,6 +10,7 @@
 ##                                   or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
+## param  place, own: str            C expressions, where y is written and where x is read
 ## def    gather_rows
 ## arg    outer: int             batches; all share the index
 ## arg    n: int                 indices
