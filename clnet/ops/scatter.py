@@ -38,6 +38,7 @@ from .shape import (
     cat,
     clone,
     contiguous,
+    expand,
     narrow,
     overwrite,
     reshape,
@@ -137,7 +138,7 @@ def _both(g: Any, y: Any, x: Any, sums: Any) -> Any:
 def _added(x: Tensor, dim: int, index: Tensor, src: Tensor, check: Check | None) -> Tensor:
     name = "scatter_add" if check is None else check.op
     axis, (y, source, places) = _checked(name, x, dim, index, src)
-    rows = _one_for_slices(x, axis, index)
+    rows = _one_for_slices(x, axis, index) if x.dtype.is_floating_point else None
     if rows is not None:
         return _plus(y, _rows_added(y, axis, rows, source, check))
     function = GatherBackward(axis, y.shape, check)
@@ -153,11 +154,25 @@ def _one_for_slices(x: Tensor, axis: int, index: Tensor) -> Tensor | None:
     steps, shape = index.array.strides, index.shape
     others = [d for d in range(index.ndim) if d != axis]
     whole = all(shape[d] == x.shape[d] and (steps[d] == 0 or shape[d] == 1) for d in others)
-    if not (others and whole and index.numel() and x.dtype.is_floating_point):
+    if not (others and whole and index.numel()):
         return None
     for d in reversed(others):
         index = select(index, d, 0)
     return contiguous(index)
+
+
+def _counted(x: Tensor, axis: int, index: Tensor, check: Check | None) -> Tensor:
+    """How many indices name each element of ``x``, int32; expanded where slices have one number."""
+    rows, shape = _one_for_slices(x, axis, index), x.shape
+    if rows is not None:
+        index, shape = rows, shape[axis : axis + 1]
+    ones = index.new_ones(index.shape, dtype=int32)
+    count = _added(
+        index.new_zeros(shape, dtype=int32), axis if rows is None else 0, index, ones, check
+    )
+    if rows is None:
+        return count
+    return expand(reshape(count, (*shape, *(1,) * (x.ndim - axis - 1))), x.shape)
 
 
 def _checked(
@@ -400,8 +415,7 @@ def scatter_reduce_within(
         return to_dtype(found, bool_)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
-    ones = index.new_ones(index.shape, dtype=int32)
-    count = _added(index.new_zeros(x.shape, dtype=int32), dim, index, ones, check)
+    count = _counted(x, axis, index, check)
     named = count > 0
     if reduce in ("sum", "mean"):
         kept = x if include_self else where(named, 0, x)

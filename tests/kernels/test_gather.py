@@ -8,6 +8,7 @@ import pytest
 from clnet.array import Array
 from clnet.device import device
 from clnet.kernels import streaming
+from clnet.kernels.index import scatter_rows as rows_module
 from clnet.kernels.index.gather import (
     extremes_along,
     fold_indices,
@@ -99,6 +100,33 @@ def test_extremes_along_an_axis(dtype, largest):
     where_, given = on_device(index), offset(x)
     run(extremes_along(device().target, y, given, where_, dim=1, largest=largest))
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("at", [(2, 40, 17), (1, 300, 64), (5, 33, 8), (2, 0, 9)], ids=str)
+def test_lines_side_by_side_are_walked_through_together(at, monkeypatch):
+    """The bits, and what is out of range, are those of one line after another."""
+    if device().traits.dedicated_local_memory:
+        pytest.skip("a line after another is what GPUs take")
+    shape, target = (at[0], 11, at[2] + 3), device().target
+    x, before = RNG.normal(size=at).astype(np.float32), RNG.normal(size=shape).astype(np.float32)
+    if at[1]:
+        x[0, 3, 2], x[-1, 5, 0] = np.nan, -np.inf
+    index = on_device(RNG.integers(-1, 12, at))
+    found = []
+    for least in (1, 2**30):
+        monkeypatch.setattr(rows_module, "_LEAST_ROW", least)
+        kept, sums, most = on_device(before), poisoned(shape), poisoned(shape)
+        launches = [
+            *put_along(target, kept, offset(x), index, dim=1),
+            *gather_along_gradient(target, sums, offset(x), index, dim=1),
+            *extremes_along(target, most, offset(x), index, dim=1, largest=True),
+        ]
+        names = {launch.kernel.name for launch in launches}
+        assert ("scatter_rows" in names) == (least == 1 and at[1] > 0)
+        run(launches)
+        found.append([y.numpy() for y in (kept, sums, most)])
+    for rows, lines in zip(*found, strict=True):
+        np.testing.assert_array_equal(rows.view(np.int32), lines.view(np.int32))
 
 
 @ROWS

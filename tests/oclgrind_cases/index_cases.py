@@ -12,7 +12,7 @@ import pytest
 from clnet.device import Check, Scratch, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
-from clnet.kernels.index import add_rows, gather, segment, unordered
+from clnet.kernels.index import add_rows, gather, scatter_rows, segment, unordered
 from clnet.kernels.index import order as order_module
 from clnet.kernels.index.count import search_rows, tally
 from clnet.kernels.index.gather import (
@@ -74,6 +74,7 @@ MODULES = (
     order_module,
     place_module,
     repeat_module,
+    scatter_rows,
     segment,
     sort_module,
     unordered,
@@ -307,6 +308,28 @@ def along_an_axis(target: Target) -> None:
                 for at in np.ndindex(*index_shape):
                     last[(*at[:dim], index[at], *at[dim + 1 :])] = gy[at]
                 near(put, last)
+
+
+@case("cpu")
+def lines_side_by_side(target: Target) -> None:
+    for shape, dtype in ((2, 30, 9), np.float32), ((1, 20, 37), np.float64):
+        index = RNG.integers(0, 5, shape)
+        index[-1, 7, 8] = 6  # out of range
+        gy, gx = normal(*shape, dtype=dtype), output((shape[0], 6, shape[2]), dtype)
+        most, kept = output(gx.shape, dtype), given(normal(*gx.shape, dtype=dtype))
+        sums, largest, last = np.zeros(gx.shape), np.full(gx.shape, -np.inf), kept.numpy()
+        for i, j, k in np.ndindex(*shape):
+            if index[i, j, k] < 6:
+                place = i, index[i, j, k], k
+                sums[place] += gy[i, j, k]
+                largest[place], last[place] = max(largest[place], gy[i, j, k]), gy[i, j, k]
+        x, where = given(gy, before=3), given(index, before=1)
+        run(gather_along_gradient(target, gx, x, where, dim=1))
+        run(extremes_along(target, most, x, where, dim=1, largest=True))
+        run(put_along(target, kept, x, where, dim=1))
+        near(gx, sums, terms=64)
+        near(most, largest)
+        near(kept, last)
 
 
 @case()

@@ -378,3 +378,24 @@ def test_a_slice_out_of_range_is_reported():
     clnet.zeros(4, 3).scatter_add(0, index, clnet.ones(2, 3))
     with pytest.raises(DataBoundsError, match="scatter_add"):
         clnet.synchronize()
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize(("shape", "dim"), [((5, 9), 0), ((2, 4, 3), 1), ((4, 1), 0)], ids=str)
+def test_an_expanded_index_reduces_as_a_dense_one(reduce, shape, dim):
+    """What slices share is counted once for a slice: the same values and gradients."""
+    random = np.random.default_rng(5)
+    at = (*shape[:dim], 13, *shape[dim + 1 :])
+    x, src = (random.integers(-3, 4, s).astype(np.float32) for s in (shape, at))
+    ends = (1,) * (len(shape) - dim - 1)
+    vector = clnet.tensor(random.integers(0, shape[dim] - 1, 13)).reshape(13, *ends)
+    dense = clnet.tensor(np.broadcast_to(vector.numpy(), at).copy())
+    for include_self in (True, False):
+        found = []
+        for index in (vector.expand(at), dense):
+            a, b = (clnet.tensor(v, requires_grad=True) for v in (x, src))
+            y = a.scatter_reduce(dim, index, b, reduce, include_self=include_self)
+            (y * y).sum().backward()
+            found.append([v.numpy() for v in (y.detach(), a.grad, b.grad)])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)

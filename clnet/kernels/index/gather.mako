@@ -10,6 +10,7 @@
 ##                                   or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
+## param  place, own: str            C expressions, where y is written and where x is read
 ## def    gather_rows
 ## arg    outer: int             batches; all share the index
 ## arg    n: int                 indices
@@ -139,6 +140,18 @@
 % endif
     const bool inside = at >= 0 && at < limit;
 </%def>
+<%def name="meet(ctype, how, place, own)">
+% if how in ("most", "least"):
+    if (inside) {
+        const ${ctype} before = y[${place}], found = x[${own}];
+        const bool better = found ${">" if how == "most" else "<"} before | found != found;
+        y[${place}] = better ? found : before; /* no branch for a guess that fails */
+    }
+% else:
+    if (inside)
+        y[${place}] ${"+=" if how == "add" else "="} x[${own}];
+% endif
+</%def>
 <%def name="gather_rows(ctype, index_type, missing, wrap, check, flat)">
 ${faults.define(check)}
 __kernel void gather_rows(...)
@@ -210,16 +223,7 @@ __kernel void scatter_lines(...)
             ${index_type} at = index[own];
             ${checked(index_type, False)}
             ${faults.index(check, False, "at_index + own", "true")}
-% if how in ("most", "least"):
-            if (inside) {
-                const ${ctype} before = y[(${flat})at * y_step], found = x[own];
-                if (found ${">" if how == "most" else "<"} before || found != found)
-                    y[(${flat})at * y_step] = found;
-            }
-% else:
-            if (inside)
-                y[(${flat})at * y_step] ${"+=" if how == "add" else "="} x[own];
-% endif
+            ${meet(ctype, how, f"({flat})at * y_step", "own")}
         }
     }
 }

@@ -21,6 +21,7 @@ from ..moving import fill
 from .add_rows import add_rows, adds_rows, put_owned_rows, puts_rows
 from .gather_runs import gather_runs, lines_along
 from .gather_wide import gather_wide
+from .scatter_rows import scatter_rows, walks_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -322,6 +323,17 @@ def _scatter_lines(
     shape, (y_strides, index_strides) = collapse(
         others(index.shape), [others(y.strides), others(index.strides)]
     )
+    if walks_rows(target, shape, y_strides, index_strides):
+        return scatter_rows(
+            target,
+            y,
+            x,
+            index,
+            dim=dim,
+            how=how,
+            check=check,
+            blocks=(shape, y_strides, index_strides),
+        )
     length = index.shape[dim]
     lines = index.size // length
     params = joined(
