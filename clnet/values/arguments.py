@@ -18,7 +18,7 @@ from . import mode
 from .annotation import TENSORS, Convert, Kind, Tensors, Whole, kind_of, pass_within
 from .dtypes import DType
 from .lazy import lazy
-from .override import call_over, taking_over, turned_round
+from .override import ENTERED, asked_modes, call_over, taking_over, turned_round
 from .plain import (
     LEAST,
     MOST,
@@ -280,6 +280,10 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
 
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
+        if ENTERED:
+            answer = asked_modes(at_the_door, args, given)
+            if answer is not NotImplemented:
+                return answer
         if given:
             values = (*args, *given.values())
             key = (len(args), *given, *map(type, values))
