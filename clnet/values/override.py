@@ -111,6 +111,8 @@ def takes_over(kind: type) -> bool:
     """Whether a class does: not PyTorch's own, which are foreign, nor those of clnet itself."""
     if not hasattr(kind, "__torch_function__"):
         return False
+    if hasattr(kind, "__taking_over__"):  # clnet's own that does
+        return True
     return kind.__module__.partition(".")[0] not in ("clnet", "torch") and not getattr(
         kind.__torch_function__, "disabled", False
     )
