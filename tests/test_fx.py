@@ -184,3 +184,15 @@ def test_known_arguments_are_values():
 
     graph = fx.symbolic_trace(f, {"double": True})
     assert graph(clnet.ones(1), True).tolist() == [2]
+
+
+def test_shapes_are_noted_and_operands_come_one_by_one():
+    _, graph, x = traced(clnet)
+    fx.graph_module.ShapeProp(graph).propagate(x)
+    shapes = {n.name: n.meta["tensor_meta"] for n in graph.graph.nodes if "tensor_meta" in n.meta}
+    assert shapes["cat"].shape == (4, 4)
+    assert [m.shape for m in shapes["chunk"]] == [(2, 4), (2, 4)]
+    joined = fx.symbolic_trace(lambda a, b: clnet.einsum("ij,ij->i", [a, b]))
+    (call,) = joined.graph.find_nodes(op="call_function")
+    assert [str(v) for v in call.args] == ["ij,ij->i", "a", "b"]
+    assert joined(x, x).tolist() == [5, 50]

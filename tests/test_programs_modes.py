@@ -13,7 +13,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.compat.overrides import TorchFunctionMode
-from clnet.errors import ArgumentError, DtypeError
+from clnet.errors import ArgumentError, DtypeError, GradcheckError
 from clnet.utils import _python_dispatch
 from tests.answers import torch
 
@@ -207,3 +207,33 @@ def test_what_is_forked_is_waited_for_and_switches_are_kept():
         getattr(flags, f"set_{name}_module_params_on_conversion")(True)
         assert getattr(flags, f"get_{name}_module_params_on_conversion")()
         getattr(flags, f"set_{name}_module_params_on_conversion")(False)
+
+
+def test_a_class_takes_over_operands_of_any_kind_behind_plain_ones():
+    class Named:
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            return func.__name__
+
+    x = clnet.ones(2)
+    assert clnet.einsum("i,i->", x, x).item() == clnet.einsum("i,i->", [x, x]).item() == 2
+    for operands in ((Named(), x), ([x, Named()],), (x, Named())):
+        assert clnet.einsum("i,i->", *operands) == "einsum"
+    assert clnet.einsum("i,i->", [x, x]).item() == 2
+
+
+def test_gradcheck_in_fewer_places_finds_a_wrong_gradient_still():
+    class Wrong(clnet.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 3
+
+    x = clnet.randn(40, requires_grad=True)
+    assert clnet.autograd.gradcheck(lambda x: x * 2, x, fast_mode=True)
+    assert clnet.autograd.gradgradcheck(lambda x: x * x, x, fast_mode=True, nondet_tol=1e-3)
+    with pytest.raises(GradcheckError):
+        clnet.autograd.gradcheck(Wrong.apply, x, fast_mode=True)

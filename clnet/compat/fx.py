@@ -74,3 +74,5 @@ experimental.__dict__["symbolic_shapes"].__dict__.update(
 )
 _compatibility = ModuleType("torch.fx._compatibility", "Of packages.")
 _compatibility.__dict__["compatibility"] = compatibility
+passes = ModuleType("torch.fx.passes", "What goes over graphs.")
+passes.__dict__["shape_prop"] = graph_module

@@ -5,21 +5,37 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ArgumentError
 from ..nn import Module, Parameter
 from ..tensor import Tensor
-from .fx_graph import Graph, Node, map_arg
+from .fx_graph import Graph, Node, map_aggregate, map_arg
 from .fx_trace import Proxy, Tracer
 
-__all__ = ["GraphModule", "Interpreter", "Transformer", "symbolic_trace"]
+__all__ = ["GraphModule", "Interpreter", "ShapeProp", "Transformer", "symbolic_trace"]
 
 
 def _fetch(root: Any, path: str) -> Any:
     for part in path.split("."):
         root = getattr(root, part)
     return root
+
+
+def _copy_attr(from_module: Any, to_module: Any, target: str) -> None:
+    """Put what one module has under a dotted name into another, with the modules above it."""
+    value = from_module[target] if isinstance(from_module, dict) else _fetch(from_module, target)
+    *above, name = target.split(".")
+    place = to_module
+    for part in above:
+        if not hasattr(place, part):
+            setattr(place, part, Module())
+        place = getattr(place, part)
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        if name not in dict(place.named_buffers(recurse=False)):
+            place.register_buffer(name, value)
+    else:
+        setattr(place, name, value)
 
 
 class GraphModule(Module):
@@ -43,22 +59,8 @@ class GraphModule(Module):
             self.training = root.training
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
-                self._take(node.target, root)
+                _copy_attr(root, self, node.target)
         self.graph = graph
-
-    def _take(self, path: str, root: Any) -> None:
-        value = root[path] if isinstance(root, dict) else _fetch(root, path)
-        *above, name = path.split(".")
-        place: Any = self
-        for part in above:
-            if not hasattr(place, part):
-                setattr(place, part, Module())
-            place = getattr(place, part)
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            if name not in dict(place.named_buffers(recurse=False)):
-                place.register_buffer(name, value)
-        else:
-            setattr(place, name, value)
 
     @property
     def graph(self) -> Graph:
@@ -94,13 +96,7 @@ class GraphModule(Module):
 
     def add_submodule(self, target: str, m: Module) -> bool:
         """A module more, under a dotted name."""
-        *above, name = target.split(".")
-        place: Any = self
-        for part in above:
-            if not hasattr(place, part):
-                setattr(place, part, Module())
-            place = getattr(place, part)
-        setattr(place, name, m)
+        _copy_attr({target: m}, self, target)
         return True
 
     def delete_submodule(self, target: str) -> bool:
@@ -126,6 +122,21 @@ class GraphModule(Module):
         GraphModule.__init__(found, parts, copy.deepcopy(self.graph), type(self).__name__)
         found.training = self.training
         return found
+
+
+class _CodeOnlyModule(Module):  # pyright: ignore[reportUnusedClass] - for packages
+    """A module of attributes alone.
+
+    Args:
+        body: they.
+    """
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__.update(body)
+
+
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 
 def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
@@ -237,6 +248,37 @@ class Interpreter:
         """What the graph gives."""
         del target, kwargs
         return args[0]
+
+
+class TensorMetadata(NamedTuple):
+    """What is known of a tensor that a node gives."""
+
+    shape: Any
+    dtype: Any
+    requires_grad: bool
+    stride: Any
+
+
+class ShapeProp(Interpreter):
+    """Runs a graph and notes in ``node.meta["tensor_meta"]`` what tensors come."""
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        metas = map_aggregate(result, _meta)
+        if metas is not None:
+            n.meta["tensor_meta"] = metas
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args: Any) -> Any:
+        """What the graph gives for arguments."""
+        return self.run(*args)
+
+
+def _meta(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return None
+    return TensorMetadata(value.shape, value.dtype, value.requires_grad, value.stride())
 
 
 class _Rewriting(Tracer):

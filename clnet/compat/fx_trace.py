@@ -68,7 +68,9 @@ class Proxy:
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Write a call down."""
+        """Write a call down; operands that come as one sequence one by one, as PyTorch does."""
+        if getattr(func, "__name__", "") == "einsum" and type(args[-1]) in (list, tuple):
+            args = (*args[:-1], *args[-1])
         found: list[Proxy] = []
         map_aggregate(
             (args, kwargs or {}), lambda v: found.append(v) if isinstance(v, Proxy) else v
