@@ -211,6 +211,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "_subclasses": ("compat.fake", None),
     "__config__": ("compat.config", None),
     "_custom_ops": ("compat.library", None),
+    "__future__": ("compat.future_flags", None),
+    "functional": ("ops", None),
 }
 _SETTINGS = ("compat.process", "compat.symbols")
 

@@ -61,6 +61,8 @@ def gradcheck(
     raise_exception: bool = True,
     samples: int = 64,
     dtype: DType | None = None,
+    fast_mode: bool = False,
+    nondet_tol: float = 0.0,
 ) -> bool:
     """Whether the gradients of a function agree with central differences of its values.
 
@@ -80,6 +82,8 @@ def gradcheck(
         samples: entries of each input that are checked, evenly drawn where there are more.
         dtype: the dtype floating inputs are converted to; None: that of a module's parameters, else
             float64 where the device has it, else float32.
+        fast_mode: whether eight entries of each input are enough, or ``samples`` if these are less.
+        nondet_tol: PyTorch's, and without effect: sums have one order.
 
     Returns:
         True if they agree.
@@ -94,7 +98,9 @@ def gradcheck(
         >>> clnet.autograd.gradcheck(clnet.nn.Linear(4, 3), clnet.ones(2, 4))
         True
     """
-    settings = _Settings(eps, atol, rtol, raise_exception, samples)
+    settings = _Settings(
+        eps, atol, rtol, raise_exception, min(samples, 8) if fast_mode else samples
+    )
     own = _parameters(fn)
     fn, given = _over_parts(fn, _sequence(inputs))
     return _check("gradcheck", fn, given, settings, dtype, own)
@@ -111,6 +117,8 @@ def gradgradcheck(
     raise_exception: bool = True,
     samples: int = 64,
     dtype: DType | None = None,
+    fast_mode: bool = False,
+    nondet_tol: float = 0.0,
 ) -> bool:
     """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives."""
     own = _parameters(fn)
@@ -135,7 +143,9 @@ def gradgradcheck(
             found = grad(outputs, sources, weights, create_graph=True, allow_unused=True)
             return [g for g in found if g is not None]
 
-    settings = _Settings(eps, atol, rtol, raise_exception, samples)
+    settings = _Settings(
+        eps, atol, rtol, raise_exception, min(samples, 8) if fast_mode else samples
+    )
     return _check("gradgradcheck", slopes, [*given, *arriving], settings, dtype, own)
 
 

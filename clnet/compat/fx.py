@@ -1,55 +1,58 @@
-"""``clnet.fx``: functions are not taken apart symbolically; marks for that are accepted."""
+"""``clnet.fx``: functions taken apart into graphs of calls, changed, and run again.
+
+``fx_graph`` has graphs and nodes, ``fx_trace`` what writes them, ``fx_module`` what runs them,
+``fx_rewrite`` exchanges parts. Nothing is made faster by it: that is what ``clnet.compile`` does.
+"""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ..errors import ArgumentError
-from ..nn import Module
+from . import fx_graph as graph
+from . import fx_graph as node
+from . import fx_module as graph_module
+from . import fx_module as interpreter
+from . import fx_rewrite as subgraph_rewriter
+from . import fx_trace as proxy
+from .fx_graph import Graph, Node, map_aggregate, map_arg
+from .fx_module import GraphModule, Interpreter, Transformer, symbolic_trace
+from .fx_rewrite import Match, replace_pattern
+from .fx_trace import Attribute, GraphAppendingTracer, Proxy, TraceError, Tracer, wrap
 
-__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "symbolic_trace", "wrap"]
+__all__ = [
+    "Attribute",
+    "Graph",
+    "GraphAppendingTracer",
+    "GraphModule",
+    "Interpreter",
+    "Match",
+    "Node",
+    "Proxy",
+    "TraceError",
+    "Tracer",
+    "Transformer",
+    "graph",
+    "graph_module",
+    "interpreter",
+    "map_aggregate",
+    "map_arg",
+    "node",
+    "proxy",
+    "replace_pattern",
+    "subgraph_rewriter",
+    "symbolic_trace",
+    "wrap",
+]
 
 F = TypeVar("F")
+_symbolic_trace = proxy
 
 
-class Graph:
-    """A function taken apart: there is none."""
-
-
-class Node:
-    """A call in such a one: there is none."""
-
-
-class Proxy:
-    """A value in such a one: there is none."""
-
-
-class Tracer:
-    """What takes functions apart, which nothing does: :func:`symbolic_trace` says so."""
-
-
-class GraphModule(Module):
-    """A module of such a one: there is none."""
-
-
-def wrap(fn_or_name: F) -> F:
-    """What it got: a mark for a tracer that there is none of."""
-    return fn_or_name
-
-
-def symbolic_trace(root: Any, concrete_args: Any = None) -> Any:
-    """There is no such tracer.
-
-    Raises:
-        ArgumentError: always.
-    """
-    raise ArgumentError(
-        "fx.symbolic_trace",
-        "modules are not taken apart",
-        type=type(root).__name__,
-        remedy="Use clnet.compile for speed, forward hooks to see inner values",
-    )
+def compatibility(is_backward_compatible: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyTorch's
+    """A decorator that changes nothing."""
+    del is_backward_compatible
+    return _as_it_is
 
 
 def _no_mode() -> None:
@@ -69,3 +72,7 @@ experimental.__dict__["proxy_tensor"].__dict__["get_proxy_mode"] = _no_mode
 experimental.__dict__["symbolic_shapes"].__dict__.update(
     dict.fromkeys(("guard_size_oblivious", "guard_or_false", "guard_or_true"), _as_it_is)
 )
+_compatibility = ModuleType("torch.fx._compatibility", "Of packages.")
+_compatibility.__dict__["compatibility"] = compatibility
+passes = ModuleType("torch.fx.passes", "What goes over graphs.")
+passes.__dict__["shape_prop"] = graph_module

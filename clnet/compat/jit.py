@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from ..errors import ArgumentError
 from ..nn import Module
+from ..values.futures import Future
 from .notice import say_once
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Final",
     "ScriptModule",
     "export",
+    "fork",
     "ignore",
     "interface",
     "is_scripting",
@@ -33,9 +35,22 @@ __all__ = [
     "script_method",
     "trace",
     "unused",
+    "wait",
 ]
 
 F = TypeVar("F")
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """A future of a call, which is made at once."""
+    made = Future()
+    made.set_result(func(*args, **kwargs))
+    return made
+
+
+def wait(future: Future) -> Any:
+    """What a future gives."""
+    return future.wait()
 
 
 class ScriptModule(Module):

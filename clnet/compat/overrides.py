@@ -1,7 +1,7 @@
 """``torch.overrides``: questions about types that take over PyTorch's functions.
 
-Classes with ``__torch_function__`` take over what is called with their values; a mode, which would
-take over all functions, is refused.
+Classes with ``__torch_function__`` take over what is called with their values, a mode all
+functions.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
-from ..values.override import call_over, taking_over
+from ..values.override import asked_modes, call_over, enter_mode, leave_mode, modes, taking_over
 
 __all__ = [
+    "BaseTorchFunctionMode",
     "TorchFunctionMode",
     "handle_torch_function",
     "has_torch_function",
@@ -27,31 +27,44 @@ __all__ = [
 
 
 class TorchFunctionMode:
-    """A block in which every function is asked about first, which clnet's functions do not."""
+    """A block in which every function that the thread calls is asked about first.
+
+    A subclass writes ``__torch_function__``, in which the mode itself is not asked: what it calls
+    goes to the mode around, or is computed. What an op calls inside is not asked about again.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The function, called."""
-        return func(*args, **(kwargs or {}))
+        """What the call gives.
 
-    def __enter__(self) -> Any:
-        """Refuse.
+        Args:
+            func: the function that was called.
+            types: classes of its arguments that take over functions.
+            args: its arguments.
+            kwargs: those by name.
 
         Raises:
-            ArgumentError: always.
+            NotImplementedError: unless a subclass says what.
         """
-        raise ArgumentError(
-            type(self).__name__,
-            "functions are not intercepted",
-            remedy="Use forward hooks, or clnet.profile() to see what runs",
-        )
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        enter_mode(self)
+        return self
 
     def __exit__(self, *raised: object) -> None:
-        """It was not entered."""
+        leave_mode()
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode in which functions do what they do."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a class of one of them takes over functions."""
-    return mode.current().takes_over and bool(taking_over(relevant_args))
+    """Whether a class of one of them takes over functions, or a mode is asked."""
+    return bool(modes()) or (mode.current().takes_over and bool(taking_over(relevant_args)))
 
 
 def has_torch_function_unary(value: Any) -> bool:
@@ -67,7 +80,10 @@ def has_torch_function_variadic(*values: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the first class that takes over makes of the call."""
+    """What a mode, or the first class that takes over, makes of the call."""
+    answer = asked_modes(public_api, args, kwargs)
+    if answer is not NotImplemented:
+        return answer
     return call_over(taking_over(relevant_args), public_api, args, kwargs)
 
 

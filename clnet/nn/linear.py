@@ -69,6 +69,10 @@ class Linear(Module):
         )
 
 
+NonDynamicallyQuantizableLinear = Linear
+"""PyTorch's name of what attention projects its heads' results by."""
+
+
 class Bilinear(Module):
     """``y[o] = x1 @ weight[o] @ x2 + bias[o]``.
 

@@ -246,13 +246,14 @@ class Module(ModuleState):
             self._clnet_register(self._buffers, name, value)
         elif name in self._parameters and value is None:
             self.register_parameter(name, None)
-        elif name in self._parameters and isinstance(value, Tensor):
+        elif name in self._buffers or (name in self._parameters and isinstance(value, Tensor)):
+            found = ("buffer", "tensor") if name in self._buffers else ("parameter", "Parameter")
             raise DtypeError(
                 type(self).__name__,
-                "a parameter is replaced by a Parameter or None",
+                "a {} is replaced by a {} or None".format(*found),
                 attribute=name,
                 type=type(value).__name__,
-                remedy="Wrap it in nn.Parameter, or del the attribute first",
+                remedy=f"Make it a {found[1]} first, or del the attribute",
             )
         else:
             self._clnet_forget(name)

@@ -36,7 +36,18 @@ from .state_form import (
     taken,
 )
 from .update_rule import maximized, put_back, scalars_of, withheld
-from .written import Hook, StepHandle, around, by_identity, by_place, load_state, numbers, state_of
+from .written import (
+    Hook,
+    StateHooks,
+    StepHandle,
+    around,
+    around_state,
+    by_identity,
+    by_place,
+    load_state,
+    numbers,
+    state_of,
+)
 
 Group = dict[str, Any]
 MOST_UNSETTLED = 16
@@ -64,7 +75,7 @@ class _Alike(NamedTuple):
     operands: list[Sequence[Tensor]]
 
 
-class Optimizer:
+class Optimizer(StateHooks):
     """Updates parameters from their gradients.
 
     A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``; or it
@@ -103,6 +114,7 @@ class Optimizer:
         super().__init_subclass__(**given)
         if "step" in vars(cls):
             cls.step = around(vars(cls)["step"])
+        around_state(cls)
         if cls.__module__.startswith(f"{__package__}."):
             checked_class(cls)
 
@@ -561,3 +573,6 @@ class DeclaredOptimizer(Optimizer):
     def _assign(self, values: dict[str, Any]) -> None:
         params = values.pop("params")
         super().__init__(params, values)
+
+
+around_state(Optimizer)

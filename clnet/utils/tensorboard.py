@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from ..data.png import png
 from ..errors import ArgumentError
 
 __all__ = ["SummaryWriter"]
+__path__: list[str] = []  # PyTorch's module of the class is found
+writer = sys.modules[__name__]
 
 
 class SummaryWriter:

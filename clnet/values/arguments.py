@@ -18,7 +18,7 @@ from . import mode
 from .annotation import TENSORS, Convert, Kind, Tensors, Whole, kind_of, pass_within
 from .dtypes import DType
 from .lazy import lazy
-from .override import call_over, taking_over, turned_round
+from .override import ENTERED, asked_modes, call_over, takes_over, taking_over, turned_round
 from .plain import (
     LEAST,
     MOST,
@@ -205,6 +205,8 @@ class Door:
                 if not pass_within(types, value):
                     return None
                 found.append((place, types))
+            elif types is None and (kind in (list, tuple) or takes_over(kind)):
+                return None  # of ``*operands: Any``: who takes over is asked each time
         return tuple(found)
 
     def are_bound(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
@@ -280,6 +282,10 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
 
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
+        if ENTERED:
+            answer = asked_modes(at_the_door, args, given)
+            if answer is not NotImplemented:
+                return answer
         if given:
             values = (*args, *given.values())
             key = (len(args), *given, *map(type, values))

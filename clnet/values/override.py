@@ -1,6 +1,7 @@
 """Classes that take over what is called with them: PyTorch's ``__torch_function__``.
 
-A door (``arguments``) asks here, where a value's class is new to it. ``face/subclass.py`` says what
+A door (``arguments``) asks here, where a value's class is new to it, and where a thread is in a
+mode (``TorchFunctionMode``), which is asked about all functions. ``face/subclass.py`` says what
 subclasses of ``Tensor`` do unless they say otherwise.
 
 
@@ -10,7 +11,9 @@ turned round, ``__rmul__``: what that gives counts, as in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Complex
 from typing import Any
@@ -30,6 +33,67 @@ _NOT_ASKED = ("builtins", "clnet", "numpy", "torch")
 """Packages whose classes' operators turned round are no answer here."""
 
 
+ENTERED: list[Any] = []
+"""Modes that any thread has entered: as long as there are none, doors ask no further."""
+
+
+class _Own(threading.local):
+    """The modes that a thread is in, the innermost last."""
+
+    def __init__(self) -> None:
+        self.modes: list[Any] = []
+
+
+_OWN = _Own()
+
+
+def enter_mode(entered: Any) -> None:
+    """From now on a mode is asked about each function that this thread calls."""
+    _OWN.modes.append(entered)
+    ENTERED.append(entered)
+
+
+def leave_mode() -> None:
+    """The innermost mode is asked no more."""
+    ENTERED.remove(_OWN.modes.pop())
+
+
+def modes() -> tuple[Any, ...]:
+    """Those that this thread is in, the innermost last."""
+    return tuple(_OWN.modes)
+
+
+@contextmanager
+def without_modes(count: int | None = None) -> Iterator[None]:
+    """A block in which the innermost modes are not asked.
+
+    Args:
+        count: how many; None: all.
+    """
+    kept = _OWN.modes
+    _OWN.modes = kept[: len(kept) - (len(kept) if count is None else count)]
+    try:
+        yield
+    finally:
+        _OWN.modes = kept
+
+
+def asked_modes(
+    function: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]
+) -> Any:
+    """What the innermost mode makes of a call, which may call the function itself.
+
+    Returns:
+        ``NotImplemented`` if this thread is in none, or it gives that.
+    """
+    if not _OWN.modes:
+        return NotImplemented
+    innermost = _OWN.modes[-1]
+    kinds = tuple(taking_over((*args, *given.values())))
+    with without_modes(1):
+        return innermost.__torch_function__(function, kinds, args, dict(given))
+
+
 def taking_over(values: Iterable[Any]) -> list[type]:
     """The classes of values, and of sequences' elements, that take over; subclasses first."""
     found: list[type] = []
@@ -47,6 +111,8 @@ def takes_over(kind: type) -> bool:
     """Whether a class does: not PyTorch's own, which are foreign, nor those of clnet itself."""
     if not hasattr(kind, "__torch_function__"):
         return False
+    if hasattr(kind, "__taking_over__"):  # clnet's own that does
+        return True
     return kind.__module__.partition(".")[0] not in ("clnet", "torch") and not getattr(
         kind.__torch_function__, "disabled", False
     )

@@ -26,6 +26,7 @@ from .. import pool as pooling
 from .. import rnn as rnn
 from .. import sparse as sparse
 from .. import transformer as transformer
+from .. import upsampling as pixelshuffle
 from .. import upsampling as upsampling
 from ..activation import *
 from ..adaptive import *
@@ -47,3 +48,5 @@ from ..rnn import *
 from ..sparse import *
 from ..transformer import *
 from ..upsampling import *
+
+vars(activation)["MultiheadAttention"] = transformer.MultiheadAttention  # where PyTorch has it
