@@ -186,3 +186,15 @@ def test_normals_of_many_variables_share_their_triangle(batch, samples):
     expected = -0.5 * (z[..., 0] ** 2).sum(-1) - half - 2 * np.log(2 * np.pi)
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
     np.testing.assert_allclose(leaf.grad.numpy(), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["OneHotCategorical", "OneHotCategoricalStraightThrough"])
+def test_a_vector_of_one_category_only_chooses(name):
+    """It gets no gradient, and logits of categories that never come do no harm."""
+    logits = clnet.tensor([0.0, 0.0, -np.inf], requires_grad=True)
+    value = clnet.tensor([0.0, 1.0, 0.0], requires_grad=True)
+    found = getattr(d, name)(logits=logits).log_prob(value)
+    assert found.item() == pytest.approx(np.log(0.5))
+    found.backward()
+    assert value.grad is None
+    np.testing.assert_allclose(logits.grad.numpy(), [-0.5, 0.5, 0.0], rtol=1e-6)
