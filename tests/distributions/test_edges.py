@@ -8,6 +8,7 @@ import scipy.stats
 
 import clnet
 from clnet import distributions as d
+from clnet.errors import ArgumentError
 
 pytestmark = pytest.mark.device
 
@@ -198,3 +199,13 @@ def test_a_vector_of_one_category_only_chooses(name):
     found.backward()
     assert value.grad is None
     np.testing.assert_allclose(logits.grad.numpy(), [-0.5, 0.5, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Weibull", "InverseGamma"])
+def test_nothing_lies_below_0(name):
+    made = getattr(d, name)(clnet.tensor([0.5, 1.0, 3.0]), 2.0)
+    assert made.cdf(clnet.tensor(0.0)).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(ArgumentError, match="a value lies in"):
+        made.cdf(clnet.tensor(-1.0))
+    with pytest.raises(ArgumentError, match="a value lies in"):
+        made.log_prob(clnet.tensor(0.0))
