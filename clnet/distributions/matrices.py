@@ -164,7 +164,7 @@ class LKJCholesky(Distribution):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraint.positive}
-    support = constraint.lower_cholesky
+    support = constraint.corr_cholesky
 
     def __init__(
         self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None

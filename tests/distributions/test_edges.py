@@ -209,3 +209,22 @@ def test_nothing_lies_below_0(name):
         made.cdf(clnet.tensor(-1.0))
     with pytest.raises(ArgumentError, match="a value lies in"):
         made.log_prob(clnet.tensor(0.0))
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.float64])
+def test_factors_of_correlations_have_rows_of_length_1(dtype):
+    made = d.LKJCholesky(3, clnet.tensor(1.5, dtype=dtype))
+    factors = made.sample((100,))
+    assert made.log_prob(factors).isfinite().all()
+    with pytest.raises(ArgumentError, match="a value lies in CorrCholesky"):
+        made.log_prob(2 * factors)
+    free = clnet.tensor([0.3, -0.7, 1.1], dtype=dtype)
+    found = d.biject_to(made.support)(free)
+    np.testing.assert_allclose((found * found).sum(-1).numpy(), 1.0, rtol=1e-5)
+
+
+def test_relaxed_distributions_say_what_their_arguments_are():
+    assert d.RelaxedBernoulli.arg_constraints is d.Bernoulli.arg_constraints
+    assert d.RelaxedOneHotCategorical.arg_constraints is d.Categorical.arg_constraints
+    with pytest.raises(ArgumentError, match="probs lies in"):
+        d.RelaxedBernoulli(0.5, probs=1.5)
