@@ -525,3 +525,13 @@ def test_leaves_that_share_a_gradient_add_to_it_in_turn():
     (a + 2 * b + 3 * c).sum().backward()
     assert a.grad.tolist() == b.grad.tolist() == [3.0] * 6
     assert c.grad.tolist() == [4.0] * 6
+
+
+@pytest.mark.parametrize("weights", [clnet.ones(3), [clnet.ones(3)], [None, None, None], []])
+def test_each_output_has_a_weight_of_its_own(weights):
+    """One is not taken for all, as PyTorch takes it for none."""
+    x = clnet.ones(3, requires_grad=True)
+    with pytest.raises(ArgumentError, match="a weight for each output; got outputs=2"):
+        clnet.autograd.grad([x * 2, x * 3], x, weights)
+    (found,) = clnet.autograd.grad([(x * 2).sum(), (x * 3).sum()], x)
+    assert found.tolist() == [5, 5, 5]
