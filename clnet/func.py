@@ -226,7 +226,7 @@ def jvp(
         func: of tensors, gives one, or a container of them.
         primals: its arguments: tensors, or containers of them.
         tangents: the direction, a tensor of the same shape for each of them.
-        strict: taken.
+        strict: refuse outputs that do not depend on the arguments; else their change is 0.
         has_aux: whether ``func`` gives ``(value, other)``.
 
     Returns:
@@ -235,6 +235,7 @@ def jvp(
 
     Raises:
         ShapeError: if tangents are not as many as arguments, or of other shapes.
+        ArgumentError: if it is strict, and an output does not depend on the arguments.
     """
     moved = _flat(list(tangents))
     for x in (*_flat(list(primals)), *moved):
@@ -251,6 +252,9 @@ def jvp(
         outputs = _flat(value)
         for y in outputs:
             require_tensors("jvp", value=y)
+        if strict and not all(y.requires_grad for y in outputs):
+            law = "where strict, what the function gives depends on its arguments"
+            raise ArgumentError("jvp", law, remedy="strict=False gives zeros")
         weights = [ops.zeros_like(y.detach()).requires_grad_() for y in outputs]
         pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
         total: Any = 0

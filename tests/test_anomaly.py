@@ -109,6 +109,9 @@ def test_without_check_nan_nothing_is_looked_at():
 
 def test_contexts_end_and_switches_hold():
     assert not clnet.is_anomaly_enabled()
+    assert clnet.is_anomaly_check_nan_enabled()
+    with clnet.autograd.detect_anomaly(check_nan=False):
+        assert not clnet.is_anomaly_check_nan_enabled()
     with clnet.autograd.detect_anomaly():
         assert clnet.is_anomaly_enabled()
         with clnet.autograd.set_detect_anomaly(False):

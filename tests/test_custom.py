@@ -273,3 +273,20 @@ def test_what_is_once_differentiable_is_so_once():
     np.testing.assert_array_equal(g.detach().numpy(), 2 * x.detach().numpy())
     with pytest.raises(GradientError, match=r"once_differentiable: .*Leave the mark out"):
         g.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [clnet.float64, clnet.float16, clnet.complex64])
+def test_a_gradient_of_another_dtype_is_made_its_arguments(dtype):
+    class Doubled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return (grad * 2).to(dtype)
+
+    x = clnet.ones(3, requires_grad=True)
+    Doubled.apply(x).sum().backward()
+    assert x.grad.dtype is clnet.float32
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 
 import numpy as np
@@ -58,6 +59,41 @@ def test_functional_says_what_it_takes():
         clnet.autograd.functional.hessian(lambda x: x * 2, x)
     with pytest.raises(ArgumentError, match="gives tensors"):
         clnet.autograd.functional.jacobian(lambda x: 3, x)
+    with pytest.raises(ArgumentError, match="strategy is reverse-mode or forward-mode"):
+        clnet.autograd.functional.jacobian(lambda x: x, x, strategy="backward")
+    with pytest.raises(ArgumentError, match="not both"):
+        clnet.autograd.functional.hessian(cube, (x, x), strict=True, vectorize=True)
+
+
+STRICT = {
+    "an output off the tape": lambda f, m, x: f.jacobian(lambda x: m.ones(2), x, strict=True),
+    "an input": lambda f, m, x: f.jacobian(lambda x, y: x * 2, (x, x), strict=True),
+    "vjp": lambda f, m, x: f.vjp(lambda x, y: x.sum(), (x, x), strict=True),
+    "jvp": lambda f, m, x: f.jvp(lambda x, y: x.sum(), (x, x), (x, x), strict=True),
+    "vhp": lambda f, m, x: f.vhp(lambda x: x.sum(), x, x, strict=True),
+    "hvp": lambda f, m, x: f.hvp(lambda x: x.sum(), x, x, strict=True),
+    "hessian": lambda f, m, x: f.hessian(lambda x: x.sum(), x, strict=True),
+    "a graph": lambda f, m, x: f.jacobian(lambda x: x * 2, x, create_graph=True, strict=True),
+    # and what is no error
+    "all": lambda f, m, x: f.hessian(lambda x, y: (x * x * y * y).sum(), (x, x), strict=True),
+    "linear": lambda f, m, x: f.jvp(lambda x: x * 2, x, x, strict=True),
+}
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_derivatives_refuse_what_depends_on_nothing(name):
+    fine = name in ("all", "linear")
+    for m, error in ((torch, RuntimeError), (clnet, ArgumentError)):
+        with contextlib.nullcontext() if fine else pytest.raises(error, match="strict"):
+            STRICT[name](m.autograd.functional, m, m.ones(2))
+
+
+def test_a_strict_change_along_a_direction():
+    x = clnet.ones(2)
+    with pytest.raises(ArgumentError, match="jvp: where strict"):
+        clnet.func.jvp(lambda x: clnet.ones(2), (x,), (x,), strict=True)
+    assert clnet.func.jvp(lambda x: x * 2, (x,), (x,), strict=True)[1].tolist() == [2, 2]
 
 
 class Doubled(clnet.autograd.Function):

@@ -12,15 +12,24 @@ from ..errors import ArgumentError, GradientError
 from ..ops.machinery.function import Function as Op
 from ..tensor import Tensor
 from ..values import mode
+from ..values.dtypes import DType
 from ..values.words import WORDS
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
-def _added_up(g: Any, shape: tuple[int, ...]) -> Any:
-    """A gradient as of the shape that was broadcast to its own; any other as it is."""
-    if not isinstance(g, Tensor) or g.shape == shape or len(g.shape) < len(shape):
+def _like_its_argument(g: Any, shape: tuple[int, ...], dtype: DType) -> Any:
+    """A gradient of an argument's dtype, and of its shape where that was broadcast to its own.
+
+    Any other is given back as it is.
+    """
+    if not isinstance(g, Tensor):
+        return g
+    if g.dtype.differentiable and dtype.differentiable:
+        g = ops.real(g) if g.dtype.is_complex and not dtype.is_complex else g
+        g = g.to(dtype)
+    if g.shape == shape or len(g.shape) < len(shape):
         return g
     last = g.shape[len(g.shape) - len(shape) :]
     if any(size not in (1, given) for size, given in zip(shape, last, strict=True)):
@@ -334,8 +343,8 @@ class _Applied(Op):
                 returned=len(results),
             )
         chosen = tuple(
-            _added_up(results[i], shape)
-            for i, (shape, _) in zip(self.places, saved.input_specs, strict=True)
+            _like_its_argument(results[i], shape, dtype)
+            for i, (shape, dtype) in zip(self.places, saved.input_specs, strict=True)
         )
         for i, x, (shape, _) in zip(self.places, chosen, saved.input_specs, strict=True):
             if x is not None and (not isinstance(x, Tensor) or x.shape != shape):

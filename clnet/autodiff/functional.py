@@ -15,7 +15,7 @@ from ..errors import ArgumentError, DtypeError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import require_tensors
-from ..values.plain import is_iterable
+from ..values.plain import is_iterable, shown
 from .gradient import grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -33,24 +33,59 @@ def _leaves(inputs: Tensors, *, create_graph: bool) -> tuple[bool, list[Tensor]]
     return alone, [x.detach().requires_grad_() for x in listed]
 
 
-def _outputs(name: str, func: Callable[..., Any], leaves: list[Tensor]) -> tuple[bool, list[Any]]:
+def _outputs(
+    name: str, func: Callable[..., Any], leaves: list[Tensor], *, strict: bool
+) -> tuple[bool, list[Any]]:
     found = func(*leaves)
     alone = isinstance(found, Tensor)
     listed: list[Any] = list(found) if isinstance(found, tuple | list) else [found]
     if not all(isinstance(y, Tensor) for y in listed):
         raise ArgumentError(name, "the function gives tensors", type=type(found).__name__)
+    if strict:
+        _require_dependence(name, "an output", listed)
     return alone, listed
 
 
+def _require_dependence(name: str, what: str, found: Sequence[Tensor | None]) -> None:
+    """Refuse what does not depend on the inputs.
+
+    Raises:
+        ArgumentError: if one is None or off the tape.
+    """
+    for place, x in enumerate(found):
+        if x is None or not x.requires_grad:
+            law = f"where strict, {what} depends on the inputs"
+            raise ArgumentError(name, law, place=place, remedy="strict=False gives zeros")
+
+
 def _gradients(
-    outputs: list[Tensor], inputs: list[Tensor], weights: list[Any], *, create_graph: bool
+    name: str,
+    outputs: list[Tensor],
+    inputs: list[Tensor],
+    weights: list[Any],
+    *,
+    create_graph: bool,
+    strict: bool,
 ) -> list[Tensor]:
-    """The gradient for each input, zeros where nothing depends on it."""
+    """The gradient for each input, zeros where nothing depends on it.
+
+    Raises:
+        ArgumentError: if ``strict`` and an output does not depend on an input; with a graph, also
+            if a gradient does not.
+    """
+    if strict:
+        _require_dependence(name, "a result", outputs)
     kept = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
     if not kept:
         return [ops.zeros_like(x) for x in inputs]
     ys, ws = zip(*kept, strict=True)
     found = grad(ys, inputs, ws, create_graph=create_graph, retain_graph=True, allow_unused=True)
+    for place, g in enumerate(found):
+        if strict and g is None:
+            law = "where strict, results depend on each input"
+            raise ArgumentError(name, law, place=place, remedy="strict=False gives zeros")
+    if strict and create_graph:
+        _require_dependence(name, "a gradient", found)
     return [ops.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True)]
 
 
@@ -91,16 +126,19 @@ def vjp(
         inputs: one or several.
         v: of the outputs' shapes; None: 1, where there is one number.
         create_graph: whether both can be differentiated.
-        strict: taken; an input that nothing depends on has gradient 0.
+        strict: refuse outputs that do not depend on an input; else it has gradient 0.
 
     Raises:
-        ArgumentError: if ``func`` gives something else, or ``v`` has other shapes.
+        ArgumentError: if ``func`` gives something else, ``v`` has other shapes, or it is strict and
+            an output, or with ``create_graph`` a gradient, does not depend on an input.
     """
     with mode.using(grad=True):
         one, leaves = _leaves(inputs, create_graph=create_graph)
-        alone, outputs = _outputs("vjp", func, leaves)
+        alone, outputs = _outputs("vjp", func, leaves, strict=strict)
         weights = _weights("vjp", v, outputs, "the output")
-        found = _gradients(outputs, leaves, weights, create_graph=create_graph)
+        found = _gradients(
+            "vjp", outputs, leaves, weights, create_graph=create_graph, strict=strict
+        )
     return (
         _given(outputs, alone=alone, create_graph=create_graph),
         _given(found, alone=one, create_graph=create_graph),
@@ -120,11 +158,13 @@ def jvp(
     """
     with mode.using(grad=True):
         _, leaves = _leaves(inputs, create_graph=create_graph)
-        alone, outputs = _outputs("jvp", func, leaves)
+        alone, outputs = _outputs("jvp", func, leaves, strict=strict)
         weights = _weights("jvp", v, leaves, "the input")
         probes = [ops.zeros_like(y).requires_grad_() for y in outputs]
-        back = _gradients(outputs, leaves, list(probes), create_graph=True)
-        found = _gradients(back, probes, list(weights), create_graph=create_graph)
+        back = _gradients("jvp", outputs, leaves, list(probes), create_graph=True, strict=strict)
+        found = _gradients(
+            "jvp", back, probes, list(weights), create_graph=create_graph, strict=strict
+        )
     return (
         _given(outputs, alone=alone, create_graph=create_graph),
         _given(found, alone=alone, create_graph=create_graph),
@@ -145,16 +185,22 @@ def jacobian(
         func: of tensors, gives one or several.
         inputs: one or several.
         create_graph: whether they can be differentiated.
-        strict: taken; an input that nothing depends on has derivatives 0.
-        vectorize: taken.
-        strategy: taken.
+        strict: as for :func:`vjp`.
+        vectorize: changes nothing.
+        strategy: ``"reverse-mode"`` or ``"forward-mode"``; changes nothing.
 
     Returns:
         A tensor, or tuples of them: by outputs, then by inputs, where there are several.
+
+    Raises:
+        ArgumentError: as for :func:`vjp`; if it is strict and vectorised, which PyTorch has not; if
+            there is no such strategy.
+        DtypeError: if an output is complex.
     """
+    _check_ways("jacobian", strategy, strict=strict, vectorize=vectorize)
     with mode.using(grad=True):
         one, leaves = _leaves(inputs, create_graph=create_graph)
-        alone, outputs = _outputs("jacobian", func, leaves)
+        alone, outputs = _outputs("jacobian", func, leaves, strict=strict)
         rows: list[Any] = []
         for y in outputs:
             if y.dtype.is_complex:
@@ -162,7 +208,9 @@ def jacobian(
                 raise DtypeError("jacobian", law, dtype=y.dtype, remedy=hint)
             flat = y.reshape(-1)
             walks = [
-                _gradients([flat[k]], leaves, [None], create_graph=create_graph)
+                _gradients(
+                    "jacobian", [flat[k]], leaves, [None], create_graph=create_graph, strict=strict
+                )
                 for k in range(y.numel())
             ]
             found = [
@@ -184,15 +232,25 @@ def hessian(
     """Second derivatives of a function with one number; arguments as :func:`jacobian`'s.
 
     Raises:
-        ArgumentError: if the function gives more than one number.
+        ArgumentError: as for :func:`jacobian`; if the function gives more than one number.
     """
+    _check_ways("hessian", outer_jacobian_strategy, strict=strict, vectorize=vectorize)
     alone = isinstance(inputs, Tensor)
 
     def slope(*points: Tensor) -> Any:
         found = jacobian(lambda *x: _one_number("hessian", func(*x)), points, create_graph=True)
         return found[0] if alone else found
 
-    return jacobian(slope, inputs, create_graph)
+    return jacobian(slope, inputs, create_graph, strict)
+
+
+def _check_ways(name: str, strategy: str, *, strict: bool, vectorize: bool) -> None:
+    """Refuse what PyTorch refuses."""
+    if strategy not in ("reverse-mode", "forward-mode"):
+        law = "the strategy is reverse-mode or forward-mode"
+        raise ArgumentError(name, law, strategy=shown(strategy))
+    if strict and vectorize:
+        raise ArgumentError(name, "it is strict or vectorised, not both", strict=True)
 
 
 def _one_number(name: str, y: Any) -> Tensor:
@@ -211,11 +269,13 @@ def vhp(
     """The number that ``func`` gives, and ``v`` times its Hessian; arguments as :func:`jvp`'s."""
     with mode.using(grad=True):
         one, leaves = _leaves(inputs, create_graph=create_graph)
-        _, outputs = _outputs("vhp", func, leaves)
+        _, outputs = _outputs("vhp", func, leaves, strict=strict)
         number = _one_number("vhp", outputs[0])
         weights = _weights("vhp", v, leaves, "the input")
-        slope = _gradients([number], leaves, [None], create_graph=True)
-        found = _gradients(slope, leaves, list(weights), create_graph=create_graph)
+        slope = _gradients("vhp", [number], leaves, [None], create_graph=True, strict=strict)
+        found = _gradients(
+            "vhp", slope, leaves, list(weights), create_graph=create_graph, strict=strict
+        )
     return (
         _given(outputs, alone=True, create_graph=create_graph),
         _given(found, alone=one, create_graph=create_graph),
@@ -230,4 +290,4 @@ def hvp(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """As :func:`vhp`: a Hessian is symmetric."""
-    return vhp(func, inputs, v, create_graph)
+    return vhp(func, inputs, v, create_graph, strict)

@@ -47,17 +47,15 @@ def grad(
 
     Raises:
         GradientError: if an output requires no gradient, or an input is unused.
+        ArgumentError: if there is not a weight for each output.
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = (
-        [grad_outputs]
-        if isinstance(grad_outputs, Tensor) or grad_outputs is None
-        else list(grad_outputs)
-    )
-    if len(given) == 1 and len(roots) > 1:
-        given = given * len(roots)
+    if grad_outputs is None:
+        given: list[Tensor | None] = [None] * len(roots)
+    else:
+        given = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     if materialize_grads and allow_unused is False:
         law = "materialize_grads goes with allow_unused=True"
         raise ArgumentError("grad", law, allow_unused=allow_unused)

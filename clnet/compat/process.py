@@ -337,6 +337,12 @@ def is_anomaly_enabled() -> bool:
     return mode.current().anomaly is not None
 
 
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaN would be errors where they are looked for: True where nothing looks, too."""
+    looking = mode.current().anomaly
+    return looking is None or looking.check_nan
+
+
 def range(start: float, end: float, step: float = 1, **given: Any) -> Tensor:  # noqa: A001 - PyTorch's
     """Numbers from ``start`` to ``end``, that among them; of the default dtype if none is given."""
     count = int((end - start) / step) + 1
@@ -353,7 +359,10 @@ def _version() -> Version:
 __version__ = _version()
 NAMES = {
     **{name: name for name in __all__},
-    **{name: name for name in ("__version__", "is_anomaly_enabled", "range")},
+    **{
+        name: name
+        for name in ("__version__", "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "range")
+    },
     "_assert": "assert_",
 }
 """What ``clnet`` shows of this module, by the name it has there."""

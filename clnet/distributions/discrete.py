@@ -265,7 +265,10 @@ class Categorical(Shares):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of a category's probability."""
         self._validate_sample(value)
-        at = value.to(ops.argmax(self.probs, -1).dtype)
+        return self._log_prob_of(value.to(ops.argmax(self.probs, -1).dtype))
+
+    def _log_prob_of(self, at: Tensor) -> Tensor:
+        """Of categories by their numbers."""
         shape = ops.broadcast_tensors(at, self.probs[..., 0])[0].shape
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, at.expand(shape).unsqueeze(-1)).squeeze(-1)
@@ -315,9 +318,12 @@ class OneHotCategorical(Categorical):
         return self._vectors(super().draw(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of a category's probability."""
+        """The logarithm of a category's probability, chosen by where the 1 is.
+
+        A product with the vector would give it a gradient, and NaN beside infinite logits.
+        """
         self._validate_sample(value)
-        return (self.logits * value).sum(-1)
+        return self._log_prob_of(value.argmax(-1))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All vectors."""

@@ -147,8 +147,8 @@ class Distribution:
                 remedy="validate_args=False leaves out the check",
             )
 
-    def _validate_sample(self, value: Any) -> None:
-        """Refuse values outside the support."""
+    def _validate_sample(self, value: Any, support: Constraint | None = None) -> None:
+        """Refuse values outside the support, or another set."""
         axes = len(self._event_shape)
         if axes and tuple(value.shape[value.ndim - axes :]) != tuple(self._event_shape):
             raise ShapeError(
@@ -161,7 +161,7 @@ class Distribution:
             type(self).__name__, tuple(value.shape[: value.ndim - axes]), tuple(self._batch_shape)
         )
         if self._checks():
-            self._check("a value", value, self.support)
+            self._check("a value", value, self.support if support is None else support)
 
     @property
     def batch_shape(self) -> Size:

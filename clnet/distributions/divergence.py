@@ -16,6 +16,7 @@ from .counts import Binomial, Poisson
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
 from .distribution import Distribution, summed
 from .gammas import Beta, Dirichlet, Gamma
+from .matrices import Wishart, log_gammas
 from .relaxed import LowRankMultivariateNormal
 from .tails import Pareto
 
@@ -186,6 +187,22 @@ def _multivariate_normals(p: MultivariateNormal, q: MultivariateNormal) -> Tenso
     apart = ops.solve_triangular(q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False)
     spread = (turned * turned).sum((-2, -1)) + (apart * apart).sum((-2, -1))
     return half + 0.5 * (spread - p.event_shape[0])
+
+
+@register_kl(Wishart, Wishart)
+def _wisharts(p: Wishart, q: Wishart) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ArgumentError(
+            "kl_divergence", "events have one shape", p=p.event_shape, q=q.event_shape
+        )
+    k = p.event_shape[0]
+    roots = ops.broadcast_tensors(q.scale_tril.tril(), p.scale_tril.tril())
+    turned = ops.solve_triangular(*roots, upper=False)
+    scales = q.df * (q.half_log_det() - p.half_log_det())
+    spread = 0.5 * p.df * ((turned * turned).sum((-2, -1)) - k)
+    slope = (0.5 * p.degrees()).digamma().sum(-1)
+    constants = log_gammas(0.5 * q.df, k) - log_gammas(0.5 * p.df, k)
+    return scales + spread + constants + 0.5 * (p.df - q.df) * slope
 
 
 @register_kl(Independent, Independent)

@@ -105,10 +105,11 @@ class Wishart(Distribution):
         both = diagonal[..., :, None] * diagonal[..., None, :]
         return self.df[..., None, None] * (v * v + both)
 
-    def _half_log_det(self) -> Tensor:
+    def half_log_det(self) -> Tensor:
+        """``log |L|``."""
         return _diagonal(self.scale_tril).log().sum(-1)
 
-    def _degrees(self) -> Tensor:
+    def degrees(self) -> Tensor:
         """``df - i`` of each row, ``(*batch, k)``."""
         k = self.event_shape[-1]
         return self.df[..., None] - arange(k, dtype=self.df.dtype, device=self.df.device)
@@ -116,7 +117,7 @@ class Wishart(Distribution):
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
-        squares = Gamma(0.5 * self._degrees(), full((), 0.5, device=self.df.device)).rsample(
+        squares = Gamma(0.5 * self.degrees(), full((), 0.5, device=self.df.device)).rsample(
             sample_shape
         )
         below = self.normal_numbers(shape, self.df).tril(-1)
@@ -129,23 +130,23 @@ class Wishart(Distribution):
         k, df = self.event_shape[-1], self.df
         root, scale = broadcast(self, ops.cholesky(value), self.scale_tril.tril())
         z = ops.solve_triangular(scale, root, upper=False)
-        constant = df * (0.5 * k * math.log(2) + self._half_log_det()) + _log_gammas(0.5 * df, k)
+        constant = df * (0.5 * k * math.log(2) + self.half_log_det()) + log_gammas(0.5 * df, k)
         inner = (df - k - 1) * _diagonal(root).log().sum(-1)
         return inner - 0.5 * (z * z).sum((-2, -1)) - constant
 
     def entropy(self) -> Tensor:
         """``(k + 1) (k log(2) / 2 + log|L|)`` and functions of ``df``."""
         k, df = self.event_shape[-1], self.df
-        slopes = (0.5 * self._degrees()).digamma().sum(-1)
+        slopes = (0.5 * self.degrees()).digamma().sum(-1)
         return (
-            (k + 1) * (0.5 * k * math.log(2) + self._half_log_det())
-            + _log_gammas(0.5 * df, k)
+            (k + 1) * (0.5 * k * math.log(2) + self.half_log_det())
+            + log_gammas(0.5 * df, k)
             - 0.5 * (df - k - 1) * slopes
             + 0.5 * df * k
         )
 
 
-def _log_gammas(a: Tensor, p: int) -> Tensor:
+def log_gammas(a: Tensor, p: int) -> Tensor:
     """The log of the gamma function of ``p`` axes."""
     halves = 0.5 * arange(p, dtype=a.dtype, device=a.device)
     return (a[..., None] - halves).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
@@ -164,7 +165,7 @@ class LKJCholesky(Distribution):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraint.positive}
-    support = constraint.lower_cholesky
+    support = constraint.corr_cholesky
 
     def __init__(
         self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None
@@ -200,7 +201,7 @@ class LKJCholesky(Distribution):
         order = 2 * (alpha - 1)[..., None] + dim - order
         inner = (order * _diagonal(value)[..., 1:].log()).sum(-1)
         most = alpha + 0.5 * (dim - 1)
-        normal = _log_gammas(most - 0.5, dim - 1) - (dim - 1) * most.lgamma()
+        normal = log_gammas(most - 0.5, dim - 1) - (dim - 1) * most.lgamma()
         return inner - normal - 0.5 * (dim - 1) * math.log(math.pi)
 
 

@@ -202,6 +202,8 @@ class RelaxedBernoulli(_Relaxed):
     The arguments are those of :class:`LogitRelaxedBernoulli`.
     """
 
+    arg_constraints = Binary.arg_constraints
+
     def __init__(
         self,
         temperature: Tensor | float,
@@ -219,6 +221,8 @@ class RelaxedOneHotCategorical(_Relaxed):
 
     The arguments are those of :class:`ExpRelaxedCategorical`.
     """
+
+    arg_constraints = Shares.arg_constraints
 
     def __init__(
         self,

@@ -189,8 +189,8 @@ class Weibull(_Inverted):
         return (k / self.scale).log() + (k - 1) * z.log() - z**k
 
     def cdf(self, value: Tensor) -> Tensor:
-        """``1 - exp(-z^k)``."""
-        self._validate_sample(value)
+        """``1 - exp(-z^k)``, from 0 on, where there is no density yet."""
+        self._validate_sample(value, constraint.nonnegative)
         return -(-((value / self.scale) ** self.concentration)).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -401,8 +401,8 @@ class InverseGamma(Distribution):
         return 1 / self.base_dist.draw(sample_shape)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """What of the gamma variable lies above ``1 / x``."""
-        self._validate_sample(value)
+        """What of the gamma variable lies above ``1 / x``: nothing for 0."""
+        self._validate_sample(value, constraint.nonnegative)
         return 1 - self.base_dist.cdf(1 / value)
 
     def log_prob(self, value: Tensor) -> Tensor:

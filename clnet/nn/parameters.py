@@ -55,7 +55,7 @@ clip_grad = convert_parameters = sys.modules[__name__]
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
-    norm_type: float = 2.0,
+    norm_type: float | str = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
     """Scale all gradients in place so that their norm together is at most ``max_norm``.
@@ -65,14 +65,16 @@ def clip_grad_norm_(
     Args:
         parameters: one or several; those without a gradient do not count.
         max_norm: of all gradients taken as one vector.
-        norm_type: of the norm; ``inf`` for the largest element.
+        norm_type: of the norm; ``inf`` or ``"inf"`` for the largest element, 0 for how many
+            gradients are not all 0.
         error_if_nonfinite: raise where the norm is infinite or NaN, which waits for the device.
 
     Returns:
         The norm before, ``()``.
 
     Raises:
-        ArgumentError: if it is not finite, and that is asked for.
+        ArgumentError: if it is not finite, and that is asked for; if ``norm_type`` is a word that
+            is no number.
     """
     grads = _gradients(parameters)
     total = _total("clip_grad_norm_", grads, norm_type, finite=error_if_nonfinite)
@@ -85,7 +87,7 @@ def clip_grad_norm_(
 @checked
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
-    norm_type: float = 2.0,
+    norm_type: float | str = 2.0,
     error_if_nonfinite: bool = False,
 ) -> Tensor:
     """The norm ``()`` of tensors taken as one vector; arguments as :func:`clip_grad_norm_`'s."""
@@ -103,10 +105,14 @@ def clip_grads_with_norm_(
         _clip(grads, max_norm, total_norm)
 
 
-def _total(name: str, tensors: list[Tensor], norm_type: float, *, finite: bool) -> Tensor:
+def _total(name: str, tensors: list[Tensor], norm_type: float | str, *, finite: bool) -> Tensor:
     if not tensors:
         return zeros(())
-    total = norm_of_all(tensors, norm_type)
+    try:
+        p = float(norm_type)
+    except ValueError:
+        raise ArgumentError(name, "norm_type is a number", norm_type=shown(norm_type)) from None
+    total = norm_of_all(tensors, p)
     if finite and not abs(float(total)) < inf:
         raise ArgumentError(name, "the norm is finite", norm=float(total))
     return total

@@ -53,7 +53,7 @@ def norm_of_all(tensors: Sequence[Tensor], p: float) -> Tensor:
 
     Args:
         tensors: one at least, floating, of any shapes and dtypes.
-        p: as for :func:`clnet.norm`.
+        p: as for :func:`clnet.norm`; 0 counts the tensors that are not all 0.
 
     Returns:
         ``()``, in the promoted dtype.
@@ -69,7 +69,8 @@ def norm_of_all(tensors: Sequence[Tensor], p: float) -> Tensor:
         norms = [norm(x, p) for x in given]
     dtype = result_type(*tensors)
     norms = [_near(to_dtype(x, dtype), tensors[0].device) for x in norms]
-    return norms[0] if len(norms) == 1 else norm(stack(norms), p)
+    # Of p = 0 the norm of norms counts tensors, as PyTorch's does, also of a single one.
+    return norms[0] if len(norms) == 1 and p != 0 else norm(stack(norms), p)
 
 
 def update_many(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -24,6 +24,7 @@ from ..values.arguments import checked_class, is_iterable, require_tensors
 from ..values.containers import ByPosition
 from ..values.declared import declare
 from ..values.record import NamedTuple
+from .hook import Hooked, around_loading, around_saving
 from .parameter_state import Cells, ParameterState, part_cells
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import (
@@ -36,6 +37,7 @@ from .state_form import (
     taken,
 )
 from .update_rule import maximized, put_back, scalars_of, withheld
+<<<<<<< HEAD
 from .written import (
     Hook,
     StateHooks,
@@ -48,6 +50,9 @@ from .written import (
     numbers,
     state_of,
 )
+=======
+from .written import around, by_identity, by_place, load_state, numbers, state_of
+>>>>>>> help-Q
 
 Group = dict[str, Any]
 MOST_UNSETTLED = 16
@@ -75,7 +80,11 @@ class _Alike(NamedTuple):
     operands: list[Sequence[Tensor]]
 
 
+<<<<<<< HEAD
 class Optimizer(StateHooks):
+=======
+class Optimizer(Hooked):
+>>>>>>> help-Q
     """Updates parameters from their gradients.
 
     A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``; or it
@@ -116,6 +125,9 @@ class Optimizer(StateHooks):
             cls.step = around(vars(cls)["step"])
         around_state(cls)
         if cls.__module__.startswith(f"{__package__}."):
+            for name, put in (("state_dict", around_saving), ("load_state_dict", around_loading)):
+                if name in vars(cls):  # it adds to its base's, which hooks see whole
+                    setattr(cls, name, put(vars(cls)[name]))
             checked_class(cls)
 
     def __init__(
@@ -124,8 +136,7 @@ class Optimizer(StateHooks):
         self.defaults: Group = {} if defaults is None else defaults
         self.param_groups: list[Group] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        self._before: OrderedDict[int, Hook] = OrderedDict()
-        self._after: OrderedDict[int, Hook] = OrderedDict()
+        super().__init__()
         self._shapeless: set[int] = set()
         self._num_changes = 0
         self.unless: Tensor | None = None
@@ -216,22 +227,6 @@ class Optimizer(StateHooks):
         """Whether its update is a user's ``step``, and not declared."""
         kinds = type(self).__mro__[: type(self).__mro__.index(Optimizer)]
         return not any(kind.__module__.startswith(f"{__package__}.") for kind in kinds)
-
-    def register_step_pre_hook(self, hook: Hook) -> StepHandle:
-        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return other arguments.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        return StepHandle(self._before, hook)
-
-    def register_step_post_hook(self, hook: Hook) -> StepHandle:
-        """Call ``hook(optimizer, args, kwargs)`` after each step.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        return StepHandle(self._after, hook)
 
     def __getstate__(self) -> dict[str, Any]:
         return by_place(self)
@@ -389,6 +384,7 @@ class Optimizer(StateHooks):
             for _, p in self._last_updated:
                 self._kept(p).count -= back
 
+    @around_saving
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position.
 
@@ -407,6 +403,7 @@ class Optimizer(StateHooks):
         groups = groups_of(self, type(self).__name__)
         return {"param_groups": groups, "state": ByPosition(enumerate(entries))}
 
+    @around_loading
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
 

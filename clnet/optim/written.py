@@ -1,4 +1,4 @@
-"""Optimisers that users write: a ``step`` of their own, hooks around it, its state in traces.
+"""Optimisers that users write: a ``step`` of their own, its state in traces; hooks around steps.
 
 Their step is Python, and what it keeps is what it likes. A compiled function records it once for
 each value of the numbers among this; what it cannot record it refuses.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,29 +20,6 @@ from ..errors import CheckpointError, TraceError
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
-
-Hook = Callable[..., Any]
-
-
-class StepHandle:
-    """Takes a hook away again.
-
-    Args:
-        hooks: where it is.
-        hook: what is called.
-    """
-
-    _made = 0
-
-    def __init__(self, hooks: OrderedDict[int, Hook], hook: Hook) -> None:
-        self._hooks = hooks
-        StepHandle._made += 1
-        self.id = StepHandle._made
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Call the hook no more."""
-        self._hooks.pop(self.id, None)
 
 
 _STATE_HOOKS = ("state_dict", "load_state_dict")

@@ -40,6 +40,22 @@ def test_one_of_several_variables_diverges_from_a_batch_of_as_many():
     np.testing.assert_allclose(found[0].numpy(), found[1].numpy(), rtol=1e-5)
 
 
+def test_a_wishart_distribution_diverges_from_a_batch_of_them():
+    """Against the integral's definition, by many samples; and from itself by nothing."""
+    clnet.manual_seed(3)
+    root = clnet.tensor([[1.5, 0.0], [0.3, 1.0]], dtype=clnet.float64)
+    one = ours.Wishart(4.5, scale_tril=root)
+    roots = clnet.stack([root, (root.T @ root).tril()])
+    two = ours.Wishart(clnet.tensor([6.0, 3.5], dtype=clnet.float64), scale_tril=roots)
+    x = one.sample((40_000, 1))
+    for p, q in ((one, one), (one, two)):
+        found = ours.kl_divergence(p, q).numpy()
+        wanted = (p.log_prob(x) - q.log_prob(x)).mean(0).numpy()
+        np.testing.assert_allclose(found, wanted, atol=0.05)
+    with pytest.raises(ArgumentError, match="events have one shape"):
+        ours.kl_divergence(one, ours.Wishart(4.0, scale_tril=clnet.eye(3)))
+
+
 def test_shares_that_do_not_sum_to_one_are_refused():
     shares = ours.RelaxedOneHotCategorical(0.5, clnet.tensor([0.2, 0.8]))
     assert repr(shares.support) == "Simplex()"

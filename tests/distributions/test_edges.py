@@ -8,6 +8,7 @@ import scipy.stats
 
 import clnet
 from clnet import distributions as d
+from clnet.errors import ArgumentError
 
 pytestmark = pytest.mark.device
 
@@ -186,3 +187,44 @@ def test_normals_of_many_variables_share_their_triangle(batch, samples):
     expected = -0.5 * (z[..., 0] ** 2).sum(-1) - half - 2 * np.log(2 * np.pi)
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-9)
     np.testing.assert_allclose(leaf.grad.numpy(), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["OneHotCategorical", "OneHotCategoricalStraightThrough"])
+def test_a_vector_of_one_category_only_chooses(name):
+    """It gets no gradient, and logits of categories that never come do no harm."""
+    logits = clnet.tensor([0.0, 0.0, -np.inf], requires_grad=True)
+    value = clnet.tensor([0.0, 1.0, 0.0], requires_grad=True)
+    found = getattr(d, name)(logits=logits).log_prob(value)
+    assert found.item() == pytest.approx(np.log(0.5))
+    found.backward()
+    assert value.grad is None
+    np.testing.assert_allclose(logits.grad.numpy(), [-0.5, 0.5, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Weibull", "InverseGamma"])
+def test_nothing_lies_below_0(name):
+    made = getattr(d, name)(clnet.tensor([0.5, 1.0, 3.0]), 2.0)
+    assert made.cdf(clnet.tensor(0.0)).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(ArgumentError, match="a value lies in"):
+        made.cdf(clnet.tensor(-1.0))
+    with pytest.raises(ArgumentError, match="a value lies in"):
+        made.log_prob(clnet.tensor(0.0))
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.float64])
+def test_factors_of_correlations_have_rows_of_length_1(dtype):
+    made = d.LKJCholesky(3, clnet.tensor(1.5, dtype=dtype))
+    factors = made.sample((100,))
+    assert made.log_prob(factors).isfinite().all()
+    with pytest.raises(ArgumentError, match="a value lies in CorrCholesky"):
+        made.log_prob(2 * factors)
+    free = clnet.tensor([0.3, -0.7, 1.1], dtype=dtype)
+    found = d.biject_to(made.support)(free)
+    np.testing.assert_allclose((found * found).sum(-1).numpy(), 1.0, rtol=1e-5)
+
+
+def test_relaxed_distributions_say_what_their_arguments_are():
+    assert d.RelaxedBernoulli.arg_constraints is d.Bernoulli.arg_constraints
+    assert d.RelaxedOneHotCategorical.arg_constraints is d.Categorical.arg_constraints
+    with pytest.raises(ArgumentError, match="probs lies in"):
+        d.RelaxedBernoulli(0.5, probs=1.5)

@@ -26,7 +26,7 @@ HOSTS = [
 ]
 
 
-@pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, 0.0, 3, float("inf"), "inf"])
 @pytest.mark.parametrize("max_norm", [0.5, 1000.0])
 def test_clipped_norms_agree_with_pytorch(norm_type, max_norm):
     torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
@@ -78,6 +78,8 @@ def test_clipped_values_and_norms_that_are_not_finite():
     p.grad = clnet.full((4, 3), float("nan"))
     with pytest.raises(ArgumentError, match="the norm is finite"):
         nn.utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
+    with pytest.raises(ArgumentError, match=r"norm_type is a number; got norm_type='fro'"):
+        nn.utils.clip_grad_norm_(p, 1.0, "fro")
     assert nn.utils.clip_grad_norm_([clnet.ones(2)], 1.0).item() == 0
 
 

@@ -224,3 +224,39 @@ def test_settings_of_a_written_optimiser_are_its_own():
 
     settings = {"lr": -1.0, "betas": (0.9, 1.0)}
     assert Ahead([clnet.nn.Parameter(clnet.ones(1))], settings).step() == (0.9, 1.0)
+
+
+@pytest.mark.parametrize("name", ["SGD", "LBFGS", "ASGD", "Adam"])
+def test_hooks_are_called_around_the_state(name):
+    """As PyTorch calls them, and with the whole state of optimisers that add to it."""
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    said: dict[str, list[str]] = {}
+    for lib in (clnet, torch):
+        optimizer = getattr(lib.optim, name)([lib.nn.Parameter(lib.ones(2))], lr=0.5)
+        told = said[lib.__name__] = []
+
+        def saved(_, state, told=told):
+            told.append(f"after {sorted(state)}")
+            return state | {"more": 1}
+
+        def loading(_, state, told=told):
+            told.append(f"loading {sorted(state)}")
+            state["param_groups"][0]["lr"] = 0.25
+            del state["more"]
+
+        optimizer.register_state_dict_post_hook(saved)
+        optimizer.register_state_dict_pre_hook(lambda _, told=told: told.append("second"))
+        first = optimizer.register_state_dict_pre_hook(
+            lambda _, told=told: told.append("first"), prepend=True
+        )
+        optimizer.register_load_state_dict_pre_hook(loading)
+        optimizer.register_load_state_dict_post_hook(
+            lambda o, told=told: told.append(f"loaded {o.param_groups[0]['lr']}")
+        )
+        state = optimizer.state_dict()
+        first.remove()
+        optimizer.load_state_dict(state)
+        assert "more" in state
+        optimizer.state_dict()
+    assert said["clnet"] == said["torch"]
+    assert "loaded 0.25" in said["clnet"]
