@@ -528,7 +528,6 @@ def test_leaves_that_share_a_gradient_add_to_it_in_turn():
     assert c.grad.tolist() == [4.0] * 6
 
 
-<<<<<<< HEAD
 class Interrupted:
     """Ctrl-C as Python comes to, or leaves, the n-th function that changes the mode."""
 
@@ -570,7 +569,8 @@ def test_an_interrupt_leaves_the_mode_as_it_was_wherever_it_comes():
             sys.settrace(outer)
         assert mode.current() is before, place
     assert place > 40
-=======
+
+
 @pytest.mark.parametrize("weights", [clnet.ones(3), [clnet.ones(3)], [None, None, None], []])
 def test_each_output_has_a_weight_of_its_own(weights):
     """One is not taken for all, as PyTorch takes it for none."""
@@ -579,4 +579,3 @@ def test_each_output_has_a_weight_of_its_own(weights):
         clnet.autograd.grad([x * 2, x * 3], x, weights)
     (found,) = clnet.autograd.grad([(x * 2).sum(), (x * 3).sum()], x)
     assert found.tolist() == [5, 5, 5]
->>>>>>> help-Q

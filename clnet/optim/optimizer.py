@@ -37,22 +37,7 @@ from .state_form import (
     taken,
 )
 from .update_rule import maximized, put_back, scalars_of, withheld
-<<<<<<< HEAD
-from .written import (
-    Hook,
-    StateHooks,
-    StepHandle,
-    around,
-    around_state,
-    by_identity,
-    by_place,
-    load_state,
-    numbers,
-    state_of,
-)
-=======
 from .written import around, by_identity, by_place, load_state, numbers, state_of
->>>>>>> help-Q
 
 Group = dict[str, Any]
 MOST_UNSETTLED = 16
@@ -80,11 +65,7 @@ class _Alike(NamedTuple):
     operands: list[Sequence[Tensor]]
 
 
-<<<<<<< HEAD
-class Optimizer(StateHooks):
-=======
 class Optimizer(Hooked):
->>>>>>> help-Q
     """Updates parameters from their gradients.
 
     A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``; or it
@@ -123,7 +104,6 @@ class Optimizer(Hooked):
         super().__init_subclass__(**given)
         if "step" in vars(cls):
             cls.step = around(vars(cls)["step"])
-        around_state(cls)
         if cls.__module__.startswith(f"{__package__}."):
             for name, put in (("state_dict", around_saving), ("load_state_dict", around_loading)):
                 if name in vars(cls):  # it adds to its base's, which hooks see whole
@@ -570,6 +550,3 @@ class DeclaredOptimizer(Optimizer):
     def _assign(self, values: dict[str, Any]) -> None:
         params = values.pop("params")
         super().__init__(params, values)
-
-
-around_state(Optimizer)

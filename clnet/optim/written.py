@@ -4,8 +4,6 @@ Their step is Python, and what it keeps is what it likes. A compiled function re
 each value of the numbers among this; what it cannot record it refuses.
 """
 
-# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
-
 from __future__ import annotations
 
 import functools
@@ -20,107 +18,7 @@ from ..errors import CheckpointError, TraceError
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
-
-
-_STATE_HOOKS = ("state_dict", "load_state_dict")
-
-
-def state_hooks(optimizer: Any, name: str, *, after: bool) -> OrderedDict[int, Hook]:
-    """An optimiser's hooks before or after one of its methods of the state."""
-    tables = vars(optimizer).setdefault("_about_state", {})
-    return tables.setdefault((name, after), OrderedDict())
-
-
-def add_hook(hooks: OrderedDict[int, Hook], hook: Hook, *, first: bool) -> StepHandle:
-    """One hook more, before the others or behind them."""
-    handle = StepHandle(hooks, hook)
-    if first:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
-
-
-def hooked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A class's ``state_dict`` or ``load_state_dict`` with hooks around the outermost of them.
-
-    Args:
-        name: which.
-        method: the class's own.
-    """
-
-    @functools.wraps(method)
-    def called(self: Any, *args: Any, **given: Any) -> Any:
-        if not vars(self).get("_about_state") or vars(self).get("_in_state"):
-            return method(self, *args, **given)
-        self._in_state = True  # a subclass's method calls that of its class
-        try:
-            if name == "load_state_dict":
-                return _loaded(self, method, *args, **given)
-            for hook in tuple(state_hooks(self, name, after=False).values()):
-                hook(self)
-            state = method(self, *args, **given)
-            for hook in tuple(state_hooks(self, name, after=True).values()):
-                changed = hook(self, state)
-                state = state if changed is None else changed
-            return state
-        finally:
-            del self._in_state
-
-    return called
-
-
-def _loaded(optimizer: Any, method: Callable[..., Any], state_dict: Any) -> Any:
-    state = dict(state_dict)
-    for hook in tuple(state_hooks(optimizer, "load_state_dict", after=False).values()):
-        changed = hook(optimizer, state)
-        state = state if changed is None else changed
-    found = method(optimizer, state)
-    for hook in tuple(state_hooks(optimizer, "load_state_dict", after=True).values()):
-        hook(optimizer)
-    return found
-
-
-def around_state(cls: type) -> None:
-    """Put the hooks around a class's own methods of the state."""
-    for name in _STATE_HOOKS:
-        if name in vars(cls):
-            setattr(cls, name, hooked(name, vars(cls)[name]))
-
-
-class StateHooks:
-    """What programs hang onto an optimiser's ``state_dict`` and ``load_state_dict``."""
-
-    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> StepHandle:
-        """Call ``hook(optimizer)`` before each ``state_dict``.
-
-        Args:
-            hook: what is called.
-            prepend: whether it comes before the others.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        return add_hook(state_hooks(self, "state_dict", after=False), hook, first=prepend)
-
-    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> StepHandle:
-        """Call ``hook(optimizer, state)`` after each ``state_dict``; it may return another state.
-
-        Arguments and result as for :meth:`register_state_dict_pre_hook`.
-        """
-        return add_hook(state_hooks(self, "state_dict", after=True), hook, first=prepend)
-
-    def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> StepHandle:
-        """Call ``hook(optimizer, state)`` before a state is loaded; it may return another one.
-
-        Arguments and result as for :meth:`register_state_dict_pre_hook`.
-        """
-        return add_hook(state_hooks(self, "load_state_dict", after=False), hook, first=prepend)
-
-    def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> StepHandle:
-        """Call ``hook(optimizer)`` after a state was loaded.
-
-        Arguments and result as for :meth:`register_state_dict_pre_hook`.
-        """
-        return add_hook(state_hooks(self, "load_state_dict", after=True), hook, first=prepend)
+from .hook import StateHooks
 
 
 def around(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -280,7 +178,9 @@ def _parameters(optimizer: Any) -> list[Tensor]:
 
 def by_place(optimizer: Any) -> dict[str, Any]:
     """The attributes of an optimiser to be copied or pickled, parameters known by their place."""
-    kept = {k: v for k, v in vars(optimizer).items() if k != "_about_state"}  # no hooks
+    kept = dict(vars(optimizer))
+    if "_state_hooks" in kept:  # hooks are the original's, as in PyTorch
+        kept["_state_hooks"] = StateHooks()
     order = [id(p) for p in _parameters(optimizer)]
     if "_shapeless" in kept:
         kept["_shapeless"] = [key in kept["_shapeless"] for key in order]
