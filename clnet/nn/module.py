@@ -79,9 +79,8 @@ class Module(ModuleState):
         if now.tracer is not None:
             now.tracer.watch(self)
         name = type(self).__name__
-        path = (
-            f"{now.module_path}.{self._clnet_path}" if now.module_path else self._clnet_path
-        ) or name
+        path = f"{now.module_path}." if now.module_path else ""
+        path = (path + self._clnet_path) or name
         try:
             mode.change(module_path=path)
             if EVERYWHERE:

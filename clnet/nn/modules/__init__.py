@@ -49,4 +49,5 @@ from ..sparse import *
 from ..transformer import *
 from ..upsampling import *
 
-vars(activation)["MultiheadAttention"] = transformer.MultiheadAttention  # where PyTorch has it
+# Where PyTorch has it.
+setattr(activation, "MultiheadAttention", transformer.MultiheadAttention)  # noqa: B010
