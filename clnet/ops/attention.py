@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.softmax import Drop, Scores, attends_on_units, in_runs, read_views, writes_anywhere
+from ..kernels.softmax import (
+    Drop,
+    Scores,
+    attends_on_units,
+    drops_weights,
+    in_runs,
+    read_views,
+    writes_anywhere,
+)
 from ..kernels.softmax import attention as launch_attention
 from ..kernels.softmax import attention_delta as launch_delta
 from ..kernels.softmax import attention_grad as launch_attention_grad
@@ -194,8 +202,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(scale * query @ key.T + attn_mask) @ value``, without storing the scores.
 
-    With a mask that requires a gradient, and on CPUs with dropout, it is composed of products and
-    a softmax. Dropout drops the same weights either way.
+    With a mask that requires a gradient, and with dropout on GPUs without room for tiles, it is
+    composed of products and a softmax. Dropout drops the same weights either way.
 
     Args:
         query: ``(..., rows, head)``, floating.
@@ -235,7 +243,7 @@ def scaled_dot_product_attention(
     in_tiles = read_views(target, query.array, value.array, dropped=True) if drops else views
     if enable_gqa and (masked or not in_tiles):
         key, value = (_repeat_heads(x, query) for x in (key, value))
-    if masked or (dropout_p > 0 and not in_tiles):
+    if masked or (drops and not drops_weights(target, query.array, value.array)):
         weights = _weights(_scores(query, key, attn_mask, settings))
         return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
     grouped = enable_gqa and key.shape[-3] != query.shape[-3]
@@ -249,7 +257,7 @@ def scaled_dot_product_attention(
         mask = to_dtype(attn_mask, query.dtype) if _adds(attn_mask) else attn_mask
         operands.append(_four_axes(mask, leads[0], (query.shape[-2], key.shape[-2])))
     counter = None
-    if dropout_p > 0:
+    if drops:
         counter = Counter.take(None, prod(leads[0]) * query.shape[-2] * key.shape[-2])
     y = apply(Attention(settings, dropout_p, counter), *operands)[0]
     return reshape(y, (*leads[0], query.shape[-2], value.shape[-1]))

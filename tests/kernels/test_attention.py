@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -274,8 +275,35 @@ def test_dropped_weights_and_keys_that_heads_share(
         np.testing.assert_allclose(got.numpy(), wanted, atol=2e-5)
 
     dense = [on_device(x) for x in values]
-    with pytest.raises(ArgumentError, match=r"^attention: dropout and shared keys are for tiles"):
+    with pytest.raises(ArgumentError, match=r"^attention: shared keys are for tiles, dropout for"):
         attention(cpu_shaped(device()), y, lse, *dense[:3], None, scores=scores)
+
+
+@pytest.mark.parametrize(
+    ("keys", "dtype", "units"),
+    [(21, np.float32, 64), (21, np.float64, 1), (20, np.float32, 1), (3, np.float32, 64)],
+)
+def test_vectors_drop_the_same_weights(
+    keys: int, dtype: type[np.floating[Any]], units: int
+) -> None:
+    """Lines of whole fours of weights and others, gradients by heads and by two kernels."""
+    cpu = cpu_shaped(device())
+    cpu = replace(cpu, traits=replace(cpu.traits, compute_units=units))
+    shapes = ((ROWS, 12), (keys, 12), (keys, 8), (ROWS, 8))
+    values = [normal(BATCH, HEADS, *s, seed=i).astype(dtype) for i, s in enumerate(shapes)]
+    keep = np.broadcast_to(np.tri(ROWS, keys, dtype=bool) | (units == 1), (ROWS, keys))
+    drop, scores = Drop(0.3, 12345678901, 2**33 - 9), Scores(0.3, causal=units > 1)
+    weights = poisoned((BATCH, HEADS, ROWS, keys))
+    ones = on_device(np.ones(weights.shape, np.float32))
+    run(dropout(cpu, weights, ones, seed=drop.seed, offset=drop.offset, p=drop.p))
+    want = expected(*values, keep, 0.3, weights.numpy().astype(np.float64))
+    q, k, v, gy = map(on_device, values)
+    y, lse, gq, gk, gv = (poisoned(want[i].shape, dtype) for i in (0, 1, 3, 4, 5))
+    run(attention(cpu, y, lse, q, k, v, None, scores=scores, drop=drop))
+    delta = on_device(want[2].astype(dtype))
+    run(attention_grad(cpu, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores, drop=drop))
+    for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, atol=2e-5)
 
 
 def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:

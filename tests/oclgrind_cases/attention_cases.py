@@ -89,8 +89,8 @@ def check(
     lse = np.where(some, top + np.log(np.where(some, total, 1)), 0)[..., 0]
     factors = np.ones(p.shape)
     if drop is not None:
-        weights = output(p.shape, np.float32)
-        ones = given(np.ones(p.shape, np.float32))
+        weights = output(p.shape, dtype)
+        ones = given(np.ones(p.shape, dtype))
         run(dropout(target, weights, ones, seed=drop.seed, offset=drop.offset, p=drop.p))
         factors = weights.numpy().astype(np.float64)
     y = (p * factors) @ v.astype(np.float64)
@@ -135,6 +135,15 @@ def attentions_by_heads(target: Target) -> None:
     check(one, *SIZES[1], np.float64, causal=False, kind=None, heads=(2 * lanes, 3))
     wide = replace(one, traits=replace(one.traits, simd_width=16))
     check(wide, *SIZES[1], np.float32, causal=False, kind="keep", heads=(51, 16))
+
+
+@case("cpu")
+def attentions_that_drop_weights(target: Target) -> None:
+    """Lines of whole fours of weights and others, by heads and in parts, the last lanes empty."""
+    for units, dtype in ((1, np.float32), (64, np.float64)):
+        one = replace(target, traits=replace(target.traits, compute_units=units))
+        for keys in (13, 12):
+            check(one, 11, keys, dtype, causal=units > 1, kind=None, drop=Drop(0.3, 5, 7))
 
 
 @case("gpu")

@@ -6,6 +6,7 @@
 ## param causal: bool                a key counts for its own row and later ones only
 ## param count: str                  C expression, rows kept by all work-items together
 ## param ctype: str                  element type of target
+## param dropped: bool               weights have factors kept_0, kept_1 ... (attend_dropped.mako)
 ## param group: int                  work-items of a group
 ## param head: int                   elements of a row of q and k
 ## param kept: str                   C expression, a factor of the sums so far, or ''
@@ -34,7 +35,8 @@
 ## others), s_0, s_1 ... (scores of the kept rows with others j, j + 1 ...).
 <%namespace name="decay" file="decay.mako"/>
 <%namespace name="vectors_of" file="vector.mako"/>
-<%def name="vectors(acc, lanes, mask, mask_ctype)">
+<%namespace name="drops" file="attend_dropped.mako"/>
+<%def name="vectors(acc, lanes, mask, mask_ctype, dropped)">
 #pragma OPENCL FP_CONTRACT ON
 typedef ${acc}${lanes if lanes > 1 else ""} vector;
 typedef vector __attribute__((aligned(sizeof(${acc})))) loose_vector;
@@ -58,6 +60,9 @@ inline vector masked(const vector scores, const __global mask_element *mask, con
             ((${acc} *)&line)[lane] = mask[(long)least(lane, last) * step];
     return ${"line != 0 ? scores : (vector)-INFINITY" if mask == "keep" else "scores + line"};
 }
+% endif
+% if dropped:
+${drops.define(acc, lanes)}
 % endif
 </%def>
 <%def name="begin(lanes, group, count)">
@@ -199,10 +204,13 @@ ${vectors_of.turn_lines(acc, lanes)}
 </%def>
 ##
 ## The slopes of the scores of one block, which are left in d_0, d_1 ..., and the values' sums.
-<%def name="slopes_of_keys(acc, lanes, value_head, at_once)">
+<%def name="slopes_of_keys(acc, lanes, value_head, at_once, dropped)">
+% if dropped:
+            ${drops.draw_of_keys(acc, lanes)}
+% endif
 % for u in range(at_once):
             const vector p_${u} = decay(s_${u} - lse[least(j + ${u}, rows - 1)]);
-            vector d_${u} = -delta[least(j + ${u}, rows - 1)];
+            vector d_${u} = ${"0" if dropped else f"-delta[least(j + {u}, rows - 1)]"};
 % endfor
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = v_own[e];
@@ -210,7 +218,14 @@ ${vectors_of.turn_lines(acc, lanes)}
                 d_${u} += x * (${acc})gy_${u}[e];
 % endfor
             }
-            ${add_weighted("v_sums", value_head, "p", "gy", acc, at_once)}
+% if dropped:
+            ${drops.of_keys(at_once)}
+% for u in range(at_once):
+            const vector w_${u} = p_${u} * kept_${u};
+            d_${u} = d_${u} * kept_${u} - delta[least(j + ${u}, rows - 1)];
+% endfor
+% endif
+            ${add_weighted("v_sums", value_head, "w" if dropped else "p", "gy", acc, at_once)}
 % for u in range(at_once):
             d_${u} *= scale * p_${u};
 % endfor

@@ -1,14 +1,16 @@
 ## lib philox: Philox4x32-10, a counter-based random generator (Salmon et al., SC 2011)
 ##
 ## `draw` declares bits_0 to bits_3, the words of this item's counter, from the kernel's seed and
-## offset, and `words` those of any counter. Scalars and no loop: PoCL turns neighbouring items into
-## vectors only without loops and vector types.
+## offset, `words` those of any counter, `words_of_lanes` those of a vector of counters (it needs
+## prelude's `convert`). Scalars and no loop: PoCL turns neighbouring items into vectors only
+## without loops and vector types.
 ##
 ## `box_muller` defines what makes normals of words; `wide` is a number in (0, 1) of two of them.
 ##
 ## param number: str    C expression, the counter
 ## param low: str       C expression, a word
 ## param high: str      C expression, a word
+## param lanes: int     counters of a vector
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%def name="draw()">
     ${words("(ulong)offset + get_global_id(0)")}
@@ -27,6 +29,28 @@
     bits_3 = (uint)product_0;
     key_0 += 0x9E3779B9u;
     key_1 += 0xBB67AE85u;
+% endfor
+</%def>
+##
+## The same of a vector of counters. The words stay in halves of 64 bits, whose upper ones mean
+## nothing: a processor multiplies those, and to convert them each time takes twice as long.
+<%def name="words_of_lanes(number, lanes)">
+    const ulong${lanes} counter = ${number};
+    ulong${lanes} half_0 = counter, half_1 = counter >> 32, half_2 = 0, half_3 = 0;
+    uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
+    ulong${lanes} product_0, product_2;
+% for _ in range(10):
+    product_0 = 0xD2511F53ul * (half_0 & 0xfffffffful);
+    product_2 = 0xCD9E8D57ul * (half_2 & 0xfffffffful);
+    half_0 = (product_2 >> 32) ^ half_1 ^ (ulong)key_0;
+    half_1 = product_2;
+    half_2 = (product_0 >> 32) ^ half_3 ^ (ulong)key_1;
+    half_3 = product_0;
+    key_0 += 0x9E3779B9u;
+    key_1 += 0xBB67AE85u;
+% endfor
+% for w in range(4):
+    const uint${lanes} bits_${w} = CONVERT(half_${w}, uint${lanes});
 % endfor
 </%def>
 <%def name="box_muller()">

@@ -18,6 +18,7 @@
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
+## param    dropped: bool                  weights are dropped, as Philox numbers say
 ## def      attention, attention_grad, attention_grad_q, attention_grad_kv
 ## arg      rows, keys, heads: int
 ## arg      scale: acc
@@ -43,14 +44,22 @@
 ## arg      mask_batch, mask_head, mask_row, mask_key: int   its strides
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
+## % if dropped:
+## arg      seed: ulong                    the generator's key
+## arg      offset: long                   the first counter
+## arg      p: float                       probability that a weight is dropped
+## arg      spread_by: acc                 factor of the others
+## % endif
 ## launch   (blocks of lanes rounded up to groups, batch), local (group, 1); attention_grad (batch),
 ##          local (1)
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of keys
 <%namespace name="lib" file="/lib/attend.mako"/>
+<%namespace name="drops" file="/lib/attend_dropped.mako"/>
 <%def name="attention(
-    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes, mask, mask_ctype)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype,
+    dropped)">
+${lib.vectors(acc, lanes, mask, mask_ctype, dropped)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention(...)
@@ -66,6 +75,10 @@ __kernel void attention(...)
     k += k_offset + (long)batch * keys * ${head};
     v += v_offset + (long)batch * keys * ${value_head};
     ${lib.keep("q_own", "q", head, acc, lanes)}
+% if dropped:
+    ${drops.rows_begin(lanes)}
+% endif
+<% weight = "w" if dropped else "p" %>
     vector sums[${value_head}];
     for (int e = 0; e < ${value_head}; e++)
         sums[e] = 0;
@@ -103,7 +116,13 @@ __kernel void attention(...)
             const vector p_${u} = decay(s_${u} - base);
 % endfor
             total = total * kept + (${" + ".join(f"p_{u}" for u in range(at_once))});
-            ${lib.add_weighted("sums", value_head, "p", "v", acc, at_once, "kept")}
+% if dropped:
+            ${drops.of_rows(acc, lanes, at_once)}
+% for u in range(at_once):
+            const vector w_${u} = p_${u} * kept_${u};
+% endfor
+% endif
+            ${lib.add_weighted("sums", value_head, weight, "v", acc, at_once, "kept")}
         }
     }
     const vector share = total == 0 ? (vector)0 : 1 / total;
@@ -115,8 +134,9 @@ __kernel void attention(...)
 }
 </%def>
 <%def name="attention_grad_q(
-    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes, mask, mask_ctype)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype,
+    dropped)">
+${lib.vectors(acc, lanes, mask, mask_ctype, dropped)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention_grad_q(...)
@@ -134,6 +154,9 @@ __kernel void attention_grad_q(...)
     k += k_offset + (long)batch * keys * ${head};
     v += v_offset + (long)batch * keys * ${value_head};
     ${lib.keep("q_own", "q", head, acc, lanes)}
+% if dropped:
+    ${drops.rows_begin(lanes)}
+% endif
     ${lib.keep("gy_own", "gy", value_head, acc, lanes)}
     ${lib.keep("lse_own", "lse", 1, acc, lanes)}
     ${lib.keep("delta_own", "delta", 1, acc, lanes)}
@@ -156,6 +179,12 @@ __kernel void attention_grad_q(...)
                 d_${u} += x * (${acc})v_${u}[e];
 % endfor
             }
+% if dropped:
+            ${drops.of_rows(acc, lanes, at_once)}
+% for u in range(at_once):
+            d_${u} *= kept_${u};
+% endfor
+% endif
 % for u in range(at_once):
             d_${u} = (d_${u} - delta_own[0]) * (scale * decay(s_${u} - lse_own[0]));
 % endfor
@@ -166,8 +195,9 @@ __kernel void attention_grad_q(...)
 }
 </%def>
 <%def name="attention_grad_kv(
-    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes, mask, mask_ctype)}
+    ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype,
+    dropped)">
+${lib.vectors(acc, lanes, mask, mask_ctype, dropped)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention_grad_kv(...)
@@ -187,6 +217,9 @@ __kernel void attention_grad_kv(...)
     v += v_offset + (long)batch * keys * ${value_head};
     ${lib.keep("k_own", "k", head, acc, lanes)}
     ${lib.keep("v_own", "v", value_head, acc, lanes)}
+% if dropped:
+    ${drops.keys_begin(acc, lanes, at_once)}
+% endif
     vector k_sums[${head}], v_sums[${value_head}];
     for (int e = 0; e < ${head}; e++)
         k_sums[e] = 0;
@@ -199,7 +232,7 @@ __kernel void attention_grad_kv(...)
             ${lib.other("q", head, "rows", shared, at_once)}
             ${lib.other("gy", value_head, "rows", shared, at_once)}
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
         }
     }
@@ -208,8 +241,8 @@ __kernel void attention_grad_kv(...)
 }
 </%def>
 <%def name="attention_grad(
-    ctype, acc, lanes, head, value_head, at_once, across, causal, mask, mask_ctype)">
-${lib.vectors(acc, lanes, mask, mask_ctype)}
+    ctype, acc, lanes, head, value_head, at_once, across, causal, mask, mask_ctype, dropped)">
+${lib.vectors(acc, lanes, mask, mask_ctype, dropped)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
 __kernel void attention_grad(...)
@@ -228,6 +261,9 @@ __kernel void attention_grad(...)
     q += q_offset + (long)batch * rows * ${head};
     k += k_offset + (long)batch * keys * ${head};
     v += v_offset + (long)batch * keys * ${value_head};
+% if dropped:
+    ${drops.keys_begin(acc, lanes, at_once)}
+% endif
     for (int own = 0; own < keys; own += ${lanes}) {
         ${lib.keep("k_own", "k", head, acc, lanes)}
         ${lib.keep("v_own", "v", value_head, acc, lanes)}
@@ -241,7 +277,7 @@ __kernel void attention_grad(...)
             ${lib.other("q", head, "rows", False, at_once)}
             ${lib.other("gy", value_head, "rows", False, at_once)}
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
             ${lib.add_to_queries(acc, lanes, head, at_once, across)}
         }

@@ -22,6 +22,7 @@ from .attention_tiles_sum import summed
 _LAWS = (
     Constraint("tile % at_once == 0", "tiles hold whole blocks"),
     Constraint("lanes == 1 or not shared", "work-items with vectors run alone"),
+    Constraint("lanes > 1 or not dropped", "weights are dropped in vectors"),
 )
 _MASK_STEPS = ("mask_batch", "mask_head", "mask_row", "mask_key")
 FORWARD = Kernel("attention", "softmax/attention.mako", constraints=_LAWS)
@@ -105,7 +106,7 @@ def attention(
         mask: ``(n, heads, rows, keys)`` with any strides: added to the scores, or, of booleans,
             which of them count; or None.
         scores: the other settings.
-        drop: which weights are dropped, in tiles only; None: none.
+        drop: which weights are dropped; None: none.
         tf32: whether float32 may be rounded to TF32.
 
     Returns:
@@ -113,8 +114,8 @@ def attention(
         are no outputs.
 
     Raises:
-        ArgumentError: if an array other than the mask is less dense than said, or something is for
-            tiles only where there are none.
+        ArgumentError: if an array other than the mask is less dense than said, or no kernel of the
+            device does it (:func:`drops_weights`, :func:`.read_views`).
     """
     _require_dense(lse)
     if y.size == 0:
@@ -196,6 +197,17 @@ def attention_grad(
         launch = work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4)
         launches += [launch, *copies]
     return launches
+
+
+def drops_weights(target: Target, q: Array, v: Array) -> bool:
+    """Whether the kernels for queries and values like these drop weights: in vectors, or in tiles.
+
+    Args:
+        target: the device's traits.
+        q: as :func:`attention` takes it.
+        v: the same.
+    """
+    return not in_groups(target.traits) or attention_tiles.read_views(target, q, v, dropped=True)
 
 
 def writes_anywhere(
@@ -386,8 +398,8 @@ class _Work(NamedTuple):
         if by is not None:
             args = {**self._args(), **operands}
             return self._in_tiles(in_tiles, by, args, over=over, block=block, cost=cost)
-        self._require_plain()
         rows, params = self._lanes()
+        self._require_plain(rows)
         return plain.launch(
             {**self._params(), **params},
             {**self._plain_args(), **operands},
@@ -410,8 +422,8 @@ class _Work(NamedTuple):
 
     def launch_by_heads(self, operands: dict[str, Array]) -> Launch:
         """The launch that computes them so."""
-        self._require_plain()
         lanes, params = self._lanes()
+        self._require_plain(lanes)
         params = {name: params[name] for name in ("acc", "lanes", "at_once")}
         # Vectors of 64 bytes come with registers for twice as many sums.
         params["across"] = 2 if lanes * operands["gq"].dtype.itemsize >= 64 else 1
@@ -437,8 +449,8 @@ class _Work(NamedTuple):
         written = [args[name] for name in ("y", "gq", "gk", "gv") if name in args]
         _require_dense_rows(*self.moved, *written)
         causal, batch = self.scores.causal, self.shape.batch
-        params = {**self._params(), **by._asdict(), "dropped": self.drop is not None}
-        args |= {"sharing": self.shape.sharing, **(self.drop.args() if self.drop else {})}
+        params = {**self._params(), **by._asdict()}
+        args["sharing"] = self.shape.sharing
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
         sizes = params["head"], params["value_head"]
         params |= attention_tiles.portions(self.target, kernel, by, *sizes)
@@ -468,14 +480,14 @@ class _Work(NamedTuple):
             "bytes": sum(x.nbytes for x in arrays),
         }
 
-    def _require_plain(self) -> None:
-        """Refuse what only the kernels in tiles can do."""
+    def _require_plain(self, lanes: int) -> None:
+        """Refuse what only the kernels in tiles can do, and without vectors."""
         _require_dense(*self.moved)
         shape, dropped = self.shape, self.drop is not None
-        if dropped or shape.sharing > 1:
+        if (dropped and lanes < 2) or shape.sharing > 1:
             raise ArgumentError(
-                "attention", "dropout and shared keys are for tiles", heads=shape.heads,
-                sharing=shape.sharing, dropped=dropped,
+                "attention", "shared keys are for tiles, dropout for these or vectors",
+                heads=shape.heads, sharing=shape.sharing, dropped=dropped,
             )  # fmt: skip
 
     def _params(self) -> dict[str, Any]:
@@ -489,6 +501,7 @@ class _Work(NamedTuple):
             "causal": self.scores.causal,
             "mask": _kind(mask),
             "mask_ctype": kind,
+            "dropped": self.drop is not None,
         }
 
     def _args(self) -> dict[str, Any]:
@@ -500,6 +513,7 @@ class _Work(NamedTuple):
             "heads": shape.heads,
             "scale": self.scores.scale,
             "mask": self.mask,
+            **(self.drop.args() if self.drop else {}),
         }
 
     def _plain_args(self) -> dict[str, Any]:
