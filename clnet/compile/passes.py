@@ -12,6 +12,7 @@ from .channels_last import channels_last
 from .epilogue import epilogue
 from .fold_batch_norm import fold
 from .fuse import fuse
+from .fuse_attention import fuse_attention
 from .fuse_into_products import fuse_into_products
 from .join_products import join_products
 from .join_slices import join_slices
@@ -35,6 +36,7 @@ Pass = Callable[[Trace], Trace]
 PASSES: tuple[Pass, ...] = (
     as_values,
     simplify,
+    fuse_attention,
     join_slices,
     fold,
     layout,
@@ -61,6 +63,7 @@ PASSES: tuple[Pass, ...] = (
 """From what was recorded to what is planned: the one list, in order."""
 
 MAY_ROUND: tuple[Pass, ...] = (
+    fuse_attention,
     join_slices,
     fold,
     layout,
@@ -74,6 +77,7 @@ MAY_ROUND: tuple[Pass, ...] = (
 )
 """Those after which results may differ in their last bits from what eager execution gives.
 
+``fuse_attention`` adds up weights in another order than a softmax and products of them,
 ``join_slices`` leaves out sums with 0, which make 0 of -0, ``fold`` multiplies filters instead of
 results, ``layout`` brings other algorithms for convolutions (Winograd's, blocks of channels) with
 other orders of their sums and those of batch norms, ``channels_last`` other orders of batch norms'

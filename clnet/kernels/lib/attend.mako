@@ -50,15 +50,15 @@ ${decay.define(acc, lanes)}
 % if mask:
 typedef ${mask_ctype} mask_element;
 /* Scores of the kept rows with another, by what the mask says of each: step elements from row to
-   row, of which the last is the last. */
+   row, of which the last is the last; fill, where it says that they do not count. */
 inline vector masked(const vector scores, const __global mask_element *mask, const int step,
-    const int last)
+    const int last, const ${acc} fill)
 {
     vector line = mask[0];
     if (step != 0)
         for (int lane = 0; lane < ${lanes}; lane++)
             ((${acc} *)&line)[lane] = mask[(long)least(lane, last) * step];
-    return ${"line != 0 ? scores : (vector)-INFINITY" if mask == "keep" else "scores + line"};
+    return ${"line != 0 ? scores : (vector)fill" if mask == "keep" else "scores + line"};
 }
 % endif
 % if dropped:
@@ -170,7 +170,7 @@ ${vectors_of.turn_lines(acc, lanes)}
                 const __global mask_element *at = mask + (long)first_kept * mask_${mine};
 % for u in range(at_once):
                 s_${u} = masked(s_${u}, at + (long)least(j + ${u}, ${limit} - 1) * mask_${other},
-                    mask_${mine}, own_last - first_kept);
+                    mask_${mine}, own_last - first_kept, ${"fill" if mask == "keep" else 0});
 % endfor
             }
 % endif
@@ -204,12 +204,15 @@ ${vectors_of.turn_lines(acc, lanes)}
 </%def>
 ##
 ## The slopes of the scores of one block, which are left in d_0, d_1 ..., and the values' sums.
-<%def name="slopes_of_keys(acc, lanes, value_head, at_once, dropped)">
+<%def name="slopes_of_keys(acc, lanes, value_head, at_once, mask, dropped)">
 % if dropped:
             ${drops.draw_of_keys(acc, lanes)}
 % endif
 % for u in range(at_once):
-            const vector p_${u} = decay(s_${u} - lse[least(j + ${u}, rows - 1)]);
+            vector p_${u} = decay(s_${u} - lse[least(j + ${u}, rows - 1)]);
+% if mask == "keep":
+            p_${u} *= s_${u} == fill ? (vector)(1 / (${acc})keys) : (vector)1;
+% endif
             vector d_${u} = ${"0" if dropped else f"-delta[least(j + {u}, rows - 1)]"};
 % endfor
             for (int e = 0; e < ${value_head}; e++) {
@@ -229,6 +232,16 @@ ${vectors_of.turn_lines(acc, lanes)}
 % for u in range(at_once):
             d_${u} *= scale * p_${u};
 % endfor
+            ${still(at_once, mask)}
+</%def>
+##
+## What a mask of booleans puts in a score's place has no slope.
+<%def name="still(at_once, mask)">
+% if mask == "keep":
+% for u in range(at_once):
+            d_${u} = s_${u} == fill ? (vector)0 : d_${u};
+% endfor
+% endif
 </%def>
 ##
 ## Rows j, j + 1 ... of gq get what the kept keys add, one key after another: in vectors of a row.

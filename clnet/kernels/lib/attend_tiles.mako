@@ -123,7 +123,7 @@ typedef ${ctype}4 four;
             else if (row < rows && key < keys) {
 % if mask == "keep":
                 if (!mask[(long)row * mask_row + (long)key * mask_key])
-                    s_${a}_${u} = -INFINITY;
+                    s_${a}_${u} = LOG2E * fill;
 % else:
                 s_${a}_${u} += LOG2E * mask[(long)row * mask_row + (long)key * mask_key];
 % endif
@@ -133,6 +133,21 @@ typedef ${ctype}4 four;
 % endfor
     }
 % endfor
+</%def>
+##
+## What a mask of booleans puts in a score's place has no slope: where that is finite it may weigh.
+<%def name="still(a, u, lanes, columns, own_is_row, mask)">
+% if mask == "keep":
+        if (fill > -INFINITY) {
+            const int self = group_first + ${mine(a, lanes)};
+            const int other = first + ${other(u, columns)};
+            const int row = ${"self" if own_is_row else "other"};
+            const int key = ${"other" if own_is_row else "self"};
+            if (row < rows && key < keys
+                && !mask[(long)row * mask_row + (long)key * mask_key])
+                d_${a}_${u} = 0;
+        }
+% endif
 </%def>
 <%def name="sums(name, size, item, columns)">
 % for a in range(item):

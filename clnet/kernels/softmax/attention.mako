@@ -25,6 +25,7 @@
 ## def      attention
 ## arg      y: out ctype[batch, rows, value_head]
 ## arg      lse: out acc[batch, rows]      logarithms of the sums of exponentials
+## arg      hollow: acc                    what rows for which no key counts give
 ## def      attention_grad_q
 ## arg      gq: out ctype[batch, rows, head]
 ## def      attention_grad
@@ -44,6 +45,9 @@
 ## arg      mask_batch, mask_head, mask_row, mask_key: int   its strides
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
+## % if mask == "keep":
+## arg      fill: acc                      score of what does not count
+## % endif
 ## % if dropped:
 ## arg      seed: ulong                    the generator's key
 ## arg      offset: long                   the first counter
@@ -52,8 +56,8 @@
 ## % endif
 ## launch   (blocks of lanes rounded up to groups, batch), local (group, 1); attention_grad (batch),
 ##          local (1)
-## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
-##          order of keys
+## numerics the running maximum is subtracted; sums in the order of keys; where all keys' scores are
+##          fill, lse is, too (their logarithm would be lost), and each has the same weight
 <%namespace name="lib" file="/lib/attend.mako"/>
 <%namespace name="drops" file="/lib/attend_dropped.mako"/>
 <%def name="attention(
@@ -125,10 +129,13 @@ __kernel void attention(...)
             ${lib.add_weighted("sums", value_head, weight, "v", acc, at_once, "kept")}
         }
     }
-    const vector share = total == 0 ? (vector)0 : 1 / total;
+    const vector share = total == 0 ? (vector)hollow : 1 / total;
     for (int e = 0; e < ${value_head}; e++)
         sums[e] *= share;
-    const vector logs[1] = {total == 0 ? (vector)0 : top + log(total)};
+    vector logs[1] = {total == 0 ? (vector)hollow : top + log(total)};
+% if mask == "keep":
+    logs[0] = total != 0 && top == fill ? top : logs[0];
+% endif
     ${lib.release("y", "sums", value_head, acc, ctype, lanes)}
     ${lib.release("lse", "logs", 1, acc, acc, lanes)}
 }
@@ -188,6 +195,7 @@ __kernel void attention_grad_q(...)
 % for u in range(at_once):
             d_${u} = (d_${u} - delta_own[0]) * (scale * decay(s_${u} - lse_own[0]));
 % endfor
+            ${lib.still(at_once, mask)}
             ${lib.add_weighted("sums", head, "d", "k", acc, at_once)}
         }
     }
@@ -232,7 +240,7 @@ __kernel void attention_grad_kv(...)
             ${lib.other("q", head, "rows", shared, at_once)}
             ${lib.other("gy", value_head, "rows", shared, at_once)}
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, dropped)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, mask, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
         }
     }
@@ -277,7 +285,7 @@ __kernel void attention_grad(...)
             ${lib.other("q", head, "rows", False, at_once)}
             ${lib.other("gy", value_head, "rows", False, at_once)}
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, dropped)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, at_once, mask, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
             ${lib.add_to_queries(acc, lanes, head, at_once, across)}
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 from ...array import Array
@@ -55,10 +56,14 @@ class Scores(NamedTuple):
     Attributes:
         scale: factor of the products.
         causal: whether a key counts only for rows from its own number on.
+        fill: the score where a mask of booleans says that a key does not count.
+        hollow: whether rows for which no key counts are NaN, as a softmax is, and not 0.
     """
 
     scale: float
     causal: bool
+    fill: float = -inf
+    hollow: bool = False
 
 
 class Drop(NamedTuple):
@@ -111,7 +116,7 @@ def attention(
 
     Returns:
         One launch, and copies where ``y`` is not dense and the kernel writes densely; none if there
-        are no outputs.
+        are no outputs. Rows for which no key counts are 0, or NaN as ``scores`` say.
 
     Raises:
         ArgumentError: if an array other than the mask is less dense than said, or no kernel of the
@@ -382,6 +387,7 @@ class _Work(NamedTuple):
         """
         plain, in_tiles, on_units = kernels
         shape, scores = self.shape, self.scores
+        numbers = {"hollow": nan if scores.hollow else 0.0} if plain is FORWARD else {}
         cost = self._cost(operands, products)
         if self.on_units:
             by_128, found = _BY_WARPGROUPS.get(on_units), None
@@ -396,13 +402,13 @@ class _Work(NamedTuple):
             return units.launch(on_units, operands, cost)
         by = self.tiling(kernels)
         if by is not None:
-            args = {**self._args(), **operands}
+            args = {**self._args(), **operands, **numbers}
             return self._in_tiles(in_tiles, by, args, over=over, block=block, cost=cost)
         rows, params = self._lanes()
         self._require_plain(rows)
         return plain.launch(
             {**self._params(), **params},
-            {**self._plain_args(), **operands},
+            {**self._plain_args(), **operands, **numbers},
             global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
             local_size=(params["group"], 1),
             **cost,
@@ -513,6 +519,7 @@ class _Work(NamedTuple):
             "heads": shape.heads,
             "scale": self.scores.scale,
             "mask": self.mask,
+            "fill": self.scores.fill if _kind(self.mask) == "keep" else None,
             **(self.drop.args() if self.drop else {}),
         }
 

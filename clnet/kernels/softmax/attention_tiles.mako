@@ -33,16 +33,20 @@
 ## % endif
 ## arg      y: out ctype[batch, rows, value_head]
 ## arg      lse: out ctype[batch, rows]    logarithms of the sums of exponentials
+## arg      hollow: ctype                  what rows for which no key counts give
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
+## % if mask == "keep":
+## arg      fill: ctype                    score of what does not count
+## % endif
 ## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
 ##          groups of own rows)
-## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
-##          order of the others, of exponentials by columns first
+## numerics the running maximum is subtracted; sums in the order of
+##          the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
 <%namespace name="turned" file="/lib/attend_turned.mako"/>
 <%def name="attention_tiles(
@@ -163,10 +167,14 @@ __kernel void attention_tiles(...)
     total_${a} = 0;
     for (int i = 0; i < ${columns}; i++)
         total_${a} += tops[${lib.mine(a, lanes)} * ${columns + 4} + i];
-    const element share_${a} = total_${a} == 0 ? 0 : 1 / total_${a};
+    const element share_${a} = total_${a} == 0 ? hollow : 1 / total_${a};
     if (across == 0 && group_first + ${lib.mine(a, lanes)} < rows)
         lse[group_first + ${lib.mine(a, lanes)}] =
-            total_${a} == 0 ? 0 : top_${a} * LN2 + log(total_${a});
+            total_${a} == 0 ? hollow
+% if mask == "keep":
+            : top_${a} == LOG2E * fill ? fill
+% endif
+            : top_${a} * LN2 + log(total_${a});
 % endfor
     ${lib.release(
         "y", "strides.sb", "sum", value_head, item, lanes, columns, "rows", "share_{}")}

@@ -59,6 +59,9 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
+## % if mask == "keep":
+## arg      fill: ctype                    score of what does not count
+## % endif
 ## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
 ##          groups of own rows)
 ## numerics sums in the order of the rows
@@ -161,7 +164,12 @@ __kernel void attention_tiles_grad_kv(...)
                 const int other = first + ${lib.other(u, columns)};
                 const element base = other < rows ? lse[other] * LOG2E : 0;
 % for a in range(item):
+% if mask == "keep":
+                s_${a}_${u} = exp2(s_${a}_${u} - base)
+                    * (s_${a}_${u} == LOG2E * fill ? 1 / (element)keys : 1);
+% else:
                 s_${a}_${u} = exp2(s_${a}_${u} - base);
+% endif
 % endfor
             }
 % endfor
@@ -204,6 +212,7 @@ __kernel void attention_tiles_grad_kv(...)
                 d_${a}_${u} = ${lib.dropped(f"d_{a}_{u}", a, u, lanes, columns, own, False)};
 % endif
                 d_${a}_${u} = (d_${a}_${u} - less) * s_${a}_${u};
+                ${lib.still(a, u, lanes, columns, False, mask)}
 % if pieces:
                 if (group_first + ${lib.mine(a, lanes)} >= keys)
                     d_${a}_${u} = 0;

@@ -45,6 +45,9 @@
 ## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## % endif
+## % if mask == "keep":
+## arg      fill: ctype                    score of what does not count
+## % endif
 ## launch   (own rows in groups of lanes * columns items, batch); where causal, (batch in groups,
 ##          groups of own rows)
 ## numerics sums in the order of the keys
@@ -136,6 +139,7 @@ __kernel void attention_tiles_grad_q(...)
         d_${a}_${u} = ${lib.dropped(f"d_{a}_{u}", a, u, lanes, columns, tile, True)};
 % endif
         d_${a}_${u} = (d_${a}_${u} - delta_${a}) * exp2(s_${a}_${u} - base_${a});
+        ${lib.still(a, u, lanes, columns, True, mask)}
 % endfor
 % endfor
         ${turned.spread("d", "weights", item, lanes, columns, tile, own_swirl)}
