@@ -258,7 +258,7 @@ class _Walk:
                 continue
             axis = cut_of(node) if mode.current().anomaly is None else None
             if axis is not None:
-                node.unpack()  # which raises if it was released
+                node.unpack(whole=False)  # which raises if it was released
                 self._hold(node, axis, grads[0])
                 if not self._retain:
                     node.release()
@@ -290,9 +290,10 @@ class _Walk:
             tracer.watch(LeafHooks([*self._finished, *leaves]))
 
     def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
-        saved = node.unpack()
         function = node.function
-        if self._create and function.decompose is not None:
+        decomposed = self._create and function.decompose is not None
+        saved = node.unpack(whole=decomposed)
+        if decomposed:
             return _through_decomposition(function, saved, grads, node.needs)
         results = function.backward(saved, tuple(grads), node.needs)
         anomaly = mode.current().anomaly
