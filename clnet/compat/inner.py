@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -96,4 +97,6 @@ _are_functorch_transforms_active = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu =
 def __getattr__(name: str) -> Any:
     if name.startswith(("_jit_set_", "_jit_override_")):
         return _taken
+    if name == "_functorch":  # imports func and nn, which few that ask for this module need
+        return import_module(".functorch", __package__).inner
     raise differences.missing("torch._C", name)
