@@ -431,8 +431,21 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
 
 @op()
-def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two axes exchanged, without a copy."""
+def transpose(x: Tensor, dim0: int | Sequence[int], dim1: int | None = None) -> Tensor:
+    """Two axes exchanged, without a copy.
+
+    Args:
+        x: any shape.
+        dim0: an axis; or all in another order, as NumPy takes them, by which opt_einsum calls.
+        dim1: the other axis.
+
+    Raises:
+        ArgumentError: if there is one axis alone.
+    """
+    if dim1 is None or not isinstance(dim0, int):
+        if dim1 is not None or isinstance(dim0, int):
+            raise ArgumentError("transpose", "two axes are named", dim0=dim0, dim1=dim1)
+        return permute(x, tuple(dim0))
     order = list(range(x.ndim))
     a, b = normalize_dim("transpose", dim0, x.ndim), normalize_dim("transpose", dim1, x.ndim)
     if x.ndim:
