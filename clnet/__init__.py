@@ -195,6 +195,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "testing": ("compat.testing", None),
     "types": ("compat.kinds", None),
     "storage": ("face.storage", None),
+    "torch_version": ("compat.process", None),
     **{n: ("compat.control_flow", n) for n in ("cond", "while_loop")},
     **{n: ("compat.cuda", n) for n in ("Event", "Stream")},
     "ScriptModule": ("compat.jit", "ScriptModule"),

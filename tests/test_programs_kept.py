@@ -50,3 +50,27 @@ def test_gradients_of_gradients_need_what_was_written():
     y = softened(clnet, x)
     with pytest.raises(GradientError, match="changed in place since"):
         clnet.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_numbers_leave_the_tape_where_nothing_is_recorded():
+    x = clnet.ones(2, requires_grad=True)
+    with clnet.no_grad():
+        assert x.numpy().tolist() == [1.0, 1.0]
+    with pytest.raises(GradientError, match="leaves the tape"):
+        x.numpy()
+
+
+def test_a_class_s_property_does_not_hide_what_ops_read():
+    with pytest.warns(UserWarning, match=r"Labelled\.array: the name is every tensor's own"):
+
+        class Labelled(clnet.Tensor):
+            @property
+            def array(self) -> Any:
+                return None
+
+            @property
+            def label(self) -> str:
+                return "mine"
+
+    y = clnet.ones(2).as_subclass(Labelled) * 2
+    assert (type(y), y.label, y.tolist()) == (Labelled, "mine", [2.0, 2.0])

@@ -6,6 +6,7 @@ other processes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
@@ -113,7 +114,9 @@ tensor = _submodule(
         **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
     ),
 )
+tensor.__dict__["placement_types"] = placement
 _tensor = tensor
+distributed_c10d = sys.modules[__name__]
 pipelining = _submodule(
     "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
 )

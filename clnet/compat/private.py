@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ops import cat
 from ..values.dtypes import DType
+from . import cuda
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -74,3 +75,19 @@ def _unflatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for pac
     """Parts of ``flat`` in the shapes of ``tensors``, the inverse of the above."""
     parts = flat.split([t.numel() for t in tensors])
     return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))
+
+
+def _get_available_device_type() -> str | None:  # pyright: ignore[reportUnusedFunction] - for packages
+    """The accelerator that programs mean: ``"cuda"`` if there is one, else None."""
+    return "cuda" if cuda.is_available() else None
+
+
+def _get_device_module(device_type: str) -> Any:  # pyright: ignore[reportUnusedFunction] - for packages
+    """``torch.cuda``, by its name.
+
+    Raises:
+        RuntimeError: if it is another.
+    """
+    if device_type != "cuda":
+        raise RuntimeError(f"Device {device_type!r} does not have a corresponding module")
+    return cuda

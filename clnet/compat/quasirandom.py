@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..inspection import get_default_dtype
 from ..errors import ArgumentError
+from ..inspection import get_default_dtype
 from ..random import initial_seed
 from ..tensor import Tensor, tensor
 from ..values.dtypes import DType

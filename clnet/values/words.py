@@ -39,6 +39,7 @@ WORDS: dict[str, _Word] = {
         name: MemoryFormat(name)
         for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
     },
+    "legacy_contiguous_format": MemoryFormat("contiguous_format"),
 }
 """Layouts and memory formats by name."""
 
