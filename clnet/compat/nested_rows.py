@@ -7,6 +7,7 @@ of tensors, which may differ in any axis. Both hold plain tensors, whose tape is
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -348,6 +349,17 @@ class NestedTensor(Tensor):
     def tolist(self) -> Any:
         """Nested lists of numbers."""
         return [part.tolist() for part in self.parts()]
+
+    def __copy__(self) -> NestedTensor:
+        return NestedTensor(
+            self.held() if self._rows is None else self._values, self._rows, self._ragged_idx
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NestedTensor:
+        held = copy.deepcopy(self.held(), memo)
+        made = NestedTensor(held if self._rows is None else held[0], self._rows, self._ragged_idx)
+        memo[id(self)] = made
+        return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         made = self._parts if self._rows is None else self._values
