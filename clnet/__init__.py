@@ -204,7 +204,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "_inductor": ("compat.dynamo", "inductor"),
     **{n: ("compat.control_flow", n) for n in ("_higher_order_ops", "associative_scan")},
     "_C": ("compat.inner", None),
-    "_functorch": ("compat.functorch", "private"),
+    "_functorch": ("utils.functorch", "private"),
     **{n: (f"compat.{n}", None) for n in ("nested", "quasirandom", "return_types")},
     "_tensor": ("tensor", None),
     "TensorType": ("tensor", "Tensor"),

@@ -10,7 +10,6 @@ Nothing is active unasked, and nothing of PyTorch's is loaded. ``uninstall()`` t
 
 from __future__ import annotations
 
-import importlib
 import runpy
 import sys
 from collections.abc import Iterable, Sequence
@@ -91,7 +90,7 @@ _TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.f
 
 
 def _transforms() -> Any:
-    return importlib.import_module(".compat.functorch", __package__)
+    return sys.modules["clnet"]._functorch.public
 
 
 _FINDER = _Finder("torch", lambda: _TORCH)

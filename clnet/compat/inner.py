@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from ..autodiff.axes import hidden as _functorch  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
 from ..device import DeviceName
 from ..errors import ClnetError, LinAlgError
 from ..face.attribute import destination
@@ -109,6 +109,4 @@ _are_functorch_transforms_active = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu =
 def __getattr__(name: str) -> Any:
     if name.startswith(("_jit_set_", "_jit_override_")):
         return _taken
-    if name == "_functorch":  # imports func and nn, which few that ask for this module need
-        return import_module(".functorch", __package__).inner
     raise differences.missing("torch._C", name)

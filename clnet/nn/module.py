@@ -27,8 +27,6 @@ from .module_state import ModuleState
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 
-_global_parameter_registration_hooks: dict[int, Any] = {}  # there are none; packages ask
-
 
 class Module(ModuleState):
     """A layer or model: a callable with parameters.

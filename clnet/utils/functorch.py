@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import copy
+import sys
 from types import ModuleType
 from typing import Any
 
+from ..autodiff.axes import AXES, refusing
 from ..autodiff.stateless import functional_call
 from ..errors import ArgumentError
 from ..func import grad as grad
@@ -22,7 +24,7 @@ from ..func import vjp as vjp
 from ..func import vmap as vmap
 from ..nn import Module
 from ..tensor import Tensor
-from ..utils.pytree import broadcast_flat, tree_flatten, tree_unflatten
+from .pytree import broadcast_flat, tree_flatten, tree_unflatten
 
 __all__ = [
     "FunctionalModule",
@@ -130,21 +132,6 @@ def combine_state_for_ensemble(models: Any) -> Any:
     return made, (*params.values(),), (*buffers.values(),)
 
 
-def _hidden(name: str) -> Any:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        raise ArgumentError(name, "no tensor carries an axis unseen", remedy="Call clnet.func.vmap")
-
-    return refused
-
-
-def _no_axis(x: Any, *given: Any) -> bool:
-    return False
-
-
-def _itself(x: Any, *given: Any) -> Any:
-    return x
-
-
 def _name_of(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
 
@@ -155,28 +142,16 @@ def _part(name: str, **members: Any) -> ModuleType:
     return made
 
 
-_AXES: dict[str, Any] = {n: _hidden(n) for n in ("_add_batch_dim", "_remove_batch_dim")}
-inner = _part(
-    "torch._C._functorch",
-    is_batchedtensor=_no_axis,
-    is_gradtrackingtensor=_no_axis,
-    is_functorch_wrapped_tensor=_no_axis,
-    is_legacy_batchedtensor=_no_axis,
-    get_unwrapped=_itself,
-    maybe_get_level=lambda x: -1,
-    maybe_get_bdim=lambda x: -1,
-    **_AXES,
-)
 _mapping = _part(
     "torch._functorch.vmap",
     vmap=vmap,
     _broadcast_to_and_flatten=broadcast_flat,
     _get_name=_name_of,
-    _maybe_remove_batch_dim=_hidden("_maybe_remove_batch_dim"),
+    _maybe_remove_batch_dim=refusing("_maybe_remove_batch_dim"),
     Tensor=Tensor,
     tree_flatten=tree_flatten,
     tree_unflatten=tree_unflatten,
-    **_AXES,
+    **AXES,
 )
 _functional = _part(
     "torch._functorch.make_functional",
@@ -188,3 +163,4 @@ _functional = _part(
 )
 # Modules and functions have one name there: what torch._functorch.vmap means is the module.
 private = _part("torch._functorch", vmap=_mapping, make_functional=_functional)
+private.__dict__["public"] = sys.modules[__name__]  # which programs call functorch
