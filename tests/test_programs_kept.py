@@ -74,3 +74,17 @@ def test_a_class_s_property_does_not_hide_what_ops_read():
 
     y = clnet.ones(2).as_subclass(Labelled) * 2
     assert (type(y), y.label, y.tolist()) == (Labelled, "mine", [2.0, 2.0])
+
+
+def test_a_module_may_be_called_as_a_method_is():
+    def counted(lib: Any) -> list[Any]:
+        class Net(lib.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.parameters = []
+                self.parameters = lib.nn.ParameterList([lib.nn.Parameter(lib.ones(2))])
+
+        net = Net()
+        return [n for n, _ in net.named_parameters()] + [len(list(net.parameters()))]
+
+    assert counted(clnet) == counted(torch)
