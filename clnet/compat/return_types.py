@@ -38,7 +38,7 @@ def _declared(name: str, record: Any) -> type:
         "__new__": made,
         "__getnewargs__": lambda self: (tuple(self),),
         "__doc__": f"What ``torch.{name.replace('linalg_', 'linalg.')}`` gives, of a sequence.",
-        "__module__": "torch.return_types",
+        "__module__": __name__,
         "n_fields": len(record._fields),
         "n_sequence_fields": len(record._fields),
     }
