@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clnet.nn.utils import stateless
 
 import clnet
 from clnet import nn
+from clnet.autodiff import stateless
 from clnet.compat import private, quasirandom, return_types
 from clnet.errors import ArgumentError
 from clnet.utils import _contextlib, _pytree, data, functorch, weak
@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.device, pytest.mark.filterwarnings("ignore:We.ve integ
 
 
 def network(lib: Any) -> Any:
-    net = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.Linear(4, 2))
+    net = lib.nn.Sequential(
+        lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.Linear(4, 2)
+    ).double()
     with lib.no_grad():
         for k, p in enumerate(net.parameters()):
             p.copy_(lib.arange(p.numel(), dtype=p.dtype).reshape(p.shape).sin() + k)
@@ -34,10 +36,10 @@ def network(lib: Any) -> Any:
 
 def called_functionally(lib: Any, transforms: Any) -> list[Any]:
     net = network(lib)
-    x = lib.arange(15.0).reshape(5, 3).cos()
+    x = lib.arange(15.0, dtype=lib.float64).reshape(5, 3).cos()
     function, params, buffers = transforms.make_functional_with_buffers(net)
     y = function(params, buffers, x)
-    grads = lib.autograd.grad(y.sum(), params)
+    grads = lib.autograd.grad((y * y).sum(), params)
     _, stacked, _ = transforms.combine_state_for_ensemble([network(lib) for _ in range(2)])
     alone, weights = transforms.make_functional(net[0])
     shape = [tuple(p.shape) for p in stacked]
@@ -93,6 +95,7 @@ def test_results_are_of_named_classes():
 
 
 def test_a_call_with_other_tensors():
+    assert nn.utils.stateless is stateless
     net = nn.Linear(2, 1, bias=False)
     x, w = clnet.ones(1, 2), clnet.tensor([[2.0, 3.0]])
     assert stateless.functional_call(net, {"weight": w}, x).item() == 5.0

@@ -55,8 +55,8 @@ def nested_tensor(
     parts = [x.detach() if isinstance(x, Tensor) else tensor(x) for x in tensor_list]
     made = as_nested_tensor(parts, dtype, device, layout)
     apart = [x.detach().clone() for x in made.held()]
-    kept = apart if made._rows is None else apart[0]
-    found = NestedTensor(kept, made._rows, made._ragged_idx)
+    kept = apart if made.rows is None else apart[0]
+    found = NestedTensor(kept, made.rows, made.ragged)
     return found.requires_grad_() if requires_grad else found
 
 

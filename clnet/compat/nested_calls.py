@@ -33,7 +33,7 @@ def _axis(op: str, x: NestedTensor, dim: int, more: int = 0) -> int:
 def _inner(op: str, x: NestedTensor, dim: int) -> int:
     """An axis along which all elements are alike, as those of a jagged tensor; counted in rows."""
     axis = _axis(op, x, dim)
-    if x._rows is not None and axis == x._ragged_idx:
+    if x.rows is not None and axis == x.ragged:
         raise ArgumentError(op, "the axis is not the ragged one", dim=dim)
     return axis - 1
 
@@ -46,11 +46,11 @@ def _refuse(op: str) -> Any:
 
 def _alike(op: str, x: NestedTensor, y: NestedTensor) -> bool:
     """Whether all of two tensors are held alike, so that what they hold can be taken together."""
-    if len(x) != len(y) or (x._rows is None) != (y._rows is None):
+    if len(x) != len(y) or (x.rows is None) != (y.rows is None):
         raise ShapeError(op, "nested tensors have elements of equal sizes", x=len(x), y=len(y))
-    if x._rows is None or y._rows is None:
+    if x.rows is None or y.rows is None:
         return False
-    return x._rows.same(y._rows) and x._ragged_idx == y._ragged_idx
+    return x.rows.same(y.rows) and x.ragged == y.ragged
 
 
 def _dense(op: str, x: NestedTensor, y: Tensor) -> list[Tensor]:
@@ -61,21 +61,21 @@ def _dense(op: str, x: NestedTensor, y: Tensor) -> list[Tensor]:
         raise ShapeError(op, "the operand broadcasts to the batch", shape=y.shape, batch=len(x))
     if y.shape[0] == 1:
         return [y[0]] * len(x.held())
-    if x._rows is None:
+    if x.rows is None:
         return [*y.unbind(0)]
-    if y.shape[x._ragged_idx] != 1 or not x._rows.whole:
+    if y.shape[x.ragged] != 1 or not x.rows.whole:
         law = "the operand has one row where the batch is ragged"
-        raise ShapeError(op, law, shape=y.shape, axis=x._ragged_idx)
-    owner = np.repeat(np.arange(len(x)), x._rows.lengths)
-    rows = y.squeeze(x._ragged_idx).index_select(0, tensor(owner, dtype=int64, device=y.device))
-    return [rows.movedim(0, x._ragged_idx - 1)]
+        raise ShapeError(op, law, shape=y.shape, axis=x.ragged)
+    owner = np.repeat(np.arange(len(x)), x.rows.lengths)
+    rows = y.squeeze(x.ragged).index_select(0, tensor(owner, dtype=int64, device=y.device))
+    return [rows.movedim(0, x.ragged - 1)]
 
 
 def _elementwise(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     """A function of single elements."""
     nested = [v for v in (*args, *given.values()) if isinstance(v, NestedTensor)]
     x = max(nested, key=lambda v: v.ndim)
-    if x._rows is not None and any(not _alike(op, x, v) for v in nested):
+    if x.rows is not None and any(not _alike(op, x, v) for v in nested):
         parts = [v.parts() for v in nested]
         if any(p.shape != q.shape for ps in parts for p, q in zip(ps, parts[0], strict=True)):
             raise ShapeError(op, "nested tensors have elements of equal sizes", elements=len(x))
@@ -83,7 +83,7 @@ def _elementwise(op: str, func: Callable[..., Any], args: Any, given: Given) -> 
 
     def held(value: Any) -> list[Any]:
         if isinstance(value, NestedTensor):
-            same = x._rows is None or value._rows is x._rows or _alike(op, x, value)
+            same = x.rows is None or value.rows is x.rows or _alike(op, x, value)
             return value.held() if same else value.of_parts(value.parts()).held()
         return _dense(op, x, value) if isinstance(value, Tensor) else [value] * len(x.held())
 
@@ -95,7 +95,7 @@ def _elementwise(op: str, func: Callable[..., Any], args: Any, given: Given) -> 
     ]
     if all(y is h for y, h in zip(found, x.held(), strict=True)):
         return x  # in place
-    return NestedTensor(found if x._rows is None else found[0], x._rows, x._ragged_idx)
+    return NestedTensor(found if x.rows is None else found[0], x.rows, x.ragged)
 
 
 def _of_rows(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
@@ -120,7 +120,7 @@ def _along(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     if dim is None:
         raise ArgumentError(op, "dim is given")
     axis = _axis(op, x, dim)
-    if x._rows is not None and axis == x._ragged_idx:
+    if x.rows is not None and axis == x.ragged:
         return x.of_parts([func(part, axis - 1, *rest, **given) for part in x.parts()])
     return x.each(lambda v: func(v, axis - 1, *rest, **given))
 
@@ -140,17 +140,17 @@ def _reduced(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     def of(part: Tensor) -> Any:
         return func(part, inside, keepdim=keep, **given)
 
-    if x._rows is None or x._ragged_idx in dims:
+    if x.rows is None or x.ragged in dims:
         parts = [of(part) for part in x.parts()]
-        return NestedTensor(parts) if x._rows is None else ops.stack(parts)
-    before = 0 if keep else sum(d < x._ragged_idx for d in dims)
-    return x.each(of, x._ragged_idx - before)
+        return NestedTensor(parts) if x.rows is None else ops.stack(parts)
+    before = 0 if keep else sum(d < x.ragged for d in dims)
+    return x.each(of, x.ragged - before)
 
 
 def _product(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, y = args
     one = isinstance(x, NestedTensor) and not isinstance(y, NestedTensor) and y.ndim == 2
-    if one and (x._rows is None or x._ragged_idx != x.ndim - 1):
+    if one and (x.rows is None or x.ragged != x.ndim - 1):
         return x.each(lambda v: v @ y)
     if len(x) != len(y):
         raise ShapeError(op, "both have one number of elements", x=len(x), y=len(y))
@@ -159,10 +159,10 @@ def _product(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
         *(v.parts() if isinstance(v, NestedTensor) else v.unbind(0) for v in (x, y)), strict=True
     )
     found = [a @ b for a, b in pairs]
-    if like._rows is None:
+    if like.rows is None:
         return NestedTensor(found)
-    axis = like._ragged_idx - 1
-    if [f.shape[axis] for f in found] != like._rows.lengths:
+    axis = like.ragged - 1
+    if [f.shape[axis] for f in found] != like.rows.lengths:
         return ops.stack(found) if len({f.shape for f in found}) == 1 else _refuse(op)
     return like.of_parts(found)
 
@@ -189,7 +189,7 @@ def _transpose(op: str, func: Callable[..., Any], args: Any, given: Given) -> An
     x, *dims = args
     dims += [given[n] for n in ("dim0", "dim1") if n in given]
     a, b = (_axis(op, x, d) for d in dims)
-    ragged = {a: b, b: a}.get(x._ragged_idx, x._ragged_idx)
+    ragged = {a: b, b: a}.get(x.ragged, x.ragged)
     return x.each(lambda v: v.transpose(a - 1, b - 1), ragged)
 
 
@@ -201,14 +201,14 @@ def _permute(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     if order[0] != 0:
         raise ArgumentError(op, "the batch's axis stays the first", dims=dims)
     inside = [d - 1 for d in order[1:]]
-    return x.each(lambda v: v.permute(inside), order.index(x._ragged_idx))
+    return x.each(lambda v: v.permute(inside), order.index(x.ragged))
 
 
 def _reshape(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *sizes = args
     sizes = list(given["shape"]) if "shape" in given else sizes
     sizes = list(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else list(sizes)
-    if x._rows is None:
+    if x.rows is None:
         if sizes[0] not in (-1, len(x)):
             raise ShapeError(op, "the batch's axis stays", sizes=sizes, batch=len(x))
         return x.each(lambda v: v.reshape(sizes[1:]))
@@ -218,10 +218,10 @@ def _reshape(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     places = own or [k for k, n in enumerate(sizes) if n == -1]
     if len(places) != 1:
         raise ShapeError(op, "one axis is ragged", sizes=sizes)
-    ragged, total = places[0], x._values.shape[x._ragged_idx - 1]
+    ragged, total = places[0], x._values.shape[x.ragged - 1]
     sizes[ragged] = total
     before = np.prod([1, *sizes[1:ragged]])
-    if -1 not in sizes[1:ragged] and before != np.prod([1, *x._values.shape[: x._ragged_idx - 1]]):
+    if -1 not in sizes[1:ragged] and before != np.prod([1, *x._values.shape[: x.ragged - 1]]):
         raise ShapeError(op, "the ragged axis stays as it is", sizes=sizes)
     return x.each(lambda v: v.reshape(sizes[1:]), ragged)
 
@@ -239,7 +239,7 @@ def _unflatten(op: str, func: Callable[..., Any], args: Any, given: Given) -> An
     dim = rest[0] if rest else given["dim"]
     sizes = rest[1] if len(rest) > 1 else given["sizes"]
     axis = _inner(op, x, dim)
-    ragged = x._ragged_idx + (len(sizes) - 1 if axis + 1 < x._ragged_idx else 0)
+    ragged = x.ragged + (len(sizes) - 1 if axis + 1 < x.ragged else 0)
     return x.each(lambda v: v.unflatten(axis, sizes), ragged)
 
 
@@ -248,23 +248,23 @@ def _flatten(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     start = rest[0] if rest else given.get("start_dim", 0)
     end = rest[1] if len(rest) > 1 else given.get("end_dim", -1)
     a, b = _inner(op, x, start), _inner(op, x, end)
-    if x._rows is not None and a < x._ragged_idx - 1 < b:
+    if x.rows is not None and a < x.ragged - 1 < b:
         raise ArgumentError(op, "the axes are not the ragged one", start_dim=start, end_dim=end)
-    ragged = x._ragged_idx - (b - a if b + 1 < x._ragged_idx else 0)
+    ragged = x.ragged - (b - a if b + 1 < x.ragged else 0)
     return x.each(lambda v: v.flatten(a, b), ragged)
 
 
 def _unsqueeze(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, dim = args[0], args[1] if len(args) > 1 else given["dim"]
     axis = _axis(op, x, dim, more=1)
-    return x.each(lambda v: v.unsqueeze(axis - 1), x._ragged_idx + (axis <= x._ragged_idx))
+    return x.each(lambda v: v.unsqueeze(axis - 1), x.ragged + (axis <= x.ragged))
 
 
 def _squeeze(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, dim = args[0], args[1] if len(args) > 1 else given["dim"]
     axis = _inner(op, x, dim)
     gone = all(v.shape[axis] == 1 for v in x.held())
-    ragged = x._ragged_idx - (gone and axis + 1 < x._ragged_idx)
+    ragged = x.ragged - (gone and axis + 1 < x.ragged)
     return x.each(lambda v: v.squeeze(axis), ragged)
 
 
@@ -273,16 +273,14 @@ def _pieces(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     dim = rest[0] if rest else given.get("dim", 0)
     axis = _inner(op, x, dim)
     found = zip(*(func(v, how, axis) for v in x.held()), strict=True)
-    whole = x._rows is None
-    return tuple(
-        NestedTensor(p if whole else p[0], x._rows, x._ragged_idx) for p in map(list, found)
-    )
+    whole = x.rows is None
+    return tuple(NestedTensor(p if whole else p[0], x.rows, x.ragged) for p in map(list, found))
 
 
 def _narrow(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, dim, start, length = args
     if dim == 0:
-        return x.of_parts(x.parts()[start : start + length]) if x._rows is None else _refuse(op)
+        return x.of_parts(x.parts()[start : start + length]) if x.rows is None else _refuse(op)
     axis = _inner(op, x, dim)
     return x.each(lambda v: v.narrow(axis, start, length))
 
@@ -292,7 +290,7 @@ def _select(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     if dim % x.ndim == 0:
         return x.parts()[index]
     axis = _inner(op, x, dim)
-    return x.each(lambda v: v.select(axis, index), x._ragged_idx - (axis + 1 < x._ragged_idx))
+    return x.each(lambda v: v.select(axis, index), x.ragged - (axis + 1 < x.ragged))
 
 
 def _item(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
@@ -320,14 +318,14 @@ def _cat(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     if dim % x.ndim == 0:
         return (
             x.of_parts([part for y in listed for part in y.parts()])
-            if x._rows is None
+            if x.rows is None
             else _refuse(op)
         )
     axis = _inner(op, x, dim)
-    if x._rows is not None and not all(_alike(op, x, y) for y in listed):
+    if x.rows is not None and not all(_alike(op, x, y) for y in listed):
         return _refuse(op)
     found = [func(list(parts), axis) for parts in zip(*(y.held() for y in listed), strict=True)]
-    return NestedTensor(found if x._rows is None else found[0], x._rows, x._ragged_idx)
+    return NestedTensor(found if x.rows is None else found[0], x.rows, x.ragged)
 
 
 def _equal(op: str, func: Callable[..., Any], args: Any, given: Given) -> bool:

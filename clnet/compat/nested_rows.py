@@ -95,7 +95,7 @@ class NestedTensor(Tensor):
     def __init__(self, values: Any, rows: Rows | None = None, ragged: int = 1) -> None:
         if rows is None and not values:
             raise ArgumentError("nested_tensor", "there is an element")
-        self._rows, self._ragged_idx = rows, ragged
+        self.rows, self.ragged = rows, ragged
         self._values: Any = values if rows is not None else None
         if rows is None:
             self._parts = list(values)
@@ -113,17 +113,17 @@ class NestedTensor(Tensor):
 
     def parts(self) -> list[Tensor]:
         """The elements."""
-        if self._rows is None:
+        if self.rows is None:
             return self._parts
-        axis = self._ragged_idx - 1
-        begin = self._rows.bounds
+        axis = self.ragged - 1
+        begin = self.rows.bounds
         return [
-            self._values.narrow(axis, b, n) for b, n in zip(begin, self._rows.lengths, strict=False)
+            self._values.narrow(axis, b, n) for b, n in zip(begin, self.rows.lengths, strict=False)
         ]
 
     def held(self) -> list[Tensor]:
         """The plain tensors that it consists of."""
-        return self._parts if self._rows is None else [self._values]
+        return self._parts if self.rows is None else [self._values]
 
     def each(self, function: Callable[[Tensor], Tensor], ragged: int | None = None) -> NestedTensor:
         """A function of all that it holds, which leaves the ragged axis as it is.
@@ -132,20 +132,20 @@ class NestedTensor(Tensor):
             function: of a tensor without the batch's axis.
             ragged: the ragged axis of the result; None: the same.
         """
-        if self._rows is None:
+        if self.rows is None:
             return NestedTensor([function(part) for part in self._parts])
-        return NestedTensor(function(self._values), self._rows, ragged or self._ragged_idx)
+        return NestedTensor(function(self._values), self.rows, ragged or self.ragged)
 
     def of_parts(self, parts: Sequence[Tensor]) -> NestedTensor:
         """One like this, of other elements of as many rows each."""
-        if self._rows is None:
+        if self.rows is None:
             return NestedTensor(parts)
-        rows = self._rows if self._rows.whole else Rows([0, *np.cumsum(self._rows.lengths)])
-        return NestedTensor(ops.cat(list(parts), self._ragged_idx - 1), rows, self._ragged_idx)
+        rows = self.rows if self.rows.whole else Rows([0, *np.cumsum(self.rows.lengths)])
+        return NestedTensor(ops.cat(list(parts), self.ragged - 1), rows, self.ragged)
 
     def values(self) -> Tensor:
         """All rows, of a jagged tensor; all elements, of a strided one."""
-        if self._rows is None:
+        if self.rows is None:
             return ops.cat([part.reshape(-1) for part in self._parts])
         return self._values
 
@@ -159,13 +159,17 @@ class NestedTensor(Tensor):
         return None if rows.whole else tensor(rows.lengths, dtype=int64, device=self.device)
 
     def _jagged(self, name: str) -> Rows:
-        if self._rows is None:
+        if self.rows is None:
             raise ArgumentError(name, "the tensor is jagged", remedy="Ask for layout=clnet.jagged")
-        return self._rows
+        return self.rows
 
     @property
     def _offsets(self) -> Tensor:
         return self.offsets()
+
+    @property
+    def _ragged_idx(self) -> int:
+        return self.ragged
 
     @property
     def _lengths(self) -> Tensor | None:
@@ -186,7 +190,7 @@ class NestedTensor(Tensor):
     @property
     def layout(self) -> Any:
         """``clnet.jagged`` or ``clnet.strided``."""
-        return STRIDED if self._rows is None else JAGGED
+        return STRIDED if self.rows is None else JAGGED
 
     @property
     def ndim(self) -> int:
@@ -204,12 +208,12 @@ class NestedTensor(Tensor):
         Raises:
             ShapeError: if the tensor is strided.
         """
-        if self._rows is None:
+        if self.rows is None:
             raise ShapeError(
                 "shape", "a strided nested tensor has no shape", remedy="Use size(dim)"
             )
         inner: list[int] = [*self._values.shape]
-        inner[self._ragged_idx - 1] = self._rows.size
+        inner[self.ragged - 1] = self.rows.size
         return tuple.__new__(Size, (len(self), *inner))
 
     def size(self, dim: int | None = None) -> Any:
@@ -221,7 +225,7 @@ class NestedTensor(Tensor):
         if dim is None:
             return self.shape
         axis = dim % self.ndim
-        if self._rows is not None:
+        if self.rows is not None:
             return self.shape[axis]
         found = {len(self)} if axis == 0 else {part.shape[axis - 1] for part in self._parts}
         if len(found) > 1:
@@ -233,13 +237,13 @@ class NestedTensor(Tensor):
         return sum(part.numel() for part in self.parts())
 
     def __len__(self) -> int:
-        return len(self._parts if self._rows is None else self._rows.lengths)
+        return len(self._parts if self.rows is None else self.rows.lengths)
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.parts())
 
     def __repr__(self) -> str:
-        if self._rows is None:
+        if self.rows is None:
             inner = ",\n".join("  " + repr(p).replace("\n", "\n  ") for p in self._parts)
             return f"nested_tensor([\n{inner}\n])"
         offsets = self.offsets()
@@ -250,7 +254,7 @@ class NestedTensor(Tensor):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether rows are dense and lie one behind another."""
         return all(x.is_contiguous() for x in self.held()) and (
-            self._rows is None or (self._rows.whole and self._ragged_idx == 1)
+            self.rows is None or (self.rows.whole and self.ragged == 1)
         )
 
     # Its gradient, which is that of what it holds.
@@ -286,8 +290,8 @@ class NestedTensor(Tensor):
         found = [x.grad for x in self.held()]
         if any(g is None for g in found):
             return None
-        made = found if self._rows is None else found[0]
-        return NestedTensor(made, self._rows, self._ragged_idx)
+        made = found if self.rows is None else found[0]
+        return NestedTensor(made, self.rows, self.ragged)
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -307,7 +311,7 @@ class NestedTensor(Tensor):
         """
         if gradient is None:
             raise GradientError("backward", "a gradient is given, nested as the tensor")
-        grads = gradient.held() if self._rows is not None else gradient.parts()
+        grads = gradient.held() if self.rows is not None else gradient.parts()
         total = ops.stack(
             [(x * g.detach()).sum() for x, g in zip(self.held(), grads, strict=True)]
         ).sum()
@@ -352,15 +356,15 @@ class NestedTensor(Tensor):
 
     def __copy__(self) -> NestedTensor:
         return NestedTensor(
-            self.held() if self._rows is None else self._values, self._rows, self._ragged_idx
+            self.held() if self.rows is None else self._values, self.rows, self.ragged
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NestedTensor:
         held = copy.deepcopy(self.held(), memo)
-        made = NestedTensor(held if self._rows is None else held[0], self._rows, self._ragged_idx)
+        made = NestedTensor(held if self.rows is None else held[0], self.rows, self.ragged)
         memo[id(self)] = made
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        made = self._parts if self._rows is None else self._values
-        return NestedTensor, (made, self._rows, self._ragged_idx)
+        made = self._parts if self.rows is None else self._values
+        return NestedTensor, (made, self.rows, self.ragged)

@@ -24,7 +24,7 @@ class WeakIdRef(weakref.ref[Any]):
 
     def __new__(cls, key: Any, callback: Any = None) -> WeakIdRef:
         """The reference."""
-        made = super().__new__(cls, key, callback)
+        made = super().__new__(cls, key, callback)  # pyright: ignore[reportCallIssue] - it takes both
         made._id = id(key)  # of a dead object too: tables must find what they drop
         return made
 
