@@ -116,7 +116,7 @@ def nested_tensor_from_jagged(
     """
     if offsets is None and lengths is None:
         raise ArgumentError("nested_tensor_from_jagged", "offsets or lengths are given")
-    listed = None if lengths is None else lengths.tolist()
+    listed: Any = None if lengths is None else lengths.tolist()
     bounds = [0, *np.cumsum(listed)] if offsets is None else offsets.tolist()
     return NestedTensor(values, Rows(bounds, None if offsets is None else listed), jagged_dim or 1)
 

@@ -28,9 +28,6 @@ class WeakIdRef(weakref.ref[Any]):
         made._id = id(key)  # of a dead object too: tables must find what they drop
         return made
 
-    def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
-
     def __hash__(self) -> int:
         return self._id
 
