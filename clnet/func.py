@@ -6,11 +6,12 @@ same results as PyTorch's, without its speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from . import autograd, ops
+from .autodiff.stateless import functional_call as functional_call
 from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
 from .values import mode
@@ -466,73 +467,6 @@ def _stacked(results: Sequence[Any], dims: Any) -> Any:
         _require_axis(axis)
         return ops.stack(results, axis)
     return _again(results[0], {k: _stacked([r[k] for r in results], d) for k, _, d in parts})
-
-
-def functional_call(
-    module: Any,
-    parameter_and_buffer_dicts: Mapping[str, Tensor] | tuple[Mapping[str, Tensor], ...],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
-    """Call a module with other tensors in the place of its parameters and buffers.
-
-    Args:
-        module: the module; it is as before afterwards.
-        parameter_and_buffer_dicts: tensors by dotted name; gradients flow to them.
-        args: its arguments: a tuple, or one.
-        kwargs: further ones, by name.
-        tie_weights: what is given for one name of a tensor that has several is given for all of
-            them, but for those that are given themselves.
-        strict: every parameter and buffer must be given.
-
-    Raises:
-        ArgumentError: if a name is none of the module's, or one is missing that must be there.
-    """
-    several = isinstance(parameter_and_buffer_dicts, tuple)
-    given: dict[str, Tensor] = {}
-    for part in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
-        if not isinstance(part, Mapping):
-            law = "parameter_and_buffer_dicts is a mapping of tensors, or a tuple of such"
-            raise DtypeError("functional_call", law, got=shown(part))
-        given.update(part)
-    if not hasattr(module, "named_parameters"):
-        raise DtypeError("functional_call", "module is a module", module=shown(module))
-    names = _names(module)
-    own = {name: name for name in given}
-    tied = _tied(names, given) | own if tie_weights else own
-    if given.keys() - names.keys() or (strict and names.keys() - tied.keys()):
-        wrong = sorted(given.keys() - names.keys()) or sorted(names.keys() - tied.keys())
-        raise ArgumentError("functional_call", "names are the module's", names=wrong)
-    given = {name: given[source] for name, source in tied.items()}
-    before: list[tuple[Any, str, Any]] = []
-    try:
-        for path, value in given.items():
-            place, _, name = path.rpartition(".")
-            owner = module.get_submodule(place)
-            table = owner._parameters if name in owner._parameters else owner._buffers
-            before.append((table, name, table[name]))
-            table[name] = value
-        listed = () if args is None else args if isinstance(args, tuple) else (args,)
-        return module(*listed, **(kwargs or {}))
-    finally:
-        for table, name, value in reversed(before):
-            table[name] = value
-
-
-def _names(module: Any) -> dict[str, int]:
-    """All names of a module's parameters and buffers, of those that have several too, and whose."""
-    every: dict[str, bool] = {"remove_duplicate": False}
-    tensors = (*module.named_parameters(**every), *module.named_buffers(**every))
-    return {name: id(x) for name, x in tensors}
-
-
-def _tied(names: Mapping[str, int], given: Iterable[str]) -> dict[str, str]:
-    """For each other name of a tensor that is given, by which it was."""
-    source = {names[name]: name for name in given if name in names}
-    return {name: source[key] for name, key in names.items() if key in source}
 
 
 @checked

@@ -282,9 +282,9 @@ class Tensor:
             force: also of a tensor that requires a gradient.
 
         Raises:
-            GradientError: if it requires a gradient.
+            GradientError: if it requires a gradient, and gradients are recorded.
         """
-        if self.requires_grad and not force:
+        if not force and self.requires_grad and mode.current().grad:
             raise GradientError(
                 "numpy",
                 "a tensor that requires a gradient leaves the tape",

@@ -36,8 +36,8 @@ class _Torch(ModuleType):
     __version__ = VERSION
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__file__":
-            raise AttributeError(name)
+        if name == "__file__":  # beside it lies what packages leave out of tracebacks
+            return str(Path(__file__))
         if name == "torch":  # PyTorch imports itself by name
             return self
         if name == "ops":  # which are namespaces of operators there
@@ -87,7 +87,14 @@ class _Finder(AttributeFinder):
 _TORCH = _Torch("torch", "clnet, where a program asks for PyTorch.")
 _TORCH.__path__ = []
 _TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.find_spec reads it
+
+
+def _transforms() -> Any:
+    return sys.modules["clnet"]._functorch.public
+
+
 _FINDER = _Finder("torch", lambda: _TORCH)
+_TRANSFORMS = AttributeFinder("functorch", _transforms)
 
 
 def install(*, device: Any = None) -> None:
@@ -109,6 +116,7 @@ def install(*, device: Any = None) -> None:
             remedy="Call install() before anything imports torch",
         )
     _FINDER.install(0)
+    _TRANSFORMS.install(0)  # a package beside PyTorch's
     if device is not None:
         cuda.use(device)
 
@@ -140,6 +148,7 @@ _KEPT: dict[str, Any] = {}
 def uninstall() -> None:
     """``import torch`` means PyTorch again; what was imported from clnet stays clnet's."""
     _FINDER.remove()
+    _TRANSFORMS.remove()
     if sys.modules.get("torch") is _TORCH:
         for name in [n for n in sys.modules if n.partition(".")[0] == "torch"]:
             del sys.modules[name]

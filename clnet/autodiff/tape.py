@@ -107,8 +107,12 @@ class Node(NodeFace):
         else:
             self.kept_inputs[place] = Kept(tensor, version_of(tensor.array.storage))
 
-    def unpack(self) -> SavedTensors:
+    def unpack(self, *, whole: bool = True) -> SavedTensors:
         """The saved tensors; outputs are made anew, on the tape where they were.
+
+        Args:
+            whole: whether what only gradients of gradients read is needed, too; where not, it may
+                have been changed, and is left out.
 
         Raises:
             GradientError: if the graph was freed, or a saved tensor was changed in place.
@@ -122,12 +126,16 @@ class Node(NodeFace):
             )
         tracer = mode.current().tracer
         version_of = _own_version if tracer is None else tracer.seen_version
-        for kept in (*kept_inputs.values(), *kept_outputs.values()):
+        changed: list[int] = []
+        for i, kept in (*kept_inputs.items(), *((-1, kept) for kept in kept_outputs.values())):
             if kept.version is None:  # packed: nobody else holds it
                 continue
             array = getattr(kept.tensor, "array", kept.tensor)
             version = version_of(array.storage)
             if version != kept.version:
+                if not whole and self._is_spare(i):
+                    changed.append(i)
+                    continue
                 raise GradientError(
                     f"backward of {self.function.name}",
                     "a tensor it saved was changed in place since",
@@ -142,8 +150,13 @@ class Node(NodeFace):
             outputs[k] = self.tensor_type(array, self, k)
         inputs: dict[int, Any] = {}
         for i, kept in kept_inputs.items():
-            inputs[i] = kept.tensor if kept.version is not None else unpacked(kept)
+            if i not in changed:
+                inputs[i] = kept.tensor if kept.version is not None else unpacked(kept)
         return SavedTensors(inputs, outputs, self.input_specs)
+
+    def _is_spare(self, place: int) -> bool:
+        """Whether an input is saved for gradients of gradients alone."""
+        return 0 <= place < len(self.needs) and place not in self.function.saves(self.needs)[0]
 
     def release(self) -> None:
         """Let the saved tensors go."""

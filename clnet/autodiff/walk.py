@@ -112,6 +112,8 @@ def run_backward(
         mode.change(grad=create_graph, phase="backward", autocast=None)
         if finish is not None:
             walk.expect(roots)
+        elif targets is not None:
+            walk.look_ahead(roots)
         for root, grad in zip(roots, grads, strict=True):
             walk.deliver(edge_of(root), grad)
         walk.run()
@@ -147,6 +149,7 @@ class _Walk:
         self._pending: dict[int, list[Any]] = {}
         self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
         self._heap: list[tuple[int, int, Node]] = []
+        self._ways: dict[int, tuple[bool, ...]] | None = None
         self._all_leaves = targets is None
         self._leaves = {id(t) for t in targets or () if t.node is None}
         self._inner: dict[tuple[int, int], Any] = {
@@ -167,6 +170,28 @@ class _Walk:
                 elif id(edge.node) not in known:
                     known.add(id(edge.node))
                     pending.append(edge.node)
+
+    def look_ahead(self, roots: Sequence[Any]) -> None:
+        """Find which edges lead to a target: no other gradient is computed, no other node freed."""
+        nodes = {id(root.node): root.node for root in roots if root.node is not None}
+        pending = [*nodes.values()]
+        while pending:
+            for edge in pending.pop().edges:
+                if edge is not None and edge.node is not None and id(edge.node) not in nodes:
+                    nodes[id(edge.node)] = edge.node
+                    pending.append(edge.node)
+        ways: dict[int, tuple[bool, ...]] = {}
+
+        def leads(edge: Edge | None) -> bool:
+            if edge is None:
+                return False
+            if edge.node is None:
+                return id(edge.leaf) in self._leaves
+            return _key(edge) in self._inner or any(ways[id(edge.node)])
+
+        for node in sorted(nodes.values(), key=lambda node: node.sequence):
+            ways[id(node)] = tuple(map(leads, node.edges))
+        self._ways = ways
 
     def _arrived(self, node: Node) -> None:
         """Hand over the gradients of leaves that the node was the last way to."""
@@ -256,20 +281,23 @@ class _Walk:
                     self._collect(self._inner[key, index], grads[index])
             if reached and self._stop:
                 continue
+            ways = node.needs if self._ways is None else self._ways[key]
+            if not any(ways):
+                continue
             axis = cut_of(node) if mode.current().anomaly is None else None
             if axis is not None:
-                node.unpack()  # which raises if it was released
+                node.unpack(whole=False)  # which raises if it was released
                 self._hold(node, axis, grads[0])
                 if not self._retain:
                     node.release()
                 results = ()
             elif self._create or node.module_path == mode.current().module_path:
-                results = self._step(node, grads)
+                results = self._step(node, grads, ways)
             else:
                 with mode.using(module_path=node.module_path):
-                    results = self._step(node, grads)
+                    results = self._step(node, grads, ways)
             del grads
-            for edge, need, grad in zip(node.edges, node.needs, results, strict=False):
+            for edge, need, grad in zip(node.edges, ways, results, strict=False):
                 if need and grad is not None and edge is not None:
                     self.deliver(edge, grad)
             if self._awaited:
@@ -289,12 +317,13 @@ class _Walk:
         if tracer is not None:
             tracer.watch(LeafHooks([*self._finished, *leaves]))
 
-    def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
-        saved = node.unpack()
+    def _step(self, node: Node, grads: list[Any], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         function = node.function
-        if self._create and function.decompose is not None:
-            return _through_decomposition(function, saved, grads, node.needs)
-        results = function.backward(saved, tuple(grads), node.needs)
+        decomposed = self._create and function.decompose is not None
+        saved = node.unpack(whole=decomposed)
+        if decomposed:
+            return _through_decomposition(function, saved, grads, needs)
+        results = function.backward(saved, tuple(grads), needs)
         anomaly = mode.current().anomaly
         if anomaly is not None:
             anomaly.look_back(node, results)

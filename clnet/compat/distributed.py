@@ -6,7 +6,9 @@ other processes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -79,11 +81,18 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
+_CALLS = ("init_rpc", "remote", "rpc_async", "rpc_sync", "shutdown")
 rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
 rpc.__dict__.update(
-    {name: _refused(f"rpc.{name}") for name in ("init_rpc", "remote", "rpc_async", "rpc_sync")},
+    {name: _refused(f"rpc.{name}") for name in _CALLS},
     is_available=is_torchelastic_launched,
 )
+
+
+_AGAINST = ("backward", "context", "get_gradients")
+autograd = ModuleType("clnet.distributed.autograd", "Gradients through other processes.")
+autograd.__dict__.update({name: _refused(f"autograd.{name}") for name in _AGAINST})
+autograd.__dict__["is_available"] = is_torchelastic_launched
 
 
 def _submodule(name: str, **members: Any) -> ModuleType:
@@ -99,15 +108,26 @@ tensor = _submodule(
     distribute_tensor=placement.distribute_tensor,
     DeviceMesh=DeviceMesh,
     init_device_mesh=init_device_mesh,
+    experimental=_submodule("tensor.experimental", implicit_replication=nullcontext),
     parallel=_submodule(
         "tensor.parallel",
         **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
     ),
 )
+tensor.__dict__["placement_types"] = placement
 _tensor = tensor
+distributed_c10d = sys.modules[__name__]
 pipelining = _submodule(
     "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
 )
+elastic = _submodule(
+    "elastic",
+    multiprocessing=_submodule(
+        "elastic.multiprocessing",
+        errors=_submodule("elastic.multiprocessing.errors", record=lambda fn: fn),
+    ),
+)
+_composable = _submodule("_composable", fsdp=fsdp)
 optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
 _DIFFERENTIABLE = (
     "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "

@@ -13,6 +13,7 @@ from typing import Any
 from ..compile import Compiled
 from ..compile import compile as compiled
 from ..nn import Module
+from . import notice
 
 __all__ = ["allow_in_graph", "config", "disable", "is_compiling", "mark_dynamic", "reset", "utils"]
 
@@ -81,7 +82,7 @@ inductor.__dict__["config"] = _settings(
     "torch._inductor.config", "aot_inductor", "cpp", "cuda", "cutlass", "trace", "triton"
 )
 utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
-utils.__dict__["is_compile_supported"] = is_compile_supported
+utils.__dict__.update(is_compile_supported=is_compile_supported, warn_once=notice.warn_once)
 
 
 class Lenient(Compiled):

@@ -9,6 +9,9 @@ from ..errors import ArgumentError
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
 
 
+_current_level = -1  # of PyTorch's blocks; there is none
+
+
 class UnpackedDualTensor(NamedTuple):
     """A tensor and its tangent, which is None."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse as urlparse
@@ -128,3 +128,8 @@ def download_url_to_file(url: str, dst: str, *args: Any, **kwargs: Any) -> None:
     raise ArgumentError(
         "hub.download_url_to_file", "no files are downloaded", url=url, remedy="Use urllib.request"
     )
+
+
+def _check_module_exists(name: str) -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+    """Whether a package is installed."""
+    return find_spec(name) is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..autodiff.axes import hidden as _functorch  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from ..device import DeviceName
 from ..errors import ClnetError, LinAlgError
 from ..face.attribute import destination
 from ..face.subclass import disabled as _disabled_torch_function_impl  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
-from ..values import mode
+from ..values import mode, override
 from ..values.generator import Generator
 from . import differences
 
@@ -84,7 +86,18 @@ def _no(*args: Any, **kwargs: Any) -> bool:
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, None]:
     """Device and dtype that arguments of ``to`` name, and PyTorch's flags."""
     device, dtype = destination("to", args, kwargs)
+    device = DeviceName(device) if isinstance(device, str) else device
     return device, dtype, bool(kwargs.get("non_blocking")), None
+
+
+def _is_torch_function_mode_enabled() -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+    """Whether this thread is in a mode."""
+    return bool(override.modes())
+
+
+def _is_alias_of(a: Any, b: Any) -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+    """Whether two tensors lie in one memory."""
+    return a.array.storage is b.array.storage
 
 
 _nn = ModuleType("torch._C._nn", "Of modules.")

@@ -16,3 +16,8 @@ def say_once(text: str) -> None:
     if text not in _SAID:
         _SAID.add(text)
         warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def warn_once(msg: str, stacklevel: int = 1) -> None:
+    """PyTorch's compiler's: as :func:`say_once`."""
+    say_once(msg)

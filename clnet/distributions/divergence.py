@@ -23,6 +23,7 @@ from .tails import Pareto
 Formula = Callable[[Any, Any], Tensor]
 _EULER = 0.5772156649015329
 _FORMULAS: dict[tuple[type, type], Formula] = {}
+_KL_REGISTRY = _FORMULAS  # PyTorch's name
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
@@ -62,6 +63,8 @@ def _make_subclass(
     return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
+_OWN = {"array", "hooks", "index", "node", "source", "version"}
+"""Attributes that ops read of every tensor; a class's property would stand before them."""
 # Without a door of their own, for the sake of all tensors that are of no subclass.
 _DOORS = {"detach": checked(Tensor.detach, "detach"), "to": checked(to, "to")}
 
@@ -71,6 +74,10 @@ def _init_subclass(cls: type[Tensor], **given: Any) -> None:
     foreign = not cls.__module__.startswith("clnet.")
     if foreign and cls.__new__ is not Tensor.__new__ and cls.__init__ is Tensor.__init__:
         cls.__init__ = _unless_made
+    for name in _OWN & vars(cls).keys() if foreign else ():
+        delattr(cls, name)
+        text = "the name is every tensor's own here, so the class goes without its own"
+        warnings.warn(f"{cls.__name__}.{name}: {text}", UserWarning, stacklevel=3)
     if not takes_over(cls):
         return
     for name, door in _DOORS.items():

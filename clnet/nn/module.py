@@ -231,7 +231,7 @@ class Module(ModuleState):
             computed.assign(value)
         elif isinstance(value, Module):
             self._clnet_forget(name, but=self._modules)
-            self.add_module(name, value)
+            self._clnet_register(self._modules, name, value, assigned=True)
         elif isinstance(value, Parameter):
             self._clnet_forget(name, but=self._parameters)
             self.register_parameter(name, value)
@@ -342,23 +342,23 @@ class Module(ModuleState):
             law, kind = "a sub-module is a Module", type(module).__name__
             raise DtypeError(type(self).__name__, law, name=name, type=kind)
         self._clnet_register(self._modules, name, module)
-        if module is not None:
-            module.__dict__["_clnet_path"] = name
 
     def register_module(self, name: str, module: Module | None) -> None:
         """As :meth:`add_module`."""
         self.add_module(name, module)
 
-    def _clnet_register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
+    def _clnet_register(self, table: Any, name: str, value: Any, *, assigned: bool = False) -> None:
         """Enter a value in a table, at its old place if the name is there."""
         if not name or "." in name:
             law = "a name is not empty and has no dot"
             raise MemberNameError(type(self).__name__, law, name=repr(name))
-        if name not in table and self._clnet_has(name):
+        if name not in table and not assigned and self._clnet_has(name):
             law = "something else has the name"
             hint = f"Take another, or del the attribute {name!r} first"
             raise MemberNameError(type(self).__name__, law, name=repr(name), remedy=hint)
         table[name] = value
+        if isinstance(value, Module):
+            value.__dict__["_clnet_path"] = name
         self._clnet_changed()
 
     def _clnet_has(self, name: str) -> bool:

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from .. import ops
+from ..autodiff import stateless as stateless
 from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError, DtypeError, ShapeError
@@ -48,6 +49,7 @@ M = TypeVar("M", bound=Module)
 _EPS = 1e-6  # PyTorch's
 # Where PyTorch has the functions of this module.
 clip_grad = convert_parameters = sys.modules[__name__]
+_named_member_accessor = stateless
 
 
 @no_grad()

@@ -587,6 +587,9 @@ class GRUCell(_Cell):
         return ops.gru_cell(x, self._zeros(x) if hx is None else hx, *self._weights())
 
 
+RNNCellBase = _Cell
+
+
 def _check_nonlinearity(name: str, nonlinearity: str) -> None:
     if nonlinearity not in ("tanh", "relu"):
         raise ArgumentError(

@@ -24,7 +24,8 @@ _COMPOSED = "add sub div pow clamp clip float double to detach clone masked_fill
 _LOSSES = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits".split()
 
 
-def _is_of_elements(op: str) -> bool:
+def is_of_elements(op: str) -> bool:
+    """Whether an op, by its name, takes tensors element by element."""
     door, _ = PUBLIC_OPS.get(op, (None, None))
     return op in _COMPOSED or getattr(door, "of_elements", False)
 
@@ -73,7 +74,7 @@ class Chosen:
             kind = given.get("reduction", "mean")
             one = self.apart(op, function, *args, **{**given, "reduction": "none"})
             return one if kind == "none" else one._reduced(kind)
-        if _is_of_elements(op) and "out" not in given:
+        if is_of_elements(op) and "out" not in given:
             return self.apart(op, function, *args, **given)
         if op == "__setitem__" and args[-1] is self:
             x, key = args[0], args[1]
@@ -122,7 +123,7 @@ class Chosen:
         if method is None and not hasattr(self._whole, name):
             raise AttributeError(name)
         op = name.removesuffix("_")
-        if not (_is_of_elements(op) or name in ("sum", "mean")):
+        if not (is_of_elements(op) or name in ("sum", "mean")):
             self._refuse(name)
 
         def call(*args: Any, **given: Any) -> Any:

@@ -431,13 +431,13 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
 
 @op()
-def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two axes exchanged, without a copy."""
-    order = list(range(x.ndim))
-    a, b = normalize_dim("transpose", dim0, x.ndim), normalize_dim("transpose", dim1, x.ndim)
-    if x.ndim:
-        order[a], order[b] = order[b], order[a]
-    return apply(Permute(tuple(order)), x)
+def transpose(x: Tensor, dim0: int | Sequence[int], dim1: int | None = None) -> Tensor:
+    """Two axes exchanged, without a copy; alone, ``dim0`` has all in another order (NumPy's)."""
+    if dim1 is None:  # so opt_einsum calls it
+        return permute(x, dims=dim0)  # pyright: ignore[reportArgumentType] - asked at its door
+    dims = integers("transpose", "dim", (dim0, dim1))
+    a, b = (normalize_dim("transpose", d, x.ndim) for d in dims)
+    return apply(Permute(tuple({a: b, b: a}.get(k, k) for k in range(x.ndim))), x)
 
 
 @op()

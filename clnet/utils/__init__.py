@@ -3,6 +3,7 @@
 from . import benchmark as benchmark
 from . import checkpoint as checkpoint
 from . import constructors as _device  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from . import contexts as _contextlib  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from . import cpp_extension as cpp_extension
 from . import data as data
 from . import dispatch as _python_dispatch  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
@@ -13,4 +14,5 @@ from . import hooks as hooks
 from . import model_zoo as model_zoo
 from . import pytree as _pytree  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from . import tensorboard as tensorboard
+from . import weak as weak
 from .swapping import swap_tensors as swap_tensors

@@ -130,8 +130,20 @@ class LeafSpec(TreeSpec):
         super().__init__(None, None, [])
 
 
+def _list_flatten(d: Iterable[Any]) -> tuple[list[Any], Any]:
+    return list(d), None
+
+
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:  # pyright: ignore[reportUnusedFunction] - for packages
+    return list(values)
+
+
+def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[Any], Any]:  # pyright: ignore[reportUnusedFunction] - for packages
+    return [(SequenceKey(k), value) for k, value in enumerate(d)], None
+
+
 def _sequence(kind: Any) -> NodeDef:
-    return NodeDef(kind, lambda x: (list(x), None), lambda leaves, _: kind(leaves))
+    return NodeDef(kind, _list_flatten, lambda leaves, _: kind(leaves))
 
 
 def _mapping(kind: Any) -> NodeDef:
@@ -250,6 +262,35 @@ def _node(tree: Any, is_leaf: IsLeaf) -> NodeDef | None:
     return found
 
 
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether it is a class of tuples whose elements have names."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether it is a tuple whose elements have names, or a class of such."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Whether it is a tuple whose elements have names."""
+    return is_namedtuple_class(type(obj))
+
+
+def is_structseq_class(cls: Any) -> bool:
+    """Whether it is a class of tuples of the kind of ``time.struct_time``."""
+    return (
+        isinstance(cls, type)
+        and cls.__bases__ == (tuple,)
+        and all(isinstance(getattr(cls, n, None), int) for n in ("n_fields", "n_sequence_fields"))
+    )
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether it is a tuple of the kind of ``time.struct_time``."""
+    return is_structseq_class(type(obj))
+
+
 def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
     """Whether it is no container."""
     return _node(tree, is_leaf) is None
@@ -297,6 +338,36 @@ def _made(leaves: Iterator[Any], spec: TreeSpec) -> Any:
         return next(leaves)
     children = [_made(leaves, child) for child in spec.children_specs]
     return SUPPORTED_NODES.get(spec.type, _NAMED).unflatten_fn(children, spec.context)
+
+
+def broadcast_flat(tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
+    """The leaves of a tree, each repeated for all leaves that a spec has at its place.
+
+    Args:
+        tree: containers that are the outer ones of the spec, or a leaf.
+        treespec: of containers.
+        is_leaf: as :func:`tree_flatten`'s.
+
+    Returns:
+        As many as the spec has leaves; None if the containers are others.
+    """
+    node = _node(tree, is_leaf)
+    if node is None:
+        return [tree] * treespec.num_leaves
+    children, context = node.flatten_fn(tree)
+    below = treespec.children_specs
+    if type(tree) is not treespec.type or context != treespec.context or treespec.is_leaf():
+        return None
+    found: list[Any] = []
+    for child, spec in zip(children, below, strict=False):
+        leaves = broadcast_flat(child, spec, is_leaf)
+        if leaves is None or len(children) != len(below):
+            return None
+        found += leaves
+    return found
+
+
+_broadcast_to_and_flatten = broadcast_flat  # PyTorch's name
 
 
 def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:

@@ -35,8 +35,12 @@ INERT: dict[str, str] = {
 _LEGACY = ("size_average", "reduce")
 ALSO = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}
 """NumPy's names of parameters, which PyTorch takes, too."""
-_OVERLOADS: dict[str, str] = dict.fromkeys(("indices", "sections"), "indices_or_sections")
-"""Names of one parameter in PyTorch's overloads."""
+_OVERLOADS: dict[str, str] = {
+    **dict.fromkeys(("indices", "sections"), "indices_or_sections"),
+    "axes": "dims",
+}
+"""Names of one parameter in PyTorch's overloads; and NumPy's of ``tensordot``'s, by which
+opt_einsum calls what is of a package that it does not know."""
 FIRST = ("input", "self", "A", "x", "tensor")
 """What a first operand is called: any of them is meant by any other."""
 

@@ -34,11 +34,15 @@ class MemoryFormat(_Word):
 
 
 WORDS: dict[str, _Word] = {
-    **{name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc")},
+    **{
+        name: Layout(name)
+        for name in ("strided", "jagged", "sparse_coo", "sparse_csr", "sparse_csc")
+    },
     **{
         name: MemoryFormat(name)
         for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
     },
+    "legacy_contiguous_format": MemoryFormat("contiguous_format"),
 }
 """Layouts and memory formats by name."""
 

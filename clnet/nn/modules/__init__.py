@@ -51,3 +51,4 @@ from ..upsampling import *
 
 # Where PyTorch has it.
 setattr(activation, "MultiheadAttention", transformer.MultiheadAttention)  # noqa: B010
+setattr(module, "_global_parameter_registration_hooks", {})  # noqa: B010 - there are none

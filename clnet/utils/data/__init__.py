@@ -60,4 +60,6 @@ __all__ = [
 ]
 
 _utils = ModuleType("torch.utils.data._utils", "Where packages look for what makes batches.")
-_utils.__dict__.update(collate=_collate, worker=_worker)
+_pinning = ModuleType("torch.utils.data._utils.pin_memory", "Memory that a device reads as it is.")
+_pinning.__dict__["pin_memory"] = lambda data, device=None: data
+_utils.__dict__.update(collate=_collate, worker=_worker, pin_memory=_pinning)

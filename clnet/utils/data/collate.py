@@ -28,6 +28,19 @@ class OnHost:
         return tensor, (self.array,)
 
 
+default_collate_fn_map: dict[Any, Callable[..., Any]] = {}
+"""Classes of examples, or tuples of such, and what makes a batch of them, which programs add to."""
+
+
+def _users_way(first: Any) -> Callable[..., Any] | None:
+    """What programs have said of an example's class, or of one above it."""
+    if not default_collate_fn_map:
+        return None
+    found = default_collate_fn_map.get(type(first))
+    above = (make for kind, make in default_collate_fn_map.items() if isinstance(first, kind))
+    return next(above, None) if found is None else found
+
+
 def default_collate(batch: Sequence[Any]) -> Any:
     """The examples as one: tensors, arrays and numbers stacked, containers of them alike.
 
@@ -58,7 +71,11 @@ def collated(batch: Sequence[Any], make: Make) -> Any:
         batch: the examples.
         make: what becomes of an array: :func:`tensor`, or :class:`OnHost` in a worker.
     """
-    first = batch[0]
+    way = _users_way(batch)  # of what a data set gave as one
+    first = batch[0] if way is None else None
+    way = way or _users_way(first)
+    if way is not None:
+        return way(batch, collate_fn_map=default_collate_fn_map)
     if isinstance(first, Tensor):
         return ops.stack(tuple(batch))
     if _is_array(first):

@@ -26,6 +26,7 @@ from .worker import Failed, Fetch, Task, UnsentError, Work, Workers, in_order, o
 T = TypeVar("T", covariant=True)
 # Samplers and workers are made of these.
 _SETTLED = "batch_size batch_sampler sampler drop_last dataset persistent_workers".split()
+_collate_fn_t = Callable[[list[Any]], Any]
 _Outcomes = Generated[Any, None, None]
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
 

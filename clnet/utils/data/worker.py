@@ -63,6 +63,12 @@ def get_worker_info() -> WorkerInfo | None:
     return _WORKER.get()
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:  # pyright: ignore[reportUnusedFunction] - for packages
+    """Seeds of NumPy for a worker, which others' do not meet."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()
+
+
 class Task(NamedTuple):
     """What a worker is to do: the batch of a number, or (no number) a pass over a stream afresh."""
 
