@@ -46,12 +46,14 @@ def grad(
         For each input its gradient, of its shape.
 
     Raises:
-        GradientError: if an output requires no gradient, or an input is unused.
+        GradientError: if an output requires no gradient, or an input is unused, or there is none.
         ArgumentError: if there is not a weight for each output.
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not targets:
+        raise GradientError("grad", "inputs are one tensor or more", inputs=0)
     if grad_outputs is None:
         given: list[Tensor | None] = [None] * len(roots)
     else:

@@ -72,6 +72,9 @@ def joined(rank: int, size: int) -> None:
     dist.all_reduce(x)
     assert x.item() == size * (1 + 2j)
     part = clnet.zeros(4, 3)
+    turned = clnet.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
+    dist.all_reduce(turned)  # dense, in another order
+    assert turned.tolist() == (size * np.arange(24.0)).reshape(2, 3, 4).transpose(2, 0, 1).tolist()
     dist.all_reduce(part[1:3].add_(1.0))  # a view: its neighbours stay
     assert part.sum(1).tolist() == [0, 3 * size, 3 * size, 0]
     x = clnet.full((2,), float(rank + 1))
@@ -435,6 +438,8 @@ def refused(rank: int, size: int) -> None:
     """What one rank alone can tell; nobody waits for it."""
     with pytest.raises(ShapeError, match="tensor is dense"):
         dist.all_reduce(clnet.zeros(3, 3).T[:2])
+    with pytest.raises(ShapeError, match="tensor is dense"):
+        dist.all_reduce(clnet.zeros(3, 1).expand(3, 3))
     with pytest.raises(DistributedError, match="tensor has elements"):
         dist.all_reduce(clnet.zeros(3, device="meta"))
     with pytest.raises(DtypeError, match="can be joined so"):

@@ -198,11 +198,21 @@ ${vectors_of.turn_lines(acc, lanes)}
             }
 </%def>
 ##
+## Where whole blocks of others end. The last row stands for those that a block lacks, weighted by
+## 0; where its gradient is infinite, the last rows come one by one, since 0 times it is NaN.
+<%def name="blocks(at_once)">
+    const int blocks = isfinite(delta[rows - 1]) ? rows : rows / ${at_once} * ${at_once};
+</%def>
+##
 ## The slopes of the scores of one block, which are left in d_0, d_1 ..., and the values' sums.
-<%def name="slopes_of_keys(acc, lanes, value_head, at_once)">
+<%def name="slopes_of_keys(acc, lanes, value_head, at_once, shared)">
 % for u in range(at_once):
             const vector p_${u} = decay(s_${u} - lse[least(j + ${u}, rows - 1)]);
+% if shared:
+            vector d_${u} = -(j + ${u} < rows ? delta[j + ${u}] : 0);
+% else:
             vector d_${u} = -delta[least(j + ${u}, rows - 1)];
+% endif
 % endfor
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = v_own[e];

@@ -192,16 +192,21 @@ __kernel void attention_grad_kv(...)
         k_sums[e] = 0;
     for (int e = 0; e < ${value_head}; e++)
         v_sums[e] = 0;
+    ${lib.blocks(at_once) if not shared else ""}
     int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
     for (; first < rows; first += ${tile}) {
         ${lib.fetch((("q", head), ("gy", value_head)), "rows", tile, shared, group)}
-        for (int j = first; j < least(first + ${tile}, rows); j += ${at_once}) {
-            ${lib.other("q", head, "rows", shared, at_once)}
-            ${lib.other("gy", value_head, "rows", shared, at_once)}
-            ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
-            ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
+        int j = first;
+% for steps in (at_once,) if shared or at_once == 1 else (at_once, 1):
+        for (; j < least(first + ${tile}, ${"rows" if shared or steps == 1 else "blocks"});
+            j += ${steps}) {
+            ${lib.other("q", head, "rows", shared, steps)}
+            ${lib.other("gy", value_head, "rows", shared, steps)}
+            ${lib.scores(acc, lanes, head, steps, "rows", causal, mask, False)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, steps, shared)}
+            ${lib.add_weighted("k_sums", head, "d", "q", acc, steps)}
         }
+% endfor
     }
     ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}
     ${lib.release("gv", "v_sums", value_head, acc, ctype, lanes)}
@@ -228,6 +233,7 @@ __kernel void attention_grad(...)
     q += q_offset + (long)batch * rows * ${head};
     k += k_offset + (long)batch * keys * ${head};
     v += v_offset + (long)batch * keys * ${value_head};
+    ${lib.blocks(at_once)}
     for (int own = 0; own < keys; own += ${lanes}) {
         ${lib.keep("k_own", "k", head, acc, lanes)}
         ${lib.keep("v_own", "v", value_head, acc, lanes)}
@@ -237,14 +243,16 @@ __kernel void attention_grad(...)
         for (int e = 0; e < ${value_head}; e++)
             v_sums[e] = 0;
         int j = ${f"own / {at_once} * {at_once}" if causal else "0"};
-        for (; j < rows; j += ${at_once}) {
-            ${lib.other("q", head, "rows", False, at_once)}
-            ${lib.other("gy", value_head, "rows", False, at_once)}
-            ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
-            ${lib.slopes_of_keys(acc, lanes, value_head, at_once)}
-            ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
-            ${lib.add_to_queries(acc, lanes, head, at_once, across)}
+% for steps in (at_once, 1) if at_once > 1 else (1,):
+        for (; j < ${"rows" if steps == 1 else "blocks"}; j += ${steps}) {
+            ${lib.other("q", head, "rows", False, steps)}
+            ${lib.other("gy", value_head, "rows", False, steps)}
+            ${lib.scores(acc, lanes, head, steps, "rows", causal, mask, False)}
+            ${lib.slopes_of_keys(acc, lanes, value_head, steps, False)}
+            ${lib.add_weighted("k_sums", head, "d", "q", acc, steps)}
+            ${lib.add_to_queries(acc, lanes, head, steps, across)}
         }
+% endfor
         ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}
         ${lib.release("gv", "v_sums", value_head, acc, ctype, lanes)}
     }
