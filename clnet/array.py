@@ -40,6 +40,7 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "dtype", "form", "offset", "shape", "storage", "strides")
+    whole: Any = None  # of an element of a batch, the batch: see autodiff/batched.py
 
     def __init__(
         self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType

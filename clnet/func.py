@@ -1,7 +1,6 @@
 """``clnet.func``: gradients of functions as functions, by composition of :mod:`clnet.autograd`.
 
-:func:`vmap` calls the function once for each element of the batch and stacks what it gives: the
-same results as PyTorch's, without its speed.
+:func:`vmap` is in :mod:`clnet.autodiff.vmap`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ from functools import wraps
 from typing import Any
 
 from . import autograd, ops
+from .autodiff.batched import is_tracked, leaf_of
+from .autodiff.vmap import parts_of as _parts
+from .autodiff.vmap import remade as _again
+from .autodiff.vmap import vmap
 from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked, require_tensors, shown
-from .values.containers import again
-from .values.shapes import normalize_dim
 
 __all__ = [
     "functional_call",
@@ -48,6 +49,10 @@ def _with_leaves(
 
     def on_tape(x: Any) -> Any:
         require_tensors(name, argument=x)
+        batching = mode.current().batching
+        if batching is not None and not is_tracked(x):
+            leaves.append(leaf_of(x, batching[-1]))
+            return leaves[-1]
         leaves.append(x.view_as(x) if x.requires_grad else x.detach().requires_grad_())
         return leaves[-1]
 
@@ -352,120 +357,6 @@ jacfwd = jacrev
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that gives second derivatives, ``(*output, *input, *input)``."""
     return jacrev(jacrev(func, argnums), argnums)
-
-
-@checked
-def vmap(
-    func: Callable[..., Any],
-    in_dims: int | Sequence[Any] = 0,
-    out_dims: int | Sequence[Any] = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
-) -> Callable[..., Any]:
-    """A function of batches: ``func`` is called once for each element, and results are stacked.
-
-    Args:
-        func: of tensors and plain values, gives a tensor or a container of them.
-        in_dims: the batch's axis of each argument, None where there is none; one number for all. An
-            argument may be a dict, list or tuple, with one axis or as many axes as there are parts.
-        out_dims: where results have it.
-        randomness: "different": each call draws numbers of its own; "same": all draw the same;
-            "error": none may draw from the default generator.
-        chunk_size: taken.
-
-    Raises:
-        ArgumentError: if no argument has a batch, ``randomness`` is none of these, or numbers are
-            drawn where none may be.
-        DtypeError: if what has a batch is no tensor, or there is not an axis for each argument.
-        ShapeError: if batches differ.
-    """
-    if randomness not in ("error", "same", "different"):
-        law = "randomness is 'error', 'same' or 'different'"
-        raise ArgumentError("vmap", law, randomness=randomness)
-    if chunk_size is not None and chunk_size < 1:
-        raise ArgumentError("vmap", "chunk_size is positive, or None", chunk_size=chunk_size)
-
-    @wraps(func)
-    def batched(*args: Any, **kwargs: Any) -> Any:
-        dims: tuple[Any, ...] = (
-            (in_dims,) * len(args) if isinstance(in_dims, int) else tuple(in_dims)
-        )
-        if len(dims) != len(args):
-            law = "in_dims has an axis or None for each argument"
-            raise ArgumentError("vmap", law, in_dims=in_dims, arguments=len(args))
-        sizes = {n for x, d in zip(args, dims, strict=True) for n in _sizes(x, d)}
-        if len(sizes) != 1:
-            if sizes:
-                raise ShapeError("vmap", "batches have one size", sizes=sorted(sizes))
-            raise ArgumentError("vmap", "one argument has a batch", in_dims=in_dims)
-        if sizes == {0}:
-            raise ShapeError("vmap", "a batch has elements, of which results are stacked", size=0)
-        start, results = mode.current().generator.get_state(), list[Any]()
-        for k in range(sizes.pop()):
-            if randomness == "same":
-                mode.current().generator.set_state(start)
-            own = (_selected(x, d, k) for x, d in zip(args, dims, strict=True))
-            results.append(func(*own, **kwargs))
-            if randomness == "error" and mode.current().generator.get_state() != start:
-                law, hint = "nothing is drawn", "Pass randomness='different', or 'same'"
-                raise ArgumentError("vmap", law, randomness=randomness, remedy=hint)
-        return _stacked(results, out_dims)
-
-    return batched
-
-
-def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
-    """Key, part and axis of each part of a container; None: it is none."""
-    if not isinstance(tree, dict | list | tuple):
-        return None
-    keys: Any = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
-    own = isinstance(dims, dict | list | tuple)
-    axes: Any = dims if not own or isinstance(dims, dict) else range(len(dims))
-    if own and set(axes) != set(keys):
-        law = "there is an axis for each part of an argument or result"
-        raise ArgumentError("vmap", law, axes=dims, parts=len(tree))
-    return [(k, tree[k], dims[k] if own else dims) for k in keys]  # pyright: ignore
-
-
-def _again(tree: Any, parts: dict[Any, Any]) -> Any:
-    """A container of the kind of another, with other parts."""
-    if isinstance(tree, dict):
-        return parts
-    return again(tree, parts.values())
-
-
-def _require_axis(axis: Any) -> None:
-    if not isinstance(axis, int):
-        raise DtypeError("vmap", "an axis is a whole number, or None", axis=shown(axis))
-
-
-def _sizes(tree: Any, dims: Any) -> set[int]:
-    parts = _parts(tree, dims)
-    if parts is None and dims is None:
-        return set()
-    if parts is None:
-        require_tensors("vmap", argument=tree)
-        _require_axis(dims)
-        return {tree.shape[normalize_dim("vmap", dims, tree.ndim)]}
-    return {n for _, part, d in parts for n in _sizes(part, d)}
-
-
-def _selected(tree: Any, dims: Any, k: int) -> Any:
-    parts = _parts(tree, dims)
-    if parts is None:
-        return tree if dims is None else tree.select(dims, k)
-    return _again(tree, {key: _selected(part, d, k) for key, part, d in parts})
-
-
-def _stacked(results: Sequence[Any], dims: Any) -> Any:
-    parts = _parts(results[0], dims)
-    if parts is None:
-        require_tensors("vmap", result=results[0])
-        axis: Any = dims[0] if isinstance(dims, tuple) and len(dims) == 1 else dims
-        _require_axis(axis)
-        return ops.stack(results, axis)
-    return _again(results[0], {k: _stacked([r[k] for r in results], d) for k, _, d in parts})
 
 
 def functional_call(

@@ -92,6 +92,10 @@ class Tensor:
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """Run an op and, where a gradient is wanted, put it on the tape."""
         now = mode.current()
+        if now.batching is not None:
+            found = now.batching[-1].applied(function, inputs)
+            if found is not None:
+                return found
         recording, needed = now.grad, False
         for x in inputs:
             if not isinstance(x, Tensor):
@@ -175,6 +179,8 @@ class Tensor:
         Raises:
             GradientError: if it is not a leaf, or not floating.
         """
+        if self.array.whole is not None:
+            self.array.alone()  # pyright: ignore
         if self.node is not None and not requires_grad:
             raise GradientError(
                 "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
@@ -410,11 +416,14 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same elements, off the tape."""
-        return Tensor(self.array)
+        array = self.array
+        return Tensor(array if array.whole is None else array.detached())  # pyright: ignore
 
     def detach_(self) -> Tensor:
         """Take this tensor itself off the tape; returns it."""
         self.node, self._requires_grad = None, False
+        if self.array.whole is not None:
+            self.array = self.array.detached()  # pyright: ignore
         return self
 
     @property
@@ -470,6 +479,8 @@ class Tensor:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
         """
+        if self.array.whole is not None:
+            self.array.alone()  # pyright: ignore
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
         walk_back(
