@@ -344,6 +344,8 @@ def _overwritten(
         if array.shared[0] or not isinstance(function, Overwrite):
             raise LoopNeeded
         function.infer(array, *(x.array for x in operands))
+        before = Tensor(array, target.node, target.index)  # what nodes hold stays what it was
+        operands = [before if x is target else x for x in operands]
         made = to_dtype(apply(function.function, *operands), target.dtype)
         if type(made.array) is not Batched:
             raise LoopNeeded
