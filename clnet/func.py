@@ -11,6 +11,7 @@ from typing import Any
 
 from . import autograd, ops
 from .autodiff.batched import is_tracked, leaf_of
+from .autodiff.tape import leaves_behind
 from .autodiff.vmap import parts_of as _parts
 from .autodiff.vmap import remade as _again
 from .autodiff.vmap import vmap
@@ -100,6 +101,25 @@ def _places(argnums: Argnums) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
+def _is_nested(recording: bool, args: Any, results: list[Any], leaves: list[Tensor]) -> bool:  # noqa: FBT001
+    """Whether what is derived is to be differentiated itself: by arguments, or what is read beside.
+
+    Args:
+        recording: whether gradients were recorded where the derivative was asked for.
+        args: what the function is called with.
+        results: what it gives.
+        leaves: what it is differentiated by.
+    """
+    if not recording or _on_tape(args):
+        return recording
+    found: list[Any] = [y for y in results if isinstance(y, Tensor)]
+    wholes = (y.array.whole for y in found)
+    if any(whole is not None and whole.requires_grad for whole in wholes):
+        return True
+    own = set(map(id, leaves))
+    return any(id(x) not in own for x in leaves_behind(found))
+
+
 def _on_tape(args: Sequence[Any]) -> bool:
     """Whether gradients flow to a tensor among arguments, or in containers of them."""
     return any(isinstance(x, Tensor) and x.requires_grad for x in _flat(list(args)))
@@ -137,7 +157,7 @@ def grad_and_value(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested, places = _on_tape(args), _places(argnums)
+        recording, places = autograd.is_grad_enabled(), _places(argnums)
         with autograd.enable_grad():
             given, leaves = _with_leaves("grad", args, places)
             result = func(*given, **kwargs)
@@ -145,6 +165,7 @@ def grad_and_value(
             require_tensors("grad", result=value)
             if value.numel() != 1:
                 raise ShapeError("grad", "the function gives one element", shape=value.shape)
+            nested = _is_nested(recording, args, [value], leaves)
             grads = autograd.grad(
                 value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
             )
@@ -191,7 +212,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     Raises:
         DtypeError: if the arguments, or the gradients, are not tensors, or not as many as results.
     """
-    nested = _on_tape(primals)
+    recording = autograd.is_grad_enabled()
     with autograd.enable_grad():
         given, leaves = _with_leaves("vjp", primals, tuple(range(len(primals))))
         result = func(*given)
@@ -199,13 +220,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     outputs = _flat(value)
     for y in outputs:
         require_tensors("vjp", result=y)
+    nested = _is_nested(recording, primals, outputs, leaves)
 
     def back(*cotangents: Any) -> tuple[Tensor, ...]:
         arrived = _flat(list(cotangents))
         if len(arrived) != len(outputs) or not all(isinstance(g, Tensor) for g in arrived):
             law = "there is a gradient for each result"
             raise DtypeError("vjp", law, gradients=shown(cotangents))
-        more = nested or _on_tape(arrived)
+        more = nested or (autograd.is_grad_enabled() and _on_tape(arrived))
         with autograd.set_grad_enabled(more):
             found = autograd.grad(
                 outputs, leaves, arrived, retain_graph=True, create_graph=more, allow_unused=True
@@ -249,7 +271,7 @@ def jvp(
     if shapes[0] != shapes[1]:
         law = "there is a tangent of its shape for each argument"
         raise ShapeError("jvp", law, primals=shapes[0], tangents=shapes[1])
-    nested = _on_tape((*primals, *tangents))
+    recording = autograd.is_grad_enabled()
     with autograd.enable_grad():
         given, leaves = _with_leaves("jvp", primals, tuple(range(len(primals))))
         result = func(*given)
@@ -257,10 +279,11 @@ def jvp(
         outputs = _flat(value)
         for y in outputs:
             require_tensors("jvp", value=y)
+        nested = _is_nested(recording, (*primals, *tangents), outputs, leaves)
         if strict and not all(y.requires_grad for y in outputs):
             law = "where strict, what the function gives depends on its arguments"
             raise ArgumentError("jvp", law, remedy="strict=False gives zeros")
-        weights = [ops.zeros_like(y.detach()).requires_grad_() for y in outputs]
+        weights = [_probe(y) for y in outputs]
         pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
         total: Any = 0
         if pairs:
@@ -304,14 +327,14 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that gives the Jacobian, ``(*output, *input)``: a walk back for each output.
+    """A function that gives the Jacobian, ``(*output, *input)``: a walk back for all outputs.
 
     Args:
         func: of tensors, gives one, or a container of them: then there is a Jacobian of each.
         argnums: which arguments: a number, or a tuple of them; of containers there is one for each
             tensor, in the same containers.
         has_aux: whether ``func`` gives ``(value, other)``.
-        chunk_size: taken, above 0.
+        chunk_size: of how many outputs at once; None: of all.
 
     Raises:
         ArgumentError: if it is not.
@@ -321,16 +344,14 @@ def jacrev(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested = _on_tape(args)
+        recording = autograd.is_grad_enabled()
         with autograd.enable_grad():
             given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
             value = _value_of("jacrev", result, has_aux=has_aux)
-            both = [x.dtype for x in (*leaves, *_flat(value)) if isinstance(x, Tensor)]
-            if any(dtype.is_complex for dtype in both):
-                law, hint = "a Jacobian is of real numbers", "Take view_as_real of complex ones"
-                raise DtypeError("jacrev", law, dtypes=both, remedy=hint)
-            every = [_rows(y, leaves, nested=nested) for y in _flat(value)]
+            _require_real("jacrev", (*leaves, *_flat(value)))
+            nested = _is_nested(recording, args, _flat(value), leaves)
+            every = [_rows(y, leaves, nested=nested, at_once=chunk_size) for y in _flat(value)]
         shown_as = tuple(args[k] for k in _places(argnums))
         kept = [_like(shown_as, of) for of in every]
         jacobian = _like(value, [of[0] if isinstance(argnums, int) else of for of in kept])
@@ -339,18 +360,102 @@ def jacrev(
     return found
 
 
-def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
-    """The Jacobians of one result, by a walk back for each of its elements."""
+def _rows(value: Any, leaves: list[Tensor], *, nested: bool, at_once: int | None) -> list[Tensor]:
+    """The Jacobians of one result: a walk back with a first axis of the result's elements."""
     require_tensors("jacrev", result=value)
-    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
-    rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
     shapes = [(*value.shape, *leaf.shape) for leaf in leaves]
-    if not rows:
+    if not value.requires_grad or not value.numel():
         return [leaf.detach().new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
-    return [ops.stack([row[k] for row in rows]).reshape(shape) for k, shape in enumerate(shapes)]
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+
+    def row(weight: Tensor) -> list[Tensor]:
+        return _zeros(autograd.grad(value, leaves, weight, **settings), leaves)
+
+    rows = vmap(row, randomness="different", chunk_size=at_once)(_basis(value))
+    return [ops.reshape(each, shape) for each, shape in zip(rows, shapes, strict=True)]
 
 
-jacfwd = jacrev
+def _basis(x: Tensor) -> Tensor:
+    """Along a first axis tensors like ``x``, each with a 1 at an element of its own."""
+    n = x.numel()
+    return ops.reshape(x.detach().new_ones(n).diag(), (n, *x.shape))
+
+
+@checked
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """As :func:`jacrev`, with a direction for each element of the arguments instead.
+
+    So few arguments of many results cost less. All directions are one walk, the second of two (see
+    :func:`jvp`).
+
+    Args:
+        func: as :func:`jacrev` takes it.
+        argnums: the same.
+        has_aux: the same.
+        randomness: taken: the function runs once.
+    """
+    del randomness
+
+    @wraps(func)
+    def found(*args: Any, **kwargs: Any) -> Any:
+        recording = autograd.is_grad_enabled()
+        with autograd.enable_grad():
+            given, leaves = _with_leaves("jacfwd", args, _places(argnums))
+            result = func(*given, **kwargs)
+            value = _value_of("jacfwd", result, has_aux=has_aux)
+            outputs = _flat(value)
+            _require_real("jacfwd", (*leaves, *outputs))
+            nested = _is_nested(recording, args, outputs, leaves)
+            columns = [_columns(outputs, leaf, nested=nested) for leaf in leaves]
+        shown_as = tuple(args[k] for k in _places(argnums))
+        kept = [_like(shown_as, of) for of in zip(*columns, strict=True)]
+        jacobian = _like(value, [of[0] if isinstance(argnums, int) else of for of in kept])
+        return (jacobian, _left(result[1], nested=nested)) if has_aux else jacobian
+
+    return found
+
+
+def _columns(outputs: list[Any], leaf: Tensor, *, nested: bool) -> list[Tensor]:
+    """The Jacobians of all results by one leaf."""
+    for y in outputs:
+        require_tensors("jacfwd", result=y)
+    found = [leaf.detach().new_zeros((*y.shape, *leaf.shape)) for y in outputs]
+    places = [k for k, y in enumerate(outputs) if y.requires_grad and y.numel()]
+    if not places or not leaf.numel():
+        return found
+    probes = [_probe(outputs[k]) for k in places]
+    ends = [outputs[k] for k in places]
+    (back,) = autograd.grad(ends, leaf, probes, create_graph=True, allow_unused=True)
+    if back is None or not back.requires_grad:
+        return found
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+
+    def along(direction: Tensor) -> list[Tensor]:
+        return _zeros(autograd.grad(back, probes, direction, **settings), probes)
+
+    for k, of in zip(places, vmap(along, randomness="different")(_basis(leaf)), strict=True):
+        found[k] = ops.reshape(ops.movedim(of, 0, -1), (*outputs[k].shape, *leaf.shape))
+    return found
+
+
+def _probe(y: Tensor) -> Tensor:
+    """A weight of a result, to differentiate by."""
+    zeros = ops.zeros_like(y.detach())
+    batching = mode.current().batching
+    return zeros.requires_grad_() if batching is None else leaf_of(zeros, batching[-1])
+
+
+def _require_real(name: str, tensors: Iterable[Any]) -> None:
+    both = [x.dtype for x in tensors if isinstance(x, Tensor)]
+    if any(dtype.is_complex for dtype in both):
+        law, hint = "a Jacobian is of real numbers", "Take view_as_real of complex ones"
+        raise DtypeError(name, law, dtypes=both, remedy=hint)
 
 
 @checked

@@ -26,14 +26,17 @@ from ..ops.machinery.derived import Derived
 from ..ops.machinery.function import Function, apply, results_of
 from ..ops.machinery.fused import Fused
 from ..ops.machinery.pointwise import Overwrite
-from ..ops.random import Dropout, DrawnFrom, Random
+from ..ops.random import DrawnFrom, Dropout, Random
 from ..ops.shape import CopyInto, contiguous, expand, reshape, stack, to_dtype
 from ..ops.sort import Permutation
 from ..tensor import Tensor
 from ..values import mode
 from .tape import Node
 
-__all__ = ["Batched", "Level", "LoopNeeded", "applied", "element", "is_tracked", "leaf_of", "whole_of"]
+__all__ = [
+    *("DIFFERENT", "SAME", "Batched", "Level", "LoopNeeded", "applied", "element"),
+    *("gradient_of_whole", "is_tracked", "leaf_of", "whole_of"),
+]
 
 _ERROR, SAME, DIFFERENT = "error", "same", "different"
 
@@ -98,17 +101,16 @@ class Batched(Array):
         made.shared = [False] if shared is None else shared
         return made
 
-    def detached(self) -> Batched:
-        """The same, off all tapes."""
+    def off_tape(self) -> Batched:
         self.shared[0] = True
         whole = self.whole.detach()
         return Batched.of(whole, self.level, stacked=self.stacked, shared=self.shared)
 
-    def alone(self, *args: Any, **kwargs: Any) -> Any:
-        """What only an element by itself can do."""
+    def require_alone(self, *args: Any, **kwargs: Any) -> Any:
+        """An element by itself is asked for."""
         raise LoopNeeded
 
-    numpy = write = moved = map = place = on_host = visit = uncounted = alone
+    numpy = write = moved = map = place = on_host = visit = uncounted = require_alone  # pyright: ignore
 
 
 def element(whole: Tensor, level: Level, *, stacked: bool = True) -> Tensor:
@@ -201,7 +203,7 @@ def _outputs(now: Any, level: Level, function: Function, inputs: Sequence[Any]) 
     wholes, flags = [w for w, _ in pairs], tuple(f for _, f in pairs)
     if level.randomness == _ERROR and now.autocast is None:
         return _computed(level, function, flags, wholes)
-    outer = tuple(one for one in now.batching if one.depth < level.depth) or None
+    outer = tuple(one for one in now.batching if one is not level) or None
     with mode.using(batching=outer if level.randomness == DIFFERENT else now.batching,
                     autocast=None):  # fmt: skip
         return _computed(level, function, flags, wholes)
@@ -289,14 +291,14 @@ def _rule_of(level: Level, function: Derived, flags: tuple[bool, ...]) -> Any:
         with mode.using(batching=(*batching, level)):
             found = function.rule(held, made, arrived)
         return [
-            None if g is None else _gradient(g, level, stacked=f)
+            None if g is None else gradient_of_whole(g, level, stacked=f)
             for g, f in zip(found, flags, strict=False)
         ]
 
     return rule
 
 
-def _gradient(g: Tensor, level: Level, *, stacked: bool) -> Tensor:
+def gradient_of_whole(g: Tensor, level: Level, *, stacked: bool) -> Tensor:
     """A gradient of elements as one of what they were taken from."""
     whole, own = whole_of(g, level)
     if stacked:
@@ -321,7 +323,9 @@ def _drawn(
             return (Tensor(Batched.of(whole, level)),)
         if isinstance(function, Dropout | DrawnFrom):
             wholes = [contiguous(_repeated(x, level)) for x in inputs]
-            return tuple(_flagged(Tensor(Batched.of(y, level))) for y in results_of(function, *wholes))
+            return tuple(
+                _flagged(Tensor(Batched.of(y, level))) for y in results_of(function, *wholes)
+            )
     if isinstance(function, Permutation) or isinstance(function.function, Random):
         raise LoopNeeded
     return None
@@ -381,4 +385,3 @@ def _write(
         apply(CopyInto(), whole, made.whole)
     else:
         raise LoopNeeded
-

@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from ..values.words import WORDS
+from .custom_batch import applied_to_batch
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -103,6 +104,10 @@ class Function:
     :meth:`apply`. Where ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``.
     What ``backward`` does in ops of clnet can be differentiated once more.
 
+    Inside :func:`clnet.vmap` both see tensors of an element's shape, whether ``generate_vmap_rule``
+    is set or not; where there is a static method ``vmap(info, in_dims, *args)``, it is given the
+    whole batch instead, and returns its results and for each the batch's axis, or None.
+
     Example:
         >>> import clnet
         >>> class Square(clnet.autograd.Function):
@@ -122,6 +127,8 @@ class Function:
     """
 
     setup_context: Any = None
+    vmap: Any = None
+    generate_vmap_rule: bool = False
 
     @staticmethod
     def forward(*args: Any) -> Any:
@@ -143,7 +150,12 @@ class Function:
         Returns:
             What ``forward`` returns.
         """
-        recording = mode.current().grad
+        now = mode.current()
+        if now.batching is not None:
+            found = applied_to_batch(cls, args, FunctionCtx, Function)
+            if found is not NotImplemented:
+                return found
+        recording = now.grad
         wanted = tuple(recording and isinstance(x, Tensor) and x.requires_grad for x in args)
         ctx = FunctionCtx(wanted)
         with mode.using(grad=False):

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module as _import_module
 
-from .. import ops
 from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
@@ -110,7 +110,7 @@ def _batched(
     allow_unused: bool | None,
     materialize_grads: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients for each of several weights, one behind the other, along a first axis."""
+    """The gradients for each of several weights, along a first axis, in one walk."""
     counts = {len(w) for w in weights if w is not None and w.ndim}
     if None in weights or len(counts) != 1 or any(w is not None and not w.ndim for w in weights):
         raise ArgumentError(
@@ -118,22 +118,24 @@ def _batched(
             "with is_grads_batched every weight has a first axis, of one length",
             shapes=[None if w is None else tuple(w.shape) for w in weights],
         )
-    every = [
-        grad(
+    used: list[bool] = []
+
+    def once(*own: Tensor) -> tuple[Tensor, ...]:
+        found = grad(
             roots,
             targets,
-            [None if w is None else w[k] for w in weights],
+            own,
             retain_graph=True,
             create_graph=create_graph,
             allow_unused=allow_unused,
             materialize_grads=materialize_grads,
         )
-        for k in range(counts.pop())
-    ]
-    return tuple(
-        None if None in found else ops.stack([g for g in found if g is not None])
-        for found in zip(*every, strict=True)
-    )
+        used[:] = [g is not None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    vmap = _import_module("clnet.autodiff.vmap").vmap  # which a training step does without
+    found = iter(vmap(once, randomness="different")(*weights))
+    return tuple(next(found) if there else None for there in used)
 
 
 def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked, require_tensors, shown
 from ..values.containers import again

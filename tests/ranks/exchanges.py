@@ -72,9 +72,6 @@ def joined(rank: int, size: int) -> None:
     dist.all_reduce(x)
     assert x.item() == size * (1 + 2j)
     part = clnet.zeros(4, 3)
-    turned = clnet.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
-    dist.all_reduce(turned)  # dense, in another order
-    assert turned.tolist() == (size * np.arange(24.0)).reshape(2, 3, 4).transpose(2, 0, 1).tolist()
     dist.all_reduce(part[1:3].add_(1.0))  # a view: its neighbours stay
     assert part.sum(1).tolist() == [0, 3 * size, 3 * size, 0]
     x = clnet.full((2,), float(rank + 1))
@@ -420,6 +417,13 @@ def groups(rank: int, size: int) -> None:
     dist.monitored_barrier(timeout=60)
     assert dist.get_node_local_rank() == rank
     assert (dist.Backend("GLOO"), dist.Backend.MPI) == ("gloo", "mpi")
+
+
+def in_another_order(size: int) -> None:
+    """A dense tensor is joined as it lies."""
+    turned = clnet.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
+    dist.all_reduce(turned)
+    assert turned.tolist() == (size * np.arange(24.0)).reshape(2, 3, 4).transpose(2, 0, 1).tolist()
 
 
 def left_groups() -> None:

@@ -5,4 +5,8 @@ the batch's size. It gives all outputs, each with that axis first; or None, if i
 Functions without a rule are taken apart (``decompose``), or applied to one element after another.
 """
 
+from . import moves as moves
+from . import places as places
+from . import products as products
+from . import rows as rows
 from .rule import rule_for as rule_for

@@ -13,7 +13,7 @@ from ..machinery.paired import Paired
 from ..machinery.pointwise import Pointwise
 from ..padding import ConstantPad
 from ..placed import Placed
-from ..random import Dropout, DrawnFrom
+from ..random import DrawnFrom, Dropout
 from ..rearrange import Diagonal, DiagonalBackward, Flip, PutDiagonal, Roll, Windows
 from ..rotary import Rotary
 from ..shape import (

@@ -118,12 +118,9 @@ def _attention(
     if isinstance(function, AttentionDelta):
         return of_folded(function, flags, inputs, size)
     before = 6 if isinstance(function, AttentionBackward) else 3
-    masks = [
-        (m, f) for m, f in zip(inputs[before:], flags[before:], strict=True)
-    ]
+    masks = [(m, f) for m, f in zip(inputs[before:], flags[before:], strict=True)]
     given = [
-        folded(with_batch(x, f, size))
-        for x, f in zip(inputs[:before], flags[:before], strict=True)
+        folded(with_batch(x, f, size)) for x, f in zip(inputs[:before], flags[:before], strict=True)
     ]
     n = given[0].shape[0] // size if size else 0
     for mask, flag in masks:

@@ -222,5 +222,3 @@ def _cross_entropy_back(
         given.append(contiguous(permute(kept, (1, 0))) if single else folded(kept, 1))
     gx = apply(own, *given)
     return [gx if single else unfolded(gx, size)]
-
-

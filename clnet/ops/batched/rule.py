@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -15,7 +14,6 @@ Flags = tuple[bool, ...]
 Rule = Callable[[Any, Flags, "Sequence[Any]", int], "Sequence[Any] | None"]
 
 _RULES: dict[type[Function], Rule] = {}
-_FAMILIES = ("moves", "products", "rows", "places")
 
 
 def rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
@@ -30,9 +28,6 @@ def rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
 
 def rule_for(function: type[Function]) -> Rule | None:
     """The rule of a class of functions, or None."""
-    if not _RULES:  # imported by the first that asks: few programs do
-        for family in _FAMILIES:
-            import_module(f".{family}", __package__)
     return _RULES.get(function)
 
 
