@@ -34,8 +34,17 @@ from ..values import mode
 from .tape import Node
 
 __all__ = [
-    *("DIFFERENT", "SAME", "Batched", "Level", "LoopNeeded", "applied", "element"),
-    *("gradient_of_whole", "is_tracked", "leaf_of", "whole_of"),
+    "DIFFERENT",
+    "SAME",
+    "Batched",
+    "Level",
+    "LoopNeeded",
+    "applied",
+    "element",
+    "gradient_of_whole",
+    "is_tracked",
+    "leaf_of",
+    "whole_of",
 ]
 
 _ERROR, SAME, DIFFERENT = "error", "same", "different"
@@ -115,9 +124,7 @@ class Batched(Array):
 
 def element(whole: Tensor, level: Level, *, stacked: bool = True) -> Tensor:
     """A tensor that stands for an element of ``whole``, which others hold."""
-    made = Tensor(Batched.of(whole, level, stacked=stacked, shared=[True]))
-    made._requires_grad = whole.requires_grad
-    return made
+    return _flagged(Tensor(Batched.of(whole, level, stacked=stacked, shared=[True])))
 
 
 def leaf_of(x: Tensor, level: Level) -> Tensor:
@@ -127,9 +134,7 @@ def leaf_of(x: Tensor, level: Level) -> Tensor:
         own = Batched.of(array.whole, level, stacked=array.stacked, tracked=True, shared=[True])
     else:
         own = Batched.of(x, level, stacked=False, tracked=True, shared=[True])
-    made = Tensor(own)
-    made._requires_grad = True
-    return made
+    return _flagged(Tensor(own))
 
 
 def is_tracked(x: Tensor) -> bool:
@@ -161,7 +166,7 @@ def applied(function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] |
             return None  # refused by whoever asked
     now = mode.current()
     if level is None:
-        return _drawn(now.batching, function, inputs)
+        return _drawn(now.batching or (), function, inputs)
     if any(x.dtype.is_complex for x in inputs) and not function.takes_complex:
         found = function.of_complex(*inputs)
         return found if isinstance(found, tuple) else (found,)
@@ -193,7 +198,7 @@ def applied(function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] |
 def _flagged(x: Tensor) -> Tensor:
     """Ops ask whether gradients flow to their operands: here, to the whole ones."""
     array: Any = x.array
-    x._requires_grad = array.whole.requires_grad
+    x._requires_grad = array.tracked or array.whole.requires_grad  # pyright: ignore
     return x
 
 
@@ -265,7 +270,7 @@ def _one_by_one(
         LoopNeeded: if there are none, or it is one that knows more than its inputs.
     """
     place = type(function).__module__.rpartition(".ops.")[1]
-    if not level.size or not place or isinstance(function, Boundary) or not function.infer:
+    if not level.size or not place or isinstance(function, Boundary):
         raise LoopNeeded
     every = [
         results_of(
@@ -312,9 +317,9 @@ def _drawn(
     """Random numbers that are others for each element; None: they are the same."""
     if not isinstance(function, Random | Permutation | Dropout | DrawnFrom | MakeInto):
         return None
-    level = levels[-1]
-    if level.randomness != DIFFERENT:
+    if not levels or levels[-1].randomness != DIFFERENT:
         return None
+    level = levels[-1]
     outer = levels[:-1] or None
     with mode.using(batching=outer):
         if isinstance(function, Random):
@@ -323,9 +328,8 @@ def _drawn(
             return (Tensor(Batched.of(whole, level)),)
         if isinstance(function, Dropout | DrawnFrom):
             wholes = [contiguous(_repeated(x, level)) for x in inputs]
-            return tuple(
-                _flagged(Tensor(Batched.of(y, level))) for y in results_of(function, *wholes)
-            )
+            made = results_of(function, *wholes)
+            return tuple(_flagged(Tensor(Batched.of(y, level))) for y in made)
     if isinstance(function, Permutation) or isinstance(function.function, Random):
         raise LoopNeeded
     return None

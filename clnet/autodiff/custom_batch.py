@@ -46,7 +46,8 @@ def applied_to_batch(
         ArgumentError: if a class has a ``vmap`` and wants one made.
         LoopNeeded: if gradients within and outside of the batch are asked for.
     """
-    found = [x.array.level for x in args if isinstance(x, Tensor) and type(x.array) is Batched]
+    arrays: list[Any] = [x.array for x in args if isinstance(x, Tensor)]
+    found = [array.level for array in arrays if type(array) is Batched]
     if not found:
         return NotImplemented
     level = max(found, key=lambda one: one.depth)
@@ -121,6 +122,7 @@ def _generated(
 
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
+            """The function's results for all elements."""
             call.context = inner = new_context(ctx.needs_input_grad)
             result = call.forward(args)
             if inner.dirty:
@@ -139,6 +141,7 @@ def _generated(
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
+            """Its gradients for all elements."""
             inner = call.context
             inner.to_save = [
                 x if x is None or f is None else element(x, level, stacked=f)

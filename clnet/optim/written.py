@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
             for hook in tuple(self._before.values()):
                 changed = hook(self, (self, *args), kwargs)  # PyTorch's: as the method gets them
                 if changed is not None:
-                    (_, *args), kwargs = _arguments(changed)
+                    args, kwargs = _arguments(changed)
             traced = mode.current().tracer is not None and self.written
             taken = traced_step if traced else step
             result = (
@@ -52,7 +52,7 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
     return whole
 
 
-def _arguments(changed: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def _arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that a hook gave instead of a step's own.
 
     Raises:
@@ -61,7 +61,7 @@ def _arguments(changed: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
     if not (isinstance(changed, tuple) and len(changed) == 2 and changed[0]):
         law = "a hook before a step gives None, or ((optimizer, *args), kwargs)"
         raise GradientError("step", law, given=shown(changed))
-    return changed
+    return tuple(changed[0][1:]), changed[1]
 
 
 def numbers(value: Any) -> Any:
