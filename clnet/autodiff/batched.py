@@ -317,8 +317,10 @@ def _drawn(
     """Random numbers that are others for each element; None: they are the same."""
     if not isinstance(function, Random | Permutation | Dropout | DrawnFrom | MakeInto):
         return None
-    if not levels or levels[-1].randomness != DIFFERENT:
+    if not levels:
         return None
+    if levels[-1].randomness != DIFFERENT:
+        return _drawn(levels[:-1], function, inputs)
     level = levels[-1]
     outer = levels[:-1] or None
     with mode.using(batching=outer):

@@ -47,7 +47,7 @@ def applied_to_batch(
         LoopNeeded: if gradients within and outside of the batch are asked for.
     """
     arrays: list[Any] = [x.array for x in args if isinstance(x, Tensor)]
-    found = [array.level for array in arrays if type(array) is Batched]
+    found: list[Any] = [array.level for array in arrays if type(array) is Batched]
     if not found:
         return NotImplemented
     level = max(found, key=lambda one: one.depth)
