@@ -74,6 +74,10 @@ class Level:
         """See :func:`applied`."""
         return applied(function, inputs)
 
+    def of_elements(self, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """What an op gives, at least one of whose inputs is an element of this batch."""
+        return _of_elements(self, function, inputs)
+
     def __init__(self, size: int, randomness: str, depth: int) -> None:
         self.size, self.randomness, self.depth = size, randomness, depth
 
@@ -140,7 +144,7 @@ def leaf_of(x: Tensor, level: Level) -> Tensor:
 def is_tracked(x: Tensor) -> bool:
     """Whether a tensor is differentiated within the level that it is of."""
     array: Any = x.array
-    return array.whole is not None and (x.node is not None or array.tracked)
+    return type(array) is Batched and (x.node is not None or array.tracked)
 
 
 def whole_of(x: Tensor, level: Level) -> tuple[Tensor, bool]:
@@ -160,13 +164,17 @@ def applied(function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] |
     level: Any = None
     for x in inputs:
         array = getattr(x, "array", None)
-        if type(array) is Batched and (level is None or array.level.depth > level.depth):
-            level = array.level
-        elif array is None:
+        if array is None:
             return None  # refused by whoever asked
-    now = mode.current()
+        if array.whole is not None and (level is None or array.level.depth > level.depth):
+            level = array.level
     if level is None:
-        return _drawn(now.batching or (), function, inputs)
+        return _drawn(mode.current().batching or (), function, inputs)
+    return level.of_elements(function, inputs)
+
+
+def _of_elements(level: Level, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    now = mode.current()
     if any(x.dtype.is_complex for x in inputs) and not function.takes_complex:
         found = function.of_complex(*inputs)
         return found if isinstance(found, tuple) else (found,)

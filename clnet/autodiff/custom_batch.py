@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.record import NamedTuple
 from .batched import Batched, Level, LoopNeeded, element, gradient_of_whole, is_tracked, whole_of
+from .dual import Dual, DualLevel, dual, parts_of_dual, tangents_of
 
 __all__ = ["VmapInfo", "applied_to_batch"]
 
@@ -48,9 +49,12 @@ def applied_to_batch(
     """
     arrays: list[Any] = [x.array for x in args if isinstance(x, Tensor)]
     found: list[Any] = [array.level for array in arrays if type(array) is Batched]
+    found += [array.level for array in arrays if type(array) is Dual]
     if not found:
         return NotImplemented
     level = max(found, key=lambda one: one.depth)
+    if type(level) is DualLevel:
+        return _with_tangents(cls, level, args, new_context)
     if cls.vmap is not None and cls.generate_vmap_rule:
         law = "a function has a vmap, or generate_vmap_rule, not both"
         raise ArgumentError(cls.__name__, law)
@@ -63,6 +67,44 @@ def applied_to_batch(
     if cls.vmap is not None:
         return _own(cls, level, pairs)
     return _generated(cls, level, pairs, new_context, base) if outside else NotImplemented
+
+
+def _with_tangents(cls: Any, level: DualLevel, args: tuple[Any, ...], new_context: Any) -> Any:
+    """Results and their tangents: by ``jvp``, or twice by ``backward``."""
+    pairs = [parts_of_dual(x, level) if isinstance(x, Tensor) else (x, None) for x in args]
+    primals, tangents = [x for x, _ in pairs], [t for _, t in pairs]
+    if cls.jvp is None:
+        shapes: list[bool] = []
+
+        def call(*given: Any) -> list[Tensor]:
+            rest = iter(given)
+            own = [next(rest) if isinstance(x, Tensor) else x for x in primals]
+            result = cls.apply(*own)
+            shapes.append(isinstance(result, tuple))
+            return list(result) if isinstance(result, tuple) else [result]
+
+        places = [k for k, x in enumerate(primals) if isinstance(x, Tensor)]
+        made, moved = tangents_of(call, [primals[k] for k in places], [tangents[k] for k in places])
+    else:
+        ctx = new_context((False,) * len(args))
+        with mode.using(grad=False):
+            if cls.setup_context is None:
+                result = cls.forward(ctx, *primals)
+            else:
+                result = cls.forward(*primals)
+                cls.setup_context(ctx, tuple(primals), result)
+            ctx.to_save = ctx.for_forward or ctx.to_save
+        found = cls.jvp(ctx, *tangents)
+        moved = list(found) if isinstance(found, tuple) else [found]
+        if mode.current().grad and any(isinstance(x, Tensor) and x.requires_grad for x in primals):
+            result = cls.apply(*primals)
+        shapes = [isinstance(result, tuple)]
+        made = list(result) if isinstance(result, tuple) else [result]
+    both = tuple(
+        y if t is None or not isinstance(y, Tensor) else dual(y, t, level)
+        for y, t in zip(made, moved, strict=True)
+    )
+    return both if shapes[0] else both[0]
 
 
 def _own(cls: Any, level: Level, pairs: list[tuple[Any, bool]]) -> Any:

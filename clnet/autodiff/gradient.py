@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module as _import_module
+from typing import Any
 
 from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
-from ..values.arguments import checked
+from ..values.arguments import checked, require_tensors
+from ..values.plain import is_iterable
 from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
@@ -19,7 +21,7 @@ __all__ = ["forget_gradients", "grad"]
 @checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Iterable[Tensor],
+    inputs: Any,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -32,7 +34,7 @@ def grad(
 
     Args:
         outputs: one tensor or several, whose weighted sum is differentiated.
-        inputs: one tensor or several that require gradients.
+        inputs: one tensor or several that require gradients, or edges of a graph.
         grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
         retain_graph: keep what the tape saved; None stands for ``create_graph``.
         create_graph: record the walk, so that the gradients can be differentiated.
@@ -51,7 +53,12 @@ def grad(
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    alone = isinstance(inputs, Tensor) or hasattr(inputs, "target") or not is_iterable(inputs)
+    targets: list[Any] = [inputs] if alone else list(inputs)
+    targets = [x.target() if hasattr(x, "target") else x for x in targets]
+    for x in targets:
+        if not hasattr(x, "node"):
+            require_tensors("grad", inputs=x)
     if not targets:
         raise GradientError("grad", "inputs are one tensor or more", inputs=0)
     if grad_outputs is None:

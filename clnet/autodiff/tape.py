@@ -48,6 +48,7 @@ class Node(NodeFace):
         "input_specs",
         "kept_inputs",
         "kept_outputs",
+        "known",
         "line",
         "module_path",
         "needs",

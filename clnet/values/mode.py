@@ -33,7 +33,8 @@ class Mode:
         after_backward: what is called when the ``backward`` under way is done, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
         anomaly: what looks at all that ops and gradients make, or None.
-        batching: the batches whose elements functions see just now, the innermost last, or None.
+        batching: the batches whose elements functions see just now, and levels of tensors with
+            tangents, the innermost last; or None.
         takes_over: whether classes with ``__torch_function__`` take over what is called with them.
     """
 
