@@ -1,5 +1,7 @@
 """``torch.return_types``: what ops give several results in; a class may serve several ops."""
 
+# ruff: noqa: A001, A004, N813 - PyTorch's names
+
 from __future__ import annotations
 
 from ..face.further import Histogram as histogram
@@ -9,7 +11,7 @@ from ..ops.eigen import EigenPairs as linalg_eig
 from ..ops.elimination import SignAndLogarithm as linalg_slogdet
 from ..ops.leastsquares import LeastSquares as linalg_lstsq
 from ..ops.orthogonal import Factors as linalg_qr
-from ..ops.reduce import Extremes as max  # noqa: A004 - PyTorch's name
+from ..ops.reduce import Extremes as max
 from ..ops.scan import Extremes as cummax
 from ..ops.sort import Ordered as sort
 from ..ops.special_functions import Parts as frexp
@@ -51,5 +53,5 @@ __all__ = [
     "topk",
 ]
 
-min, cummin, qr, slogdet = max, cummax, linalg_qr, linalg_slogdet  # noqa: A001 - PyTorch's
+min, cummin, qr, slogdet = max, cummax, linalg_qr, linalg_slogdet
 kthvalue = median = mode = nanmedian = topk = sort
