@@ -544,8 +544,8 @@ def _numbered(node: Node, order: dict[int, int]) -> tuple[Any, Any]:
 def _unpickled(rows: list[tuple[Any, ...]]) -> Graph:
     made, nodes = Graph(), list[Node]()
     for op, target, args, kwargs, name, kind in rows:
-        own = [_with_nodes(part, nodes) for part in (args, kwargs)]
-        nodes.append(made.create_node(op, target, *own, name, kind))
+        own, named = _with_nodes(args, nodes), _with_nodes(kwargs, nodes)
+        nodes.append(made.create_node(op, target, own, named, name, kind))
     return made
 
 
