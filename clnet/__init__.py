@@ -191,6 +191,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing version".split()},
     **{n: (f"compat.{n}", None) for n in "futures overrides profiler serialization".split()},
+    "return_types": ("compat.return_types", None),
     "parallel": ("nn.parallel", None),
     "testing": ("compat.testing", None),
     "types": ("compat.kinds", None),

@@ -40,6 +40,8 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "dtype", "form", "offset", "shape", "storage", "strides")
+    whole: Any = None
+    """Of an element of a batch the tensor of the batch; see ``autodiff/batched.py``."""
 
     def __init__(
         self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
@@ -131,6 +133,13 @@ class Array:
         """The real (0) or imaginary (1) parts of a complex array, as a view of their dtype."""
         strides = tuple(2 * s for s in self.strides)
         return Array(self.storage, self.shape, strides, 2 * self.offset + which, self.dtype.real)
+
+    def off_tape(self) -> Array:
+        """The same elements, for a tensor off the tape."""
+        return self
+
+    def require_alone(self) -> None:
+        """Refuse what an element of a batch cannot do for all."""
 
     def register(self) -> None:
         """Let the storage know that somebody looks at it through this array."""

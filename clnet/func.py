@@ -1,7 +1,6 @@
 """``clnet.func``: gradients of functions as functions, by composition of :mod:`clnet.autograd`.
 
-:func:`vmap` calls the function once for each element of the batch and stacks what it gives: the
-same results as PyTorch's, without its speed.
+:func:`vmap` is in :mod:`clnet.autodiff.vmap`.
 """
 
 from __future__ import annotations
@@ -12,12 +11,15 @@ from typing import Any
 
 from . import autograd, ops
 from .autodiff.stateless import functional_call as functional_call
+from .autodiff.batched import is_tracked, leaf_of
+from .autodiff.tape import leaves_behind
+from .autodiff.vmap import parts_of as _parts
+from .autodiff.vmap import remade as _again
+from .autodiff.vmap import vmap
 from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked, require_tensors, shown
-from .values.containers import again
-from .values.shapes import normalize_dim
 
 __all__ = [
     "functional_call",
@@ -49,6 +51,10 @@ def _with_leaves(
 
     def on_tape(x: Any) -> Any:
         require_tensors(name, argument=x)
+        batching = mode.current().batching
+        if batching is not None and not is_tracked(x):
+            leaves.append(leaf_of(x, batching[-1]))
+            return leaves[-1]
         leaves.append(x.view_as(x) if x.requires_grad else x.detach().requires_grad_())
         return leaves[-1]
 
@@ -96,6 +102,25 @@ def _places(argnums: Argnums) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
+def _is_nested(recording: bool, args: Any, results: list[Any], leaves: list[Tensor]) -> bool:  # noqa: FBT001
+    """Whether what is derived is to be differentiated itself: by arguments, or what is read beside.
+
+    Args:
+        recording: whether gradients were recorded where the derivative was asked for.
+        args: what the function is called with.
+        results: what it gives.
+        leaves: what it is differentiated by.
+    """
+    if not recording or _on_tape(args):
+        return recording
+    found: list[Any] = [y for y in results if isinstance(y, Tensor)]
+    wholes = (y.array.whole for y in found)
+    if any(whole is not None and whole.requires_grad for whole in wholes):
+        return True
+    own = set(map(id, leaves))
+    return any(id(x) not in own for x in leaves_behind(found))
+
+
 def _on_tape(args: Sequence[Any]) -> bool:
     """Whether gradients flow to a tensor among arguments, or in containers of them."""
     return any(isinstance(x, Tensor) and x.requires_grad for x in _flat(list(args)))
@@ -133,7 +158,7 @@ def grad_and_value(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested, places = _on_tape(args), _places(argnums)
+        recording, places = autograd.is_grad_enabled(), _places(argnums)
         with autograd.enable_grad():
             given, leaves = _with_leaves("grad", args, places)
             result = func(*given, **kwargs)
@@ -141,6 +166,7 @@ def grad_and_value(
             require_tensors("grad", result=value)
             if value.numel() != 1:
                 raise ShapeError("grad", "the function gives one element", shape=value.shape)
+            nested = _is_nested(recording, args, [value], leaves)
             grads = autograd.grad(
                 value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
             )
@@ -187,7 +213,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     Raises:
         DtypeError: if the arguments, or the gradients, are not tensors, or not as many as results.
     """
-    nested = _on_tape(primals)
+    recording = autograd.is_grad_enabled()
     with autograd.enable_grad():
         given, leaves = _with_leaves("vjp", primals, tuple(range(len(primals))))
         result = func(*given)
@@ -195,13 +221,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     outputs = _flat(value)
     for y in outputs:
         require_tensors("vjp", result=y)
+    nested = _is_nested(recording, primals, outputs, leaves)
 
     def back(*cotangents: Any) -> tuple[Tensor, ...]:
         arrived = _flat(list(cotangents))
         if len(arrived) != len(outputs) or not all(isinstance(g, Tensor) for g in arrived):
             law = "there is a gradient for each result"
             raise DtypeError("vjp", law, gradients=shown(cotangents))
-        more = nested or _on_tape(arrived)
+        more = nested or (autograd.is_grad_enabled() and _on_tape(arrived))
         with autograd.set_grad_enabled(more):
             found = autograd.grad(
                 outputs, leaves, arrived, retain_graph=True, create_graph=more, allow_unused=True
@@ -245,7 +272,7 @@ def jvp(
     if shapes[0] != shapes[1]:
         law = "there is a tangent of its shape for each argument"
         raise ShapeError("jvp", law, primals=shapes[0], tangents=shapes[1])
-    nested = _on_tape((*primals, *tangents))
+    recording = autograd.is_grad_enabled()
     with autograd.enable_grad():
         given, leaves = _with_leaves("jvp", primals, tuple(range(len(primals))))
         result = func(*given)
@@ -253,10 +280,11 @@ def jvp(
         outputs = _flat(value)
         for y in outputs:
             require_tensors("jvp", value=y)
+        nested = _is_nested(recording, (*primals, *tangents), outputs, leaves)
         if strict and not all(y.requires_grad for y in outputs):
             law = "where strict, what the function gives depends on its arguments"
             raise ArgumentError("jvp", law, remedy="strict=False gives zeros")
-        weights = [ops.zeros_like(y.detach()).requires_grad_() for y in outputs]
+        weights = [_probe(y) for y in outputs]
         pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
         total: Any = 0
         if pairs:
@@ -300,14 +328,14 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function that gives the Jacobian, ``(*output, *input)``: a walk back for each output.
+    """A function that gives the Jacobian, ``(*output, *input)``: a walk back for all outputs.
 
     Args:
         func: of tensors, gives one, or a container of them: then there is a Jacobian of each.
         argnums: which arguments: a number, or a tuple of them; of containers there is one for each
             tensor, in the same containers.
         has_aux: whether ``func`` gives ``(value, other)``.
-        chunk_size: taken, above 0.
+        chunk_size: of how many outputs at once; None: of all.
 
     Raises:
         ArgumentError: if it is not.
@@ -317,16 +345,14 @@ def jacrev(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested = _on_tape(args)
+        recording = autograd.is_grad_enabled()
         with autograd.enable_grad():
             given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
             value = _value_of("jacrev", result, has_aux=has_aux)
-            both = [x.dtype for x in (*leaves, *_flat(value)) if isinstance(x, Tensor)]
-            if any(dtype.is_complex for dtype in both):
-                law, hint = "a Jacobian is of real numbers", "Take view_as_real of complex ones"
-                raise DtypeError("jacrev", law, dtypes=both, remedy=hint)
-            every = [_rows(y, leaves, nested=nested) for y in _flat(value)]
+            _require_real("jacrev", (*leaves, *_flat(value)))
+            nested = _is_nested(recording, args, _flat(value), leaves)
+            every = [_rows(y, leaves, nested=nested, at_once=chunk_size) for y in _flat(value)]
         shown_as = tuple(args[k] for k in _places(argnums))
         kept = [_like(shown_as, of) for of in every]
         jacobian = _like(value, [of[0] if isinstance(argnums, int) else of for of in kept])
@@ -335,18 +361,102 @@ def jacrev(
     return found
 
 
-def _rows(value: Any, leaves: list[Tensor], *, nested: bool) -> list[Tensor]:
-    """The Jacobians of one result, by a walk back for each of its elements."""
+def _rows(value: Any, leaves: list[Tensor], *, nested: bool, at_once: int | None) -> list[Tensor]:
+    """The Jacobians of one result: a walk back with a first axis of the result's elements."""
     require_tensors("jacrev", result=value)
-    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
-    rows = [_zeros(autograd.grad(y, leaves, **settings), leaves) for y in value.reshape(-1)]
     shapes = [(*value.shape, *leaf.shape) for leaf in leaves]
-    if not rows:
+    if not value.requires_grad or not value.numel():
         return [leaf.detach().new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
-    return [ops.stack([row[k] for row in rows]).reshape(shape) for k, shape in enumerate(shapes)]
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+
+    def row(weight: Tensor) -> list[Tensor]:
+        return _zeros(autograd.grad(value, leaves, weight, **settings), leaves)
+
+    rows = vmap(row, randomness="different", chunk_size=at_once)(_basis(value))
+    return [ops.reshape(each, shape) for each, shape in zip(rows, shapes, strict=True)]
 
 
-jacfwd = jacrev
+def _basis(x: Tensor) -> Tensor:
+    """Along a first axis tensors like ``x``, each with a 1 at an element of its own."""
+    n = x.numel()
+    return ops.reshape(x.detach().new_ones(n).diag(), (n, *x.shape))
+
+
+@checked
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """As :func:`jacrev`, with a direction for each element of the arguments instead.
+
+    So few arguments of many results cost less. All directions are one walk, the second of two (see
+    :func:`jvp`).
+
+    Args:
+        func: as :func:`jacrev` takes it.
+        argnums: the same.
+        has_aux: the same.
+        randomness: taken: the function runs once.
+    """
+    del randomness
+
+    @wraps(func)
+    def found(*args: Any, **kwargs: Any) -> Any:
+        recording = autograd.is_grad_enabled()
+        with autograd.enable_grad():
+            given, leaves = _with_leaves("jacfwd", args, _places(argnums))
+            result = func(*given, **kwargs)
+            value = _value_of("jacfwd", result, has_aux=has_aux)
+            outputs = _flat(value)
+            _require_real("jacfwd", (*leaves, *outputs))
+            nested = _is_nested(recording, args, outputs, leaves)
+            columns = [_columns(outputs, leaf, nested=nested) for leaf in leaves]
+        shown_as = tuple(args[k] for k in _places(argnums))
+        kept = [_like(shown_as, of) for of in zip(*columns, strict=True)]
+        jacobian = _like(value, [of[0] if isinstance(argnums, int) else of for of in kept])
+        return (jacobian, _left(result[1], nested=nested)) if has_aux else jacobian
+
+    return found
+
+
+def _columns(outputs: list[Any], leaf: Tensor, *, nested: bool) -> list[Tensor]:
+    """The Jacobians of all results by one leaf."""
+    for y in outputs:
+        require_tensors("jacfwd", result=y)
+    found = [leaf.detach().new_zeros((*y.shape, *leaf.shape)) for y in outputs]
+    places = [k for k, y in enumerate(outputs) if y.requires_grad and y.numel()]
+    if not places or not leaf.numel():
+        return found
+    probes = [_probe(outputs[k]) for k in places]
+    ends = [outputs[k] for k in places]
+    (back,) = autograd.grad(ends, leaf, probes, create_graph=True, allow_unused=True)
+    if back is None or not back.requires_grad:
+        return found
+    settings: dict[str, Any] = {"create_graph": nested, "retain_graph": True, "allow_unused": True}
+
+    def along(direction: Tensor) -> list[Tensor]:
+        return _zeros(autograd.grad(back, probes, direction, **settings), probes)
+
+    for k, of in zip(places, vmap(along, randomness="different")(_basis(leaf)), strict=True):
+        found[k] = ops.reshape(ops.movedim(of, 0, -1), (*outputs[k].shape, *leaf.shape))
+    return found
+
+
+def _probe(y: Tensor) -> Tensor:
+    """A weight of a result, to differentiate by."""
+    zeros = ops.zeros_like(y.detach())
+    batching = mode.current().batching
+    return zeros.requires_grad_() if batching is None else leaf_of(zeros, batching[-1])
+
+
+def _require_real(name: str, tensors: Iterable[Any]) -> None:
+    both = [x.dtype for x in tensors if isinstance(x, Tensor)]
+    if any(dtype.is_complex for dtype in both):
+        law, hint = "a Jacobian is of real numbers", "Take view_as_real of complex ones"
+        raise DtypeError(name, law, dtypes=both, remedy=hint)
 
 
 @checked
@@ -355,118 +465,6 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacrev(jacrev(func, argnums), argnums)
 
 
-@checked
-def vmap(
-    func: Callable[..., Any],
-    in_dims: int | Sequence[Any] = 0,
-    out_dims: int | Sequence[Any] = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
-) -> Callable[..., Any]:
-    """A function of batches: ``func`` is called once for each element, and results are stacked.
-
-    Args:
-        func: of tensors and plain values, gives a tensor or a container of them.
-        in_dims: the batch's axis of each argument, None where there is none; one number for all. An
-            argument may be a dict, list or tuple, with one axis or as many axes as there are parts.
-        out_dims: where results have it.
-        randomness: "different": each call draws numbers of its own; "same": all draw the same;
-            "error": none may draw from the default generator.
-        chunk_size: taken.
-
-    Raises:
-        ArgumentError: if no argument has a batch, ``randomness`` is none of these, or numbers are
-            drawn where none may be.
-        DtypeError: if what has a batch is no tensor, or there is not an axis for each argument.
-        ShapeError: if batches differ.
-    """
-    if randomness not in ("error", "same", "different"):
-        law = "randomness is 'error', 'same' or 'different'"
-        raise ArgumentError("vmap", law, randomness=randomness)
-    if chunk_size is not None and chunk_size < 1:
-        raise ArgumentError("vmap", "chunk_size is positive, or None", chunk_size=chunk_size)
-
-    @wraps(func)
-    def batched(*args: Any, **kwargs: Any) -> Any:
-        dims: tuple[Any, ...] = (
-            (in_dims,) * len(args) if isinstance(in_dims, int) else tuple(in_dims)
-        )
-        if len(dims) != len(args):
-            law = "in_dims has an axis or None for each argument"
-            raise ArgumentError("vmap", law, in_dims=in_dims, arguments=len(args))
-        sizes = {n for x, d in zip(args, dims, strict=True) for n in _sizes(x, d)}
-        if len(sizes) != 1:
-            if sizes:
-                raise ShapeError("vmap", "batches have one size", sizes=sorted(sizes))
-            raise ArgumentError("vmap", "one argument has a batch", in_dims=in_dims)
-        if sizes == {0}:
-            raise ShapeError("vmap", "a batch has elements, of which results are stacked", size=0)
-        start, results = mode.current().generator.get_state(), list[Any]()
-        for k in range(sizes.pop()):
-            if randomness == "same":
-                mode.current().generator.set_state(start)
-            own = (_selected(x, d, k) for x, d in zip(args, dims, strict=True))
-            results.append(func(*own, **kwargs))
-            if randomness == "error" and mode.current().generator.get_state() != start:
-                law, hint = "nothing is drawn", "Pass randomness='different', or 'same'"
-                raise ArgumentError("vmap", law, randomness=randomness, remedy=hint)
-        return _stacked(results, out_dims)
-
-    return batched
-
-
-def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
-    """Key, part and axis of each part of a container; None: it is none."""
-    if not isinstance(tree, dict | list | tuple):
-        return None
-    keys: Any = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
-    own = isinstance(dims, dict | list | tuple)
-    axes: Any = dims if not own or isinstance(dims, dict) else range(len(dims))
-    if own and set(axes) != set(keys):
-        law = "there is an axis for each part of an argument or result"
-        raise ArgumentError("vmap", law, axes=dims, parts=len(tree))
-    return [(k, tree[k], dims[k] if own else dims) for k in keys]  # pyright: ignore
-
-
-def _again(tree: Any, parts: dict[Any, Any]) -> Any:
-    """A container of the kind of another, with other parts."""
-    if isinstance(tree, dict):
-        return parts
-    return again(tree, parts.values())
-
-
-def _require_axis(axis: Any) -> None:
-    if not isinstance(axis, int):
-        raise DtypeError("vmap", "an axis is a whole number, or None", axis=shown(axis))
-
-
-def _sizes(tree: Any, dims: Any) -> set[int]:
-    parts = _parts(tree, dims)
-    if parts is None and dims is None:
-        return set()
-    if parts is None:
-        require_tensors("vmap", argument=tree)
-        _require_axis(dims)
-        return {tree.shape[normalize_dim("vmap", dims, tree.ndim)]}
-    return {n for _, part, d in parts for n in _sizes(part, d)}
-
-
-def _selected(tree: Any, dims: Any, k: int) -> Any:
-    parts = _parts(tree, dims)
-    if parts is None:
-        return tree if dims is None else tree.select(dims, k)
-    return _again(tree, {key: _selected(part, d, k) for key, part, d in parts})
-
-
-def _stacked(results: Sequence[Any], dims: Any) -> Any:
-    parts = _parts(results[0], dims)
-    if parts is None:
-        require_tensors("vmap", result=results[0])
-        axis: Any = dims[0] if isinstance(dims, tuple) and len(dims) == 1 else dims
-        _require_axis(axis)
-        return ops.stack(results, axis)
-    return _again(results[0], {k: _stacked([r[k] for r in results], d) for k, _, d in parts})
 
 
 @checked

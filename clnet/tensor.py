@@ -92,6 +92,8 @@ class Tensor:
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """Run an op and, where a gradient is wanted, put it on the tape."""
         now = mode.current()
+        if now.batching and (found := now.batching[-1].applied(function, inputs)) is not None:
+            return found
         recording, needed = now.grad, False
         for x in inputs:
             if not isinstance(x, Tensor):
@@ -175,6 +177,7 @@ class Tensor:
         Raises:
             GradientError: if it is not a leaf, or not floating.
         """
+        self.array.require_alone()
         if self.node is not None and not requires_grad:
             raise GradientError(
                 "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
@@ -285,11 +288,8 @@ class Tensor:
             GradientError: if it requires a gradient, and gradients are recorded.
         """
         if not force and self.requires_grad and mode.current().grad:
-            raise GradientError(
-                "numpy",
-                "a tensor that requires a gradient leaves the tape",
-                remedy="Use x.detach().numpy()",
-            )
+            law = "a tensor that requires a gradient leaves the tape"
+            raise GradientError("numpy", law, remedy="Use x.detach().numpy()")
         return self._read("numpy").numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy's protocol
@@ -361,9 +361,8 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
-            raise NoAxisError(
-                "iter", "the tensor has an axis", shape=self.shape, remedy="x.item() is its number"
-            )
+            law, hint = "the tensor has an axis", "x.item() is its number"
+            raise NoAxisError("iter", law, shape=self.shape, remedy=hint)
         return (self[i] for i in range(len(self)))
 
     def __format__(self, spec: str) -> str:
@@ -410,11 +409,11 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same elements, off the tape."""
-        return Tensor(self.array)
+        return Tensor(self.array.off_tape())
 
     def detach_(self) -> Tensor:
         """Take this tensor itself off the tape; returns it."""
-        self.node, self._requires_grad = None, False
+        self.node, self._requires_grad, self.array = None, False, self.array.off_tape()
         return self
 
     @property
@@ -470,6 +469,7 @@ class Tensor:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
         """
+        self.array.require_alone()
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
         walk_back(

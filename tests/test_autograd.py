@@ -180,6 +180,8 @@ def test_grad_of_an_unused_input():
     assert (gx.item(), gy) == (4.0, None)
     gx, gy = grad(x * x, {"x": x, "y": y}.values(), materialize_grads=True)
     assert (gx.item(), gy.item()) == (4.0, 0.0)
+    with pytest.raises(GradientError, match="inputs are one tensor or more"):
+        grad(x * x, [])
     with pytest.raises(ArgumentError, match="goes with allow_unused=True"):
         grad(x * x, x, allow_unused=False, materialize_grads=True)
 

@@ -244,3 +244,28 @@ def test_further_ways_to_make_tensors():
 def test_numbers_of_numpys_in_sequences_keep_their_width(data, dtype):
     """As in PyTorch."""
     assert clnet.tensor(data).dtype.name == dtype
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t.tensor([t.tensor([1.0]), t.tensor([2.0])]),
+        lambda t: t.tensor([t.tensor(1.0), t.tensor([[3.0]]), 2]),
+        lambda t: t.tensor([[2.0], t.tensor([1.0])]),
+        lambda t: t.tensor((t.tensor([1], dtype=t.int32), t.tensor([2], dtype=t.int32))),
+        lambda t: t.tensor([t.tensor(1.0, dtype=t.bfloat16), t.tensor(2.0, dtype=t.bfloat16)]),
+        lambda t: t.tensor([t.ones(1), np.float64(2)]),
+        lambda t: t.tensor([t.ones(2), t.ones(2)]),
+        lambda t: t.tensor([t.ones(0), t.ones(0)]),
+        lambda t: t.tensor([t.arange(3), t.arange(3)]),
+    ],
+)
+def test_tensors_in_sequences_are_numbers(make):
+    def made(lib):
+        try:
+            x = make(lib)
+        except (TypeError, ValueError) as error:
+            return TypeError if isinstance(error, TypeError) else ValueError
+        return str(x.dtype).split(".")[-1], x.tolist(), x.requires_grad
+
+    assert made(clnet) == made(pytest.importorskip("torch", reason="the oracle is PyTorch"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -290,3 +291,65 @@ def test_a_gradient_of_another_dtype_is_made_its_arguments(dtype):
     Doubled.apply(x).sum().backward()
     assert x.grad.dtype is clnet.float32
     assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def batches(lib: Any) -> list[Any]:
+    """Of written functions what ``vmap`` gives, and gradients within and outside of it."""
+
+    class Own(lib.autograd.Function):
+        """With a rule for batches of its own."""
+
+        @staticmethod
+        def forward(x, w):
+            return (x * w).sin()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            d = (x * w).cos() * g
+            return d * w, d * x
+
+        @staticmethod
+        def vmap(info, in_dims, x, w):
+            assert (info.batch_size, info.randomness) == (2, "error")
+            assert in_dims[0] == 0
+            return Own.apply(x, w), 0
+
+    class Made(Own):
+        """With one that is made for it."""
+
+        generate_vmap_rule = True
+        vmap = lib.autograd.Function.vmap
+
+    x = lib.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    w = lib.tensor([1.0, 2.0, 3.0])
+    found: list[Any] = []
+    for kind in (Own, Made):
+        found.append(lib.func.vmap(kind.apply, (0, None))(x, w))
+        found.append(lib.func.vmap(lib.func.grad(lambda a, k=kind: k.apply(a, w).sum()))(x))
+        leaves = [a.clone().requires_grad_() for a in (x, w)]
+        lib.func.vmap(kind.apply, (0, None))(*leaves).sum().backward()
+        found += [leaf.grad for leaf in leaves]
+    return [y.detach().tolist() for y in found]
+
+
+def test_written_functions_of_batches_are_pytorchs():
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    for ours, theirs in zip(batches(clnet), batches(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_written_function_has_one_rule_for_batches():
+    class Both(clnet.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return x, 0
+
+    with pytest.raises(ArgumentError, match="not both"):
+        clnet.vmap(Both.apply)(clnet.ones(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import pickle
 from typing import Any
 
 import numpy as np
@@ -196,3 +197,13 @@ def test_shapes_are_noted_and_operands_come_one_by_one():
     (call,) = joined.graph.find_nodes(op="call_function")
     assert [str(v) for v in call.args] == ["ij,ij->i", "a", "b"]
     assert joined(x, x).tolist() == [5, 50]
+
+
+def test_a_module_of_a_graph_can_be_pickled():
+    net = clnet.nn.Sequential(clnet.nn.Linear(3, 4), clnet.nn.ReLU()).eval()
+    traced = clnet.fx.symbolic_trace(net)
+    again = pickle.loads(pickle.dumps(traced))
+    x = clnet.ones(2, 3)
+    assert again(x).tolist() == net(x).tolist()
+    assert (again.code, again.training) == (traced.code, False)
+    assert isinstance(x.max(1), clnet.return_types.max)

@@ -13,6 +13,7 @@ import sys
 import time
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -20,7 +21,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import BuildError, DeviceError, OutOfDeviceMemory
+from clnet.errors import BuildError, CheckpointError, DeviceError, OutOfDeviceMemory
 from tests.doctor.faulty import Driver, planted
 
 pytestmark = pytest.mark.device
@@ -113,6 +114,47 @@ def test_memory_that_runs_out_at_any_allocation_is_told_and_nothing_leaks(
         assert training.losses() == expected, first
     assert failed >= (2 if compiled else 10)
     assert device.pool.statistics().allocated <= held
+
+
+@pytest.mark.parametrize("kind", ["Lamb", "LARS", "Adafactor", "LBFGS"])
+def test_memory_that_runs_out_within_a_step_leaves_it_whole_or_says_so(device, monkeypatch, kind):
+    params = [nn.Parameter(clnet.ones(n, 3)) for n in (2, 4)]
+    given = {"max_iter": 1} if kind == "LBFGS" else {}
+    optimizer = getattr(clnet.optim, kind)(params, lr=0.1, **given)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = sum(((p - 3) ** 2).sum() for p in params)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    start = [p.detach().numpy().copy() for p in params], deepcopy(optimizer.state_dict())
+    optimizer.step(closure)
+    expected = [p.tolist() for p in params]
+    take, whole, torn = Countdown(device.pool.take, no_room), 0, 0
+    monkeypatch.setattr(device.pool, "take", take)
+    for first in range(100):
+        for p, value in zip(params, start[0], strict=True):
+            p.data.copy_(clnet.tensor(value))
+        optimizer.load_state_dict(start[1])
+        take.left = first
+        try:
+            optimizer.step(closure)
+            break
+        except OutOfDeviceMemory:
+            take.left = None
+        try:
+            optimizer.step(closure)
+        except CheckpointError:
+            torn += 1
+        else:
+            assert [p.tolist() for p in params] == expected, first
+            whole += 1
+        finally:
+            take.left = None
+    assert whole > 3
+    assert (torn > 0) == (kind != "LBFGS")
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from ..values.words import WORDS
+from .custom_batch import applied_to_batch
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -46,6 +47,7 @@ class FunctionCtx:
         materialize_grads: see :meth:`set_materialize_grads`.
         non_differentiable: see :meth:`mark_non_differentiable`.
         dirty: see :meth:`mark_dirty`.
+        for_forward: see :meth:`save_for_forward`.
     """
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
@@ -54,6 +56,7 @@ class FunctionCtx:
         self.materialize_grads = True
         self.non_differentiable: tuple[Tensor, ...] = ()
         self.dirty: tuple[Tensor, ...] = ()
+        self.for_forward: tuple[Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors until backward, which tells if they changed.
@@ -75,6 +78,10 @@ class FunctionCtx:
                     remedy="Set an attribute of ctx instead",
                 )
         self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``jvp``, which has them as :attr:`saved_tensors`."""
+        self.for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -103,6 +110,11 @@ class Function:
     :meth:`apply`. Where ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``.
     What ``backward`` does in ops of clnet can be differentiated once more.
 
+    Inside :func:`clnet.vmap` both see tensors of an element's shape, whether ``generate_vmap_rule``
+    is set or not; where there is a static method ``vmap(info, in_dims, *args)``, it is given the
+    whole batch instead, and returns its results and for each the batch's axis, or None. In forward
+    mode ``jvp(ctx, *tangents)`` is called, if it is there, else ``backward`` twice.
+
     Example:
         >>> import clnet
         >>> class Square(clnet.autograd.Function):
@@ -122,6 +134,9 @@ class Function:
     """
 
     setup_context: Any = None
+    vmap: Any = None
+    jvp: Any = None
+    generate_vmap_rule: bool = False
 
     @staticmethod
     def forward(*args: Any) -> Any:
@@ -143,7 +158,12 @@ class Function:
         Returns:
             What ``forward`` returns.
         """
-        recording = mode.current().grad
+        now = mode.current()
+        if now.batching is not None:
+            found = applied_to_batch(cls, args, FunctionCtx, Function)
+            if found is not NotImplemented:
+                return found
+        recording = now.grad
         wanted = tuple(recording and isinstance(x, Tensor) and x.requires_grad for x in args)
         ctx = FunctionCtx(wanted)
         with mode.using(grad=False):

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module as _import_module
+from typing import Any
 
-from .. import ops
 from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
-from ..values.arguments import checked
+from ..values.arguments import checked, require_tensors
+from ..values.plain import is_iterable
 from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
@@ -19,7 +21,7 @@ __all__ = ["forget_gradients", "grad"]
 @checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Iterable[Tensor],
+    inputs: Any,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -32,7 +34,7 @@ def grad(
 
     Args:
         outputs: one tensor or several, whose weighted sum is differentiated.
-        inputs: one tensor or several that require gradients.
+        inputs: one tensor or several that require gradients, or edges of a graph.
         grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
         retain_graph: keep what the tape saved; None stands for ``create_graph``.
         create_graph: record the walk, so that the gradients can be differentiated.
@@ -46,12 +48,19 @@ def grad(
         For each input its gradient, of its shape.
 
     Raises:
-        GradientError: if an output requires no gradient, or an input is unused.
+        GradientError: if an output requires no gradient, or an input is unused, or there is none.
         ArgumentError: if there is not a weight for each output.
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    alone = isinstance(inputs, Tensor) or hasattr(inputs, "target") or not is_iterable(inputs)
+    targets: list[Any] = [inputs] if alone else list(inputs)
+    targets = [x.target() if hasattr(x, "target") else x for x in targets]
+    for x in targets:
+        if not hasattr(x, "node"):
+            require_tensors("grad", inputs=x)
+    if not targets:
+        raise GradientError("grad", "inputs are one tensor or more", inputs=0)
     if grad_outputs is None:
         given: list[Tensor | None] = [None] * len(roots)
     else:
@@ -108,7 +117,7 @@ def _batched(
     allow_unused: bool | None,
     materialize_grads: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients for each of several weights, one behind the other, along a first axis."""
+    """The gradients for each of several weights, along a first axis, in one walk."""
     counts = {len(w) for w in weights if w is not None and w.ndim}
     if None in weights or len(counts) != 1 or any(w is not None and not w.ndim for w in weights):
         raise ArgumentError(
@@ -116,22 +125,24 @@ def _batched(
             "with is_grads_batched every weight has a first axis, of one length",
             shapes=[None if w is None else tuple(w.shape) for w in weights],
         )
-    every = [
-        grad(
+    used: list[bool] = []
+
+    def once(*own: Tensor) -> tuple[Tensor, ...]:
+        found = grad(
             roots,
             targets,
-            [None if w is None else w[k] for w in weights],
+            own,
             retain_graph=True,
             create_graph=create_graph,
             allow_unused=allow_unused,
             materialize_grads=materialize_grads,
         )
-        for k in range(counts.pop())
-    ]
-    return tuple(
-        None if None in found else ops.stack([g for g in found if g is not None])
-        for found in zip(*every, strict=True)
-    )
+        used[:] = [g is not None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    vmap = _import_module("clnet.autodiff.vmap").vmap  # which a training step does without
+    found = iter(vmap(once, randomness="different")(*weights))
+    return tuple(next(found) if there else None for there in used)
 
 
 def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:

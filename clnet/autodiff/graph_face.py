@@ -2,7 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from ..errors import GradientError
+from .tensor_hook import HookHandle, Table
+
+OF_NODE = -1
+"""Where a node's hooks hold those that see all its gradients, beside those of its outputs."""
+
+
+class NodeHooks:
+    """Functions that see what a node is given in a walk back, and what it gives."""
+
+    def __init__(self) -> None:
+        self.first, self.last = Table(), Table()
+
+    def before(self, grads: list[Any], shown: set[int]) -> list[Any]:
+        """What arrives at the node, once the hooks have seen it."""
+        for hook in list(self.first.values()):
+            given = hook(tuple(grads))
+            if given is not None:
+                grads = _several("register_prehook", given, len(grads))
+        _show(grads, shown)
+        return grads
+
+    def after(self, results: Any, grads: list[Any], shown: set[int]) -> Any:
+        """What the node gives, once the hooks have seen it."""
+        for hook in list(self.last.values()):
+            given = hook(tuple(results), tuple(grads))
+            if given is not None:
+                results = _several("register_hook", given, len(results))
+        _show([*results, *grads], shown)
+        return results
+
+
+def _several(name: str, given: Any, count: int) -> list[Any]:
+    found = list(given) if isinstance(given, tuple | list) else [given]
+    if len(found) != count:
+        law = "a node's hook gives None, or as many gradients as it was given"
+        raise GradientError(name, law, given=len(found), gradients=count)
+    return found
+
+
+def _show(grads: list[Any], shown: set[int]) -> None:
+    shown.update(id(g.array.storage) for g in grads if g is not None)
+
+
+def _unchanged() -> None:
+    """Nothing has to know that the hooks are others."""
 
 
 class AccumulateGrad:
@@ -21,6 +69,19 @@ class AccumulateGrad:
     def next_functions(self) -> tuple[Any, ...]:
         """None: the graph ends here."""
         return ()
+
+    def register_hook(self, fn: Callable[..., Any]) -> Any:
+        """Call ``fn((), (gradient,))`` when a gradient was added to the leaf's."""
+        return self.variable.register_post_accumulate_grad_hook(lambda x: fn((), (x.grad,)))
+
+    def register_prehook(self, fn: Callable[..., Any]) -> Any:
+        """Call ``fn((gradient,))`` before; it may give another, in a tuple."""
+
+        def one(grad: Any) -> Any:
+            given = fn((grad,))
+            return given[0] if isinstance(given, tuple) else given
+
+        return self.variable.register_hook(one)
 
     def name(self) -> str:
         """As PyTorch calls it."""
@@ -42,6 +103,8 @@ class NodeFace:
     __slots__ = ()
     edges: tuple[Any, ...]
     function: Any
+    hooks: Any
+    known: dict[Any, Any]
 
     def name(self) -> str:
         """``"MulBackward0"``: the op's name, as in a tensor's text."""
@@ -56,6 +119,42 @@ class NodeFace:
             else (AccumulateGrad(edge.leaf) if edge.node is None else edge.node, edge.index)
             for edge in self.edges
         )
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """What programs note of the node."""
+        try:
+            return self.known
+        except AttributeError:
+            self.known = {}
+            return self.known
+
+    def register_hook(self, fn: Callable[..., Any]) -> HookHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` when a walk back has come through the node.
+
+        Args:
+            fn: gives None, or other gradients of the inputs, in a tuple.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self._own_hooks().last, fn, _unchanged)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> HookHandle:
+        """Call ``fn(grad_outputs)`` when a walk back has come to the node.
+
+        Args:
+            fn: gives None, or other gradients of the outputs, in a tuple.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self._own_hooks().first, fn, _unchanged)
+
+    def _own_hooks(self) -> NodeHooks:
+        if self.hooks is None:
+            self.hooks = {}
+        return self.hooks.setdefault(OF_NODE, NodeHooks())
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"

@@ -20,7 +20,6 @@ from ..values.record import NamedTuple
 from .decorated import in_mode
 from .graph_face import NodeFace
 from .saved import Edge, Kept, edge_of, pack, unpacked
-from .tensor_hook import GradientHooks
 
 _SEQUENCE = count()
 _own_version = attrgetter("seen_version")
@@ -48,6 +47,7 @@ class Node(NodeFace):
         "input_specs",
         "kept_inputs",
         "kept_outputs",
+        "known",
         "line",
         "module_path",
         "needs",
@@ -74,7 +74,7 @@ class Node(NodeFace):
         self.line = "" if now.anomaly is None else users_line()
         self.sequence = next(_SEQUENCE)
         self.released = False
-        self.hooks: dict[int, GradientHooks] | None = None
+        self.hooks: dict[int, Any] | None = None
         self.num_outputs = len(outputs)
         specs: list[tuple[tuple[int, ...], Any]] = []
         edges: list[Edge | None] = []

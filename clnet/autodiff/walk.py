@@ -15,6 +15,7 @@ from ..ops.create import ones_like
 from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
+from .graph_face import OF_NODE
 from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
@@ -270,9 +271,11 @@ class _Walk:
                     self._join((key, index))
             grads = self._pending.pop(key)
             if node.hooks is not None:
+                own = node.hooks.get(OF_NODE)
                 for index, hooks in node.hooks.items():
-                    if grads[index] is not None:
+                    if index != OF_NODE and grads[index] is not None:
                         grads[index] = hooks.run(grads[index], self.shown)
+                grads = grads if own is None else own.before(grads, self.shown)
             inner = self._inner
             places = range(node.num_outputs) if inner else ()
             reached = [i for i in places if (key, i) in inner]
@@ -284,7 +287,8 @@ class _Walk:
             ways = node.needs if self._ways is None else self._ways[key]
             if not any(ways):
                 continue
-            axis = cut_of(node) if mode.current().anomaly is None else None
+            alone = node.hooks is not None and OF_NODE in node.hooks
+            axis = cut_of(node) if mode.current().anomaly is None and not alone else None
             if axis is not None:
                 node.unpack(whole=False)  # which raises if it was released
                 self._hold(node, axis, grads[0])
@@ -296,6 +300,8 @@ class _Walk:
             else:
                 with mode.using(module_path=node.module_path):
                     results = self._step(node, grads, ways)
+            if node.hooks is not None and (own := node.hooks.get(OF_NODE)) is not None:
+                results = own.after(results, grads, self.shown)
             del grads
             for edge, need, grad in zip(node.edges, ways, results, strict=False):
                 if need and grad is not None and edge is not None:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+from ..autodiff.graph_face import AccumulateGrad
 from ..autodiff.tape import Node as Node
+from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.plain import shown
 
-__all__ = ["Node", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
@@ -68,3 +81,129 @@ def _to_host(x: Tensor) -> Any:
 def _from_host(kept: Any) -> Tensor:
     device, dtype, values = kept
     return tensor(values, device=device, dtype=dtype)
+
+
+class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
+    """A block in which what is kept for backward may be overwritten: backward has it as it was.
+
+    What is kept is copied.
+    """
+
+    def __init__(self) -> None:
+        self._hooks = saved_tensors_hooks(lambda x: x.clone(), lambda x: x)
+
+    def __enter__(self) -> allow_mutation_on_saved_tensors:
+        """Begin."""
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End."""
+        self._hooks.__exit__(*exc)
+
+    def clear(self) -> None:
+        """Nothing is held beside the graph."""
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient goes; ``autograd.grad`` takes it for the tensor.
+
+    Attributes:
+        node: the node that made it, or a leaf's.
+        output_nr: which output of it.
+    """
+
+    node: Any
+    output_nr: int
+
+    def target(self) -> Any:
+        """What a walk back knows the tensor by."""
+        if isinstance(self.node, AccumulateGrad):
+            return self.node.variable
+        return SimpleNamespace(node=self.node, index=self.output_nr, retains_grad=False)
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where the gradient of a tensor goes.
+
+    Raises:
+        GradientError: if it requires none.
+    """
+    if not tensor.requires_grad:
+        raise GradientError("get_gradient_edge", "the tensor requires a gradient")
+    if tensor.node is None:
+        return GradientEdge(AccumulateGrad(tensor), 0)
+    return GradientEdge(tensor.node, tensor.index)
+
+
+def increment_version(tensor: Any) -> None:
+    """Count tensors, one or several, as overwritten."""
+    for x in [tensor] if isinstance(tensor, Tensor) else tensor:
+        with x.device.lock:
+            x.array.storage.written()
+
+
+class _Together:
+    """The gradients of several tensors in one walk back."""
+
+    def __init__(self, tensors: list[Tensor], fn: Callable[..., Any], *, every: bool) -> None:
+        self._count, self._fn, self._every = len(tensors), fn, every
+        self._awaited = sum(x.requires_grad for x in tensors)
+        self._found: dict[int, Any] = {}
+        self._called = False
+        self.handles = [
+            x.register_hook(self._hook(k)) for k, x in enumerate(tensors) if x.requires_grad
+        ]
+
+    def _hook(self, place: int) -> Callable[[Any], None]:
+        def arrived(grad: Any) -> None:
+            if place in self._found:  # another walk
+                self._begin()
+            after = mode.current().after_backward
+            if not self._found and after is not None:
+                after.append(self._end)
+            self._found[place] = grad
+            if not self._every and not self._called:
+                self._called = True
+                self._fn(grad)
+            if len(self._found) == self._awaited:
+                self._end()
+
+        return arrived
+
+    def _begin(self) -> None:
+        self._found, self._called = {}, False
+
+    def _end(self) -> None:
+        """All have come that do."""
+        if self._every and self._found and not self._called:
+            self._called = True
+            self._fn([self._found.get(k) for k in range(self._count)])
+        if mode.current().after_backward is None or len(self._found) == self._awaited:
+            self._begin()
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(tensors: Any, fn: Callable[..., Any], *, mode: str = "all") -> Any:
+    """Call a function when the gradients of several tensors are there.
+
+    Args:
+        tensors: some of which require gradients.
+        fn: with ``mode="all"`` called with all gradients, once in a walk back, None for those that
+            none arrives at; with ``"any"`` with the first.
+        mode: one of these.
+
+    Returns:
+        A handle whose ``remove()`` takes it away again.
+
+    Raises:
+        ArgumentError: if the mode is another.
+    """
+    if mode not in ("all", "any"):
+        law = "mode is 'all' or 'any'"
+        raise ArgumentError("register_multi_grad_hook", law, mode=shown(mode))
+    return _Together(list(tensors), fn, every=mode == "all")

@@ -12,15 +12,38 @@ from typing import Any
 
 from ..compile import Compiled
 from ..compile import compile as compiled
+from ..errors import ArgumentError
 from ..nn import Module
+from ..values.plain import shown
 from . import notice
 
-__all__ = ["allow_in_graph", "config", "disable", "is_compiling", "mark_dynamic", "reset", "utils"]
+__all__ = [
+    "allow_in_graph",
+    "config",
+    "disable",
+    "explain",
+    "is_compiling",
+    "mark_dynamic",
+    "reset",
+    "utils",
+]
 
 
 def disable(fn: Any = None, **given: Any) -> Any:
     """The function as it is; a decorator without one."""
     return fn if callable(fn) else _as_it_is
+
+
+def explain(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse: there are no graphs of PyTorch's compiler, nor breaks of them.
+
+    Raises:
+        ArgumentError: always.
+    """
+    del args, kwargs
+    hint = "Call compiled = clnet.compile(function) once, then print(compiled.explain())"
+    law = "PyTorch's compiler, whose graphs are explained, is not here"
+    raise ArgumentError("_dynamo.explain", law, function=shown(f), remedy=hint)
 
 
 def _as_it_is(function: Any) -> Any:

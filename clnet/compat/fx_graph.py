@@ -9,7 +9,7 @@ import keyword
 import operator
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ArgumentError
 
@@ -392,6 +392,15 @@ class Graph:
             val_map[node] = self.node_copy(node, val_map.__getitem__)
         return None
 
+    def __reduce__(self) -> Any:
+        """A row for each node, in which others are their numbers; what was noted of them stays."""
+        order = {id(node): k for k, node in enumerate(self.nodes)}
+        rows = [
+            (node.op, node.target, *_numbered(node, order), node.name, node.type)
+            for node in self.nodes
+        ]
+        return _unpickled, (rows,)
+
     def __deepcopy__(self, memo: Any = None) -> Graph:
         made, nodes = Graph(tracer_cls=self._tracer_cls), {}
         for node in self.nodes:
@@ -520,3 +529,37 @@ def _attribute(root: str, path: str) -> str:
         plain = part.isidentifier() and not keyword.iskeyword(part)
         root = f"{root}.{part}" if plain else f"getattr({root}, {part!r})"
     return root
+
+
+class _Numbered(NamedTuple):
+    """Stands for a node in a pickle."""
+
+    place: int
+
+
+def _numbered(node: Node, order: dict[int, int]) -> tuple[Any, Any]:
+    return map_arg((node.args, node.kwargs), lambda n: _Numbered(order[id(n)]))
+
+
+def _unpickled(rows: list[tuple[Any, ...]]) -> Graph:
+    made, nodes = Graph(), list[Node]()
+    for op, target, args, kwargs, name, kind in rows:
+        own, named = _with_nodes(args, nodes), _with_nodes(kwargs, nodes)
+        nodes.append(made.create_node(op, target, own, named, name, kind))
+    return made
+
+
+def _with_nodes(a: Any, nodes: list[Node]) -> Any:
+    """Arguments with nodes for their numbers."""
+    if isinstance(a, _Numbered):
+        return nodes[a.place]
+    if isinstance(a, tuple):
+        parts = [_with_nodes(v, nodes) for v in a]
+        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+    if isinstance(a, list):
+        return [_with_nodes(v, nodes) for v in a]
+    if isinstance(a, dict):
+        return {k: _with_nodes(v, nodes) for k, v in a.items()}
+    if isinstance(a, slice):
+        return slice(*(_with_nodes(v, nodes) for v in (a.start, a.stop, a.step)))
+    return a

@@ -114,6 +114,12 @@ class GraphModule(Module):
             ):
                 self.delete_submodule(name)
 
+    def __reduce__(self) -> Any:
+        """The modules that the graph names, and its nodes, of which the text is made again."""
+        paths = {n.target for n in self.graph.nodes if n.op in ("get_attr", "call_module")}
+        parts = {path: _fetch(self, path) for path in sorted(paths)}
+        return _unpickled, (parts, self.graph, type(self).__name__, self.training)
+
     def __deepcopy__(self, memo: Any) -> Any:
         found = GraphModule.__new__(GraphModule)
         Module.__init__(found)
@@ -122,6 +128,12 @@ class GraphModule(Module):
         GraphModule.__init__(found, parts, copy.deepcopy(self.graph), type(self).__name__)
         found.training = self.training
         return found
+
+
+def _unpickled(parts: dict[str, Any], graph: Graph, class_name: str, training: bool) -> GraphModule:
+    found = GraphModule(parts, graph, class_name)
+    found.training = training
+    return found
 
 
 class _CodeOnlyModule(Module):  # pyright: ignore[reportUnusedClass] - for packages

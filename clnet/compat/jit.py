@@ -65,6 +65,7 @@ class Error(RuntimeError):
     """What a script would fail with, which programs catch."""
 
 
+is_instance = isinstance
 isinstance = isinstance  # noqa: A001 - PyTorch's name
 
 
@@ -79,13 +80,24 @@ is_tracing = is_scripting
 def script(obj: F, *args: Any, **kwargs: Any) -> F:
     """The function, class or module as it is; that is said once."""
     say_once("jit.script: functions and modules stay as they are; clnet.compile makes them faster")
-    return obj
+    return _unsaved(obj)
 
 
 def trace(func: F, example_inputs: Any = None, *args: Any, **kwargs: Any) -> F:
     """The function or module as it is; that is said once."""
     say_once("jit.trace: functions and modules stay as they are; clnet.compile makes them faster")
-    return func
+    return _unsaved(func)
+
+
+def _unsaved(obj: F) -> F:
+    """A module whose ``save``, which scripted ones have, says what to do instead."""
+    if is_instance(obj, Module) and not hasattr(obj, "save"):
+        vars(obj)["save"] = _refuse_to_save
+    return obj
+
+
+def _refuse_to_save(f: Any, **kwargs: Any) -> None:
+    save(None, f)
 
 
 def _as_it_is(function: F) -> F:
@@ -147,7 +159,10 @@ def save(m: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         ArgumentError: always.
     """
     raise ArgumentError(
-        "jit.save", "nothing is scripted", remedy="Save module.state_dict() instead"
+        "jit.save",
+        "nothing is scripted",
+        file=f,
+        remedy="Save module.state_dict(), or a program of it by clnet.onnx.export",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..face.further import Histogram, MinMax
+from ..ops.definite import FactorAndInfo
 from ..ops.eigen import EigenPairs
 from ..ops.elimination import SignAndLogarithm
 from ..ops.leastsquares import LeastSquares
@@ -18,7 +19,7 @@ from ..ops.scan import Extremes as ExtremesSoFar
 from ..ops.sort import Ordered
 from ..ops.special_functions import Parts
 from ..ops.spectral import Eigen, Singular, SingularColumns
-from ..ops.triangular import TriangularFactors
+from ..ops.triangular import InverseAndInfo, Packed, ResultAndInfo, TriangularFactors
 
 __all__: list[str] = []
 
@@ -58,7 +59,11 @@ _RECORDS: dict[str, Any] = {
     "linalg_eigh": Eigen,
     "linalg_svd": Singular,
     "svd": SingularColumns,
+    "linalg_cholesky_ex": FactorAndInfo,
+    "linalg_inv_ex": InverseAndInfo,
     "linalg_lu": TriangularFactors,
+    "linalg_lu_factor": Packed,
+    "linalg_solve_ex": ResultAndInfo,
     "linalg_lstsq": LeastSquares,
 }
 globals().update({name: _declared(name, record) for name, record in _RECORDS.items()})

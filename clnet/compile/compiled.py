@@ -132,8 +132,9 @@ class Compiled:
                 graph, or changes a list or dict that it was given.
         """
         now = mode.current()
-        # A part of what is being traced; or someone looks for a NaN, op by op and line by line.
-        if now.tracer is not None or now.anomaly is not None:
+        # A part of what is being traced, or computed for a batch at once; or someone looks for a
+        # NaN, op by op and line by line.
+        if now.tracer is not None or now.anomaly is not None or now.batching is not None:
             return self._function(*args, **kwargs)
         try:
             given, tensors, guards = looked_at(args, kwargs)

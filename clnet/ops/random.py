@@ -66,6 +66,8 @@ class Counter:
     @staticmethod
     def _new(generator: Generator | None, count: int) -> Counter:
         source = generator or mode.current().generator
+        for level in mode.current().batching or ():  # an element's numbers are its own
+            count *= level.size if level.randomness == "different" else 1
         counter = Counter(HostScalar(0), HostScalar(0))
 
         def draw() -> None:

@@ -473,12 +473,12 @@ def _shares(axis: int, with_x: bool) -> Any:  # noqa: FBT001
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         x, src, index, named = inputs
         (found,), (g,) = results, grads
+        # As in PyTorch an element that takes no part has its share of what equals it, unread.
         mine = logical_and(eq(x, found), named)
-        mine = mine if with_x else logical_and(mine, eq(named, False))
         theirs = eq(src, gather_within(found, axis, index))
         hits = _added(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype), None)
         share = g / hits
-        mine = where(named, where(mine, share, 0.0), g)
+        mine = where(named, where(mine, share, 0.0) if with_x else 0.0, g)
         return mine, where(theirs, gather_within(share, axis, index), 0.0), None, None
 
     return rule

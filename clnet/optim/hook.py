@@ -109,6 +109,8 @@ class Hooked:
     def register_step_pre_hook(self, hook: Hook) -> StepHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; it may return other arguments.
 
+        The optimiser stands first in ``args``, also in what is returned: ``(args, kwargs)``.
+
         Returns:
             A handle whose ``remove()`` takes it away again.
         """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import ops
 from ..autograd import enable_grad, no_grad
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, OutOfDeviceMemory
 from ..nn.parameters import parameters_to_vector, vector_to_parameters
 from ..tensor import Tensor, tensor
 from ..values import mode
@@ -112,7 +112,7 @@ class LBFGS(DeclaredOptimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:
-        """Iterate until a limit or tolerance is reached.
+        """Iterate until a limit or tolerance is reached; where memory runs out, all is as before.
 
         Args:
             closure: clears the gradients, computes the loss and its gradients, gives the loss;
@@ -127,8 +127,17 @@ class LBFGS(DeclaredOptimizer):
         """
         if closure is None:
             raise ArgumentError("LBFGS", "step needs a closure that computes the loss")
+        params: list[Tensor] = self.param_groups[0]["params"]
+        known = replace(self._progress, pairs=self._progress.pairs.copy())
+        before = [p.detach().clone() for p in params]  # few beside what is remembered of steps
         with mode.using(module_path="LBFGS"):
-            return _Step(self.param_groups[0], self._progress, closure).run()
+            try:
+                return _Step(self.param_groups[0], self._progress, closure).run()
+            except OutOfDeviceMemory:
+                self._progress = known
+                for p, old in zip(params, before, strict=True):
+                    p.copy_(old)
+                raise
 
     def state_dict(self) -> dict[str, Any]:
         """As every optimiser's; the first parameter's state is what is kept of all together."""

@@ -12,7 +12,7 @@ from typing_extensions import dataclass_transform
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
-from ..errors import ArgumentError, CheckpointError, DtypeError
+from ..errors import ArgumentError, CheckpointError, DtypeError, OutOfDeviceMemory
 from ..nn.parameter import is_lazy
 from ..ops import view_as_real, zeros_like
 from ..ops.machinery.function import host_action
@@ -97,6 +97,7 @@ class Optimizer(Hooked):
     derived: ClassVar[tuple[str, ...]] = ("step",)
     """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
     _named_numbers: ClassVar[tuple[str, ...]] = ()
+    _torn = False
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 
@@ -300,9 +301,11 @@ class Optimizer(Hooked):
 
         Raises:
             ArgumentError: if a setting was changed to one that needs state there is none of.
+            CheckpointError: if memory ran out within the step before, and parts of it were made.
         """
         if self.written:
             raise NotImplementedError(f"{type(self).__name__}.step")
+        self._require_whole()
         loss = None
         if closure is not None:
             with enable_grad():
@@ -330,6 +333,7 @@ class Optimizer(Hooked):
     def _update(self, alike: Iterable[_Alike]) -> None:
         """Apply what was found; the mode is as it was whenever an interrupt comes."""
         name, before = type(self).__name__, mode.current()
+        seen = [] if type(self).apply is Optimizer.apply else self._versions(alike)
         try:
             mode.change(grad=False, phase="update", module_path=name, autocast=None)
             for group, cells, operands in alike:
@@ -337,8 +341,37 @@ class Optimizer(Hooked):
                     self.apply(group, operands, cells)
                 else:
                     self._apply_unless(self.unless, group, operands, cells)
+        except OutOfDeviceMemory as error:
+            if seen and before.tracer is None:
+                self._stopped(error, torn=seen != self._versions(alike))
+            raise
         finally:
             mode.restore(before)
+
+    def _versions(self, alike: Iterable[_Alike]) -> list[int]:
+        """Of all that a step of several passes writes, by which it is known what it wrote."""
+        every = (x for each in alike for own in each.operands for x in own[:-1])
+        return [x.array.storage.version for x in every]
+
+    def _stopped(self, error: OutOfDeviceMemory, *, torn: bool) -> None:
+        """Memory ran out before a step, which then did not happen, or within it."""
+        if torn:
+            self._torn = True
+            error.values = {**error.values, "left": "some parameters after the step, some before"}
+            return
+        for _, p in self._last_updated:
+            self._kept(p).count -= 1
+
+    def _require_whole(self) -> None:
+        """Refuse to go on from a step that was made of some parameters.
+
+        Raises:
+            CheckpointError: if there was one, and no state was loaded since.
+        """
+        if self._torn:
+            law = "memory ran out within the last step, which some parameters have made"
+            hint = "Load the module's state and the optimiser's, of before"
+            raise CheckpointError(f"{type(self).__name__}.step", law, remedy=hint)
 
     def _apply_unless(
         self, unless: Tensor, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells
@@ -400,6 +433,7 @@ class Optimizer(Hooked):
             return
         self._clnet_settle()
         groups, saved = self._checked(state)
+        self._torn = False
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update(taken(settings, type(self).__name__))
         cells: dict[tuple[int, int], Cells] = {}

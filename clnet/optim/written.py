@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CheckpointError, TraceError
+from ..errors import CheckpointError, GradientError, TraceError
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
+from ..values.plain import shown
 from .hook import StateHooks
 
 
@@ -34,20 +35,33 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
         self._stepping = True
         try:
             for hook in tuple(self._before.values()):
-                changed = hook(self, args, kwargs)
-                args, kwargs = (args, kwargs) if changed is None else changed
+                changed = hook(self, (self, *args), kwargs)  # PyTorch's: as the method gets them
+                if changed is not None:
+                    args, kwargs = _arguments(changed)
             traced = mode.current().tracer is not None and self.written
             taken = traced_step if traced else step
             result = (
                 taken(self, *args, **kwargs) if taken is step else taken(step, self, args, kwargs)
             )
             for hook in tuple(self._after.values()):
-                hook(self, args, kwargs)
+                hook(self, (self, *args), kwargs)
         finally:
             self._stepping = False
         return result
 
     return whole
+
+
+def _arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a hook gave instead of a step's own.
+
+    Raises:
+        GradientError: if it gave something else.
+    """
+    if not (isinstance(changed, tuple) and len(changed) == 2 and changed[0]):
+        law = "a hook before a step gives None, or ((optimizer, *args), kwargs)"
+        raise GradientError("step", law, given=shown(changed))
+    return tuple(changed[0][1:]), changed[1]
 
 
 def numbers(value: Any) -> Any:

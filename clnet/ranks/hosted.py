@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ __all__ = [
     "apart",
     "arrived",
     "arriving",
+    "as_it_lies",
     "checked_tensor",
     "checked_tensors",
     "read_only",
@@ -62,6 +64,15 @@ def checked_tensor(
             op_name, f"{name} is dense", shape=x.shape, strides=x.stride(), remedy="x.contiguous()"
         )
     return x
+
+
+def as_it_lies(x: Any) -> Any:
+    """A tensor with its axes in the order in which they lie: dense where only that was another."""
+    if not isinstance(x, Tensor) or x.array.contiguous or mode.current().tracer is not None:
+        return x
+    strides = x.array.strides
+    order = sorted(range(x.ndim), key=lambda d: (strides[d], -x.shape[d]), reverse=True)
+    return x.detach().permute(order)
 
 
 def apart(x: Tensor, *others: Tensor) -> Tensor:

@@ -22,7 +22,15 @@ from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
 from .device_sum import Marked, may_add
-from .hosted import apart, arrived, checked_tensor, checked_tensors, read_only, writable
+from .hosted import (
+    apart,
+    arrived,
+    as_it_lies,
+    checked_tensor,
+    checked_tensors,
+    read_only,
+    writable,
+)
 from .membership import group_of, root_of, seconds_of
 from .moves import collect, spread, sum_parts, sum_to
 from .pieces import (
@@ -96,7 +104,8 @@ def all_reduce(
     """Overwrite the tensor of every rank with the sum of all, or what ``op`` makes of them.
 
     Args:
-        tensor: dense; of one shape and dtype on all ranks. 16-bit floats are summed in float32.
+        tensor: dense, with its axes in any order; of one shape and dtype on all ranks. 16-bit
+            floats are summed in float32.
         op: how elements are joined.
         group: who takes part; None: all.
         async_op: whether to go on at once.
@@ -111,7 +120,7 @@ def all_reduce(
     """
     name = "all_reduce"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor, traced=True)
+    x = checked_tensor(name, as_it_lies(tensor), traced=True)
     joins = _joined(name, op, x)
     if members is None:
         return None

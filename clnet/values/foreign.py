@@ -31,12 +31,14 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
         typed: whether the caller has a dtype for them: Python's floats keep all their digits.
 
     Raises:
-        ShapeError: if nested sequences are ragged.
+        ShapeError: if nested sequences are ragged, or hold a tensor of several numbers for one.
+        DtypeError: as ShapeError, of a tensor of several whole numbers where one number belongs.
         RangeError: if they are whole numbers alone, one of more than 64 bits.
     """
     if not is_foreign(value):
+        plain = _without_tensors(value)
         try:
-            host = np.asarray(value)
+            host = np.asarray(plain)
         except ValueError as error:
             raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
         if typed or isinstance(value, np.ndarray | np.generic):
@@ -50,6 +52,44 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)
     return plain.numpy(force=True)
+
+
+def _without_tensors(value: Any) -> Any:
+    """Nested sequences with arrays for the tensors in them; what holds none as it is.
+
+    As in PyTorch the first elements say how deep they are, and a tensor is no sequence there: where
+    a number belongs, a tensor of one is that, whatever its axes.
+    """
+    if not _has_tensor(value):
+        return value
+    depth, first = 0, value
+    while isinstance(first, list | tuple) and first:
+        depth, first = depth + 1, first[0]
+    return _with_numbers(value, depth + (first.ndim if isinstance(first, np.ndarray) else 0))
+
+
+def _has_tensor(value: Any) -> bool:
+    if not isinstance(value, list | tuple):
+        return hasattr(type(value), "__apply_function__")
+    kinds = set(map(type, value))
+    return not kinds <= _PLAIN and any(map(_has_tensor, value))
+
+
+def _with_numbers(value: Any, depth: int) -> Any:
+    """Nested sequences of so many axes, with arrays and scalars of NumPy for tensors."""
+    if isinstance(value, list | tuple):
+        return [_with_numbers(part, depth - 1) for part in value]
+    if not hasattr(type(value), "__apply_function__"):
+        return value
+    host = value.numpy(force=True)
+    if depth > 0:
+        return host
+    if host.size != 1:
+        law, shape = "a tensor that stands for a number has one element", host.shape
+        whole = not (value.dtype.is_floating_point or value.dtype.is_complex)
+        error = DtypeError if whole else ShapeError  # PyTorch's kinds of errors
+        raise error("tensor", law, shape=shape, remedy="stack() joins tensors along a new axis")
+    return host.reshape(())[()]
 
 
 _PLAIN = {bool, int, float, complex}

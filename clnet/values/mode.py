@@ -33,6 +33,8 @@ class Mode:
         after_backward: what is called when the ``backward`` under way is done, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
         anomaly: what looks at all that ops and gradients make, or None.
+        batching: the batches whose elements functions see just now, and levels of tensors with
+            tangents, the innermost last; or None.
         takes_over: whether classes with ``__torch_function__`` take over what is called with them.
     """
 
@@ -54,6 +56,7 @@ class Mode:
     after_backward: list[Any] | None = None
     debug: bool = SETTINGS.debug
     anomaly: Any = None
+    batching: tuple[Any, ...] | None = None
     takes_over: bool = True
 
     @property

@@ -181,6 +181,25 @@ def test_an_infinite_value_of_the_last_key_is_no_nan(shaped, device, monkeypatch
         assert (F.scaled_dot_product_attention(q, k, v) == float("inf")).all()
 
 
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+@pytest.mark.parametrize("rows", [2, 5, 9, 130])
+def test_an_infinite_gradient_of_the_last_row_is_no_nan(rows, shaped, device, monkeypatch):
+    """As of keys: where keys' gradients are made, rows are what is read some at a time."""
+    target = shaped(device)
+    for kind in (Attention, AttentionBackward):
+        lower = kind.lower
+        monkeypatch.setattr(
+            kind, "lower", lambda self, _, y, x, lower=lower: lower(self, target, y, x)
+        )
+    q, k, v = (clnet.ones(1, n, 4).requires_grad_() for n in (rows, 3, 3))
+    gy = clnet.ones(1, rows, 4)
+    gy[:, -1, 0] = float("inf")
+    F.scaled_dot_product_attention(q, k, v).backward(gy)
+    found = v.grad.numpy()[0]  # pyright: ignore[reportOptionalMemberAccess]
+    assert (found[:, 0] == float("inf")).all()
+    np.testing.assert_allclose(found[:, 1:], rows / 3, rtol=1e-5)
+
+
 def test_rows_longer_than_local_memory_are_read_in_place(device):
     target = gpu_shaped(device)
     target = replace(target, traits=replace(target.traits, local_memory_bytes=64))

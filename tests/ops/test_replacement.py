@@ -135,6 +135,8 @@ def test_methods_in_place():
 def test_gradients_of_scatter_reduce_in_place(reduce, own):
     rng = np.random.default_rng(3)
     start, values = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
+    if reduce in ("amax", "amin"):  # equal ones, which share it
+        start, values = start.round(), values.round()
     index, weight = rng.integers(0, 3, (6, 3)), rng.standard_normal((4, 3))
     found = []
     for lib in (clnet, torch):

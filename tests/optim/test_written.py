@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, CheckpointError, TraceError
+from clnet.errors import ArgumentError, CheckpointError, GradientError, TraceError
 
 pytestmark = pytest.mark.device
 
@@ -129,7 +129,8 @@ def test_hooks_are_called_around_a_step(kind):
 
     def before(optimizer, args, kwargs):
         said.append("before")
-        return (lambda: (p * p).sum().backward() or p.sum(),), kwargs
+        assert args == (optimizer,)
+        return (optimizer, lambda: (p * p).sum().backward() or p.sum()), kwargs
 
     handle = optimizer.register_step_pre_hook(before)
     optimizer.register_step_post_hook(lambda *_: said.append("after"))
@@ -139,6 +140,9 @@ def test_hooks_are_called_around_a_step(kind):
     handle.remove()
     optimizer.step(lambda: p.sum())
     assert said == ["before", "after", "after"]
+    optimizer.register_step_pre_hook(lambda *_: 3)
+    with pytest.raises(GradientError, match="a hook before a step gives"):
+        optimizer.step()
 
 
 def test_groups_are_added_and_shown():

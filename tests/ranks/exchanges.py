@@ -419,6 +419,13 @@ def groups(rank: int, size: int) -> None:
     assert (dist.Backend("GLOO"), dist.Backend.MPI) == ("gloo", "mpi")
 
 
+def in_another_order(size: int) -> None:
+    """A dense tensor is joined as it lies."""
+    turned = clnet.arange(24.0).reshape(2, 3, 4).permute(2, 0, 1)
+    dist.all_reduce(turned)
+    assert turned.tolist() == (size * np.arange(24.0)).reshape(2, 3, 4).transpose(2, 0, 1).tolist()
+
+
 def left_groups() -> None:
     """MPI has 2,048 communicators; a group that all have left has none of them any more."""
     group = dist.new_group()
@@ -435,6 +442,8 @@ def refused(rank: int, size: int) -> None:
     """What one rank alone can tell; nobody waits for it."""
     with pytest.raises(ShapeError, match="tensor is dense"):
         dist.all_reduce(clnet.zeros(3, 3).T[:2])
+    with pytest.raises(ShapeError, match="tensor is dense"):
+        dist.all_reduce(clnet.zeros(3, 1).expand(3, 3))
     with pytest.raises(DistributedError, match="tensor has elements"):
         dist.all_reduce(clnet.zeros(3, device="meta"))
     with pytest.raises(DtypeError, match="can be joined so"):

@@ -1,7 +1,6 @@
 ## lib attend: what attention and its gradients share: rows kept in lanes, others some at a time
 ##
 ## param acc: str                    element type in registers
-## param across: int                 vectors of a row of gq whose sums are added at once
 ## param at_once: int                others whose scores are computed together
 ## param causal: bool                a key counts for its own row and later ones only
 ## param count: str                  C expression, rows kept by all work-items together
@@ -122,6 +121,21 @@ ${vectors_of.turn_lines(acc, lanes)}
             ${target}[(long)(own + lane) * ${size} + e] = (${ctype})((${acc} *)&${value}[e])[lane];
 % endif
 </%def>
+## Where others behind the last are read: what stands for them is weighted by 0, which times an
+## infinite number is not one. An item's first row of its result is free until the end.
+<%def name="nothing(target, size, limit, at_once)">
+    __global element *zeros = ${target} + (long)least(own, own_last) * ${size};
+    if (${limit} % ${at_once} && own <= own_last)
+        for (int e = 0; e < ${size}; e++)
+            zeros[e] = 0;
+</%def>
+<%def name="none_behind(name, limit, at_once)">
+            if (j + ${at_once} > ${limit} && own <= own_last) {
+% for u in range(1, at_once):
+                ${name}_${u} = j + ${u} < ${limit} ? ${name}_${u} : zeros;
+% endfor
+            }
+</%def>
 <%def name="tiles(left, left_size, right, right_size, acc, tile, shared)">
 % if shared:
     __local ${acc} ${left}_tile[${tile * left_size}], ${right}_tile[${tile * right_size}];
@@ -213,7 +227,7 @@ ${vectors_of.turn_lines(acc, lanes)}
 % if mask == "keep":
             p_${u} *= s_${u} == fill ? (vector)(1 / (${acc})keys) : (vector)1;
 % endif
-            vector d_${u} = ${"0" if dropped else f"-delta[least(j + {u}, rows - 1)]"};
+            vector d_${u} = ${"0" if dropped else f"-(j + {u} < rows ? delta[j + {u}] : 0)"};
 % endfor
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = v_own[e];
@@ -225,7 +239,7 @@ ${vectors_of.turn_lines(acc, lanes)}
             ${drops.of_keys(at_once)}
 % for u in range(at_once):
             const vector w_${u} = p_${u} * kept_${u};
-            d_${u} = d_${u} * kept_${u} - delta[least(j + ${u}, rows - 1)];
+            d_${u} = d_${u} * kept_${u} - (j + ${u} < rows ? delta[j + ${u}] : 0);
 % endfor
 % endif
             ${add_weighted("v_sums", value_head, "w" if dropped else "p", "gy", acc, at_once)}
@@ -242,59 +256,4 @@ ${vectors_of.turn_lines(acc, lanes)}
             d_${u} = s_${u} == fill ? (vector)0 : d_${u};
 % endfor
 % endif
-</%def>
-##
-## Rows j, j + 1 ... of gq get what the kept keys add, one key after another: in vectors of a row.
-<%def name="add_to_queries(acc, lanes, head, at_once, across)">
-            const vector slopes[${at_once}] = {${", ".join(f"d_{u}" for u in range(at_once))}};
-            const int kept_keys = least(${lanes}, keys - own);
-<% vectors = head // lanes %>
-% if vectors >= across:
-            for (int e = 0; e < ${vectors // across * across * lanes}; e += ${across * lanes}) {
-                ${_add_piece(acc, lanes, head, at_once, across)}
-            }
-% endif
-% for e in range(vectors // across * across * lanes, vectors * lanes, lanes):
-            {
-                const int e = ${e};
-                ${_add_piece(acc, lanes, head, at_once, 1)}
-            }
-% endfor
-% if head % lanes:
-            for (int e = ${vectors * lanes}; e < ${head}; e++)
-                for (int u = 0; u < least(${at_once}, rows - j); u++) {
-                    __global ${acc} *to = gq + (long)(j + u) * ${head} + e;
-                    ${acc} sum = own ? *to : 0;
-                    for (int n = 0; n < kept_keys; n++)
-                        sum += ((${acc} *)&slopes[u])[n] * k[(long)(own + n) * ${head} + e];
-                    *to = sum;
-                }
-% endif
-</%def>
-<%def name="_add_piece(acc, lanes, head, at_once, across)">
-% for u in range(at_once):
-                __global ${acc} *to_${u} = gq + (long)least(j + ${u}, rows - 1) * ${head} + e;
-% for c in range(across):
-                vector t_${u}_${c} = own ? ((__global loose_vector *)to_${u})[${c}] : (vector)0;
-% endfor
-% endfor
-                for (int n = 0; n < kept_keys; n++) {
-% for c in range(across):
-                    const vector x_${c} =
-                        ((__global const loose_vector *)(k + (long)(own + n) * ${head} + e))[${c}];
-% endfor
-% for u in range(at_once):
-                    const ${acc} slope_${u} = ((${acc} *)&slopes[${u}])[n];
-% for c in range(across):
-                    t_${u}_${c} += slope_${u} * x_${c};
-% endfor
-% endfor
-                }
-% for u in range(at_once):
-                if (j + ${u} < rows) {
-% for c in range(across):
-                    ((__global loose_vector *)to_${u})[${c}] = t_${u}_${c};
-% endfor
-                }
-% endfor
 </%def>

@@ -60,6 +60,7 @@
 ##          fill, lse is, too (their logarithm would be lost), and each has the same weight
 <%namespace name="lib" file="/lib/attend.mako"/>
 <%namespace name="drops" file="/lib/attend_dropped.mako"/>
+<%namespace name="queries" file="/lib/attend_queries.mako"/>
 <%def name="attention(
     ctype, acc, lanes, head, value_head, tile, at_once, shared, group, causal, mask, mask_ctype,
     dropped)">
@@ -87,12 +88,7 @@ __kernel void attention(...)
     for (int e = 0; e < ${value_head}; e++)
         sums[e] = 0;
 % if not shared:
-    ## Stands for values behind the last key: another's would be infinite, which times 0 is NaN. An
-    ## item's first row of y is free until the end, and the sums need no branch.
-    __global element *zeros = y + (long)least(own, own_last) * ${value_head};
-    if (keys % ${at_once} && own <= own_last)
-        for (int e = 0; e < ${value_head}; e++)
-            zeros[e] = 0;
+    ${lib.nothing("y", value_head, "keys", at_once)}
 % endif
     vector top = -INFINITY, total = 0;
     const int limit = ${f"least(keys, group_first + {group * lanes})" if causal else "keys"};
@@ -102,11 +98,7 @@ __kernel void attention(...)
             ${lib.other("k", head, "keys", shared, at_once)}
             ${lib.other("v", value_head, "keys", shared, at_once)}
 % if not shared:
-            if (j + ${at_once} > keys && own <= own_last) {
-% for u in range(1, at_once):
-                v_${u} = j + ${u} < keys ? v_${u} : zeros;
-% endfor
-            }
+            ${lib.none_behind("v", "keys", at_once)}
 % endif
             ${lib.scores(acc, lanes, head, at_once, "keys", causal, mask, True)}
             vector higher = top;
@@ -233,12 +225,18 @@ __kernel void attention_grad_kv(...)
         k_sums[e] = 0;
     for (int e = 0; e < ${value_head}; e++)
         v_sums[e] = 0;
+% if not shared:
+    ${lib.nothing("gv", value_head, "rows", at_once)}
+% endif
     int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
     for (; first < rows; first += ${tile}) {
         ${lib.fetch((("q", head), ("gy", value_head)), "rows", tile, shared, group)}
         for (int j = first; j < least(first + ${tile}, rows); j += ${at_once}) {
             ${lib.other("q", head, "rows", shared, at_once)}
             ${lib.other("gy", value_head, "rows", shared, at_once)}
+% if not shared:
+            ${lib.none_behind("gy", "rows", at_once)}
+% endif
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
             ${lib.slopes_of_keys(acc, lanes, value_head, at_once, mask, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
@@ -280,14 +278,16 @@ __kernel void attention_grad(...)
             k_sums[e] = 0;
         for (int e = 0; e < ${value_head}; e++)
             v_sums[e] = 0;
+        ${lib.nothing("gv", value_head, "rows", at_once)}
         int j = ${f"own / {at_once} * {at_once}" if causal else "0"};
         for (; j < rows; j += ${at_once}) {
             ${lib.other("q", head, "rows", False, at_once)}
             ${lib.other("gy", value_head, "rows", False, at_once)}
+            ${lib.none_behind("gy", "rows", at_once)}
             ${lib.scores(acc, lanes, head, at_once, "rows", causal, mask, False)}
             ${lib.slopes_of_keys(acc, lanes, value_head, at_once, mask, dropped)}
             ${lib.add_weighted("k_sums", head, "d", "q", acc, at_once)}
-            ${lib.add_to_queries(acc, lanes, head, at_once, across)}
+            ${queries.add_to_queries(acc, lanes, head, at_once, across)}
         }
         ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}
         ${lib.release("gv", "v_sums", value_head, acc, ctype, lanes)}

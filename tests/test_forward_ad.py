@@ -1,0 +1,145 @@
+"""Tangents that ops carry along, beside PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+
+torch: Any = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+
+
+def moved(lib: Any) -> list[Any]:
+    """Results and tangents of some ops, a module, a written function; a slope of a tangent."""
+    ops, fw = lib.nn.functional, lib.autograd.forward_ad
+    rng = np.random.default_rng(0)
+
+    def t(*shape: int) -> Any:
+        return lib.tensor(rng.standard_normal(shape, dtype=np.float32))
+
+    x, move, w, filters, image, image_move = (
+        *(t(4, 5), t(4, 5), t(3, 5)),
+        *(t(4, 3, 3, 3), t(2, 3, 6, 6), t(2, 3, 6, 6)),
+    )
+    classes = lib.tensor(rng.integers(0, 5, 4))
+
+    class Power(lib.autograd.Function):
+        """A power, with a tangent of its own."""
+
+        @staticmethod
+        def forward(ctx, a, k):
+            ctx.save_for_forward(a)
+            ctx.k = k
+            return a**k
+
+        @staticmethod
+        def jvp(ctx, ta, _):
+            (a,) = ctx.saved_tensors
+            return ctx.k * a ** (ctx.k - 1) * ta
+
+    found: list[Any] = []
+    with fw.dual_level():
+        dual = fw.make_dual(x, move)
+        for f in (
+            lambda a: a.sin() * a,
+            lambda a: ops.linear(a, fw.make_dual(w, w * 2)),
+            lambda a: ops.layer_norm(a.softmax(-1), (5,)),
+            lambda a: ops.cross_entropy(a, classes),
+            lambda a: lib.cat([a.max(1)[0], a.var(0), a[1:, ::2].reshape(-1)]),
+            lambda a: lib.linalg.inv(a @ a.T + lib.eye(4)),
+            lambda a: Power.apply(a, 3),
+        ):
+            found += fw.unpack_dual(f(dual))
+        found += fw.unpack_dual(
+            ops.max_pool2d(ops.conv2d(fw.make_dual(image, image_move), filters), 2)
+        )
+        assert fw.unpack_dual(x).tangent is None
+        leaf = x.clone().requires_grad_()
+        fw.unpack_dual(fw.make_dual(leaf, move) ** 3).tangent.sum().backward()
+        found.append(leaf.grad)
+        for wrong in (lambda: fw.make_dual(x, move[0]), fw.enter_dual_level):
+            with pytest.raises(RuntimeError):
+                wrong()
+        with pytest.raises(ValueError, match="float"):
+            fw.make_dual(lib.arange(3), lib.arange(3))
+    with pytest.raises(RuntimeError):
+        fw.make_dual(x, move)
+    return [y.detach().numpy() for y in found]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_tangents_are_pytorchs():
+    for ours, theirs in zip(moved(clnet), moved(torch), strict=True):
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_tangent_is_not_for_is_refused():
+    fw = clnet.autograd.forward_ad
+    with fw.dual_level():
+        x = fw.make_dual(clnet.ones(2), clnet.ones(2))
+        with pytest.raises(clnet.errors.GradientError, match="not changed in place"):
+            x.add_(1)
+        with pytest.raises(clnet.errors.GradientError, match="unpack_dual"):
+            (x * 2).sum().backward()
+    with pytest.raises(clnet.errors.GradientError, match="was entered"):
+        fw.exit_dual_level()
+
+
+def graph(lib: Any) -> list[Any]:
+    """What hooks of nodes and of several gradients see."""
+    tools, said = lib.autograd.graph, list[Any]()
+    x, w, other = (lib.tensor(v, requires_grad=True) for v in ([1.0, 2.0], [3.0, 4.0], [1.0, 1.0]))
+    y = x * w
+    z = y * 3
+    y.grad_fn.register_hook(lambda given, arrived: said.append((len(given), arrived[0].tolist())))
+    pre = y.grad_fn.register_prehook(lambda arrived: (arrived[0] * 2,))
+
+    def together(grads: Any) -> None:
+        said.append([None if g is None else g.tolist() for g in grads])
+
+    hook = tools.register_multi_grad_hook([x, w, y, other], together)
+    first = tools.register_multi_grad_hook([x, w], lambda g: said.append(g.shape[0]), mode="any")
+    z.sum().backward(retain_graph=True)
+    for handle in (hook, first, pre):
+        handle.remove()
+    z.sum().backward()
+    said.append(x.grad.tolist())
+    y.grad_fn.metadata["key"] = 1
+    said.append(y.grad_fn.metadata)
+    accumulate = (x * 1).grad_fn.next_functions[0][0]
+    accumulate.register_hook(lambda *_: said.append("accumulated"))
+    (x * 1).sum().backward()
+    inner = x * 3
+    edges = [tools.get_gradient_edge(x), tools.get_gradient_edge(inner)]
+    said.append([g.tolist() for g in lib.autograd.grad((inner * inner).sum(), edges)])
+    with tools.allow_mutation_on_saved_tensors():
+        a = lib.tensor([1.0, 2.0], requires_grad=True)
+        b = a.clone()
+        c = b**2
+        b.sin_()
+        c.sum().backward()
+    said.append(a.grad.tolist())
+    return said
+
+
+def test_hooks_of_the_graph_are_pytorchs():
+    assert graph(clnet) == graph(torch)
+
+
+def test_hooks_of_the_graph_are_checked():
+    x = clnet.ones(2, requires_grad=True)
+    y = x * 2
+    y.node.register_prehook(lambda g: (g[0], g[0]))
+    with pytest.raises(clnet.errors.GradientError, match="as many gradients"):
+        y.sum().backward()
+    with pytest.raises(clnet.errors.ArgumentError, match="'all' or 'any'"):
+        clnet.autograd.graph.register_multi_grad_hook([x], print, mode="some")
+    with pytest.raises(clnet.errors.GradientError, match="requires a gradient"):
+        clnet.autograd.graph.get_gradient_edge(clnet.ones(1))
+    version = x._version
+    clnet.autograd.graph.increment_version(x)
+    assert x._version == version + 1
