@@ -360,7 +360,7 @@ def unused(rank: int) -> None:
 
 
 def used_while_adding(rank: int, size: int) -> None:
-    """What one rank used in a pass that only added up is averaged by the next, which needs it not."""
+    """What one rank used in a pass that only added up is averaged by the next."""
     model = DDP(Branches(), find_unused_parameters=True)
     with model.no_sync():
         model(clnet.ones(1, 2), rank == 0).sum().backward()

@@ -383,7 +383,7 @@ class _Reduction:
             bucket.reset()
 
     def _unused(self) -> set[int]:
-        """The parameters that no rank has used, in this pass or in those only added up before it."""
+        """The parameters that no rank has used, now or in passes before that only added up."""
         keys = list(self._bucket_of)
         here = self._used | self._added
         self._added.clear()
