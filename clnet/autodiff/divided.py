@@ -6,6 +6,7 @@ What a rank does by such a norm must be what the others do: clip by one factor, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, Final
 
 from ..errors import ArgumentError
@@ -44,7 +45,13 @@ def norm_of_gradients(name: str, parameters: Iterable[Tensor], p: float) -> Tens
         return norm_of_all(whole, p) if whole else None
     if p == 0:
         raise ArgumentError(name, "norm_type is not 0 where ranks have parts", norm_type=p)
-    norms = [everyone(norm_of_all(own, p)) for everyone, own in parts.items()]
+    norms = [everyone(_norm_of_part(own, p)) for everyone, own in parts.items()]
     if whole:
         norms.append(norm_of_all(whole, p).reshape(1))
     return norm_of_all([cat([x.to(norms[0]) for x in norms])], p)
+
+
+def _norm_of_part(grads: list[Tensor], p: float) -> Tensor:
+    """Of a rank that has no elements it is what changes nothing in the norm of all."""
+    held = [g for g in grads if g.numel()]
+    return norm_of_all(held, p) if held else grads[0].new_full((), 0 if p > 0 else inf)

@@ -276,6 +276,11 @@ def measured_as_a_whole(mesh: dist.DeviceMesh) -> None:
         np.testing.assert_allclose(*norms, rtol=1e-5)
         clipped = [list(m.parameters())[-1].grad.tolist() for m in (alone, divided)]
         np.testing.assert_allclose(*clipped, rtol=1e-5)
+    narrow = nn.Linear(5, 1, bias=False)  # of which the last rank has nothing
+    parallelize_module(narrow, mesh, ColwiseParallel(output_layouts=Replicate()))
+    narrow(drawn(4, 5)).sum().backward()
+    largest = nn.utils.clip_grad_norm_(narrow.parameters(), 0.5, float("inf")).item()
+    assert largest == pytest.approx(drawn(4, 5).sum(0).abs().max().item())
     with pytest.raises(ArgumentError, match="norm_type is not 0 where ranks have parts"):
         nn.utils.clip_grad_norm_(divided.parameters(), 0.5, 0)
     optimizer = optim.SGD(divided.parameters(), lr=0.1)
