@@ -35,7 +35,7 @@ def test_other_texts_are_refused(text):
     with pytest.raises(ArgumentError) as raised:
         parse_bytes(text, "CLNET_MEMORY_LIMIT")
     assert str(raised.value) == (
-        f"CLNET_MEMORY_LIMIT: is a number of bytes; got value={text!r}. write it as 512M or 8G"
+        f"CLNET_MEMORY_LIMIT: is a number of bytes; got value={text!r}. Write it as 512M or 8G"
     )
 
 

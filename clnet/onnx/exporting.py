@@ -386,4 +386,5 @@ def save(proto: Any, f: Any, *, external: bool | None) -> None:
             with replacing(path) as file:
                 file.write(proto.SerializeToString())
     except OSError as error:
-        raise ArgumentError("onnx.export", "the file can be written", f=path) from error
+        law = "the file can be written"
+        raise ArgumentError("onnx.export", law, f=path, error=error.strerror or error) from error

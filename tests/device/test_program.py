@@ -510,3 +510,27 @@ def test_handles_made_by_threads(tmp_path):
     with hasty():
         made = in_threads(lambda _: [kernel.new_handle() for _ in range(20)], 8)
     assert len({handle.int_ptr for handles in made for handle in handles}) == 160
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="a folder without room is Linux's /proc"
+)
+def test_no_room_for_the_drivers_files_is_an_error_before_it_ends_the_process(device):
+    if device.identity.platform != POCL:
+        pytest.skip("PoCL compiles into files")
+    script = """
+import clnet
+x = clnet.arange(5)
+try:
+    x.cumsum(0)
+except clnet.errors.BuildError as error:
+    print(str(error).partition("; got")[2])
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "POCL_CACHE_DIR": "/proc/none", "CLNET_BUILD_PROCESSES": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.startswith(" folder=/proc/none, free_bytes=0, ")

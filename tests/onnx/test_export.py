@@ -324,6 +324,7 @@ def test_a_function_that_is_another_at_other_sizes():
         ({"dynamic_axes": {"x": {0: "n", 1: "n"}}}, "axes of one name have one size"),
         ({"dynamic_axes": {"x": [0]}, "dynamic_shapes": ({0: "n"},)}, "the same twice"),
         ({"f": "/nowhere/at/all.onnx"}, "the file can be written"),
+        ({"f": "/dev/full"}, "the file can be written; got f=/dev/full, error=No space left"),
     ],
 )
 def test_arguments_that_do_not_fit(settings, message):
