@@ -190,7 +190,7 @@ def max_pool(given: Given) -> tuple[str | None, ...]:
     if not told:
         return (y, None)[: len(given.step.outputs)]
     index = within(given, places[0], prod(n for n in plane if n is not None))
-    dtype = given.step.outputs[-1].dtype
+    dtype = given.function.index_dtype
     return y, index if dtype is int64 else given.graph.cast(index, dtype)
 
 
