@@ -382,7 +382,10 @@ def _save_apart(proto: Any, path: Path) -> None:
         onnx.save_model(proto, str(new), save_as_external_data=True, location=data)
         onnx.checker.check_model(str(new))
         path.unlink(missing_ok=True)
-        new.with_name(data).replace(path.with_name(data))
+        if new.with_name(data).exists():
+            new.with_name(data).replace(path.with_name(data))
+        else:  # onnx leaves tensors of less than a KiB where they are: another model's may lie there
+            path.with_name(data).unlink(missing_ok=True)
         new.replace(path)
 
 

@@ -323,6 +323,9 @@ def test_tensors_in_a_file_of_their_own(tmp_path):
     assert np.array_equal(
         clnet.onnx.load(tmp_path / "m.onnx").numpy(x)[0], layer(x).detach().numpy()
     )
+    clnet.onnx.export(nn.ReLU(), x, tmp_path / "m.onnx", external_data=True)  # has no large ones
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+    assert clnet.onnx.load(tmp_path / "m.onnx")(x).tolist() == x.relu().tolist()
 
 
 def test_all_that_has_no_node_is_named():
