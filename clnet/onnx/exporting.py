@@ -384,7 +384,7 @@ def _save_apart(proto: Any, path: Path) -> None:
         path.unlink(missing_ok=True)
         if new.with_name(data).exists():
             new.with_name(data).replace(path.with_name(data))
-        else:  # onnx leaves tensors of less than a KiB where they are: another model's may lie there
+        else:  # onnx leaves tensors of less than a KiB in the model; others' may lie there
             path.with_name(data).unlink(missing_ok=True)
         new.replace(path)
 
