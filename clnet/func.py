@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
 from . import autograd, ops
-from .autodiff.stateless import functional_call as functional_call
 from .autodiff.batched import is_tracked, leaf_of
+from .autodiff.stateless import functional_call as functional_call
 from .autodiff.tape import leaves_behind
 from .autodiff.vmap import parts_of as _parts
 from .autodiff.vmap import remade as _again
@@ -463,8 +463,6 @@ def _require_real(name: str, tensors: Iterable[Any]) -> None:
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that gives second derivatives, ``(*output, *input, *input)``."""
     return jacrev(jacrev(func, argnums), argnums)
-
-
 
 
 @checked

@@ -460,6 +460,13 @@ def test_a_writer_that_was_swept_before_it_took_its_lock_begins_again(tmp_path, 
     assert len(swept) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full device is Linux's")
+def test_a_full_disk_is_an_error_that_names_the_file():
+    full = Path("/dev/full")
+    with pytest.raises(OSError, match="/dev/full"), atomic.replacing(full) as file:
+        file.write(DATA)
+
+
 def test_processes_that_are_killed_at_any_time_leave_nothing_that_hurts(tmp_path, fresh):
     program = (
         "import sys; from pathlib import Path; from clnet.values.cache import shelf\n"

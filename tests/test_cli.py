@@ -518,6 +518,7 @@ def test_tune_refuses_a_file_before_it_measures(place, capsys):
         (["start", "--net", ""], "--net: there is no such network; got found=''"),
         (["shi2016", "--net", "lstm,"], "--net: there is no such network; got found=''"),
         (["step", "--steps", "0"], "bench step: --steps is 1 or more; got --steps=0"),
+        (["step", "x"], "bench step: networks are named as it has them; got networks=['x']"),
         (["gemm", "--rounds", "0"], "bench gemm: --rounds is 1 or more; got --rounds=0"),
         (["zoo", "--seconds", "nan"], "bench zoo: --seconds is a number above 0, and finite"),
         (["zoo", "--seconds", "inf"], "bench zoo: --seconds is a number above 0, and finite"),

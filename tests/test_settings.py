@@ -35,7 +35,7 @@ def test_other_texts_are_refused(text):
     with pytest.raises(ArgumentError) as raised:
         parse_bytes(text, "CLNET_MEMORY_LIMIT")
     assert str(raised.value) == (
-        f"CLNET_MEMORY_LIMIT: is a number of bytes; got value={text!r}. write it as 512M or 8G"
+        f"CLNET_MEMORY_LIMIT: is a number of bytes; got value={text!r}. Write it as 512M or 8G"
     )
 
 
@@ -66,12 +66,12 @@ def test_every_variable_is_read():
             "CLNET_TUNE": "1",
             "CLNET_POISON": "1",
             "CLNET_DEBUG": "1",
+            "POCL_CACHE_DIR": "/pocl",
         }
     )
     folders = (Path("/cache"), Path("/data"), Path("/tunings"))
-    assert settings == Settings(
-        "pocl:1", 2, 8, 2**30, 2**26, 0, *folders, tune=True, poison=True, debug=True
-    )
+    asked = {"tune": True, "poison": True, "debug": True, "pocl_cache": Path("/pocl")}
+    assert settings == Settings("pocl:1", 2, 8, 2**30, 2**26, 0, *folders, **asked)
 
 
 def test_nothing_is_tuned_unless_asked():

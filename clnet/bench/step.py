@@ -19,6 +19,7 @@ from .. import nn
 from ..compile import compile as compiled
 from ..compile.passes import PASSES, Pass
 from ..device import Device, device
+from ..errors import ArgumentError
 from ..models import CNN, GPT, LSTMLanguageModel, resnet20, resnet56
 from ..nn import functional as F
 from ..optim import SGD, Adam
@@ -267,7 +268,8 @@ def _observed(job: Job, x: Tensor, target: Tensor, where: Device) -> _Kernels:
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
     parser = argparse.ArgumentParser(prog="clnet bench step", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*CASES, []], help="networks; all if none")
+    help_text = f"of {', '.join(CASES)}; all if none"
+    parser.add_argument("names", nargs="*", metavar="NETWORK", help=help_text)
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--steps", type=int, default=10, help="of the two runs that are compared")
     parser.add_argument("--batch", type=int, default=8, help="of those runs")
@@ -275,6 +277,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
     options = parser.parse_args(argv)
     check_counts("bench step", options, "steps", "batch")
+    if unknown := sorted({*options.names} - {*CASES}):
+        law = "networks are named as it has them"
+        raise ArgumentError("bench step", law, networks=unknown, have=list(CASES))
     where = device(options.device)
     for name in options.names or CASES:
         case = CASES[name]

@@ -122,7 +122,8 @@ def _print(
 
 def _counts(text: str) -> list[int]:
     if re.fullmatch(r"[1-9]\d{0,6}(,[1-9]\d{0,6})*", text) is None:
-        raise ArgumentError("plan", "--devices is given as 4 or 1,2,4", devices=text)
+        law = "--devices is given as 4 or 1,2,4, each from 1 to 9,999,999"
+        raise ArgumentError("plan", law, devices=text)
     return list(dict.fromkeys(map(int, text.split(","))))
 
 

@@ -73,7 +73,7 @@ def _refused(name: str) -> Callable[..., Any]:
         raise DeviceError(
             f"distributed.{name}",
             "there is no group of processes for it",
-            remedy="exchange tensors by all_reduce, broadcast, send and recv",
+            remedy="Exchange tensors by all_reduce, broadcast, send and recv",
         )
 
     refuse.__name__ = refuse.__qualname__ = name

@@ -71,7 +71,7 @@ def _read_by_layers_alone(trace: Trace, at: int, storage: Storage, sizes: tuple[
 def _by_columns(x: Array, sizes: tuple[int, int]) -> Array | None:
     """The same elements of a dense array where columns lie densely; None if its axes join them."""
     rows, columns = sizes
-    if not x.contiguous or x.offset or x.size != rows * columns:
+    if not x.contiguous or x.offset or x.size != rows * columns or not x.size:
         return None
     steps = list[int]()
     for size, step in zip(x.shape, x.strides, strict=True):

@@ -69,7 +69,7 @@ def decode(images: Sequence[Encoded], *, size: tuple[int, int] | None = None) ->
                     "images of one size are needed",
                     height_width=pixels.shape[1:],
                     first=(h, w),
-                    remedy="give a size to resize them to",
+                    remedy="Give a size to resize them to",
                 )
             out[i] = pixels
 

@@ -206,7 +206,7 @@ def columns(numbers: NDArray[Any], count: int) -> ArrayDataset:
     if steps < 1:
         raise DataError(
             "columns", "the text is too short", pieces=len(numbers), columns=count,
-            remedy="use fewer columns (a smaller batch) or a longer text",
+            remedy="Use fewer columns (a smaller batch) or a longer text",
         )  # fmt: skip
     used = numbers[: steps * count + 1]
     inputs, targets = (part.reshape(count, steps).T for part in (used[:-1], used[1:]))
@@ -240,7 +240,7 @@ class Windows(Dataset):
         if len(numbers) <= length:
             raise DataError(
                 "Windows", "the text is too short", pieces=len(numbers), length=length,
-                remedy="use shorter windows or a longer text",
+                remedy="Use shorter windows or a longer text",
             )  # fmt: skip
 
     def __len__(self) -> int:

@@ -134,13 +134,13 @@ def from_zip(
         for member in members:
             name = f"{path}/{member.filename}"
             if member.flag_bits & _ENCRYPTED:
-                raise DataError(name, "it is encrypted", remedy="unpack it, and pack it plainly")
+                raise DataError(name, "it is encrypted", remedy="Unpack it, and pack it plainly")
             if member.compress_type not in _METHODS:
                 raise DataError(
                     name,
                     "it is stored, or packed by deflate",
                     method=member.compress_type,
-                    remedy="unpack it, and pack it plainly",
+                    remedy="Unpack it, and pack it plainly",
                 )
             if member.file_size > each:
                 raise DataError(name, f"a file has at most {each:,} bytes", bytes=member.file_size)

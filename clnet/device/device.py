@@ -115,8 +115,9 @@ class Device:
         pocl = self.identity.platform == POCL
         copies = pocl and not traits.dedicated_local_memory
         about = {"header": pocl, "copies": copies, "loses_places": loses_places(self.identity)}
+        room = SETTINGS.pocl_cache if pocl else None
         self.programs = ProgramCache(
-            context, handle, self.identity.key, kept, watch, ahead, **about
+            context, handle, self.identity.key, kept, watch, ahead, room=room, **about
         )
         # Threads of several processes on the same cores would wait for each other's.
         self.chains = copies and traits.compute_units > 1 and SETTINGS.ranks_here == 1

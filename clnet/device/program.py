@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from .build_times import BuildTimes
 from .builders import FIRST, Answer, Request
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .claims import Claims
+from .driver_room import check_room
 from .forked import INHERITANCE
 from .handles import new_handle, tell_types
 from .quiet_build import built
@@ -209,6 +211,7 @@ class ProgramCache:
             a function of its own, for a work-item or for a group.
         loses_places: whether the driver keeps kernels open whose binaries were asked for:
             :mod:`.binaries`.
+        room: the folder in which the driver compiles; None: in none.
 
     Attributes:
         kernels: those that are ready; entered under a lock, looked up without.
@@ -226,6 +229,7 @@ class ProgramCache:
         header: bool = False,
         copies: bool = False,
         loses_places: bool = False,
+        room: Path | None = None,
     ) -> None:
         self._context = context
         self._device = device
@@ -237,6 +241,7 @@ class ProgramCache:
         self._spares: bool | None = None  # whether the compiler takes what spares it headers
         self._copies = copies
         self._loses_places = loses_places
+        self._room = room
         self.kernels: dict[KernelSource, CompiledKernel] = {}
         self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
         self.statistics = ProgramStatistics()
@@ -376,6 +381,8 @@ class ProgramCache:
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
+        if self._room is not None:
+            check_room(source.origin, self._room)
         text = self._text(source)
         key = self._key(source, text)
         kernel = self._loaded(source, text, key) or self._new(source, text, key)

@@ -118,7 +118,7 @@ class Expr:
 
     def __bool__(self) -> NoReturn:
         raise DtypeError(
-            "expr", "a symbol has no truth value", expr=self, remedy="use where() or &, |, ~"
+            "expr", "a symbol has no truth value", expr=self, remedy="Use where() or &, |, ~"
         )
 
     def __add__(self, other: Operand) -> Expr:

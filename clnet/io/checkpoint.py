@@ -51,7 +51,7 @@ def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Value]) -> No
         tree = json.dumps(_flatten(state, "", arrays), allow_nan=False)
     except _UnstorableError as error:
         raise CheckpointError(
-            os.fspath(path), str(error), remedy="store an array or a plain Python value"
+            os.fspath(path), str(error), remedy="Store an array or a plain Python value"
         ) from None
     save_state(path, arrays, metadata={_TREE: tree})
 

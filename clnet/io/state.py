@@ -69,7 +69,7 @@ def save_state(
             str(target),
             "the file cannot be written",
             error=error,
-            remedy=f"give a file in a folder that exists and can be written; not {target.parent}",
+            remedy=f"Give a file in a folder that exists and can be written; not {target.parent}",
         ) from error
 
 

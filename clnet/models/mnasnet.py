@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import nn
 from ..tensor import Tensor
-from .initial import drawn_later, he_normal
+from .initial import drawn_later, he_normal, zero
 
 # Filter, stride, expansion, channels and blocks of each stage: figure 7 of the paper.
 _STAGES = (
@@ -82,8 +82,11 @@ class MNASNet(nn.Module):
                 planes = out
             layers += [nn.Conv2d(planes, 1280, 1, bias=False), _norm(1280), nn.ReLU()]
             self.layers = nn.Sequential(*layers)
-            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(1280, num_classes))
-        he_normal(self, linear_std=0.01)
+            dense = nn.Linear(1280, num_classes)
+            self.classifier = nn.Sequential(nn.Dropout(dropout), dense)
+        he_normal(self)
+        nn.init.kaiming_uniform_(dense.weight, mode="fan_out", nonlinearity="sigmoid")
+        zero(dense.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, num_classes)``, before the softmax, from ``(n, 3, h, w)``."""

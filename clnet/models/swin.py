@@ -177,8 +177,8 @@ class SwinTransformer(nn.Module):
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten(1)
         self.head = nn.Linear(dim, num_classes)
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Linear) and ".mlp." not in name:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
                 init.trunc_normal_(module.weight, std=0.02)
                 zero(module.bias)
 

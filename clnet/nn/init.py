@@ -13,7 +13,7 @@ from ..ops.machinery.update import update
 from ..ops.special import approximate_erfinv
 from ..tensor import Tensor
 from ..values.arguments import checked
-from ..values.dtypes import float32
+from ..values.dtypes import float32, from_name
 from ..values.generator import Generator
 
 __all__ = [
@@ -141,9 +141,13 @@ def trunc_normal_(
     if not std > 0:
         raise ArgumentError("trunc_normal_", "std is above 0", std=std)
     low, high = (erf((bound - mean) / (std * sqrt(2))) for bound in (a, b))
-    ops.uniform_(x, low, high, generator=generator)
-    update(_truncated, [x], [mean, std * sqrt(2), a, b])
-    return x
+    # A number of two bytes is -1 once in a few hundred draws, of which the inverse is infinite.
+    plain = x.dtype.compute == x.dtype.name
+    wide = x if plain else x.new_empty(x.shape, dtype=from_name(x.dtype.compute))
+    ops.uniform_(wide, low, high, generator=generator)
+    below_one = 1 - 2.0 ** (-24 if wide.dtype is float32 else -53)
+    update(_truncated, [wide], [mean, std * sqrt(2), a, b, below_one])
+    return x if plain else x.copy_(wide)
 
 
 @no_grad()
@@ -331,8 +335,11 @@ def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     return calculate_gain(nonlinearity, a) / sqrt(max(fan, 1))
 
 
-def _truncated(u: Any, mean: Any, scale: Any, low: Any, high: Any) -> tuple[Any, ...]:
-    return (minimum(maximum(mean + scale * approximate_erfinv(u), low), high),)
+def _truncated(
+    u: Any, mean: Any, scale: Any, low: Any, high: Any, below_one: Any
+) -> tuple[Any, ...]:
+    inside = minimum(maximum(u, -below_one), below_one)
+    return (minimum(maximum(mean + scale * approximate_erfinv(inside), low), high),)
 
 
 # PyTorch's older names, which warn there.

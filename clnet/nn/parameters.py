@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from .. import ops
 from ..autodiff import stateless as stateless
+from ..autodiff.divided import norm_of_gradients
 from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError, DtypeError, ShapeError
@@ -62,7 +63,9 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients in place so that their norm together is at most ``max_norm``.
 
-    Norm and factor stay on the device: nothing waits for it, unless ``error_if_nonfinite``.
+    Norm and factor stay on the device: nothing waits for it, unless ``error_if_nonfinite``. Where
+    ranks have parts of a parameter (``parallelize_module``) the norm is that of the whole, and all
+    of them call this.
 
     Args:
         parameters: one or several; those without a gradient do not count.
@@ -76,12 +79,14 @@ def clip_grad_norm_(
 
     Raises:
         ArgumentError: if it is not finite, and that is asked for; if ``norm_type`` is a word that
-            is no number.
+            is no number, or 0 where ranks have parts.
     """
-    grads = _gradients(parameters)
-    total = _total("clip_grad_norm_", grads, norm_type, finite=error_if_nonfinite)
-    if grads:
-        _clip(grads, max_norm, total)
+    name, given = "clip_grad_norm_", _listed(parameters)
+    total = norm_of_gradients(name, given, _number(name, norm_type))
+    if total is None:
+        return zeros(())
+    _check_finite(name, total, finite=error_if_nonfinite)
+    _clip(_gradients(given), max_norm, total)
     return total
 
 
@@ -93,7 +98,11 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
 ) -> Tensor:
     """The norm ``()`` of tensors taken as one vector; arguments as :func:`clip_grad_norm_`'s."""
-    return _total("get_total_norm", _listed(tensors), norm_type, finite=error_if_nonfinite)
+    name, given = "get_total_norm", _listed(tensors)
+    p = _number(name, norm_type)
+    total = norm_of_all(given, p) if given else zeros(())
+    _check_finite(name, total, finite=error_if_nonfinite)
+    return total
 
 
 @no_grad()
@@ -107,17 +116,16 @@ def clip_grads_with_norm_(
         _clip(grads, max_norm, total_norm)
 
 
-def _total(name: str, tensors: list[Tensor], norm_type: float | str, *, finite: bool) -> Tensor:
-    if not tensors:
-        return zeros(())
+def _number(name: str, norm_type: float | str) -> float:
     try:
-        p = float(norm_type)
+        return float(norm_type)
     except ValueError:
         raise ArgumentError(name, "norm_type is a number", norm_type=shown(norm_type)) from None
-    total = norm_of_all(tensors, p)
+
+
+def _check_finite(name: str, total: Tensor, *, finite: bool) -> None:
     if finite and not abs(float(total)) < inf:
         raise ArgumentError(name, "the norm is finite", norm=float(total))
-    return total
 
 
 def _clip(grads: list[Tensor], max_norm: float, total: Tensor) -> None:

@@ -94,10 +94,16 @@ def _by_argument(names: Sequence[str], owners: Sequence[int | str], said: Any) -
         law = "dynamic_shapes are for each argument its names by axis, in order or by name"
         raise ArgumentError("onnx.export", law, dynamic_shapes=shown(said), tensors=len(owners))
     return {
-        n: given[o]
-        for n, o in zip(names, owners, strict=True)
+        n: _of_part(given[o], list(owners[:i]).count(o))
+        for i, (n, o) in enumerate(zip(names, owners, strict=True))
         if isinstance(o, int) and o < len(given)
     }
+
+
+def _of_part(said: Any, place: int) -> Any:
+    """What is said of one tensor of an argument, which may be a list or tuple of some."""
+    nested = isinstance(said, list | tuple) and not any(isinstance(x, int) for x in said)
+    return said[place] if nested and place < len(said) else None if nested else said
 
 
 def _axes(name: str, shape: tuple[int, ...], said: Any) -> dict[int, str]:

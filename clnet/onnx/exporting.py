@@ -24,6 +24,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from ..values.arguments import shown
 from ..values.atomic import replacing
+from ..values.containers import again
 from . import protos
 from .dynamic_axes import DynamicInputs, dynamic_sizes
 from .sizes import Dynamic, Size
@@ -59,7 +60,8 @@ def export(
 
     Args:
         model: a module, a function of tensors, or either compiled.
-        args: its arguments, a tuple or one tensor: shapes and dtypes of the inputs.
+        args: its arguments, a tuple or one tensor: shapes and dtypes of the inputs. Tensors in
+            lists, tuples and dicts are inputs, too, ``hx_0`` and ``hx_1`` of an argument ``hx``.
         f: a file to write (a path, or an object with ``write``); None: none.
         kwargs: further arguments by name.
         input_names: of tensors among the arguments, in order; None: those of the parameters.
@@ -143,18 +145,21 @@ class _Call:
         self._function = function
         self._args = args if isinstance(args, tuple | list) else (args,)
         self._kwargs = dict(kwargs or {})
-        every = [*enumerate(self._args), *self._kwargs.items()]
-        every = [(k, as_tensor(v) if isinstance(v, np.ndarray) else v) for k, v in every]
-        self._every = dict(every)
-        inside = [k for k, v in every if not isinstance(v, Tensor) and _holds(v)]
-        if inside:
-            law = "tensors are arguments of their own: those in containers would be constants"
+        self._every = {**dict(enumerate(self._args)), **self._kwargs}
+        if inside := [k for k, v in self._every.items() if _hidden(v)]:
+            law = "tensors lie in lists, tuples and dicts: in others they would be constants"
             hint = "Export a function that takes each tensor and makes the container"
             raise ArgumentError("onnx.export", law, arguments=inside, remedy=hint)
-        self.owners = [k for k, v in every if isinstance(v, Tensor)]
-        self.shapes = [self._every[k].shape for k in self.owners]
+        found = [(k, x) for k, v in self._every.items() for x in _tensors(v)]
+        self.owners, self._given = [k for k, _ in found], [x for _, x in found]
+        self.shapes = [x.shape for x in self._given]
         usual = _parameters(function)
         names = [usual.get(k, f"input_{k}") if isinstance(k, int) else k for k in self.owners]
+        inside = [not isinstance(self._every[k], Tensor | np.ndarray) for k in self.owners]
+        names = [
+            f"{name}_{self.owners[:i].count(k)}" if inner else name
+            for i, (k, name, inner) in enumerate(zip(self.owners, names, inside, strict=True))
+        ]
         names[: len(input_names or ())] = list(input_names or ())
         if len(names) != len(self.owners) or len({*names}) < len(names) or not all(names):
             raise ArgumentError(
@@ -167,10 +172,12 @@ class _Call:
 
     def traced(self, shapes: Sequence[tuple[int, ...]]) -> Recorded:
         """What the function does with inputs of these shapes."""
-        given = dict(self._every)
         device = self._device()
-        for key, shape in zip(self.owners, shapes, strict=True):
-            given[key] = Tensor(Array.abstract(shape, given[key].dtype, device))
+        inputs = iter(
+            Tensor(Array.abstract(shape, x.dtype, device))
+            for x, shape in zip(self._given, shapes, strict=True)
+        )
+        given = {k: _filled(v, inputs) for k, v in self._every.items()}
         args = [given[i] for i in range(len(self._args))]
         named = {k: given[k] for k in self._kwargs}
         try:
@@ -192,7 +199,7 @@ class _Call:
 
     def _device(self) -> Device:
         held = [*getattr(self._function, "parameters", list)()]
-        tensors = [*(self._every[k] for k in self.owners), *held]
+        tensors = [*self._given, *held]
         return tensors[0].device if tensors else current_device()
 
 
@@ -207,13 +214,36 @@ def _traced(call: _Call, dynamic: DynamicInputs) -> list[Recorded]:
     return found
 
 
-def _holds(value: Any) -> bool:
-    """Whether a tensor lies in a container of Python's."""
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors of an argument, in order; arrays are tensors, too."""
+    if isinstance(value, Tensor | np.ndarray):
+        return [as_tensor(value)]
     if isinstance(value, Mapping):
-        return any(map(_holds, value.values()))
-    if isinstance(value, list | tuple | set):
-        return any(map(_holds, value))
-    return isinstance(value, Tensor | np.ndarray)
+        return [x for part in value.values() for x in _tensors(part)]
+    return [x for part in value for x in _tensors(part)] if isinstance(value, list | tuple) else []
+
+
+def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """An argument with other tensors in the places of its own."""
+    if isinstance(value, Tensor | np.ndarray):
+        return next(tensors)
+    if isinstance(value, dict):
+        return type(value)((k, _filled(part, tensors)) for k, part in value.items())
+    if isinstance(value, list | tuple):
+        return again(value, [_filled(part, tensors) for part in value])
+    return value
+
+
+def _hidden(value: Any) -> bool:
+    """Whether a tensor lies in a container that is not made anew."""
+    if isinstance(value, dict):
+        return any(map(_hidden, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_hidden, value))
+    parts = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, Mapping | set) and any(
+        isinstance(x, Tensor | np.ndarray) for x in parts
+    )
 
 
 def _parameters(function: Callable[..., Any]) -> dict[int, str]:
@@ -352,7 +382,10 @@ def _save_apart(proto: Any, path: Path) -> None:
         onnx.save_model(proto, str(new), save_as_external_data=True, location=data)
         onnx.checker.check_model(str(new))
         path.unlink(missing_ok=True)
-        new.with_name(data).replace(path.with_name(data))
+        if new.with_name(data).exists():
+            new.with_name(data).replace(path.with_name(data))
+        else:  # onnx leaves tensors of less than a KiB in the model; others' may lie there
+            path.with_name(data).unlink(missing_ok=True)
         new.replace(path)
 
 
@@ -386,4 +419,5 @@ def save(proto: Any, f: Any, *, external: bool | None) -> None:
             with replacing(path) as file:
                 file.write(proto.SerializeToString())
     except OSError as error:
-        raise ArgumentError("onnx.export", "the file can be written", f=path) from error
+        law = "the file can be written"
+        raise ArgumentError("onnx.export", law, f=path, error=error.strerror or error) from error

@@ -7,10 +7,11 @@ from math import inf
 from typing import Any
 
 from .. import expr as e
+from ..autodiff.divided import norm_of_gradients
 from ..creation import zeros
 from ..errors import ArgumentError, GradientError
 from ..ops.machinery.update import update
-from ..ops.multi_tensor import norm_of_all, update_many
+from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.dtypes import float16
@@ -118,8 +119,9 @@ class GradScaler:
             )
         found = self._found_of(optimizer)
         with mode.using(grad=False, phase="update", module_path="GradScaler", autocast=None):
-            if grads:
-                update(_judge, [found, norm_of_all(grads, inf).float()])
+            largest = norm_of_gradients("GradScaler.unscale_", _parameters(optimizer), inf)
+            if largest is not None:  # of all ranks that have parts: they skip a step together
+                update(_judge, [found, largest.float()])
                 update_many(_unscale, [[g] for g in grads], shared=[self._state[0]])
         self._stages[id(optimizer)] = "unscaled"
 
@@ -291,9 +293,12 @@ class GradScaler:
         return self._found[id(optimizer)]
 
 
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 def _gradients(optimizer: Optimizer) -> list[Tensor]:
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    grads = [p.grad for p in params if p.grad is not None]
+    grads = [p.grad for p in _parameters(optimizer) if p.grad is not None]
     if any(g.dtype is float16 for g in grads):
         raise GradientError(
             "GradScaler",

@@ -62,15 +62,20 @@ def replacing(
         A binary file to write to.
 
     Raises:
-        OSError: if the folder or the file cannot be written.
+        OSError: if the folder or the file cannot be written; it names the file.
     """
     if follow and _is_special(path):
-        with path.open("wb") as file:
+        with _naming(path), path.open("wb") as file:
             yield file
         return
     path = path.resolve() if follow and path.is_symlink() else path
     sweep(path.parent)
     partial, file = _partial(path, mode)
+    with _naming(path):
+        yield from _replaced(path, partial, file, durable=durable)
+
+
+def _replaced(path: Path, partial: Path, file: BinaryIO, *, durable: bool) -> Iterator[BinaryIO]:
     try:
         with file:
             yield file
@@ -86,6 +91,17 @@ def replacing(
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of writing, such as that a disk is full, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager

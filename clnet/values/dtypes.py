@@ -135,7 +135,7 @@ def from_name(name: str) -> DType:
     """
     if name not in _BY_NAME:
         raise DtypeError(
-            "dtype", "has no such name", name=repr(name), remedy=f"one of {', '.join(_BY_NAME)}"
+            "dtype", "has no such name", name=repr(name), remedy=f"Use one of {', '.join(_BY_NAME)}"
         )
     return _BY_NAME[name]
 

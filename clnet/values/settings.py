@@ -39,7 +39,7 @@ def parse_bytes(text: str, name: str) -> int:
         return int(value * _UNITS[unit])
     except ValueError:
         raise ArgumentError(
-            name, "is a number of bytes", value=repr(text), remedy="write it as 512M or 8G"
+            name, "is a number of bytes", value=repr(text), remedy="Write it as 512M or 8G"
         ) from None
 
 
@@ -84,6 +84,7 @@ class Settings:
         torchrun_ranks: how many ``torchrun`` did, or whoever sets ``WORLD_SIZE``.
         ranks_here: how many of them on this machine.
         icd_vendors: ``OCL_ICD_VENDORS``, where OpenCL's loader looks for drivers; for messages.
+        pocl_cache: ``POCL_CACHE_DIR``, where PoCL compiles; None: in the user's cache.
     """
 
     device: str | None
@@ -108,6 +109,7 @@ class Settings:
     torchrun_ranks: int = 1
     log: tuple[str, ...] = ()
     icd_vendors: str | None = None
+    pocl_cache: Path | None = None
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -176,6 +178,7 @@ class Settings:
             sums=_adder(text("CLNET_SUMS")),
             log=_logs(text("CLNET_LOG") or ""),
             icd_vendors=text("OCL_ICD_VENDORS"),
+            pocl_cache=folder("POCL_CACHE_DIR") or user_cache_path("pocl") / "kcache",
             **_started(count),
             torchrun_ranks=_whole(text("WORLD_SIZE")),
         )

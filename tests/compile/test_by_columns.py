@@ -61,6 +61,13 @@ def test_the_second_layer_reads_columns(shape, function, reference):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_layers_without_features_are_left():
+    first, second = nn.Linear(30, 0), nn.Linear(0, 36)
+    x = clnet.tensor(normal(5, 30))
+    found = clnet.compile(lambda x: second(first(x)))(x)
+    assert found.tolist() == [second.bias.tolist()] * 5
+
+
 def linear_steps(function, *inputs):
     """Layers as the pass leaves them."""
     with clnet.no_grad():

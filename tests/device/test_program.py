@@ -82,13 +82,14 @@ class Bench:
         header: bool = False,
         copies: bool = False,
         loses_places: bool = False,
+        room: Path | None = None,
     ) -> None:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
         ahead = None if processes is None else Ahead(handle, processes)
         self.shelf = shelf(folder)
         about = {"header": header, "copies": copies, "loses_places": loses_places}
-        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead, **about)
+        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead, room=room, **about)
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:
@@ -510,3 +511,11 @@ def test_handles_made_by_threads(tmp_path):
     with hasty():
         made = in_threads(lambda _: [kernel.new_handle() for _ in range(20)], 8)
     assert len({handle.int_ptr for handles in made for handle in handles}) == 160
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="/proc is Linux's, and has no room")
+def test_no_room_for_the_drivers_files_is_an_error_before_it_ends_the_process(tmp_path):
+    bench = Bench(tmp_path, room=Path("/proc/none"))
+    with pytest.raises(BuildError, match="has room for its files; got folder=/proc/none, free_byt"):
+        bench.run(Source())
+    assert clnet.arange(3).tolist() == [0, 1, 2]

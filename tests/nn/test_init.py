@@ -85,6 +85,13 @@ def test_truncated_normal_reaches_far_tails():
     is_normal(x, 0, 1)
 
 
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=str)
+def test_truncated_normal_of_two_bytes_has_no_outliers(dtype):
+    x = init.trunc_normal_(clnet.empty(100_000, dtype=dtype), std=0.01).numpy().astype(np.float64)
+    assert np.abs(x).max() < 0.06
+    is_normal(x, 0, 0.01)
+
+
 @pytest.mark.parametrize("layer", [nn.Linear(600, 60), nn.Conv2d(80, 60, (3, 5), groups=2)])
 def test_layers_start_within_the_root_of_their_fan(layer):
     fan = np.prod(layer.weight.shape[1:])

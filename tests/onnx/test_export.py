@@ -165,6 +165,42 @@ FUNCTIONS = {
         lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=x[0, 0] > 0),
         (1, 2, 4, 4),
     ),
+    "columns": (
+        lambda x: F.fold(
+            F.unfold(x, (2, 3), 2, (1, 2), (2, 1)).exp(), (7, 6), (2, 3), 2, (1, 2), (2, 1)
+        ),
+        (2, 1, 7, 6),
+    ),
+    "places": (
+        lambda x: (
+            *F.max_pool2d(x, 3, 2, 1, return_indices=True),
+            *F.max_pool3d(x, 2, return_indices=True),
+        ),
+        (2, 2, 4, 7, 8)[1:],
+    ),
+    "unpooled": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), (2, 4, 6)),
+    "adaptive maxima": (
+        lambda x: (F.adaptive_max_pool2d(x, (4, 2)), F.adaptive_max_pool1d(x[0], 8)),
+        (2, 2, 8, 8),
+    ),
+    "added": (
+        lambda x: (
+            clnet.zeros(3, 4).scatter_add(1, (x.abs() * 9).long() % 4, x),
+            clnet.zeros(3, 4).index_add(0, clnet.tensor([2, 0, 2]), x),
+        ),
+        (3, 4),
+    ),
+    "bags": (
+        lambda x: F.embedding_bag(
+            clnet.tensor([1, 0, 2, 1]), x, clnet.tensor([0, 3]), mode="sum", padding_idx=0
+        ),
+        (3, 4),
+    ),
+    "angles": (
+        lambda x: (clnet.atan2(x, x.flip(1)), clnet.atan2(x * 0, x), clnet.copysign(x, x.flip(0))),
+        (3, 4),
+    ),
+    "diagonals": (lambda x: (x.diagonal(), x.diagonal(-1, 0, 2), x.diagonal(1, 1, 2)), (3, 4, 5)),
     "argument": (lambda x: (x, x + 1, x + 1, clnet.ones(2)), (3,)),
 }
 
@@ -189,6 +225,10 @@ def test_a_sequence_is_written_step_by_step():
     lstm = nn.LSTM(3, 4)
     proto = same_everywhere(lambda x: lstm(x)[0], drawn(3, 2, 3))
     assert {"weight_ih_l0", "weight_hh_l0"} <= {t.name for t in proto.graph.initializer}
+
+
+def test_a_plain_recurrent_layer_is_exported():
+    same_everywhere(nn.RNN(3, 4, bidirectional=True), drawn(5, 2, 3))
 
 
 def test_axes_that_are_dynamic():
@@ -283,6 +323,9 @@ def test_tensors_in_a_file_of_their_own(tmp_path):
     assert np.array_equal(
         clnet.onnx.load(tmp_path / "m.onnx").numpy(x)[0], layer(x).detach().numpy()
     )
+    clnet.onnx.export(nn.ReLU(), x, tmp_path / "m.onnx", external_data=True)  # has no large ones
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+    assert clnet.onnx.load(tmp_path / "m.onnx")(x).tolist() == x.relu().tolist()
 
 
 def test_all_that_has_no_node_is_named():
@@ -324,6 +367,7 @@ def test_a_function_that_is_another_at_other_sizes():
         ({"dynamic_axes": {"x": {0: "n", 1: "n"}}}, "axes of one name have one size"),
         ({"dynamic_axes": {"x": [0]}, "dynamic_shapes": ({0: "n"},)}, "the same twice"),
         ({"f": "/nowhere/at/all.onnx"}, "the file can be written"),
+        ({"f": "/dev/full"}, "the file can be written; got f=/dev/full, error=No space left"),
     ],
 )
 def test_arguments_that_do_not_fit(settings, message):
@@ -331,13 +375,27 @@ def test_arguments_that_do_not_fit(settings, message):
         clnet.onnx.export(nn.Linear(3, 2), drawn(4, 3), **settings)
 
 
-def test_tensors_in_containers_are_no_constants_unnoticed():
-    with pytest.raises(ArgumentError, match=r"would be constants; got arguments=\[0, 'more'\]"):
-        clnet.onnx.export(
-            lambda xs, more: clnet.cat(xs) + more["x"],
-            ([drawn(2, 3), drawn(2, 3)],),
-            kwargs={"more": {"x": drawn(4, 3)}},
-        )
+def test_tensors_in_containers_are_inputs():
+    lstm, x, state = nn.LSTM(3, 4), drawn(5, 2, 3), (drawn(1, 2, 4), drawn(1, 2, 4))
+    label = {1: "n"}
+    proto = clnet.onnx.export(lstm, (x, state), dynamic_shapes=(label, (label, label)))
+    assert [i.name for i in proto.graph.input] == ["input", "hx_0", "hx_1"]
+    given = [t.repeat(1, 3, 1) for t in (x, *state)]
+    found = clnet.onnx.load(proto)(*given)
+    y, (h, c) = lstm(given[0], tuple(given[1:]))
+    for one, wanted in zip(found, (y, h, c), strict=True):
+        np.testing.assert_allclose(one.detach(), wanted.detach(), atol=1e-6)
+    proto = clnet.onnx.export(
+        lambda xs, more: clnet.cat(xs) + more["x"],
+        ([drawn(2, 3), np.ones((2, 3), np.float32)],),
+        kwargs={"more": {"x": drawn(4, 3)}},
+    )
+    assert [i.name for i in proto.graph.input] == ["xs_0", "xs_1", "more_0"]
+
+
+def test_tensors_in_sets_are_no_constants_unnoticed():
+    with pytest.raises(ArgumentError, match=r"would be constants; got arguments=\[0\]"):
+        clnet.onnx.export(lambda xs: clnet.stack(list(xs)), ({drawn(2, 3)},))
 
 
 def test_what_is_read_again_needs_as_many_launches():

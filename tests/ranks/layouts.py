@@ -44,6 +44,7 @@ def main() -> None:
     found = [dense(mesh), convolutions(mesh), residual(mesh), language(mesh), hybrid(mesh)]
     copied_and_alone(mesh)
     divided_state(mesh)
+    measured_as_a_whole(mesh)
     refused(mesh)
     same_everywhere(repr(found))
     bits = hashlib.sha256(repr(found).encode()).hexdigest()[:16]
@@ -259,6 +260,39 @@ class Recurrent(nn.Module):
 
     def forward(self, x: clnet.Tensor) -> clnet.Tensor:
         return self.head(self.lstm(x)[0][:, -1])
+
+
+def measured_as_a_whole(mesh: dist.DeviceMesh) -> None:
+    """All ranks clip by the norm of the whole, and skip a step that overflows on one of them."""
+    clnet.manual_seed(1)
+    alone = nn.Sequential(nn.Linear(5, 9), nn.ReLU(), nn.Linear(9, 3))
+    divided = copy.deepcopy(alone)
+    parallelize_module(divided, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    for p in (2.0, 3.0, float("inf")):
+        for model in (alone, divided):
+            model.zero_grad()
+            model(drawn(4, 5)).square().sum().backward()
+        norms = [nn.utils.clip_grad_norm_(m.parameters(), 0.5, p).item() for m in (alone, divided)]
+        np.testing.assert_allclose(*norms, rtol=1e-5)
+        clipped = [list(m.parameters())[-1].grad.tolist() for m in (alone, divided)]
+        np.testing.assert_allclose(*clipped, rtol=1e-5)
+    narrow = nn.Linear(5, 1, bias=False)  # of which the last rank has nothing
+    parallelize_module(narrow, mesh, ColwiseParallel(output_layouts=Replicate()))
+    narrow(drawn(4, 5)).sum().backward()
+    largest = nn.utils.clip_grad_norm_(narrow.parameters(), 0.5, float("inf")).item()
+    assert largest == pytest.approx(drawn(4, 5).sum(0).abs().max().item())
+    with pytest.raises(ArgumentError, match="norm_type is not 0 where ranks have parts"):
+        nn.utils.clip_grad_norm_(divided.parameters(), 0.5, 0)
+    optimizer = optim.SGD(divided.parameters(), lr=0.1)
+    scaler = clnet.amp.GradScaler(init_scale=8.0)
+    before = [p.tolist() for p in divided.parameters()]
+    scaler.scale(divided(drawn(4, 5)).sum()).backward()
+    if dist.get_rank() == 0:
+        divided[0].weight.grad[0, 0] = float("inf")
+    scaler.step(optimizer)
+    scaler.update()
+    assert [p.tolist() for p in divided.parameters()] == before
+    assert scaler.get_scale() == 4
 
 
 def divided_state(mesh: dist.DeviceMesh) -> None:

@@ -353,9 +353,22 @@ def unused(rank: int) -> None:
     assert model.module.other.weight.grad[0].tolist() == pytest.approx([1 - 1 / size] * 2)
     assert model.module.never.weight.grad is None
     without(rank)
+    used_while_adding(rank, size)
     strict = DDP(Branches())
     with pytest.raises(DistributedError, match=r"without_gradient=\['never.bias', .*find_unused"):
         strict(clnet.ones(1, 2), True).sum().backward()
+
+
+def used_while_adding(rank: int, size: int) -> None:
+    """What one rank used in a pass that only added up is averaged by the next."""
+    model = DDP(Branches(), find_unused_parameters=True)
+    with model.no_sync():
+        model(clnet.ones(1, 2), rank == 0).sum().backward()
+    model(clnet.ones(1, 2), True).sum().backward()
+    assert model.module.other.weight.grad[0].tolist() == pytest.approx([1 - 1 / size] * 2)
+    model.zero_grad()
+    model(clnet.ones(1, 2), True).sum().backward()
+    assert model.module.other.weight.grad is None
 
 
 class Holding:

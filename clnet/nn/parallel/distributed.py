@@ -253,6 +253,7 @@ class _Reduction:
         self._owner = owner
         self._bucket_of = {id(p): b for b in buckets for p in b.parameters}
         self._used: set[int] = set()
+        self._added: set[int] = set()
         self._begun = 0
         self._running = False
         self._looked = False
@@ -299,9 +300,17 @@ class _Reduction:
 
     def arrived(self, leaf: Tensor) -> None:
         """Called when a leaf's gradient is whole."""
+        if self._owner.find_unused_parameters:
+            self._add(leaf)
+            if (tracer := mode.current().tracer) is not None:
+                tracer.record_action(lambda: self._add(leaf))
         if self.expected:
             self._bucket_of[id(leaf)].waiting.discard(id(leaf))
             self.go_on()
+
+    def _add(self, leaf: Tensor) -> None:
+        """Keep that a leaf has a gradient, also of a pass that only added up, to be averaged."""
+        self._added.add(id(leaf))
 
     def go_on(self) -> None:
         """Begin with what is whole, within a backward pass that is the expected one."""
@@ -367,15 +376,18 @@ class _Reduction:
             self._begin(place, absent=True)
         if self._owner.find_unused_parameters:
             self._used = set()
+            self._added.clear()  # what is left of them is given up, as gradients of 0
             self._unused()
         for bucket in self._buckets:
             bucket.settled()
             bucket.reset()
 
     def _unused(self) -> set[int]:
-        """The parameters that no rank has used."""
+        """The parameters that no rank has used, now or in passes before that only added up."""
         keys = list(self._bucket_of)
-        used = tensor([int(k in self._used) for k in keys], dtype=int32)
+        here = self._used | self._added
+        self._added.clear()
+        used = tensor([int(k in here) for k in keys], dtype=int32)
         all_reduce(used, ReduceOp.MAX, group=self._owner.process_group)
         return {k for k, u in zip(keys, used.tolist(), strict=True) if not u}
 

@@ -8,14 +8,16 @@ row-parallel one takes a part (channels); between both nothing is exchanged (Sho
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
 from ...autodiff.custom import Function
+from ...autodiff.divided import NORMS_OF_PARTS
 from ...errors import ArgumentError
 from ...ops.shape import alias
-from ...ranks.differentiable import copied
+from ...ranks.differentiable import copied, gathered
 from ...ranks.mesh import DeviceMesh
 from ...ranks.placement import (
     DTensor,
@@ -179,6 +181,18 @@ def _give_parts(layer: Module, mesh: DeviceMesh, placements: Mapping[str, Placem
         part = Parameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
         layer.register_parameter(name, part)
         vars(part).update(device_mesh=mesh, placements=spread.placements, whole=whole.shape)
+        if isinstance(placement, Shard):
+            vars(part)[NORMS_OF_PARTS] = _OfAllParts(mesh.get_group())
+
+
+@dataclass(frozen=True)
+class _OfAllParts:
+    """Takes a number of this rank's part, and gives those of all parts, ``(ranks,)``."""
+
+    group: Group
+
+    def __call__(self, number: Tensor) -> Tensor:
+        return gathered(number.reshape(1), 0, self.group.size(), self.group)
 
 
 def parallelize_module(
@@ -192,7 +206,8 @@ def parallelize_module(
 
     The parameters become this rank's parts of those of the first rank: tensors of their own, which
     optimisers take as any others. Those of other layers stay: they begin alike on all ranks, by one
-    seed. Norms of all gradients are those of the parts.
+    seed. ``clip_grad_norm_`` and a ``GradScaler`` go by the gradients of the whole; norms of one
+    parameter (``optim.Lamb``) are those of its parts.
 
     Args:
         module: the layer, or what holds it.

@@ -3,7 +3,7 @@
 An op without one is written as what it decomposes into, if it says that.
 """
 
-from . import index, layers, pointwise, shape
+from . import index, layers, pointwise, shape, windows
 from .registry import EXPORTERS, Exporter, Given, NotExported, exporter
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "layers",
     "pointwise",
     "shape",
+    "windows",
 ]

@@ -7,13 +7,22 @@ import numpy as np
 from ...array import Array
 from ...kernels.reduce import Pairing, Reduction, Scan
 from ...ops.embedding import Embedding
-from ...ops.index import FoldIndices, Gather, GatherRows, ReplaceRows, Scatter
+from ...ops.index import (
+    FoldIndices,
+    Gather,
+    GatherBackward,
+    GatherRows,
+    GatherRowsBackward,
+    ReplaceRows,
+    Scatter,
+)
 from ...ops.reduce import ArgExtreme, ArgReduce, PairSum, Reduce
 from ...ops.scan import Cumulate
 from ...ops.sort import Sort
 from ...ops.statistic import Spread
 from ...values.dtypes import bool_, int32, int64
 from ...values.shapes import contiguous_strides
+from ..protos import library
 from .registry import Given, NotExported, exporter
 
 _REDUCED = {
@@ -61,6 +70,40 @@ def scatter(given: Given) -> str:
     """The first input with the second at indices."""
     x, source, _ = given.names
     return given.graph.add("ScatterElements", x, _index(given, 2), source, axis=given.function.dim)
+
+
+def _added(given: Given, index: str, source: str, axis: int) -> str:
+    """Zeros with elements added at indices."""
+    y = given.step.outputs[0].dtype
+    held = int32 if y is bool_ else y
+    zero = library().numpy_helper.from_array(np.zeros(1, held.numpy))
+    zeros = given.graph.add("ConstantOfShape", given.graph.shape(given.made()), value=zero)
+    return given.graph.add("ScatterElements", zeros, index, source, axis=axis, reduction="add")
+
+
+@exporter(GatherBackward, varies="shape")
+def scatter_add(given: Given) -> str:
+    """Zeros with elements added along an axis, as :func:`gather` picks them."""
+    return _added(given, _index(given), given.names[0], given.function.dim)
+
+
+@exporter(GatherRowsBackward)
+def add_rows(given: Given) -> str:
+    """Zeros with rows added, as :func:`gather_rows` picks them; those of no row are left out."""
+    of, graph, source = given.function, given.graph, given.names[0]
+    index = graph.add("Reshape", graph.cast(given.names[1], int64), graph.integers([1, -1, 1]))
+    nowhere: list[str] = []
+    if not of.wrap:
+        below = graph.add("Less", index, graph.constant(0, np.int64))
+        nowhere += [below, graph.add("GreaterOrEqual", index, graph.constant(of.rows, np.int64))]
+    if of.skip >= 0:
+        nowhere.append(graph.add("Equal", index, graph.constant(of.skip, np.int64)))
+    for left in nowhere:
+        zero = graph.constant(0, given.step.inputs[0].dtype.numpy)
+        source = graph.add("Where", left, zero, source)
+        index = graph.add("Where", left, graph.constant(0, np.int64), index)
+    whole = graph.add("Expand", index, graph.shape(given.shape()))
+    return _added(given, whole, source, 1)
 
 
 @exporter(ReplaceRows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...compile.tracer import Step
@@ -13,10 +15,11 @@ from ...ops.matmul import Linear, MatMul
 from ...ops.pool import AdaptiveAvgPool, AvgPool, MaxPool
 from ...ops.row_norm import RowNorm
 from ...ops.softmax import Softmax
-from ...values.dtypes import from_name
+from ...values.dtypes import from_name, int64
 from ..protos import library
 from ..sizes import Size
 from .registry import Given, NotExported, exporter
+from .windows import within
 
 
 @exporter(Conv2d)
@@ -133,12 +136,18 @@ def group_norm(given: Given) -> tuple[str | None, ...]:
 
 def _planes(given: Given, op: str, **settings: object) -> str:
     """A pooling of planes, which ONNX has of four axes."""
+    return _all_of_planes(given, op, 1, **settings)[0]
+
+
+def _all_of_planes(given: Given, op: str, count: int, **settings: object) -> list[str]:
+    """The results of a pooling of planes."""
     graph, name, shape = given.graph, given.names[0], given.shape()
     if len(shape) == 4:
-        return graph.add(op, name, **settings)
+        return graph.add_all(op, [name], count, **settings)
     four = [given.dynamic.size([1] * len(given.steps))] * (4 - len(shape)) + shape
     flat = graph.reshape(name, four, [])
-    return graph.reshape(graph.add(op, flat, **settings), given.made(), [])
+    made = graph.add_all(op, [flat], count, **settings)
+    return [graph.reshape(y, given.made(), []) for y in made]
 
 
 def _pads(given: Given, reach: tuple[int, int], *, counted: bool) -> tuple[int, ...]:
@@ -164,18 +173,25 @@ def _pads(given: Given, reach: tuple[int, int], *, counted: bool) -> tuple[int, 
 
 @exporter(MaxPool, varies="size")
 def max_pool(given: Given) -> tuple[str | None, ...]:
-    """Maxima of windows; where they were is not told."""
-    w = given.function.window
+    """Maxima of windows, and where in planes of known sizes they were."""
+    w, shape = given.function.window, given.shape()
     reach = (w.dh * (w.kh - 1) + 1, w.dw * (w.kw - 1) + 1)
-    y = _planes(
+    plane = [size.number for size in shape[-2:]]
+    told = len(given.step.outputs) > 1 and None not in plane
+    y, *places = _all_of_planes(
         given,
         "MaxPool",
+        1 + told,
         kernel_shape=(w.kh, w.kw),
         strides=(w.sh, w.sw),
         pads=_pads(given, reach, counted=False),
         dilations=(w.dh, w.dw),
     )
-    return (y, None)[: len(given.step.outputs)]
+    if not told:
+        return (y, None)[: len(given.step.outputs)]
+    index = within(given, places[0], prod(n for n in plane if n is not None))
+    dtype = given.function.index_dtype
+    return y, index if dtype is int64 else given.graph.cast(index, dtype)
 
 
 @exporter(AvgPool, varies="size")

@@ -74,7 +74,7 @@ _SAME = {
 }
 _OTHERS = frozenset(
     "ne fma rsqrt erfc exp2 expm1 log1p log2 log10 hypot isnan isinf fmax fmin trunc fmod "
-    "remainder floor_divide trunc_divide left_shift right_shift".split()
+    "remainder floor_divide trunc_divide left_shift right_shift copysign atan2".split()
 )  # methods of _Writer
 _ROUND = {"floor": "Floor", "ceil": "Ceil", "rint": "Round"}
 
@@ -298,6 +298,29 @@ class _Writer:
 
     def _trunc_divide(self, a: str, b: str) -> str:
         return self._trunc(self._add("Div", a, b))
+
+    def _copysign(self, a: str, b: str) -> str:
+        zero = self._number(0)
+        below = self._add("Less", self._add("Add", b, self._add("Reciprocal", b)), zero)  # -0, too
+        size = self._add("Abs", a)
+        return self._add("Where", below, self._add("Neg", size), size)
+
+    def _atan2(self, y: str, x: str) -> str:
+        """The angle of the point's absolute values, then of the point's own quadrant."""
+        across, up = self._add("Abs", x), self._add("Abs", y)
+        steep = self._add("Less", across, up)
+        low, high = self._add("Min", across, up), self._add("Max", across, up)
+        same = self._add("Equal", low, high)  # 1, also of two infinities, but of two zeros 0
+        nowhere = self._add("Equal", high, self._number(0))
+        one = self._add("Where", nowhere, self._number(0), self._number(1))
+        ratio = self._add("Where", same, one, self._add("Div", low, high))
+        angle = self._add("Atan", ratio)
+        turned = self._add("Sub", self._number(np.pi / 2), angle)
+        angle = self._add("Where", steep, turned, angle)
+        left = self._copysign(self._number(1), x)
+        behind = self._add("Sub", self._number(np.pi), angle)
+        angle = self._add("Where", self._add("Less", left, self._number(0)), behind, angle)
+        return self._copysign(angle, y)
 
     def _shift(self, a: str, b: str, *, left: bool) -> str:
         if self._compute.kind is Kind.INTEGER and self._compute.name.startswith("uint"):

@@ -9,7 +9,8 @@ from ...ops.create import Arange, Eye, Full
 from ...ops.machinery.boundary import Boundary
 from ...ops.padding import ConstantPad
 from ...ops.placed import Placed
-from ...ops.rearrange import Flip, Roll, Windows
+from ...ops.rearrange import Diagonal, Flip, Roll, Windows
+from ...ops.rnn import Steps
 from ...ops.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from ...values.dtypes import bool_, int32, int64
 from ..protos import library
@@ -36,6 +37,30 @@ def permute(given: Given) -> str:
 def expand(given: Given) -> str:
     """Repeated along axes."""
     return given.graph.add("Expand", given.names[0], given.graph.shape(given.made()))
+
+
+@exporter(Steps)
+def steps(given: Given) -> tuple[str, ...]:
+    """Each step along the first axis."""
+    graph, count = given.graph, len(given.step.outputs)
+    parts = graph.add_all("Split", given.names, count, axis=0, num_outputs=count)
+    return tuple(graph.add("Squeeze", part, graph.integers([0])) for part in parts)
+
+
+@exporter(Diagonal)
+def diagonal(given: Given) -> str:
+    """The diagonal of two axes as the last axis: elements of both behind each other."""
+    of, graph, shape = given.function, given.graph, given.shape()
+    first, second = (d % len(shape) for d in of.dims)
+    rows, columns = given.fixed([shape[first], shape[second]], "an axis of a diagonal")
+    (count,) = given.fixed(given.made()[-1:], "the length of a diagonal")
+    others = [d for d in range(len(shape)) if d not in (first, second)]
+    x = graph.add("Transpose", given.names[0], perm=(*others, first, second))
+    both = given.dynamic.size([rows * columns] * len(given.steps))
+    x = graph.reshape(x, [*(shape[d] for d in others), both], [])
+    start = of.offset if of.offset >= 0 else -of.offset * columns
+    places = start + np.arange(count) * (columns + 1)
+    return graph.add("Gather", x, graph.integers(places.tolist()), axis=-1)
 
 
 @exporter(Copy, Boundary)
