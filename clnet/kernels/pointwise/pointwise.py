@@ -19,7 +19,7 @@ from ..streaming import aligned
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
-from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe, widest
+from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -129,7 +129,7 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    runs, along = in_vectors(widest(traits, dtypes), sizes, steps)
+    runs, along = in_vectors(traits.simd_width, sizes, steps)
     if is_short(traits, sizes, num_outputs) and rows_fit(
         traits, compute, dtypes, sizes, steps, num_outputs
     ):
