@@ -49,7 +49,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     if y.size == 0:
         return []
     shape, (y_strides, x_strides) = _ordered(y.shape, y.strides, x.strides)
-    turned = _turned_axis(shape, y_strides, x_strides)
+    turned = turned_axis(shape, y_strides, x_strides)
     if turned is not None:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
@@ -149,8 +149,14 @@ def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ..
     )
 
 
-def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
-    """The axis along which x is dense when y is dense along another, else None."""
+def turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
+    """The axis along which x is dense when y is dense along another, else None.
+
+    Args:
+        shape: the fewest axes, in the order of ``y`` in memory.
+        y_strides: steps of ``y`` along them.
+        x_strides: those of ``x``.
+    """
     if y_strides[-1] != 1 or x_strides[-1] in (0, 1) or shape[-1] < _LEAST_TURNED:
         return None
     for axis in range(len(shape) - 1):
