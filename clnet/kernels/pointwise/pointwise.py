@@ -228,7 +228,7 @@ def _in_one_layout(
     """An element for each work-item, by a kernel that knows which operands are dense."""
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
-    short = 1 < len(sizes) and sizes[-1] < _SHORT_ROW and prod(sizes) >= _MANY_ELEMENTS
+    short = len(sizes) > 1 and sizes[-1] < _SHORT_ROW and prod(sizes) >= _MANY_ELEMENTS
     few = sizes[-1] if short and span < _INT_ELEMENTS and not in_groups(traits) else 0
     kinds = inner
     if few:
