@@ -108,7 +108,7 @@ def copies(target: Target) -> None:
 
 @case("cpu")
 def short_lines_and_backward_ones(target: Target) -> None:
-    for dtype, source in ((np.float32, np.float32), (np.float64, np.int32), (np.bool_, np.float32)):
+    for dtype, source in ((np.float32, np.float64), (np.float64, np.int32), (np.bool_, np.float32)):
         x = (3 * normal(3, 5, 3)).round().astype(source)
         wide, stored = given(np.zeros((3, 5, 5), dtype)), given(x, before=1)
         to, expected = wide.view((3, 5, 3), (25, 5, 1), 2), np.zeros((3, 5, 5), dtype)
@@ -120,7 +120,7 @@ def short_lines_and_backward_ones(target: Target) -> None:
         with constants(lines_module, _MANY_ELEMENTS=0):
             run(copy(target, y, stored.view((15, 7), (3, 0), stored.offset)))
         near(y, np.repeat(x.reshape(15, 3)[:, :1], 7, axis=1).astype(dtype))
-    for dtype in (np.float32, np.int64, np.uint8):
+    for dtype in (np.float32, np.float64, np.uint8):
         x = (9 * normal(2, 3, 37)).astype(dtype)
         y, stored = output(x.shape, dtype), given(x, before=2)
         with constants(lines_module, _MANY_ELEMENTS=0):
