@@ -67,13 +67,8 @@ def lanes_of(target: Target, itemsize: int) -> int:
 
 
 def lanes_of_stored(target: Target, dtype: DType) -> int:
-    """Lanes of a vector of what a dtype's arithmetic is done in.
-
-    Of 16 bits they are 8 at most: PoCL's compiler dies of 16 halves, and 16 of ``bfloat16`` come
-    out wrong.
-    """
-    lanes = lanes_of(target, from_name(dtype.compute).itemsize)
-    return min(lanes, 8) if dtype.itemsize == 2 else lanes
+    """Lanes of a vector of what a dtype's arithmetic is done in."""
+    return lanes_of(target, from_name(dtype.compute).itemsize)
 
 
 def filled(lanes: int, n: int) -> int:

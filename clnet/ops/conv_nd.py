@@ -143,11 +143,19 @@ def conv3d(
             name, f"the filter is larger than the padded volume, {od} deep", x=x.shape,
             weight=weight.shape,
         )  # fmt: skip
-    # Before its table is laid out, also of no images.
-    x.device.pool.check(max(n * c * h * w, 1) * kd * od * x.dtype.itemsize)
-    taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
-    taps = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
-    images = reshape(taps, (n * od, c * kd, h, w))
+    flat = (kd, sd, before, after) == (1, 1, 0, 0)
+    if flat and kh == kw == 1 and s == [1, 1] and (pads in ("same", "valid") or pads == [0, 0]):
+        # No element sees another: depths are more rows of an image.
+        images, filters = reshape(x, (n, c, depth * h, w)), reshape(weight, (oc, icg, 1, 1))
+        return reshape(conv2d(images, filters, bias, groups=groups), (n, oc, depth, h, w))
+    if flat:
+        images = permute(x, (0, 2, 1, 3, 4))
+    else:
+        # Before its table is laid out, also of no images.
+        x.device.pool.check(max(n * c * h * w, 1) * kd * od * x.dtype.itemsize)
+        taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
+        images = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
+    images = reshape(images, (n * od, c * kd, h, w))
     filters = reshape(weight, (oc, icg * kd, kh, kw))
     y = conv2d(images, filters, bias, s, pads, d, groups)
     y = reshape(y, (n, od, oc, *y.shape[2:]))

@@ -256,6 +256,25 @@ class Scatter(Function):
         return gx, gsrc, None
 
 
+class ScatterInto(Function):
+    """As :class:`Scatter`, in place."""
+
+    repeats = True
+
+    dim: int
+    check: Check | None = None
+
+    mutates = (0,)
+
+    def infer(self, x: Array, src: Array, index: Array) -> tuple[Array, ...]:
+        """No outputs."""
+        return ()
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """The elements put into it."""
+        return kernels.put_along(target, *inputs, dim=self.dim, check=self.check)
+
+
 class ReplaceRows(Function):
     """As :class:`PutRows`, in a copy."""
 

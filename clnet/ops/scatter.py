@@ -11,6 +11,7 @@ from .. import expr as e
 from ..device import Check
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels.index import takes_extremes
+from ..values import mode
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
@@ -21,8 +22,10 @@ from .index import (
     ExtremesAlong,
     GatherBackward,
     GatherRowsBackward,
+    PutRows,
     ReplaceRows,
     Scatter,
+    ScatterInto,
     added_up,
     gather_within,
     require_index,
@@ -31,7 +34,7 @@ from .index import (
 from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
-from .machinery.pointwise import Operand, evaluate
+from .machinery.pointwise import Operand, apart, evaluate
 from .rearrange import select
 from .shape import (
     Slice,
@@ -320,6 +323,13 @@ def _slices(
 # In place.
 
 
+def _written_at_once(x: Tensor, source: Any) -> bool:
+    """Whether the memory of ``x`` itself may be written: it is dense, and no tape asks for it."""
+    taped = x.requires_grad or (isinstance(source, type(x.detach())) and source.requires_grad)
+    dense = x.array.contiguous and x.numel() > 0 and not x.dtype.is_complex
+    return dense and x.ndim > 0 and not (mode.current().grad and taped)
+
+
 @op(Face.METHOD)
 def scatter_(
     x: Tensor,
@@ -331,6 +341,15 @@ def scatter_(
     reduce: str | None = None,
 ) -> Tensor:
     """:func:`scatter` in place; returns the tensor."""
+    source = value if src is None else src
+    if reduce is None and source is not None and _written_at_once(x, source):
+        if not isinstance(source, type(x.detach())):
+            source = x.new_full(index.shape, source)
+        axis, (own, elements, places) = _checked("scatter", x, dim, index, source)
+        if own is x:
+            into = ScatterInto(axis, of_index("scatter"))
+            apply(into, x, apart(elements, x), apart(places, x))
+            return x
     return overwrite(x, scatter(x, dim, index, src, value=value, reduce=reduce), "scatter_")
 
 
@@ -349,12 +368,25 @@ def index_add_(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: flo
 @op(Face.METHOD)
 def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """:func:`index_copy` in place; returns the tensor."""
+    if x.ndim and _written_at_once(x, source):
+        own, rows, places = _slices("index_copy", x, dim, index, source)
+        if own.array.storage is x.array.storage:
+            into = PutRows(wrap=False, check=of_index("index_copy"))
+            apply(into, own, apart(rows, x), apart(places, x))
+            return x
     return overwrite(x, index_copy(x, dim, index, source), "index_copy_")
 
 
 @op(Face.METHOD)
 def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """:func:`index_fill` in place; returns the tensor."""
+    if x.ndim and _written_at_once(x, value):
+        axis = normalize_dim("index_fill", dim, x.ndim)
+        slices = x.new_full((*x.shape[:axis], index.numel(), *x.shape[axis + 1 :]), value)
+        own, rows, places = _slices("index_fill", x, dim, index, slices)
+        into = PutRows(wrap=True, check=of_index("index_fill", wrap=True))
+        apply(into, own, rows, apart(places, x))
+        return x
     return overwrite(x, index_fill(x, dim, index, value), "index_fill_")
 
 

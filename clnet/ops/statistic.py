@@ -15,7 +15,7 @@ from ..kernels.reduce import Reduction, reduce_spread
 from ..values.dtypes import DType
 from ..values.record import NamedTuple
 from ..values.shapes import contiguous_strides, normalize_dims
-from .arithmetic import isnan, logical_not, ne, where
+from .arithmetic import isnan, logical_not, ne
 from .machinery.derived import derived
 from .machinery.function import (
     Arrays,
@@ -257,7 +257,12 @@ def nansum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The sum of what is not NaN, over axes; arguments as :func:`sum`'s."""
-    return total(where(isnan(x), 0, x), dim, keepdim, dtype=dtype)
+    known = evaluate("nansum", _known, [x]) if x.dtype.is_floating_point else x
+    return total(known, dim, keepdim, dtype=dtype)
+
+
+def _known(x: Any) -> Any:
+    return e.where(e.isnan(x), 0, x)
 
 
 @op()

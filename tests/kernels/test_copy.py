@@ -16,6 +16,7 @@ from clnet.kernels.moving.copy import arange, copy, fill
 from tests.kernels.launching import both_shapes, cpu_shaped, gpu_shaped, on_device, poisoned, run
 
 copy_module = import_module("clnet.kernels.moving.copy")
+lines_module = import_module("clnet.kernels.moving.copy_lines")
 repeat_module = import_module("clnet.kernels.moving.repeat")
 
 RNG = np.random.default_rng(1)
@@ -276,3 +277,61 @@ def test_16_bit_floats_are_copied_and_filled(dtype, shaped):
     run(copy(shaped(device()), y, turned) + fill(shaped(device()), z, 1.5))
     np.testing.assert_array_equal(y.numpy(), x.T)
     np.testing.assert_array_equal(z.numpy(), np.full((40, 33), 1.5, dtype))
+
+
+SHORT = {
+    "into a wider array": ((50, 3), (8, 1), (3, 1), 0),
+    "from a wider array": ((50, 5), (5, 1), (9, 1), 0),
+    "repeated": ((40, 7, 3), (21, 3, 1), (7, 1, 0), 0),
+    "axes exchanged": ((6, 5, 4, 2), (40, 8, 2, 1), (10, 2, 60, 1), 0),
+    "every other": ((33, 9), (9, 1), (36, 2), 0),
+    "backwards": ((33, 3), (3, 1), (3, -1), 2),
+}
+
+
+@pytest.mark.parametrize(("source", "to"), [("float32", "float32"), ("int64", "float32"),
+                                            ("float32", "bool"), ("uint8", "uint8")])  # fmt: skip
+@pytest.mark.parametrize(("shape", "y_steps", "x_steps", "start"), SHORT.values(), ids=SHORT)
+def test_short_lines_are_taken_together(shape, y_steps, x_steps, start, source, to, monkeypatch):
+    monkeypatch.setattr(lines_module, "_MANY_ELEMENTS", 0)
+    host = RNG.integers(0, 3, 4096).astype(source)
+    strides = [host.itemsize * step for step in x_steps]
+    expected = np.lib.stride_tricks.as_strided(host[start:], shape, strides).astype(to)
+    y = poisoned((4300,), to)
+    before = y.numpy()
+    launches = copy(cpu_shaped(device()), y.view(shape, y_steps), on_device(host).view(
+        shape, x_steps, start))  # fmt: skip
+    assert [each.kernel.name for each in launches] == ["copy_short"]
+    run(launches)
+    places = sum(np.arange(n).reshape(-1, *[1] * (len(shape) - d - 1)) * step
+                 for d, (n, step) in enumerate(zip(shape, y_steps, strict=True)))  # fmt: skip
+    before[places] = expected
+    np.testing.assert_array_equal(y.numpy(), before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8])
+@pytest.mark.parametrize("n", [16, 17, 31, 100, 5000])
+def test_lines_that_lie_backwards_are_turned_round_in_vectors(n, dtype, monkeypatch):
+    monkeypatch.setattr(lines_module, "_MANY_ELEMENTS", 0)
+    host = RNG.integers(0, 99, (2, 3, n)).astype(dtype)
+    target, x = cpu_shaped(device()), on_device(host)
+    for steps, flipped in (
+        ((3 * n, n, -1), host[..., ::-1]),
+        ((3 * n, -n, -1), host[:, ::-1, ::-1]),
+    ):
+        start = sum((size - 1) * -s for size, s in zip(host.shape, steps, strict=True) if s < 0)
+        y = poisoned(host.shape, dtype)
+        launches = copy(target, y, x.view(host.shape, steps, start))
+        assert [each.kernel.name for each in launches] == ["copy_backwards"]
+        run(launches)
+        np.testing.assert_array_equal(y.numpy(), flipped)
+
+
+@pytest.mark.parametrize("shape", [(17, 40), (16, 16), (3, 5)])
+def test_what_lies_backwards_along_another_axis_is_turned_over(shape):
+    host = RNG.normal(size=(4, *shape)).astype(np.float32)
+    rows, columns = shape
+    y = poisoned((4, columns, rows))
+    x = on_device(host).view((4, columns, rows), (rows * columns, -1, columns), columns - 1)
+    run(copy(cpu_shaped(device()), y, x))
+    np.testing.assert_array_equal(y.numpy(), host[..., ::-1].swapaxes(1, 2))

@@ -13,7 +13,7 @@ from clnet.expr import Expr, Input, Scalar, exp, tanh
 from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pointwise.pointwise_rows import rows_fit
-from clnet.values.dtypes import bfloat16, float16, float32
+from clnet.values.dtypes import bfloat16, float16, float32, from_numpy
 
 module = import_module("clnet.kernels.pointwise.pointwise")
 
@@ -24,9 +24,18 @@ EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)
 @pytest.fixture
 def thresholds(monkeypatch):
     """Sets from how many elements on vectors are taken, from how many bytes on they stream, up to
-    how many elements one kernel takes all layouts, and whether rows may be vectors."""
+    how many elements one kernel takes all layouts, whether rows may be vectors, and from how many
+    elements on short rows share a group and what lies across is copied."""
 
-    def use(*, dense: int = 2**60, stream: int = 2**60, small: int = 0, rows: bool = False) -> None:
+    def use(
+        *,
+        dense: int = 2**60,
+        stream: int = 2**60,
+        small: int = 0,
+        rows: bool = False,
+        many: int = 2**60,
+    ) -> None:
+        monkeypatch.setattr(module, "_MANY_ELEMENTS", many)
         monkeypatch.setattr(module, "rows_fit", rows_fit if rows else lambda *_: False)
         monkeypatch.setattr(pointwise_small, "SMALL_ELEMENTS", small)
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)
@@ -241,3 +250,66 @@ def test_arrays_of_all_layouts_share_a_kernel(device, thresholds):
     b = Array.from_numpy(np.ones(2**16, np.float32), device)
     for other in (b.view((3, 3, 3), (1, 4, 17)), b.view((2, 3), (2**15, 1)), b.view((513,), (2,))):
         assert run(device, [other, other])[1].kernel.name == "pointwise"
+
+
+SHORT = {
+    "points": ((1001, 3), (3, 1), (1, 0)),
+    "a row for all": ((1001, 3), (3, 1), (0, 1)),
+    "parts of rows": ((333, 5), (8, 1), (5, 1)),
+    "every other": ((333, 7), (14, 2), (7, -1)),
+    "three axes": ((7, 50, 15), (750, 15, 1), (15, 0, 1)),
+    "four axes": ((3, 5, 11, 2), (110, 2, 10, 1), (0, 22, 2, 1)),
+    "one element": ((40, 30, 1), (1, 40, 1), (30, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64], ids=["float32", "int64"])
+@pytest.mark.parametrize(("shape", "first", "second"), SHORT.values(), ids=SHORT)
+def test_short_rows_share_a_group(device, thresholds, shape, first, second, dtype):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("groups of several short rows are for CPU-shaped devices")
+    rng = np.random.default_rng(3)
+    arrays, views = [], []
+    for steps in (first, second):
+        low = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if s < 0)
+        high = sum((n - 1) * s for n, s in zip(shape, steps, strict=True) if s > 0)
+        host = rng.integers(-99, 99, high - low + 1).astype(dtype)
+        arrays.append(Array.from_numpy(host, device).view(shape, steps, -low))
+        strides = [host.itemsize * s for s in steps]
+        views.append(np.lib.stride_tricks.as_strided(host[-low:], shape, strides))
+    compute = from_numpy(np.dtype(dtype))
+    x, y = views
+    for many in (2**60, 0):
+        thresholds(many=many)
+        made = [Array.from_numpy(np.full(shape, 7, d), device) for d in (dtype, np.bool_)]
+        exprs = (X * Y - X, X > Y)
+        *_, launch = pointwise(device.target, made, arrays, exprs, compute=compute)
+        assert launch.kernel.name == "pointwise"
+        assert ("int place" in launch.kernel.text()) == (many == 0 and shape[-1] > 1)
+        for each in pointwise(device.target, made, arrays, exprs, compute=compute):
+            device.queue.launch(each)
+        np.testing.assert_array_equal(made[0].numpy(), x * y - x)
+        np.testing.assert_array_equal(made[1].numpy(), x > y)
+
+
+def test_what_lies_across_the_result_is_copied_first(device, thresholds):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("copies before pointwise ops are for CPU-shaped devices")
+    rng = np.random.default_rng(4)
+    host = rng.standard_normal((5, 37, 41), dtype=np.float32)
+    x = Array.from_numpy(host, device)
+    across = x.view((5, 41, 37), (37 * 41, 1, 41))
+    one = x.view((1, 41, 37), (0, 1, 41), 37 * 41)
+    dense = Array.from_numpy(rng.standard_normal((41, 37), dtype=np.float32), device)
+    turned = host.swapaxes(1, 2)
+    wanted = turned * turned[1] - dense.numpy()
+    for many, copies in ((2**60, 0), (0, 2)):
+        thresholds(many=many, rows=True)
+        y = Array.from_numpy(np.zeros((5, 41, 37), np.float32), device)
+        launches = pointwise(
+            device.target, [y], [across, one, dense], (X * Y - Z,), compute=float32
+        )
+        assert len(launches) == 1 + copies
+        for launch in launches:
+            device.queue.launch(launch)
+        np.testing.assert_array_equal(y.numpy(), wanted)

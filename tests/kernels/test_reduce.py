@@ -268,6 +268,17 @@ def test_index_of_the_first_nan(dev, target):
     check_arg(target, on_device(values.T), np.ascontiguousarray(values.T), 0)
 
 
+@pytest.mark.parametrize("width", [2, 3, 5, 17])
+def test_the_first_of_equal_ones_in_a_column(dev, target, width):
+    """Columns are searched in quarters beside each other."""
+    rng = np.random.default_rng(width)
+    for n in (2, 7, 8, 9, 103):
+        values = rng.integers(-2, 3, (n, width)).astype(np.float32)
+        check_arg(target, on_device(values), values, 0)
+        values[rng.integers(0, n, 3), rng.integers(0, width, 3)] = np.nan
+        check_arg(target, on_device(values), values, 0)
+
+
 def test_indices_alone(dev, target):
     values = normal(50, 20)
     indices = poisoned((50,), np.int64)

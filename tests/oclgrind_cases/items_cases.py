@@ -179,9 +179,12 @@ def numbers_of_distributions(target: Target) -> None:
 
 @case()
 def expressions(target: Target) -> None:
-    """Large and small: the kernel for one layout, and that for all."""
-    for most in (0, 512):
-        with harness.constants(small_module, SMALL_ELEMENTS=most):
+    """Large and small: the kernel for one layout, short rows and copies before it, that for all."""
+    for most, many in ((0, 2**14), (0, 0), (512, 2**14)):
+        with (
+            harness.constants(small_module, SMALL_ELEMENTS=most),
+            harness.constants(pointwise_module, _MANY_ELEMENTS=many),
+        ):
             pointwise_module._recipe.cache_clear()
             check_expressions(target)
 

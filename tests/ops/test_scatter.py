@@ -399,3 +399,46 @@ def test_an_expanded_index_reduces_as_a_dense_one(reduce, shape, dim):
             found.append([v.numpy() for v in (y.detach(), a.grad, b.grad)])
         for one, other in zip(*found, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_numbers_are_put_where_they_belong_without_a_copy(device):
+    x = clnet.zeros(6, 50, device=device)
+    index = clnet.tensor([[3], [0], [49], [7], [7], [1]], device=device)
+    rows = clnet.tensor([1, 5], device=device)
+    for _ in range(2):
+        with clnet.profile(device) as p:
+            assert x.scatter_(1, index, 2.0) is x
+            assert x.index_fill_(1, rows, 3.0) is x
+            assert x.index_copy_(0, rows, clnet.ones(2, 50, device=device)) is x
+    assert "copy" not in {command.name.split("_")[0] for command in p.commands}
+    expected = np.zeros((6, 50), np.float32)
+    for _ in range(2):
+        np.put_along_axis(expected, index.numpy(), 2, axis=1)
+        expected[:, [1, 5]] = 3
+        expected[[1, 5]] = 1
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_views_and_operands_of_the_same_memory_are_put_in_place(device):
+    x = clnet.arange(12, device=device).reshape(3, 4)
+    host = x.numpy().copy()
+    x.scatter_(1, x % 4, x)  # each to its own place
+    x[1].index_fill_(0, clnet.tensor([-1], device=device), 9)
+    x[:, 2].scatter_(0, clnet.tensor([2], device=device), 8)
+    host[1, 3], host[2, 2] = 9, 8
+    np.testing.assert_array_equal(x.numpy(), host)
+
+
+def test_what_the_tape_kept_is_known_to_have_changed(device):
+    w = clnet.ones(4, device=device, requires_grad=True)
+    factor, at = clnet.full((4,), 2.0, device=device), clnet.tensor([1], device=device)
+    for change in ("scatter_", "index_fill_"):
+        y = (w * factor).sum()
+        getattr(factor, change)(0, at, 5.0)
+        with pytest.raises(GradientError):
+            y.backward()
+    z = w * factor
+    z.scatter_(0, at, 3.0)
+    z.index_fill_(0, at + 1, 3.0)
+    z.sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 0, 0, 2])

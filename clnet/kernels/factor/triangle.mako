@@ -5,8 +5,13 @@
 ##
 ## param  ctype: str                 float or double
 ## param  group: int                 work-items of a matrix, a power of two
-## param  lanes: int                 of them along a row of a panel, a power of two
+## param  lanes: int                 of them along a row of a panel, a power of two; of
+##                                   substitute and lu_beside columns an item takes as a vector
 ## param  panel: int                 columns of a panel
+## param  kind: str                  type of a sum
+## param  own: str                   C expression, the unknown of row i
+## param  other: str                 C expression, that of row j, which is known
+## param  place: str                 C expression, the elements of row {0}
 ## param  upper: bool                the upper triangle counts, else the lower one
 ## param  unit: bool                 the diagonal is taken for ones
 ## def    lu, lu_beside
@@ -35,8 +40,8 @@
 ## arg    order: out long[batch][rows]       which row each comes from
 ## arg    pivots: in int[batch][count]
 ##
-## launch   lu, cholesky: a group a matrix; substitute, lu_beside: an item a column; exchanged: one
-##          a matrix
+## launch   lu, cholesky: a group a matrix; substitute, lu_beside: an item lanes columns; exchanged:
+##          one a matrix
 ## numerics rows are exchanged so that elements of L are at most 1; the first of equal ones is
 ##          taken. A pivot of 0 is not divided by; what is not positive definite becomes NaN
 <%def name="lu(ctype, group, lanes)">
@@ -107,34 +112,56 @@ __kernel void lu(...)
         *info = singular;
 }
 </%def>
-<%def name="lu_beside(ctype, panel)">
+<%def name="beside_each_other(ctype, lanes)">
 typedef ${ctype} real;
 #pragma OPENCL FP_CONTRACT OFF
+% if lanes > 1:
+typedef ${ctype}${lanes} __attribute__((aligned(sizeof(${ctype})))) vector;
+% endif
+</%def>
+<%def name="exchanged_and_solved(kind, panel, place)">
+    for (int k = first; k < end; ++k) {
+        const int row = clamp(pivots[k] - 1, k, m - 1);
+        const ${kind} y = ${place.format("k")};
+        ${place.format("k")} = ${place.format("row")};
+        ${place.format("row")} = y;
+    }
+    if (column >= end) {
+        ${kind} x[${panel}];
+        for (int i = first; i < end; ++i) {
+            ${kind} sum = ${place.format("i")};
+            for (int j = first; j < i; ++j)
+                sum -= a[(long)i * n + j] * x[j - first];
+            x[i - first] = sum;
+            ${place.format("i")} = sum;
+        }
+    }
+</%def>
+<%def name="lu_beside(ctype, panel, lanes)">
+${beside_each_other(ctype, lanes)}
 __kernel void lu_beside(...)
 {
-    const int others = n - (end - first), at = get_global_id(0);
+    const int before = (first + ${lanes - 1}) / ${lanes};
+    const int others = before + (n - end + ${lanes - 1}) / ${lanes}, at = get_global_id(0);
     if (at >= batch * others)
         return;
     const int which = at / others, other = at % others;
-    const int column = other < first ? other : other + end - first;
+    int column = other < before ? other * ${lanes} : end + (other - before) * ${lanes};
     a += a_offset + (long)which * m * n;
     pivots += pivots_offset + (long)which * min(m, n);
-    for (int k = first; k < end; ++k) {
-        const int row = clamp(pivots[k] - 1, k, m - 1);
-        const real x = a[(long)k * n + column];
-        a[(long)k * n + column] = a[(long)row * n + column];
-        a[(long)row * n + column] = x;
-    }
-    if (column < first)
+% if lanes > 1:
+    const int stop = other < before ? first : n;
+    if (column + ${lanes} <= stop) {
+        ${exchanged_and_solved(f"{ctype}{lanes}", panel,
+            "*(__global vector *)(a + (long){0} * n + column)")}
         return;
-    real x[${panel}];
-    for (int i = first; i < end; ++i) {
-        real sum = a[(long)i * n + column];
-        for (int j = first; j < i; ++j)
-            sum -= a[(long)i * n + j] * x[j - first];
-        x[i - first] = sum;
-        a[(long)i * n + column] = sum;
     }
+    for (; column < stop; ++column) {
+        ${exchanged_and_solved("real", panel, "a[(long){0} * n + column]")}
+    }
+% else:
+    ${exchanged_and_solved("real", panel, "a[(long){0} * n + column]")}
+% endif
 }
 </%def>
 <%def name="cholesky(ctype, group, lanes)">
@@ -170,32 +197,45 @@ __kernel void cholesky(...)
         *info = wrong;
 }
 </%def>
-<%def name="substitute(ctype, upper, unit)">
-typedef ${ctype} real;
-#pragma OPENCL FP_CONTRACT OFF
-__kernel void substitute(...)
-{
-    const int at = get_global_id(0);
-    if (at >= batch * columns)
-        return;
-    const int which = at / columns;
-    x += x_offset + (long)which * n * columns + at % columns;
-    a += a_offset + (long)which * n * n;
+<%def name="solved(kind, upper, unit, own, other)">
     for (int step = first; step < end; ++step) {
 % if upper:
         const int i = end - 1 - (step - first), begin = i + 1, stop = end;
 % else:
         const int i = step, begin = first, stop = i;
 % endif
-        real sum = x[(long)i * columns];
+        ${kind} sum = ${own};
         for (int j = begin; j < stop; ++j)
-            sum -= a[(long)i * n + j] * x[(long)j * columns];
+            sum -= a[(long)i * n + j] * ${other};
 % if unit:
-        x[(long)i * columns] = sum;
+        ${own} = sum;
 % else:
-        x[(long)i * columns] = sum / a[(long)i * n + i];
+        ${own} = sum / a[(long)i * n + i];
 % endif
     }
+</%def>
+<%def name="substitute(ctype, upper, unit, lanes)">
+${beside_each_other(ctype, lanes)}
+__kernel void substitute(...)
+{
+    const int blocks = (columns - 1) / ${lanes} + 1, at = get_global_id(0);
+    if (at >= batch * blocks)
+        return;
+    const int which = at / blocks, column = at % blocks * ${lanes};
+    x += x_offset + (long)which * n * columns + column;
+    a += a_offset + (long)which * n * n;
+% if lanes > 1:
+    if (column + ${lanes} <= columns) {
+        ${solved(f"{ctype}{lanes}", upper, unit, "*(__global vector *)(x + (long)i * columns)",
+            "*(__global const vector *)(x + (long)j * columns)")}
+        return;
+    }
+    for (int left = columns - column; left > 0; --left, ++x) {
+        ${solved("real", upper, unit, "x[(long)i * columns]", "x[(long)j * columns]")}
+    }
+% else:
+    ${solved("real", upper, unit, "x[(long)i * columns]", "x[(long)j * columns]")}
+% endif
 }
 </%def>
 <%def name="exchanged()">

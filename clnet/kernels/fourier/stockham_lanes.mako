@@ -23,6 +23,106 @@
 ##
 ## launch   an item for each share of lines
 ## numerics a factor is one cosine and sine of its own; sums in a fixed order
+<%namespace name="vectors" file="/lib/vector.mako"/>
+##
+## Lines become lanes: squares are turned over in registers, what is left goes one by one.
+<%def name="take(ctype, lanes, load, source)">
+<%
+    stages, pair = lanes.bit_length() - 1, load != "real"
+    parts = (("to_real", "even_of({})"), ("to_imag", "odd_of({})")) if pair else (
+        ("to_real", "*(__global const vector *)({})"),)
+%>
+% for lane in range(lanes):
+            __global const ${source} *from_${lane} = x + x_offset
+                + (long)(line + ${lane} < end ? line + ${lane} : end - 1) * loaded;
+% endfor
+            int taken = 0;
+            for (; taken <= loaded - ${lanes}; taken += ${lanes}) {
+% for to, part in parts:
+                {
+%     for lane in range(lanes):
+                    const ${ctype}${lanes} s0_${lane} =
+                        ${part.format(f"(__global const {ctype} *)(from_{lane} + taken)")};
+%     endfor
+                    ${vectors.turn_lines(ctype, lanes)}
+%     for i in range(lanes):
+                    ${to}[taken + ${i}] = s${stages}_${i};
+%     endfor
+                }
+% endfor
+            }
+            for (; taken < loaded; taken++) {
+% for lane in range(lanes):
+                ((__local ${ctype} *)(to_real + taken))[${lane}] =
+                    from_${lane}[taken]${".x" if pair else ""};
+%     if pair:
+                ((__local ${ctype} *)(to_imag + taken))[${lane}] = from_${lane}[taken].y;
+%     endif
+% endfor
+            }
+% if load == "real":
+            for (int i = 0; i < size; i++)
+                to_imag[i] = 0;
+% elif load == "half":
+            to_imag[0] = 0;
+            if (size % 2 == 0)
+                to_imag[size / 2] = 0;
+            for (int i = loaded; i < size; i++) {
+                to_real[i] = to_real[size - i];
+                to_imag[i] = -to_imag[size - i];
+            }
+% endif
+</%def>
+##
+## The way back.
+<%def name="give(ctype, lanes, store, result)">
+<%
+    stages, pair, wide = lanes.bit_length() - 1, store != "real", f"{ctype}{lanes}"
+    parts = ("real", "imag") if pair else ("real",)
+%>
+% for lane in range(lanes):
+            __global ${result} *to_${lane} = y + y_offset + (long)(line + ${lane}) * stored;
+% endfor
+            int given = 0;
+            for (; given <= stored - ${lanes}; given += ${lanes}) {
+% for part in parts:
+                ${wide} ${part}_lines[${lanes}];
+                {
+%     for i in range(lanes):
+                    const ${wide} s0_${i} = of_${part}[given + ${i}];
+%     endfor
+                    ${vectors.turn_lines(ctype, lanes)}
+%     for lane in range(lanes):
+                    ${part}_lines[${lane}] = s${stages}_${lane};
+%     endfor
+                }
+% endfor
+% for lane in range(lanes):
+                if (kept > ${lane}) {
+                    __global ${ctype} *to = (__global ${ctype} *)(to_${lane} + given);
+%     if pair:
+                    *(__global vector *)to = zip_lo(real_lines[${lane}], imag_lines[${lane}]);
+                    *(__global vector *)(to + ${lanes}) =
+                        zip_hi(real_lines[${lane}], imag_lines[${lane}]);
+%     else:
+                    *(__global vector *)to = real_lines[${lane}];
+%     endif
+                }
+% endfor
+            }
+            for (; given < stored; given++) {
+% for lane in range(lanes):
+                if (kept > ${lane})
+%     if pair:
+                    to_${lane}[given] = (${result})(
+                        ((__local const ${ctype} *)(of_real + given))[${lane}],
+                        ((__local const ${ctype} *)(of_imag + given))[${lane}]);
+%     else:
+                    to_${lane}[given] = ((__local const ${ctype} *)(of_real + given))[${lane}];
+%     endif
+% endfor
+            }
+</%def>
 <%def name="stockham_lanes(ctype, lanes, room, radices, load, store, source, result)">
 <%
     import math
@@ -39,6 +139,19 @@
         c, s = (f"({value!r}{suffix})" for value in (math.cos(angle), -math.sin(angle)))
         return f"(a{t} * {c} - b{t} * {s})", f"(a{t} * {s} + b{t} * {c})"
 %>
+${vectors.types(ctype, lanes)}
+${vectors.zip(ctype, lanes)}
+% for part in ("even", "odd"):
+inline ${wide} ${part}_of(__global const ${ctype} *pairs)
+{
+    const ${wide} x = *(__global const vector *)pairs;
+    const ${wide} y = *(__global const vector *)(pairs + ${lanes});
+    ${wide} z;
+    z.lo = x.${part};
+    z.hi = y.${part};
+    return z;
+}
+% endfor
 __kernel void stockham_lanes(...)
 {
     __local ${wide} real_first[${room}], imag_first[${room}], real_second[${room}],
@@ -61,27 +174,9 @@ __kernel void stockham_lanes(...)
     for (int line = begin; line < end; line += ${lanes}) {
         __local ${wide} *real = real_first, *imag = imag_first;
         __local ${wide} *next_real = real_second, *next_imag = imag_second;
-        for (int lane = 0; lane < ${lanes}; lane++) {
-            const int of = line + lane < end ? line + lane : end - 1;
-            __global const ${source} *from = x + x_offset + (long)of * loaded;
-            __local ${ctype} *to_real = (__local ${ctype} *)(back ? imag : real) + lane;
-            __local ${ctype} *to_imag = (__local ${ctype} *)(back ? real : imag) + lane;
-            for (int i = 0; i < size; i++) {
-% if load == "real":
-                to_real[i * ${lanes}] = from[i];
-                to_imag[i * ${lanes}] = 0;
-% elif load == "half":
-                const int mirrored = size - i;
-                const ${source} value = i < loaded ? from[i] : from[mirrored];
-                to_real[i * ${lanes}] = value.x;
-                to_imag[i * ${lanes}] =
-                    i == 0 || i == mirrored ? 0 : (i < loaded ? value.y : -value.y);
-% else:
-                const ${source} value = from[i];
-                to_real[i * ${lanes}] = value.x;
-                to_imag[i * ${lanes}] = value.y;
-% endif
-            }
+        {
+            __local ${wide} *to_real = back ? imag : real, *to_imag = back ? real : imag;
+            ${take(ctype, lanes, load, source)}
         }
         int before = 1;
 % for radix in radices:
@@ -113,18 +208,9 @@ __kernel void stockham_lanes(...)
         }
 % endfor
         const int kept = end - line < ${lanes} ? end - line : ${lanes};
-        for (int lane = 0; lane < kept; lane++) {
-            __global ${result} *to = y + y_offset + (long)(line + lane) * stored;
-            __local const ${ctype} *of_real = (__local const ${ctype} *)(back ? imag : real) + lane;
-% if store != "real":
-            __local const ${ctype} *of_imag = (__local const ${ctype} *)(back ? real : imag) + lane;
-% endif
-            for (int i = 0; i < stored; i++)
-% if store == "real":
-                to[i] = of_real[i * ${lanes}];
-% else:
-                to[i] = (${result})(of_real[i * ${lanes}], of_imag[i * ${lanes}]);
-% endif
+        {
+            __local const ${wide} *of_real = back ? imag : real, *of_imag = back ? real : imag;
+            ${give(ctype, lanes, store, result)}
         }
     }
 }

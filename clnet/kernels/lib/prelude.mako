@@ -101,3 +101,44 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #endif
 % endif
 </%def>
+##
+## `WIDE_HALVES(bits)` are the floats of half numbers, `NARROW_FLOATS(x, bits)` makes such bits of
+## floats: `width` of them, a `ushort` each. Where the compiler knows its processor's instructions
+## these are taken, eight at once: PoCL's functions of OpenCL's are calls, and its compiler dies of
+## 16 numbers.
+<%def name="halves(width)">
+#define WIDE_HALVES(bits) vload_half${width}(0, (const half *)&bits)
+#define NARROW_FLOATS(x, bits) vstore_half${width}_rte(x, 0, (half *)&bits)
+% if width in (8, 16):
+#ifdef __F16C__
+#if __has_builtin(__builtin_ia32_vcvtph2ps256) && __has_builtin(__builtin_ia32_vcvtps2ph256)
+#undef WIDE_HALVES
+#undef NARROW_FLOATS
+#define WIDE_8(bits) __builtin_ia32_vcvtph2ps256(as_short8(bits))
+#define NARROW_8(x) as_ushort8(__builtin_ia32_vcvtps2ph256(x, 0))
+% if width == 8:
+#define WIDE_HALVES(bits) WIDE_8(bits)
+#define NARROW_FLOATS(x, bits) bits = NARROW_8(x)
+% else:
+#define WIDE_HALVES(bits) (float16)(WIDE_8(bits.lo), WIDE_8(bits.hi))
+#define NARROW_FLOATS(x, bits) bits.lo = NARROW_8(x.lo); bits.hi = NARROW_8(x.hi)
+% endif
+#endif
+#endif
+% endif
+</%def>
+##
+## `WIDER(bits)` are the numbers of `width` lanes of `ushort` as `uint`, `NARROWER(bits)` the way
+## back, as `CONVERT` does it; PoCL's functions give zeros for vectors wider than those of its own.
+<%def name="widths(width)">
+#define WIDER(bits) convert_uint${width}(bits)
+#define NARROWER(bits) convert_ushort${width}(bits)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_convertvector)
+#undef WIDER
+#undef NARROWER
+#define WIDER(bits) __builtin_convertvector(bits, uint${width})
+#define NARROWER(bits) __builtin_convertvector(bits, ushort${width})
+#endif
+#endif
+</%def>

@@ -2,7 +2,7 @@
 ##
 ## param ctype: str                  element type in memory, of C or "bfloat16"
 ## param acc: str                    element type in registers
-## param lanes: int                  lanes of a vector of acc, 2 or more; of 16 bits up to 8
+## param lanes: int                  lanes of a vector of acc, 2 or more
 ## param stream: bool                vectors go past the caches; all are whole, and a line each
 ## param name: str                   of the function
 <%namespace name="prelude" file="prelude.mako"/>

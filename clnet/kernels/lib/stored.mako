@@ -12,6 +12,7 @@
 ## param ctypes: list[str]    element types of a kernel
 ## param lanes: int           elements of a vector; of floats it is the type `vector`
 ## param wide: bool           a vector begins there
+<%namespace name="prelude" file="prelude.mako"/>
 <%def name="load(ctype, compute, name, pointer, at)">
 % if ctype == "half":
     const ${compute} ${name} = (${compute})vload_half(${at}, ${pointer});
@@ -82,29 +83,37 @@ inline void store_bfloat16(const float4 x, __global ushort *to)
 ##
 ## The same of vectors, which need not be aligned, for CPUs: PoCL takes 20 times as long for 16-bit
 ## numbers one by one. Their bits are of `ushort`, and become floats and are made of them at once.
+## Each of PoCL's functions is a call here, before which all vectors go to memory (see
+## lib/vector.mako), so conversions are the compiler's own where it has them.
 <%def name="vectors(ctypes, lanes)">
+% if "half" in ctypes or "bfloat16" in ctypes:
+typedef ushort${lanes} __attribute__((aligned(2))) sixteens;
+% endif
 % if "half" in ctypes:
+${prelude.halves(lanes)}
 inline float${lanes} widened_half(const ushort${lanes} bits)
 {
-    return vload_half${lanes}(0, (const half *)&bits);
+    return WIDE_HALVES(bits);
 }
 inline ushort${lanes} narrowed_half(const float${lanes} x)
 {
     ushort${lanes} bits;
-    vstore_half${lanes}_rte(x, 0, (half *)&bits);
+    NARROW_FLOATS(x, bits);
     return bits;
 }
 % endif
 % if "bfloat16" in ctypes:
+${prelude.widths(lanes)}
 inline float${lanes} widened_bfloat16(const ushort${lanes} bits)
 {
-    return as_float${lanes}(convert_uint${lanes}(bits) << 16);
+    return as_float${lanes}(WIDER(bits) << 16);
 }
 inline ushort${lanes} narrowed_bfloat16(const float${lanes} x)
 {
     const uint${lanes} bits = as_uint${lanes}(x);
     const uint${lanes} nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return convert_ushort${lanes}(select(nearest, (uint${lanes})(0x7fc0), isnan(x)));
+    const uint${lanes} kept = x != x ? (uint${lanes})(0x7fc0) : nearest;
+    return NARROWER(kept);
 }
 % endif
 </%def>
@@ -114,7 +123,7 @@ inline ushort${lanes} narrowed_bfloat16(const float${lanes} x)
 % if ctype == "float":
 ${f"*(__global const vector *)({at})" if wide else f"*({at})"}
 % elif wide:
-widened_${ctype}(vload${lanes}(0, (__global const ushort *)(${at})))
+widened_${ctype}(*(__global const sixteens *)(${at}))
 % elif ctype == "half":
 vload_half(0, ${at})
 % else:
@@ -127,6 +136,6 @@ as_float((uint)*(${at}) << 16)
 % if ctype == "float":
             *(__global vector *)(${at}) = ${value};
 % else:
-            vstore${lanes}(narrowed_${ctype}(${value}), 0, (__global ushort *)(${at}));
+            *(__global sixteens *)(${at}) = narrowed_${ctype}(${value});
 % endif
 </%def>

@@ -7,6 +7,7 @@
 from .copy import arange as arange
 from .copy import copy as copy
 from .copy import fill as fill
+from .copy import turned_axis as turned_axis
 from .place import place as place
 from .repeat import repeat as repeat
 from .repeat import repeats as repeats

@@ -11,6 +11,7 @@ from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, streams
+from .copy_lines import backwards, backwards_fit, short, short_fit
 from .copy_pairs import in_pairs, turned_pairs
 from .place import as_moved, place
 from .repeat import repeat, repeats
@@ -49,7 +50,9 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     if y.size == 0:
         return []
     shape, (y_strides, x_strides) = _ordered(y.shape, y.strides, x.strides)
-    turned = _turned_axis(shape, y_strides, x_strides)
+    if -1 in x_strides[:-1] and not in_groups(target.traits):
+        return copy(target, *_other_way_round(y, x, shape, y_strides, x_strides))
+    turned = turned_axis(shape, y_strides, x_strides)
     if turned is not None:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
@@ -60,8 +63,12 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
         if at_once:
             return at_once
+    if backwards_fit(target, y, x, shape[-1], y_strides[-1], x_strides[-1]):
+        return [backwards(target, y, x, shape, y_strides, x_strides)]
     if not in_groups(target.traits) and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
+    if short_fit(target, y, shape):
+        return [short(_types(y, x), target, y, x, shape, y_strides, x_strides)]
     width = _at_once(target, y, x, shape, y_strides, x_strides)
     if width > 1:
         shape = (*shape[:-1], shape[-1] // width)
@@ -142,15 +149,32 @@ def _axes(shape: Sequence[int], y_strides: Sequence[int], x_strides: Sequence[in
 
 def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:
     """The fewest axes, ordered so that the first operand is stepped through in memory order."""
-    axes = sorted(range(len(shape)), key=lambda axis: -operands[0][axis])
+    axes = sorted(range(len(shape)), key=lambda axis: -abs(operands[0][axis]))
     return collapse(
         tuple(shape[axis] for axis in axes),
         [tuple(strides[axis] for axis in axes) for strides in operands],
     )
 
 
-def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
-    """The axis along which x is dense when y is dense along another, else None."""
+def _other_way_round(
+    y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
+) -> tuple[Array, Array]:
+    """Both from the end of the axis along which neighbours of ``x`` lie backwards."""
+    axis = x_strides.index(-1)
+    back = shape[axis] - 1
+    turned = [(*s[:axis], -s[axis], *s[axis + 1 :]) for s in (y_strides, x_strides)]
+    to, of = (array.offset + back * s[axis] for array, s in ((y, y_strides), (x, x_strides)))
+    return y.view(shape, turned[0], to), x.view(shape, turned[1], of)
+
+
+def turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
+    """The axis along which x is dense when y is dense along another, else None.
+
+    Args:
+        shape: the fewest axes, in the order of ``y`` in memory.
+        y_strides: steps of ``y`` along them.
+        x_strides: those of ``x``.
+    """
     if y_strides[-1] != 1 or x_strides[-1] in (0, 1) or shape[-1] < _LEAST_TURNED:
         return None
     for axis in range(len(shape) - 1):

@@ -8,11 +8,15 @@
 ## param    functions: tuple[str]     elementary functions of float that they call
 ## param    compute: str              C type the expressions are computed in
 ## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each
-##                                    output: "unit", "none" or "any"
+##                                    output: "unit", "none" or "any"; "flat" where few elements
+##                                    lie behind those of the row before
 ## param    inputs: tuple[(str, str, bool)]  the same of each input, and whether it holds booleans
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
 ## param    index: int|long           C type of positions
+## param    few: int                  elements along the inner axis, so few that a group has several
+##                                    rows; or 0
+## param    outside: str              C expression: the item has no element along other axes
 ## param    operand: str              name of an output or an input
 ## param    step: str                 its inner step
 ## % for j, (ctype, step) in enumerate(outputs):
@@ -40,27 +44,26 @@
 ## arg      s_{j}: compute         scalar j
 ## % endfor
 ## arg      n: index               elements along the inner axis
-## launch   global (>= n, >= product of size_a); any local size; no local memory
+## launch   global (>= n, >= product of size_a); with `few` (>= n times the last size_a, >= product
+##          of the others); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="position(operand, step, outer)">
     const long ${operand}_at = ${operand}_offset
-% if step != "none":
+% if step == "flat":
+        + place
+% elif step != "none":
         + i ${"" if step == "unit" else "* %s_inner" % operand}
 % endif
-% for a in range(outer):
+% for a in range(outer - (step == "flat")):
         + o${a} * ${operand}_step_${a}
 % endfor
         ;
 </%def>
-<%def name="pointwise(
-    statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
-#pragma OPENCL FP_CONTRACT OFF
-${elementary.define(functions, compute, 1)}
-__kernel void pointwise(...)
-{
-    const ${index} i = (${index})get_global_id(0);
+<%def name="decode(outer, index, outside)">
+    /* One way out: with two PoCL makes no vectors of items. */
 % if outer:
     ${index} o = (${index})get_global_id(1);
     % for a in range(outer - 1, 0, -1):
@@ -68,9 +71,29 @@ __kernel void pointwise(...)
     o /= size_${a};
     % endfor
     const ${index} o0 = o;
-    if (i >= n || o0 >= size_0) return;
+    if (${outside} || o0 >= size_0) return;
 % else:
-    if (i >= n) return;
+    if (${outside}) return;
+% endif
+</%def>
+<%def name="pointwise(
+    statements, results, functions, compute, outputs, inputs, scalars, outer, index, few)">
+#pragma OPENCL FP_CONTRACT OFF
+${elementary.define(functions, compute, 1)}
+% if few:
+${prelude.side_by_side()}
+SIDE_BY_SIDE
+% endif
+__kernel void pointwise(...)
+{
+% if few:
+    /* A division by a number that the compiler knows is no obstacle to vectors of items. */
+    const int place = get_global_id(0), o${outer - 1} = (uint)place / ${few};
+    const int i = place - ${few} * o${outer - 1};
+    ${decode(outer - 1, index, f"o{outer - 1} >= size_{outer - 1}")}
+% else:
+    const ${index} i = (${index})get_global_id(0);
+    ${decode(outer, index, "i >= n")}
 % endif
 % for j, (ctype, step, boolean) in enumerate(inputs):
     ${position("x_%d" % j, step, outer)}

@@ -8,22 +8,27 @@ from math import prod
 from typing import Any
 
 from ...array import Array
-from ...device import DeviceTraits, HostScalar, Launch, Target
+from ...device import DeviceTraits, HostScalar, Launch, Scratch, Target
 from ...expr import Expr, as_number, check_domains, flops, print_c
 from ...values.dtypes import DType, bool_
 from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
+from ..moving import copy, turned_axis
 from ..streaming import aligned
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
-from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe, widest
+from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
 _GPU_GROUP = 256
+# Rows of fewer elements are no work for a group, which then takes several; it is another kernel for
+# each length, so of few elements nobody asks for it.
+_SHORT_ROW = 16
+_MANY_ELEMENTS = 2**14
 
 
 class _Recipe(NamedTuple):
@@ -79,6 +84,7 @@ def pointwise(
     if 0 in outputs[0].shape:
         check_domains(exprs, compute.ctype)
         return []
+    before, inputs = _laid_along(target, outputs, inputs)
     operands = (*outputs, *inputs)
     offsets = 0
     for array in operands:
@@ -97,16 +103,42 @@ def pointwise(
     for array, steps in zip(operands, recipe.steps, strict=True):
         args += (array.storage, array.offset, *steps)
     args += (*recipe.sizes, *scalars, *recipe.last)
-    return [
-        Launch(
-            recipe.kernel,
-            recipe.global_size,
-            recipe.local_size,
-            tuple(args),
-            flops=recipe.flops,
-            bytes=recipe.bytes,
-        )
-    ]
+    launch = Launch(
+        recipe.kernel,
+        recipe.global_size,
+        recipe.local_size,
+        tuple(args),
+        flops=recipe.flops,
+        bytes=recipe.bytes,
+    )
+    return [*before, launch]
+
+
+def _laid_along(
+    target: Target, outputs: Sequence[Array], inputs: Sequence[Array]
+) -> tuple[list[Launch], Sequence[Array]]:
+    """Copies of large inputs that lie across the outputs, on CPUs, and all inputs.
+
+    Gathered one by one each element is a line of the caches; a copy turns squares in registers.
+    """
+    across = [x for x in inputs if x.size >= _MANY_ELEMENTS and not x.contiguous]
+    if not across or in_groups(target.traits) or not outputs[0].contiguous:
+        return [], inputs
+    if sum(x.nbytes for x in across) > target.workspace_limit:
+        return [], inputs
+    shape, launches, laid = outputs[0].shape, list[Launch](), list(inputs)
+    memory = Scratch.beside(*(array.storage for array in (*outputs, *inputs)))
+    for at, x in enumerate(inputs):
+        steps = [outputs[0].strides, broadcast_strides(x.shape, x.strides, shape)]
+        if any(x is each for each in across) and turned_axis(*_flattened(shape, steps)) is not None:
+            laid[at] = Array.scratch(memory, x.shape, x.dtype)
+            launches += copy(target, laid[at], x)
+    return launches, laid
+
+
+def _flattened(shape: Shape, steps: Sequence[Strides]) -> tuple[Shape, Strides, Strides]:
+    sizes, (y, x) = collapse(shape, steps)
+    return sizes, y, x
 
 
 @lru_cache(maxsize=8192)
@@ -129,7 +161,7 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    runs, along = in_vectors(widest(traits, dtypes), sizes, steps)
+    runs, along = in_vectors(traits.simd_width, sizes, steps)
     if is_short(traits, sizes, num_outputs) and rows_fit(
         traits, compute, dtypes, sizes, steps, num_outputs
     ):
@@ -196,17 +228,26 @@ def _in_one_layout(
     """An element for each work-item, by a kernel that knows which operands are dense."""
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
+    short = len(sizes) > 1 and sizes[-1] < _SHORT_ROW and prod(sizes) >= _MANY_ELEMENTS
+    few = sizes[-1] if short and span < _INT_ELEMENTS and not in_groups(traits) else 0
+    kinds = inner
+    if few:
+        kinds = [
+            "flat" if s[-2:] == (few, 1) else kind for s, kind in zip(steps, inner, strict=True)
+        ]
     params = _params(
         exprs,
         compute,
         dtypes,
-        inner,
+        kinds,
         num_outputs=len(exprs),
         num_scalars=scalars,
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
+        few=few,
     )
-    global_size, local_size = _groups(sizes, traits.max_group_size, gpu_shaped=in_groups(traits))
+    taken = (*sizes[:-2], sizes[-2] * sizes[-1]) if few else sizes
+    global_size, local_size = _groups(taken, traits.max_group_size, gpu_shaped=in_groups(traits))
     kernel = POINTWISE.bind(params)
     kernel.launched_in(local_size)
     return _Recipe(
@@ -248,6 +289,7 @@ def _params(
     num_scalars: int,
     outer: int,
     index: str,
+    few: int,
 ) -> dict[str, Any]:
     printed = print_c(
         exprs,
@@ -264,4 +306,5 @@ def _params(
         "scalars": num_scalars,
         "outer": outer,
         "index": index,
+        "few": few,
     }

@@ -16,7 +16,6 @@ from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
-from .pointwise_vectors import widest
 
 # Elements an item takes: enough to repay its start, few enough for all units to have some.
 _LEAST_SHARE, _MOST_SHARE = 256, 4096
@@ -54,7 +53,7 @@ def rows_fit(
     return (
         not in_groups(traits)
         and traits.simd_width in (4, 8, 16)
-        and sizes[-1] >= widest(traits, dtypes)
+        and sizes[-1] >= traits.simd_width
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
         and all(step[-1] for step in steps[:outputs])
@@ -93,7 +92,7 @@ def rows_recipe(
         steps: of each operand, outputs first, along them.
         scalars: how many run-time scalars there are.
     """
-    lanes, n, count = widest(traits, dtypes), sizes[-1], prod(sizes[:-1])
+    lanes, n, count = traits.simd_width, sizes[-1], prod(sizes[:-1])
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     stored = tuple(dtype.stored for dtype in dtypes)
     operands = (*zip(stored, inner, strict=True),)

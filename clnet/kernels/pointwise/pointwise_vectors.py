@@ -23,8 +23,6 @@ _INT_ELEMENTS = 2**31 - 1
 DENSE_ELEMENTS = 2**14
 LEAST_RUN = 8
 _DTYPES = (float32, float16, bfloat16)
-# Lanes of 16-bit numbers: of 16 halves PoCL's compiler dies, and 16 of bfloat16 come out wrong.
-MOST_NARROW = 8
 
 
 VECTORS = Kernel(
@@ -34,19 +32,13 @@ VECTORS = Kernel(
 )
 
 
-def widest(traits: DeviceTraits, dtypes: Sequence[DType]) -> int:
-    """The lanes of a device's vectors that operands of these dtypes may be taken in."""
-    every = traits.simd_width
-    return every if all(d is float32 for d in dtypes) else min(every, MOST_NARROW)
-
-
 def in_vectors(
     lanes: int, sizes: Shape, steps: Sequence[Strides]
 ) -> tuple[Shape, tuple[Strides, ...]]:
     """A problem whose inner axis is long as runs of vectors; others as they are.
 
     Args:
-        lanes: the :func:`widest` vectors.
+        lanes: of the device's vectors.
         sizes: the common axes, collapsed.
         steps: of each operand, along them.
 
@@ -79,7 +71,7 @@ def vectors_fit(
         not in_groups(traits)
         and len(sizes) > 1
         and sizes[-1] in (4, 8, 16)
-        and sizes[-1] <= widest(traits, dtypes)
+        and sizes[-1] <= traits.simd_width
         and sizes[-2] > 1
         and compute is float32
         and all(d in _DTYPES for d in dtypes)

@@ -123,12 +123,42 @@ __kernel void arg_reduce_rows(...) {
 }
 </%def>
 <%def name="column_search(ctype, acc, place, width)">
-<% v = str(width) if width > 1 else "" %>
-            ${acc}${v} best = ${"LOAD(p)" if v else "p[0]"};
+<% ways = 4 %>
+<% v, load = (str(width), "LOAD({})") if width > 1 else ("", "*({})") %>
+            /* Quarters side by side: no comparison waits for the one before. A later quarter's
+               element counts only if it comes before those of all earlier ones. */
+            const int quarter = end / ${ways};
+            ${acc}${v} best = ${load.format("p")};
             ${place}${v} at = 0;
-            for (int i = 1; i < end; i++) {
+            if (quarter > 1) {
+% for w in range(ways):
+                __global const ${ctype} *p_${w} = p + (long)${w} * quarter * step;
+                ${acc}${v} best_${w} = ${load.format(f"p_{w}")};
+                ${place}${v} at_${w} = 0;
+% endfor
+                for (int i = 1; i < quarter; i++) {
+                    const ${place}${v} here = i;
+% for w in range(ways):
+                    p_${w} += step;
+                    const ${acc}${v} value_${w} = ${load.format(f"p_{w}")};
+                    const ${place}${v} wins_${w} = FIRST(value_${w}, best_${w});
+                    best_${w} = wins_${w} ? value_${w} : best_${w};
+                    at_${w} = wins_${w} ? here : at_${w};
+% endfor
+                }
+                best = best_0;
+                at = at_0;
+% for w in range(1, ways):
+                const ${place}${v} joins_${w} = FIRST(best_${w}, best);
+                best = joins_${w} ? best_${w} : best;
+                at = joins_${w} ? at_${w} + ${w} * quarter : at;
+% endfor
+            }
+            const int done = quarter > 1 ? ${ways} * quarter : 1;
+            p += (long)(done - 1) * step;
+            for (int i = done; i < end; i++) {
                 p += step;
-                const ${acc}${v} value = ${"LOAD(p)" if v else "p[0]"};
+                const ${acc}${v} value = ${load.format("p")};
                 const ${place}${v} wins = FIRST(value, best), here = i;
                 best = wins ? value : best;
                 at = wins ? here : at;

@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import int64
 from ...values.record import NamedTuple
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
+from ..grid import filled, flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined
 from .reduce import Reduction, accumulator
 
@@ -137,10 +137,12 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
     itemsize = 8 if problem.acc in ("double", "long") else 4
     lanes = lanes_of(target, itemsize)
     place = "long" if itemsize == 8 else "int"
-    rank = len(problem.sizes)
+    rank, down = len(problem.sizes), problem.columns and problem.step != 1
+    if down:
+        lanes = filled(lanes, problem.sizes[-1])
     params = joined(_params(problem, parts), by_name("place lanes kept_rank", place, lanes, rank))
     args = _args(problem, out, where, parts)
-    if problem.columns and problem.step != 1:
+    if down:
         blocks = ceil_div(problem.sizes[-1], lanes)
         return COLUMNS.launch(
             params,

@@ -60,7 +60,11 @@
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
+<%namespace name="narrow" file="/lib/stored.mako"/>
 <%def name="loads(load, ctype, acc, lanes)">
+% if lanes > 1:
+${narrow.vectors([ctype], lanes)}
+% endif
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
     n = str(width) if width > 1 else ""
@@ -71,12 +75,10 @@
 inline ${acc}${n} load${width}(__global const ${stored(ctype)} *p)
 {
 % if ctype in ("half", "bfloat16"):
-% if ctype == "half":
-    const float${n} v = vload_half${n}(0, p);
-% elif width > 1:
-    const float${n} v = as_float${n}(convert_uint${n}(vload${n}(0, p)) << 16);
+% if width > 1:
+    const float${n} v = widened_${ctype}(*(__global const sixteens *)p);
 % else:
-    const float v = as_float((uint)*p << 16);
+    const float v = ${narrow.element(ctype, "p", 0)};
 % endif
 % if load == "nonzero":
     return ${convert(f"v != (float{n})0")} & 1;
