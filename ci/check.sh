@@ -6,7 +6,8 @@
 #   3. kernels and compiled functions once more, on narrower vectors than this CPU's, but for tests
 #      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
 #      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
-#      that no other does), and whole networks and drawn programs with all of them;
+#      that no other does), and whole networks and drawn programs with all of them. All kernels are
+#      optimised, as users have them: of 1. those that do a network's work and a fourth of the rest;
 #   beside 1. PyTorch's installation, then formatting, lint and types, and 3. in one process: tests
 #   of 1. wait for what hangs, and what begins or ends leaves a core idle, too.
 #
@@ -77,7 +78,7 @@ beside() {
     part "make lint" make lint
     for width in 8 4; do
         if ((width < native)); then
-            part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
+            part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width CLNET_TESTS_OPTIMISED=1 \
                 make test ARGS="-n 0 ${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
         fi
     done

@@ -5,11 +5,11 @@ with barriers, most of them passes over a group's work-items: a fifth of that wi
 On a CPU a test of such a kernel is a test of its template, which is the same; how its compiler's
 code does is seen on GPUs, where nothing of this holds.
 
-And three of four of a few families of short kernels, which have thousands: expressions, sums, means
-of rows. These take 0.6 of a build, their results are the same bits, and tests give them little to
-do. The fourth, drawn by its text, is as users have it; so are all kernels of the families whose
-speed counts (products, convolutions, attention), of narrower vectors (``ci/check.sh``), of GPUs and
-of processes that tests start. ``CLNET_TESTS_OPTIMISED=1`` has all kernels without barriers so.
+And three of four of the others, but for those that do a network's work (products, convolutions,
+attention). These are thousands, expressions most of them, and tests give them little to do; their
+builds take 0.6 of an optimised one's, and their results are the same bits. The fourth, drawn by its
+text, is as users have it; so are all kernels of narrower vectors (``ci/check.sh``), of GPUs and of
+processes that tests start. ``CLNET_TESTS_OPTIMISED=1`` has all kernels without barriers so.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ from clnet.device.builtin_functions import POCL
 from clnet.kernels.kernel import Rendered
 
 UNOPTIMISED = "-cl-opt-disable"
-# Not pointwise_vectors: tests of large arrays launch it for billions of elements.
-SHORT = (
-    *("pointwise_small", "pointwise_rows", "pointwise_runs", "pointwise_many", "reduce_rows"),
-    *("reduce_columns", "softmax_rows", "softmax_grad_rows", "softmax_columns"),
-    *("softmax_grad_columns", "cross_entropy_rows", "cross_entropy_grad_rows"),
-    *("cross_entropy_columns", "cross_entropy_grad_columns", "arg_reduce_rows"),
-    *("arg_reduce_columns", "special"),
+# Networks of usual sizes wait for these, and draw their weights by them.
+AT_WORK = (
+    *("attention", "col2im", "conv", "copy", "fill", "gemm", "im2col", "integer", "random"),
+    *("pointwise_vectors", "recurrence", "stockham", "winograd"),
 )
-"""Kernels of which a fourth is optimised."""
+"""What names of kernels begin with that are optimised always."""
 AS_USERS_HAVE_IT = 4
-"""Of so many short kernels one."""
+"""Of so many other kernels one."""
 
 _OPTIMISED = os.environ.get("CLNET_TESTS_OPTIMISED", "0") not in ("", "0")
 _text = Rendered.text
@@ -51,13 +48,13 @@ def of_groups(text: str) -> bool:
 
 
 def is_spared(name: str, text: str) -> bool:
-    """Whether a short kernel is compiled without optimisation: always, or never, by its text.
+    """Whether a kernel without barriers is not optimised: always, or never, by its text.
 
     Args:
         name: the kernel's.
         text: its OpenCL C.
     """
-    return name in SHORT and crc32(text.encode()) % AS_USERS_HAVE_IT != 0
+    return not name.startswith(AT_WORK) and crc32(text.encode()) % AS_USERS_HAVE_IT != 0
 
 
 def _text_first(rendered: Rendered) -> str:
