@@ -17,6 +17,7 @@ import pytest
 import clnet
 from clnet.nn.module_hook import EVERYWHERE
 from clnet.values import mode
+from clnet.values.dtypes import default_float
 from clnet.values.override import enter_mode, leave_mode, modes
 
 _TABLES = ("before", "after", "backward_before", "backward_after")
@@ -31,7 +32,7 @@ _PYTORCHS = {
 def state() -> dict[str, Any]:
     """What is on, by name; compared by what it is, or whether it is the same."""
     found: dict[str, Any] = {"TorchFunctionMode": modes(), "mode": mode.current()}
-    found["default dtype"] = clnet.get_default_dtype()
+    found["default dtype"] = default_float()  # not by the public door: this is asked thrice a test
     for name in _TABLES:
         found[f"hooks of all modules, {name}"] = tuple(getattr(EVERYWHERE, name).items())
     torch = sys.modules.get("torch")
@@ -64,7 +65,7 @@ def restore(before: Mapping[str, Any]) -> None:
     for each in before["TorchFunctionMode"][len(modes()) :]:
         enter_mode(each)
     mode.restore(before["mode"])
-    if clnet.get_default_dtype() is not before["default dtype"]:
+    if default_float() is not before["default dtype"]:
         clnet.set_default_dtype(before["default dtype"])
     for name in _TABLES:
         table, was = getattr(EVERYWHERE, name), before[f"hooks of all modules, {name}"]
