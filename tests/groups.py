@@ -15,6 +15,7 @@ processes that tests start. ``CLNET_TESTS_OPTIMISED=1`` has all kernels without 
 from __future__ import annotations
 
 import os
+import sys
 from zlib import crc32
 
 import pytest
@@ -35,6 +36,7 @@ AS_USERS_HAVE_IT = 4
 """Of so many other kernels one."""
 
 _OPTIMISED = os.environ.get("CLNET_TESTS_OPTIMISED", "0") not in ("", "0")
+_SPARED: list[Rendered] = []  # of which barriers are no reason
 _text = Rendered.text
 
 
@@ -60,10 +62,28 @@ def is_spared(name: str, text: str) -> bool:
 def _text_first(rendered: Rendered) -> str:
     # Options are read after the text, since both are parts of a binary's key.
     text = _text(rendered)
-    spared = of_groups(text) or (not _OPTIMISED and is_spared(rendered.name, text))
-    if UNOPTIMISED not in rendered.options and spared:
+    if UNOPTIMISED in rendered.options:
+        return text
+    if of_groups(text):
         rendered.options = (*rendered.options, UNOPTIMISED)
+    elif not _OPTIMISED and is_spared(rendered.name, text):
+        rendered.options = (*rendered.options, UNOPTIMISED)
+        _SPARED.append(rendered)
     return text
+
+
+def with_users_options(patch: pytest.MonkeyPatch) -> None:
+    """Kernels without barriers have users' options, also those that are compiled.
+
+    Chains are made of such kernels alone.
+
+    Args:
+        patch: takes it back.
+    """
+    patch.setattr(sys.modules[__name__], "_OPTIMISED", True)
+    for rendered in _SPARED:
+        options = tuple(option for option in rendered.options if option != UNOPTIMISED)
+        patch.setattr(rendered, "options", options)
 
 
 def are_compiled_wrongly(opened: Device) -> bool:

@@ -14,6 +14,7 @@ from clnet import nn
 from clnet.device import Chaining, HostScalar, Launch, Storage, are_short
 from clnet.device.chain import renamed
 from clnet.errors import ClnetError
+from tests import groups
 from tests.chains import USUALLY_AFTER
 from tests.device.test_program import Source
 
@@ -51,6 +52,12 @@ __kernel void turn(__global int *restrict y, const long y_offset,
         y[y_offset + at + i] = (int)(more(row[n - 1 - i]) * scale) + (int)shift * get_global_id(1);
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def users_options(monkeypatch):
+    """Tests leave optimisation out of most kernels; a chain takes none of those."""
+    groups.with_users_options(monkeypatch)
 
 
 @pytest.fixture
