@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import clnet
 from clnet.errors import DeviceError
-from tests import chains, groups, reporting
+from tests import chains, groups, left_on, reporting
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -50,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     reporting.pytest_configure(config)
     config.pluginmanager.register(Examples())
     config.pluginmanager.register(SetAside())
+    config.pluginmanager.register(left_on.LeftOn())
 
 
 pytest_terminal_summary = reporting.pytest_terminal_summary
