@@ -37,7 +37,7 @@ def definite(a: Any) -> Any:
 
 
 # A function, its arguments, and which of them have a batch (all, if it is not said).
-CASES: dict[str, tuple[Any, ...]] = {
+COMPARED: dict[str, tuple[Any, ...]] = {
     "broadcast": (lambda a, b: (a + b).sin(), [t(N, 5), t(N, 3, 5)]),
     "broadcast_one": (lambda a, b: a * b, [t(3, 5), t(N, 5)], (None, 0)),
     "views": (lambda a: a.reshape(5, 3).T[1:, ::2].flatten(), [t(N, 3, 5)]),
@@ -154,14 +154,14 @@ def same(found: Any, expected: list[Any]) -> None:
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", COMPARED)
 def test_a_batch_is_its_elements(name, monkeypatch):
     """Forward, per-element gradients (``vmap(grad)``), and gradients from outside; all at once."""
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("elements one after another")
 
-    f, args, *rest = CASES[name]
+    f, args, *rest = COMPARED[name]
     dims = rest[0] if rest else (0,) * len(args)
     monkeypatch.setattr(batched, "_one_by_one", refuse)
     same(vmap(f, dims)(*args), elements(f, args, dims))
