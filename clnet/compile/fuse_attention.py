@@ -34,6 +34,8 @@ _LEAST_FILL = -1e3
 # CPUs' kernels copy rows and keep them in vectors, which takes many keys to pay, of long rows more.
 _LEAST_KEYS, _KEYS_OF_AN_ELEMENT = 128, 2
 _LEAST_HEAD, _MOST_HEAD = 16, 128
+# Tiles read a mask byte by byte, forward and twice backward, which long rows do not pay for.
+_MASKED_HEAD = 32
 
 _X, _NUMBER = Input(0), Scalar(0)
 _TIMES = (_X * _NUMBER, _NUMBER * _X)
@@ -156,7 +158,7 @@ def _forward(trace: Trace, position: int, step: Step) -> _Forward | None:
         return None
     at = products[0]
     (v, y), (q, turned) = _ends(_op(trace, at)), product.inputs
-    if not _suits(trace.device.target, q, v, dropped=drop is not None):
+    if not _suits(trace.device.target, q, v, masked=mask is not None, dropped=drop is not None):
         return None
     if trace.is_disturbed(min(steps), at, reads=(q, turned)) or not trace.is_value(y.storage):
         return None
@@ -415,17 +417,18 @@ class _Made:
         return Step(function, tuple(inputs), outputs, *place)
 
 
-def _suits(target: Target, q: Array, v: Array, *, dropped: bool) -> bool:
+def _suits(target: Target, q: Array, v: Array, *, masked: bool, dropped: bool) -> bool:
     """Whether the kernels are for such rows, and faster than products of stored scores."""
-    if q.dtype.itemsize < 4 or 0 in q.shape or 0 in v.shape:
+    head, longest = min(q.shape[-1], v.shape[-1]), max(q.shape[-1], v.shape[-1])
+    if q.dtype.itemsize < 4 or not head or not v.shape[-2]:
         return False
     if dropped and not drops_weights(target, q, v):
         return False
     if in_groups(target.traits):
-        return read_views(target, q, v, dropped=dropped)
-    keys, longest = v.shape[-2], max(q.shape[-1], v.shape[-1])
-    many = keys >= max(_LEAST_KEYS, _KEYS_OF_AN_ELEMENT * longest)
-    return many and min(q.shape[-1], v.shape[-1]) >= _LEAST_HEAD and longest <= _MOST_HEAD
+        pays = dropped or not masked or longest <= _MASKED_HEAD
+        return pays and read_views(target, q, v, dropped=dropped)
+    many = v.shape[-2] >= max(_LEAST_KEYS, _KEYS_OF_AN_ELEMENT * longest)
+    return many and head >= _LEAST_HEAD and longest <= _MOST_HEAD
 
 
 def _op(trace: Trace, position: int) -> Step:

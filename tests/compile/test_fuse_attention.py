@@ -176,7 +176,7 @@ def test_what_is_not_quite_that_is_left(device, form):
     assert AttentionBackward not in found
 
 
-@pytest.mark.parametrize("form", [causal, filled], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("form", [causal, filled, hollow], ids=lambda form: form.__name__)
 def test_tiles_read_parts_of_the_projection_where_they_lie(device, form, monkeypatch):
     tilings = {kernel: {32: (Tiling(4, 4, 4, 16),)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", tilings)

@@ -155,7 +155,13 @@ def test_copies_keep_the_order_of_axes_in_memory(look):
     make, strides = LOOKS[look]
     x = make(clnet.tensor(np.arange(24, dtype=np.float32).reshape(2, 3, 4)))
     for y in (
-        *(x.clone(), x.to(clnet.float64), x.long(), x.to("cpu", copy=True), x.type_as(x.double())),
+        *(
+            x.clone(),
+            x.to(clnet.float64),
+            x.long(),
+            x.to(x.device, copy=True),
+            x.type_as(x.double()),
+        ),
         *(clnet.zeros_like(x), clnet.full_like(x, 2), clnet.empty_like(x), clnet.rand_like(x)),
     ):
         assert (y.shape, y.stride()) == (x.shape, strides)

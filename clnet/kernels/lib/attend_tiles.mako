@@ -135,10 +135,11 @@ typedef ${ctype}4 four;
 % endfor
 </%def>
 ##
-## What a mask of booleans puts in a score's place has no slope: where that is finite it may weigh.
+## What a mask of booleans puts in a score's place has no slope: it may weigh where it is finite,
+## and where it is all of a row, whose weights are then not a number.
 <%def name="still(a, u, lanes, columns, own_is_row, mask)">
 % if mask == "keep":
-        if (fill > -INFINITY) {
+        if (fill > -INFINITY || isnan(d_${a}_${u})) {
             const int self = group_first + ${mine(a, lanes)};
             const int other = first + ${other(u, columns)};
             const int row = ${"self" if own_is_row else "other"};

@@ -228,8 +228,9 @@ def _in_one_layout(
     """An element for each work-item, by a kernel that knows which operands are dense."""
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
-    short = len(sizes) > 1 and sizes[-1] < _SHORT_ROW and prod(sizes) >= _MANY_ELEMENTS
-    few = sizes[-1] if short and span < _INT_ELEMENTS and not in_groups(traits) else 0
+    axes = [*sizes]
+    short = len(axes) > 1 and axes[-1] < _SHORT_ROW and prod(axes) >= _MANY_ELEMENTS
+    few = axes[-1] if short and span < _INT_ELEMENTS and not in_groups(traits) else 0
     kinds = inner
     if few:
         kinds = [
@@ -246,7 +247,7 @@ def _in_one_layout(
         index="int" if span < _INT_ELEMENTS else "long",
         few=few,
     )
-    taken = (*sizes[:-2], sizes[-2] * sizes[-1]) if few else sizes
+    taken = (*axes[:-2], axes[-2] * axes[-1]) if few else sizes
     global_size, local_size = _groups(taken, traits.max_group_size, gpu_shaped=in_groups(traits))
     kernel = POINTWISE.bind(params)
     kernel.launched_in(local_size)
