@@ -144,8 +144,8 @@ typedef ${ctype}4 four;
             const int other = first + ${other(u, columns)};
             const int row = ${"self" if own_is_row else "other"};
             const int key = ${"other" if own_is_row else "self"};
-            if (row < rows && key < keys
-                && !mask[(long)row * mask_row + (long)key * mask_key])
+            if (row >= rows || key >= keys
+                || !mask[(long)row * mask_row + (long)key * mask_key])
                 d_${a}_${u} = 0;
         }
 % endif
