@@ -14,8 +14,8 @@ from ..device import Target
 from ..expr import Const, Expr, Input, Scalar, logical_not, where
 from ..kernels.grid import in_groups
 from ..kernels.reduce import Reduction
-from ..kernels.softmax import Scores, drops_weights, read_views
-from ..ops.attention import Attention, AttentionBackward
+from ..kernels.softmax import Scores, drops_weights, in_runs, read_views
+from ..ops.attention import Attention, AttentionBackward, AttentionDelta
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Pointwise
 from ..ops.matmul import MatMul, rounds_to_tf32
@@ -23,7 +23,7 @@ from ..ops.random import Dropout
 from ..ops.reduce import Reduce
 from ..ops.shape import Copy
 from ..ops.softmax import Softmax, SoftmaxBackward
-from ..values.dtypes import bool_
+from ..values.dtypes import bool_, float32
 from ..values.record import NamedTuple
 from ..values.shapes import broadcast_strides, contiguous_strides
 from .trace import Trace
@@ -354,6 +354,7 @@ class _Made:
 
     def __init__(self, trace: Trace, forward: _Forward) -> None:
         self._last, self._part = _op(trace, forward.at), forward
+        self._phase = self._last.phase
         self._before: list[Step] = []
         views = read_views(
             trace.device.target, forward.q, forward.v, dropped=forward.drop is not None
@@ -381,22 +382,28 @@ class _Made:
     def forward(self) -> list[Step]:
         """Copies where operands are to be dense, and the op."""
         outputs = (_four(self._part.y), self._lse)
-        return [*self._before, self._step(Attention(*self._settings), self._operands, *outputs)]
+        self._phase = self._last.phase
+        steps = [*self._before]
+        self._add(steps, Attention(*self._settings), self._operands, *outputs)
+        return steps
 
     def backward(self, found: _Backward) -> list[Step]:
         """The sums of products of result and gradient, the op, and the keys' gradient turned."""
+        self._phase = "backward"
         steps: list[Step] = []
         y, gy = _four(self._part.y), self._read(found.gy, steps)
-        each = Array.abstract(y.shape, y.dtype, y.storage.device)
-        products = Pointwise("attention_backward", (_X * Input(1),), (), y.dtype, (y.dtype,))
-        self._add(steps, products, (gy, y), each)
         delta = Array.abstract(y.shape[:3], y.dtype, y.storage.device)
-        self._add(steps, Reduce(Reduction.SUM, (3,), keepdim=False), (each,), delta)
+        if self._views and y.dtype is float32 and in_runs(gy) and in_runs(y):
+            self._add(steps, AttentionDelta(), (gy, y), delta)
+        else:
+            each = Array.abstract(y.shape, y.dtype, y.storage.device)
+            products = Pointwise("attention_backward", (_X * Input(1),), (), y.dtype, (y.dtype,))
+            self._add(steps, products, (gy, y), each)
+            self._add(steps, Reduce(Reduction.SUM, (3,), keepdim=False), (each,), delta)
         gq, gv, turned = map(_four, (found.gq, found.gv, found.gk_turned))
         gk = Array.abstract(self._operands[1].shape, y.dtype, y.storage.device)
         function = AttentionBackward(*self._settings)
-        inputs = (gy, self._lse, delta, *self._operands)
-        steps.append(self._step(function, inputs, gq, gk, gv, phase="backward"))
+        self._add(steps, function, (gy, self._lse, delta, *self._operands), gq, gk, gv)
         self._add(steps, Copy(), (_turned(gk),), turned)
         return steps
 
@@ -409,12 +416,9 @@ class _Made:
         self._add(steps, Copy(), (x,), dense)
         return dense
 
-    def _add(self, steps: list[Step], function: Function, inputs: Any, output: Array) -> None:
-        steps.append(self._step(function, inputs, output))
-
-    def _step(self, function: Function, inputs: Any, *outputs: Array, phase: str = "") -> Step:
-        place = self._last.module_path, phase or self._last.phase
-        return Step(function, tuple(inputs), outputs, *place)
+    def _add(self, steps: list[Step], function: Function, inputs: Any, *outputs: Array) -> None:
+        place = self._last.module_path, self._phase
+        steps.append(Step(function, tuple(inputs), outputs, *place))
 
 
 def _suits(target: Target, q: Array, v: Array, *, masked: bool, dropped: bool) -> bool:

@@ -35,6 +35,7 @@ def main() -> None:
     sent(rank, size)
     objects(rank, size)
     groups(rank, size)
+    in_another_order(size)
     left_groups()
     refused(rank, size)
     mismatched(rank)
