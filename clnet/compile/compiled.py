@@ -25,6 +25,7 @@ from ..values.dtypes import default_float
 from ..values.record import NamedTuple
 from .arguments import given_place, looked_at
 from .differentiable import Differentiable
+from .fuse_attention import fuse_attention
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -325,7 +326,10 @@ class Compiled:
         before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
         held = outer.held()
         try:
-            recorded = record(self._function, args, kwargs, device, rebind=outer.rebind)
+            jointly = fuse_attention if fuse_attention in self._passes else None
+            recorded = record(
+                self._function, args, kwargs, device, rebind=outer.rebind, jointly=jointly
+            )
         finally:
             left = outer.take_back(held)
         if left:

@@ -21,8 +21,10 @@ from ..errors import GradientError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
+from ..values.record import NamedTuple
 from .arguments import given_flat
 from .plan import Plan
+from .simplify import without_dead_steps
 from .spanning import SpanningPlan
 from .trace import Trace
 from .tracer import Action, Step, Tracer
@@ -50,6 +52,50 @@ class Backward:
     wanted: tuple[int, ...]
 
 
+class Joint(NamedTuple):
+    """How a function and its backward are rewritten together.
+
+    Attributes:
+        rewriting: a pass.
+        ends: what others than these two read, the gradients apart.
+    """
+
+    rewriting: Callable[[Trace], Trace]
+    ends: tuple[Tensor, ...]
+
+    def apply(
+        self, tracer: Tracer, first: int, memory: Sequence[Array], gradients: Sequence[Array]
+    ) -> int:
+        """Rewrite what was recorded.
+
+        Args:
+            tracer: the recording.
+            first: the position of backward's first step.
+            memory: where arguments lie.
+            gradients: what backward gives.
+
+        Returns:
+            That position now.
+        """
+        between = Action(_nothing)
+        steps = (*tracer.steps[:first], between, *tracer.steps[first:])
+        results = (*(t.array for t in self.ends), *gradients)
+        kept = (g for _, g in tracer.grads_after.values() if g is not None)
+        own = tuple(g.array.storage for g in kept)
+        # A view is a step here, which reads what it looks at; none is needed.
+        whole = without_dead_steps(Trace(steps, tuple(memory), results, own, self.ends[0].device))
+        rewritten = self.rewriting(whole)
+        if rewritten is whole:
+            return first
+        at = rewritten.steps.index(between)
+        tracer.steps[:] = [*rewritten.steps[:at], *rewritten.steps[at + 1 :]]
+        return at
+
+
+def _nothing() -> None:
+    pass
+
+
 def is_whole(node: Any) -> bool:
     """Whether no backward inside the function has freed a part of a graph.
 
@@ -75,6 +121,7 @@ def record_backward(
     memory: Sequence[Array],
     start: int,
     overwritten: Mapping[Storage, Tensor],
+    joint: Joint | None = None,
 ) -> Backward | None:
     """Walk back from a function's results, while it is traced.
 
@@ -86,6 +133,7 @@ def record_backward(
         start: a sequence number older than the function's nodes.
         overwritten: tensors outside that the function will have overwritten by then; where the
             walk reads one, a copy is saved.
+        joint: rewrites both; None: nothing does.
 
     Returns:
         The backward, or None if no result is on the tape.
@@ -99,7 +147,7 @@ def record_backward(
         return None
     chosen = [results[k] for k in roots]
     _refuse_outer_graphs(chosen, start)
-    forward = tuple(tracer.steps)
+    first = len(tracer.steps)
     grads = [Tensor(Array.abstract(t.shape, t.dtype, t.device)) for t in chosen]
     found = run_backward(
         chosen,
@@ -109,12 +157,13 @@ def record_backward(
         create_graph=False,
         stop_at_targets=True,  # hooks of leaves are called by the walk that this becomes part of
     )
-    steps = tracer.steps[len(forward) :]
     place = {id(t): i for i, t in enumerate(arguments)}
     leaves = [t for t, _ in found.values() if t.array.storage.buffer is not None]
     wanted = [place[key] for key in found if key in place]
     gradients = [found[id(t)][1].array for t in (*leaves, *(arguments[i] for i in wanted))]
-
+    if joint is not None:
+        first = joint.apply(tracer, first, memory, gradients)
+    forward, steps = tracer.steps[:first], tracer.steps[first:]
     needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
     needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
     made = _made_by(forward)
@@ -136,7 +185,7 @@ def record_backward(
         (),
         chosen[0].device,
     )
-    del tracer.steps[len(forward) :]
+    del tracer.steps[first:]
     with mode.using(grad=False):
         saved += tuple(x.detach().clone().array for x in lost)
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))

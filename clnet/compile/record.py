@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
-from .differentiable import Backward, is_whole, record_backward
+from .differentiable import Backward, Joint, is_whole, record_backward
 from .trace import Trace
 from .tracer import Tracer
 
@@ -100,6 +100,7 @@ def record(
     keeps_state: bool = True,
     as_called: bool = True,
     rebind: Callable[[Tracer], None] | None = None,
+    jointly: Callable[[Trace], Trace] | None = None,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -113,6 +114,7 @@ def record(
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
+        jointly: a pass over the function and the backward of its results, before they are apart.
 
     Returns:
         The recording; nothing was run, and gradients and versions are what they were.
@@ -145,7 +147,9 @@ def record(
             found += [value for _, _, _, value in state]
             shared = _shared(found, placeholders, kinds)
             lost = {before.array.storage: before for before, _ in copied}
-            backward = record_backward(tracer, found, placeholders, memory, start, lost)
+            seen_later = [value for _, value in copied]
+            joint = None if jointly is None else Joint(jointly, (*found, *seen_later))
+            backward = record_backward(tracer, found, placeholders, memory, start, lost, joint)
             _overwrite(copied)
         _refuse_gradients(tracer, placeholders)
         tracer.forget_leaves({p.array.storage for p in placeholders})

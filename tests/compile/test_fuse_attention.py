@@ -191,6 +191,47 @@ def test_tiles_read_parts_of_the_projection_where_they_lie(device, form, monkeyp
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=2e-5, atol=2e-5)
 
 
+class Layer(clnet.nn.Module):
+    """A layer as programs have it, whose weights somebody may look at."""
+
+    def __init__(self, *, kept=False):
+        super().__init__()
+        self.projection = clnet.nn.Linear(HEADS * HEAD, 3 * HEADS * HEAD)
+        self.kept = kept
+
+    def forward(self, x):
+        parts = self.projection(x).reshape(BATCH, ROWS, 3, HEADS, HEAD).permute(2, 0, 3, 1, 4)
+        q, k, v = parts
+        scores = masked(q @ k.transpose(-2, -1) * HEAD**-0.5, CAUSAL, -math.inf)
+        weights = F.dropout(scores.softmax(-1), 0.3)
+        if self.kept:
+            self.weights = weights
+        return weights @ v
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_layers_compiled_by_themselves_save_no_weights(device, kept):
+    clnet.manual_seed(1)
+    layer = Layer(kept=kept)
+    x = clnet.randn(BATCH, ROWS, HEADS * HEAD)
+    found = []
+    for passes in (PASSES, KEEPING_BITS):
+        compiled = clnet.compile(layer, passes=passes)
+        for seed in (3, 4):
+            clnet.manual_seed(seed)
+            y = compiled(x)
+            layer.zero_grad()
+            (y * y).sum().backward()
+        found.append([y.numpy(force=True), *(p.grad.numpy() for p in layer.parameters())])
+    for got, wanted in zip(*found, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+    recorded = record(layer, (x,), {}, device, jointly=fuse_attention)
+    functions = [type(s.function) for s in recorded.trace.steps if isinstance(s, Step)]
+    behind = [type(s.function) for s in recorded.backward.trace.steps if isinstance(s, Step)]
+    assert functions.count(Attention) == behind.count(AttentionBackward) == (not kept)
+    assert (max(x.nbytes for x in recorded.backward.saved) >= 4 * BATCH * HEADS * ROWS**2) == kept
+
+
 def test_long_rows_and_few_keys_are_left_on_cpus(device, monkeypatch):
     if device.traits.kind.value != "cpu":
         pytest.skip("a matter of CPUs")
