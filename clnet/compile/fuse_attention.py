@@ -34,8 +34,9 @@ _LEAST_FILL = -1e3
 # CPUs' kernels copy rows and keep them in vectors, which takes many keys to pay, of long rows more.
 _LEAST_KEYS, _KEYS_OF_AN_ELEMENT = 128, 2
 _LEAST_HEAD, _MOST_HEAD = 16, 128
-# Tiles read a mask byte by byte, forward and twice backward, which long rows do not pay for.
-_MASKED_HEAD = 32
+# Of longer rows GPUs multiply stored scores faster, unless there are neither gradients nor a mask,
+# which tiles read byte by byte; to drop weights of all of them costs more than that.
+_SHORT_HEAD = 32
 
 _X, _NUMBER = Input(0), Scalar(0)
 _TIMES = (_X * _NUMBER, _NUMBER * _X)
@@ -158,14 +159,15 @@ def _forward(trace: Trace, position: int, step: Step) -> _Forward | None:
         return None
     at = products[0]
     (v, y), (q, turned) = _ends(_op(trace, at)), product.inputs
-    if not _suits(trace.device.target, q, v, masked=mask is not None, dropped=drop is not None):
-        return None
     if trace.is_disturbed(min(steps), at, reads=(q, turned)) or not trace.is_value(y.storage):
         return None
     if mask is not None and trace.is_disturbed(mask.read, at, reads=(mask.array,)):
         return None
     steps += [position, at]
     others = {*readers} - {*steps}
+    plain, dropped_some = not others and mask is None, drop is not None
+    if not _suits(trace.device.target, q, v, plain=plain, dropped=dropped_some):
+        return None
     return _Forward(
         at, steps, others, q, _turned(turned), v, y, scale, mask, drop, weights, dropped
     )
@@ -421,15 +423,18 @@ class _Made:
         steps.append(Step(function, tuple(inputs), outputs, *place))
 
 
-def _suits(target: Target, q: Array, v: Array, *, masked: bool, dropped: bool) -> bool:
-    """Whether the kernels are for such rows, and faster than products of stored scores."""
+def _suits(target: Target, q: Array, v: Array, *, plain: bool, dropped: bool) -> bool:
+    """Whether the kernels are for such rows, and faster than products of stored scores.
+
+    It is plain where there are neither a mask nor gradients.
+    """
     head, longest = min(q.shape[-1], v.shape[-1]), max(q.shape[-1], v.shape[-1])
     if q.dtype.itemsize < 4 or not head or not v.shape[-2]:
         return False
     if dropped and not drops_weights(target, q, v):
         return False
     if in_groups(target.traits):
-        pays = dropped or not masked or longest <= _MASKED_HEAD
+        pays = dropped or plain or longest <= _SHORT_HEAD
         return pays and read_views(target, q, v, dropped=dropped)
     many = v.shape[-2] >= max(_LEAST_KEYS, _KEYS_OF_AN_ELEMENT * longest)
     return many and head >= _LEAST_HEAD and longest <= _MOST_HEAD
