@@ -82,7 +82,7 @@ def test_scalars_only_raise_the_kind():
 
 def test_what_has_no_dtype_is_refused():
     with pytest.raises(
-        DtypeError, match=r"^dtype: has no such name; got name='float8'. one of bool, uint8"
+        DtypeError, match=r"^dtype: has no such name; got name='float8'. Use one of bool, uint8"
     ):
         from_name("float8")
     with pytest.raises(

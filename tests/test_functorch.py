@@ -47,6 +47,7 @@ def called_functionally(lib: Any, transforms: Any) -> list[Any]:
 
 
 def test_networks_as_functions_of_their_tensors():
+    pytest.importorskip("torch", reason="functorch comes with PyTorch, of the torch extra")
     ours = called_functionally(clnet, functorch)
     theirs = called_functionally(torch, importlib.import_module("functorch"))
     for a, b in zip(ours[0] + ours[3], theirs[0] + theirs[3], strict=True):

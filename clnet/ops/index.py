@@ -123,6 +123,7 @@ class PutRows(Function):
 
     wrap: bool
     check: Check | None = None
+    op_name: str = "put_rows"
 
     mutates = (0,)
 
@@ -263,6 +264,7 @@ class ScatterInto(Function):
 
     dim: int
     check: Check | None = None
+    op_name: str = "scatter_"
 
     mutates = (0,)
 

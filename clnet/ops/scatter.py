@@ -371,7 +371,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     if x.ndim and _written_at_once(x, source):
         own, rows, places = _slices("index_copy", x, dim, index, source)
         if own.array.storage is x.array.storage:
-            into = PutRows(wrap=False, check=of_index("index_copy"))
+            into = PutRows(wrap=False, check=of_index("index_copy"), op_name="index_copy_")
             apply(into, own, apart(rows, x), apart(places, x))
             return x
     return overwrite(x, index_copy(x, dim, index, source), "index_copy_")
@@ -384,7 +384,7 @@ def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
         axis = normalize_dim("index_fill", dim, x.ndim)
         slices = x.new_full((*x.shape[:axis], index.numel(), *x.shape[axis + 1 :]), value)
         own, rows, places = _slices("index_fill", x, dim, index, slices)
-        into = PutRows(wrap=True, check=of_index("index_fill", wrap=True))
+        into = PutRows(wrap=True, check=of_index("index_fill", wrap=True), op_name="index_fill_")
         apply(into, own, rows, apart(places, x))
         return x
     return overwrite(x, index_fill(x, dim, index, value), "index_fill_")

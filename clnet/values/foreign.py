@@ -85,7 +85,7 @@ def _with_numbers(value: Any, depth: int) -> Any:
     if depth > 0:
         return host
     if host.size != 1:
-        law, shape = "a tensor that stands for a number has one element", host.shape
+        law, shape = "a tensor in nested sequences, as a number, has one element", host.shape
         whole = not (value.dtype.is_floating_point or value.dtype.is_complex)
         error = DtypeError if whole else ShapeError  # PyTorch's kinds of errors
         raise error("tensor", law, shape=shape, remedy="stack() joins tensors along a new axis")

@@ -82,12 +82,6 @@ ACCEPTED_CALLS = (
         "m.linalg.pinv(y, atol=x)",
     ),
     (
-        "tensors are made of nested tensors, too",
-        r"(tensor|asarray)\([\[(]",
-        r"only one element tensors can be converted",
-        "m.as_tensor((x, y), dtype=m.float64)",
-    ),
-    (
         "places may be any sequence, a range, too",
         r"range\(",
         r"received an invalid combination",
