@@ -301,7 +301,8 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
             :meth:`Device.split` gave) ..., a :class:`Device` (returned as it is), a number (of the
             GPUs, of all devices where there is none), or None for ``CLNET_DEVICE``, else the first
             GPU, else the first device.
-        threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all.
+        threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all; of several
+            ranks that ``mpirun`` has started on this machine each has its share.
 
     Returns:
         The device.
@@ -335,11 +336,25 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     if known is not None and known[0] is there:
         return known[1]
     found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), there)
-    cpu = found.kind is DeviceKind.CPU  # whose threads the setting limits
-    whole = asked[1] == found.handle.max_compute_units or (threads is None and not cpu)
-    opened = _open(found, None if whole else asked[1])
+    opened = _open(found, _units(found, threads))
     _OPENED.named[asked] = there, opened
     return opened
+
+
+def _units(found: Found, threads: int | None) -> int | None:
+    """How many of a device's compute units are used; None: all.
+
+    Args:
+        found: the device.
+        threads: how many the program asks for; None: a setting, or that there are other ranks,
+            limits them of a CPU.
+    """
+    units = found.handle.max_compute_units
+    if threads is None:
+        if found.kind is not DeviceKind.CPU:
+            return None
+        threads = SETTINGS.threads or max(1, units // SETTINGS.ranks_here)
+    return None if threads == units else threads
 
 
 def _cuda(name: str) -> Device:
@@ -538,9 +553,13 @@ def _open(found: Found, threads: int | None, part: int | None = None) -> Device:
 def _partition(found: Found, threads: int, part: int | None = None) -> Any:
     """A sub-device of so many compute units, or one of several such.
 
-    The last of two: Intel's CPU runtime lets the first use all cores.
+    The last of two: Intel's CPU runtime lets the first use all cores. Ranks of a machine take
+    different ones, where there are so many.
     """
-    rest = found.handle.max_compute_units - threads
+    units = found.handle.max_compute_units
+    if part is None and 1 < SETTINGS.ranks_here <= units // threads:
+        part = SETTINGS.rank_here
+    rest = units - threads
     by_counts = [cl.device_partition_property.BY_COUNTS, rest, threads, 0]
     try:
         if part is not None:

@@ -58,7 +58,8 @@ class Settings:
 
     Attributes:
         device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
-        threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
+        threads: ``CLNET_THREADS``, how many compute units of a CPU to use; None: all, divided among
+            the ranks of this machine.
         simd_width: ``CLNET_SIMD_WIDTH``, how many floats the vectors of CPUs hold in kernels; None:
             as many as the driver compiles for.
         memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.

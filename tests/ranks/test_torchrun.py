@@ -10,6 +10,7 @@ import pytest
 
 from clnet.errors import ArgumentError
 from clnet.torchrun import run
+from tests.ranks import launch
 from tests.ranks.launch import environment, mpirun
 
 pytestmark = pytest.mark.device
@@ -107,3 +108,13 @@ def test_spawned_processes_are_ranks_and_their_errors_are_told(tmp_path):
 def test_what_cannot_be_started_is_refused(given, told):
     with pytest.raises(ArgumentError, match=told):
         run(given)
+
+
+def test_ranks_divide_the_cores_of_a_cpu():
+    told = "import clnet; d = clnet.device('cpu'); print(f'<{d.name} {d.traits.compute_units}>')"
+    done = launch.run(1, "-c", told)
+    (all_units,) = re.findall(r"<\S+ (\d+)>", done.stdout)
+    share = max(1, int(all_units) // 2)
+    assert re.findall(r"<\S+ (\d+)>", launch.run(2, "-c", told).stdout) == [str(share)] * 2
+    asked = launch.run(2, "-c", told, CLNET_THREADS="1")
+    assert re.findall(r"<\S+ (\d+)>", asked.stdout) == ["1"] * 2
