@@ -42,6 +42,7 @@ loss_mean_module = import_module("clnet.kernels.softmax.cross_entropy_mean")
 norm_module = import_module("clnet.kernels.norm.norm")
 row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
+row_grad_group_module = import_module("clnet.kernels.norm.row_norm_grad_group")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
 recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
 recurrence_step_module = import_module("clnet.kernels.recurrent.recurrence_step")
@@ -56,6 +57,7 @@ MODULES = (
     runs_module,
     row_module,
     row_grad_module,
+    row_grad_group_module,
     recurrence_module,
     recurrence_step_module,
     alignments_module,
@@ -300,6 +302,11 @@ def norms_of_rows(target: Target) -> None:
             check_rows(target, (6, 19), dtype, centred=centred, affine=True)
             check_rows(target, (5, 70), dtype, centred=centred, affine=False)
     check_rows(target, (150, 3), np.float32, centred=True, affine=True)
+    for own in (8, 16):
+        with constants(row_grad_group_module, _LEAST_ITEMS=2, _OWN=own):
+            check_rows(target, (6, 13), np.float32, centred=own == 8, affine=True)
+    with constants(row_grad_group_module, _ROWS=()):
+        check_rows(target, (6, 13), np.float32, centred=True, affine=True)
 
 
 def lowered(function: Any, target: Target, inputs: tuple[Any, ...]) -> list[np.ndarray]:

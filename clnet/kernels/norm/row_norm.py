@@ -17,11 +17,11 @@ GROUP = Kernel("row_norm_group", "norm/row_norm.mako")
 
 # Rows that a kernel computes at once.
 AT_ONCE = 4
-_GROUP = 256
+GROUP_ITEMS = 256
 # Elements of a row that an item has in registers: as many as are wanted and at most, with a mean
 # and without one, where more were seen to be slower on an H200 than reading the row again.
 _OWN = {True: (16, 32), False: (8, 12)}
-_LEAST_SHARE = 32
+_LEAST_SHARE = 8
 
 
 def row_norm(
@@ -115,7 +115,7 @@ def rows_per_item(target: Target, rows: int, n: int, most: int | None = None) ->
 
 def group_shape(target: Target, n: int) -> tuple[int, int]:
     """Work-items that share a row of ``n``, and how often a group has as many."""
-    group = min(_GROUP, target.traits.max_group_size)
+    group = min(GROUP_ITEMS, target.traits.max_group_size)
     share = min(group, 1 << (n - 1).bit_length())
     return share, group // share
 

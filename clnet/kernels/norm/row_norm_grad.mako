@@ -15,25 +15,15 @@
 ## param    acc: str                     element type in registers, of statistics and of sums
 ## param    lanes: int                   lanes of a vector of acc
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
-## param    group: int                   work-items of a group, a power of two
-## param    reduce_items: int            of these, how many share rows, a power of two
 ## param    rows: int                    rows that are computed at once
-## param    kept_items: int              parts of a group
-## param    term: str                    C expression that the items of a part add up
-## param    pointer: str                 C expression
-## param    at: str                      that of the place of an element of row {0} of four
-## def      row_norm_grad_rows, row_norm_grad_group
-## arg      rows: int
 ## def      row_norm_grad_rows
+## arg      rows: int
 ## arg      rows_per_item: int
-## def      row_norm_grad_group
-## arg      rows_per_part: int  a multiple of 4
-## def      row_norm_grad_rows, row_norm_grad_group
 ## arg      n: int
 ## arg      part_step: int      from one part's sums to the next's: whole vectors
 ## arg      gx: out ctype[rows, n]
 ## % if summed:
-## arg      gweight: out acc[parts, part_step]  a part is what reduce_items take
+## arg      gweight: out acc[parts, part_step]  a part is what an item takes
 ## % if centred:
 ## arg      gbias: out acc[parts, part_step]    and centred
 ## % endif
@@ -46,7 +36,7 @@
 ## % if weighted:
 ## arg      weight: in wtype[n]
 ## % endif
-## launch   rows: local 1. group: a group computes (group / reduce_items) parts.
+## launch   local 1: an item computes a part
 ## numerics sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
@@ -138,91 +128,6 @@ __kernel void row_norm_grad_rows(...) {
     }
     for (; row < last; row++) {
         ${rows_pass(1, centred, weighted, summed, ctype, wtype, acc, lanes)}
-    }
-}
-</%def>
-<%def name="added_up(term, reduce_items, kept_items)">
-        partial[lane * ${kept_items} + kept] = ${term};
-        ${lib.tree("sum", "partial", reduce_items, kept_items)}
-</%def>
-##
-## The lanes of a vector are four rows, of which those from the last on do not exist.
-<%def name="of_rows(pointer, at, ctype, acc)">(${acc}4)(
-% for r in range(4):
-            row + ${r} < last ? ${stored.element(ctype, pointer, at.format(r))} : 0${"," * (r < 3)}
-% endfor
-        )</%def>
-<%def name="loaded(centred, ctype, acc)">
-            const ${acc}4 g = ${of_rows("slopes", "{}l * n + i", ctype, acc)};
-            const ${acc}4 z = (${of_rows("from", "{}l * n + i", ctype,
-                acc)}${" - centre" if centred else ""}) * scale;
-</%def>
-<%def name="row_norm_grad_group(
-    centred, weighted, summed, ctype, wtype, acc, group, reduce_items)">
-<%
-    kept_items = group // reduce_items
-    four = f"{acc}4"
-    weigh = " * w" if weighted else ""
-%>
-${lib.join("sum", four, 1)}
-__kernel void row_norm_grad_group(...) {
-    __local ${four} partial[${group}];
-    ${lib.places(reduce_items, kept_items, False)}
-    const int part = get_group_id(0) * ${kept_items} + kept;
-    const int first = part * rows_per_part, last = min(first + rows_per_part, rows);
-    const int size = first < rows ? n : 0;
-% if summed:
-    gweight += gweight_offset + (long)part * part_step;
-% if centred:
-    gbias += gbias_offset + (long)part * part_step;
-% endif
-    for (int i = lane; i < size; i += ${reduce_items})
-        gweight[i] = ${"gbias[i] = " if centred else ""}0;
-% endif
-    for (int row = first; row < first + rows_per_part; row += 4) {
-        __global const ${stored.memory(ctype)} *slopes = gy + gy_offset + (long)row * n;
-        __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
-        __global ${stored.memory(ctype)} *to = gx + gx_offset + (long)row * n;
-% if centred:
-        const ${four} centre = ${of_rows("mean", "mean_offset + row + {}", acc, acc)};
-% endif
-        const ${four} scale = ${of_rows("invstd", "invstd_offset + row + {}", acc, acc)};
-        ${four} level = 0, tilt = 0;
-        for (int i = lane; i < size; i += ${reduce_items}) {
-            ${loaded(centred, ctype, acc)}
-% if weighted:
-            const ${acc} w = ${stored.element(wtype, "weight", "weight_offset + i")};
-% endif
-            const ${four} product = g * z;
-% if summed:
-            gweight[i] += (product.s0 + product.s1) + (product.s2 + product.s3);
-% if centred:
-            gbias[i] += (g.s0 + g.s1) + (g.s2 + g.s3);
-% endif
-% endif
-            level += g${weigh};
-            tilt += product${weigh};
-        }
-% if centred:
-        ${added_up("level", reduce_items, kept_items)}
-        level = partial[kept] / n;
-        barrier(CLK_LOCAL_MEM_FENCE);
-% endif
-        ${added_up("tilt", reduce_items, kept_items)}
-        tilt = partial[kept] / n;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int i = lane; i < size; i += ${reduce_items}) {
-            ${loaded(centred, ctype, acc)}
-% if weighted:
-            const ${acc} w = ${stored.element(wtype, "weight", "weight_offset + i")};
-% endif
-            const ${four} result = scale * (g${weigh}${" - level" if centred else ""} - z * tilt);
-% for r in range(4):
-            if (row + ${r} < last) {
-                ${stored.store(ctype, "to", f"{r}l * n + i", f"result.s{r}")}
-            }
-% endfor
-        }
     }
 }
 </%def>

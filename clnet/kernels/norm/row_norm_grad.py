@@ -11,10 +11,10 @@ from ..grid import filled, in_groups, lanes_of_stored
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
-from .row_norm import AT_ONCE, group_shape, require_dense, rows_per_item
+from .row_norm import AT_ONCE, require_dense, rows_per_item
+from .row_norm_grad_group import GROUP, Share, join
 
 ROWS = Kernel("row_norm_grad_rows", "norm/row_norm_grad.mako")
-GROUP = Kernel("row_norm_grad_group", "norm/row_norm_grad.mako")
 
 # Each has sums of its own, which have to be joined.
 _ITEMS_PER_UNIT = 4
@@ -46,7 +46,7 @@ def row_norm_grad(
     rows, n = x.shape
     memory = Scratch(x.device)
     cut = _Cut.of(target, x, len(sums))
-    partial = [Array.scratch(memory, (cut.parts, cut.step), a.dtype) for a in sums]
+    partial = [Array.scratch(memory, (cut.sums, cut.step), a.dtype) for a in sums]
     arrays = (gx, gy, x, mean, invstd, weight, *partial)
     types = (x.dtype.stored, (x if weight is None else weight).dtype.stored, invstd.dtype.ctype)
     params = by_name(
@@ -55,13 +55,13 @@ def row_norm_grad(
         *(mean is not None, weight is not None, bool(sums)),
     )
     if in_groups(target.traits):
-        share, kept = group_shape(target, n)
-        kernel, own = GROUP, by_name("group reduce_items", share * kept, share)
-        items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
+        share = Share.of(target, n)
+        kernel, own, group = GROUP, share.params(), share.group
+        items = cut.sums * group
     else:
         lanes = _lanes(target, x)
         kernel, own = ROWS, by_name("lanes stream", lanes, streams_rows(gx, n, lanes))
-        items, group = cut.parts, 1
+        items, group = cut.sums, 1
     launches: list[Launch] = []
     if x.size:
         launch = kernel.launch(
@@ -78,9 +78,11 @@ def row_norm_grad(
             bytes=nbytes_of(arrays),
         )
         launches.append(launch)
+    if kernel is GROUP and len(sums) == 2 and x.size:
+        return [*launches, join(target, (sums[0], sums[1]), partial, n)]
     for out, each in zip(sums, partial, strict=True):
-        rows_of_parts = each.view((cut.parts, n), (cut.step, 1))
-        launches += reduce(target, out, rows_of_parts, dims=(0,), kind=Reduction.SUM, memory=memory)
+        rows_of_sums = each.view((cut.sums, n), (cut.step, 1))
+        launches += reduce(target, out, rows_of_sums, dims=(0,), kind=Reduction.SUM, memory=memory)
     return launches
 
 
@@ -89,27 +91,24 @@ def _lanes(target: Target, x: Array) -> int:
 
 
 class _Cut(NamedTuple):
-    """Rows in parts, each of which has sums of its own: ``step`` elements, in whole vectors."""
+    """Rows in parts, and sums of them: ``step`` elements each, in whole vectors."""
 
-    parts: int
     rows: int
+    sums: int
     step: int
 
     @staticmethod
     def of(target: Target, x: Array, sums: int) -> _Cut:
         rows, n = x.shape
-        traits = target.traits
-        if in_groups(traits):
-            step = n
-            most = traits.compute_units * _GROUPS_PER_UNIT * group_shape(target, n)[1]
-        else:
-            step = round_up(n, _lanes(target, x))
-            most = traits.compute_units * _ITEMS_PER_UNIT
+        traits, grouped = target.traits, in_groups(target.traits)
+        share = Share.of(target, n).parts if grouped else 1
+        step = n if grouped else round_up(n, _lanes(target, x))
+        most = traits.compute_units * (_GROUPS_PER_UNIT if grouped else _ITEMS_PER_UNIT)
         acc_bytes = from_name(x.dtype.compute).itemsize
         room = target.workspace_limit // max(1, sums * step * acc_bytes)
-        most = max(1, min(most, room))
-        if in_groups(traits):
+        most = share * max(1, min(most, room))
+        if grouped:
             part = round_up(ceil_div(rows, most), AT_ONCE)
         else:
             part = rows_per_item(target, rows, n, most)
-        return _Cut(ceil_div(rows, part) if rows else 0, part, step)
+        return _Cut(part, ceil_div(rows, part * share) if rows else 0, step)
