@@ -148,6 +148,10 @@ class Trial:
         if self._kept is not None:
             return Verdict(*json.loads(self._kept))
         verdict = _told(self._process.lines(), self._selector) if self._process else None
+        if verdict is None:  # the driver of a machine that has just started may not be there yet
+            with suppress(OSError):
+                again = lines_of(__name__, answer.__name__, self._selector)
+                verdict = _told(again, self._selector)
         if verdict is None:
             warnings.warn(
                 f"device {self._selector!r}: what it can do beyond what it reports could not be "

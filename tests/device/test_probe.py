@@ -169,10 +169,16 @@ def test_verdict_is_kept(tmp_path, told):
 
 @pytest.mark.parametrize("printed", [[], ["ptx"], ["ptx", "[true,"]], ids=str)
 def test_failed_trial_is_told_and_not_kept(printed, tmp_path, told):
-    told(printed)
+    told(printed, printed)
     with pytest.warns(RuntimeWarning, match="could not be tried"):
         assert Trial("card:0", shelf(tmp_path)).verdict() == Verdict()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_that_failed_is_begun_once_more(tmp_path, told):
+    """The driver of a machine that has just started may not answer yet."""
+    told([], ["ptx", '[true, 98304, "", false]'])
+    assert Trial("card:0", shelf(tmp_path)).verdict() == Verdict(True, 98304)
 
 
 def test_a_process_that_tries_knows_little_of_clnet(tmp_path, monkeypatch):
