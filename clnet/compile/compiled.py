@@ -85,6 +85,7 @@ class Compiled:
     _plans: dict[Any, _Kept]
     _eager: set[Any]
     _restless: int
+    _disturbed: int
     _tracing: Any
     __name__: str
 
@@ -108,6 +109,7 @@ class Compiled:
             "_plans": {},  # entered and removed by who traces
             "_eager": set(),  # of calls that run uncompiled
             "_restless": 0,  # how many traces in a row were of what the function itself changed
+            "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
@@ -267,6 +269,8 @@ class Compiled:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
                 if plan.valid() and finish.fits(given):
                     kept.used = next(_USES)
+                    if self._disturbed:
+                        self._disturbed = 0
                     return _Done(finish.results(_run(plan, tensors, given), given))
         return None
 
@@ -279,7 +283,11 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
-        self._drop_outdated(key)
+        differing = self._drop_outdated(key)
+        self._disturbed = self._disturbed + 1 if differing and not self._restless else 0
+        if self._disturbed == _MOST_RESTLESS:
+            self._disturbed = 0
+            self._tell_of_rest("what it finds outside is another each time", differing, 4)
         plan, finish = self._trace(*call, device)
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
@@ -293,11 +301,17 @@ class Compiled:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
             return _Done(finish.results(_run(plan, tensors, given), given))
 
-    def _drop_outdated(self, key: Any) -> None:
-        """Let plans go that cannot become valid again, so that the next finds their memory free."""
+    def _drop_outdated(self, key: Any) -> list[str]:
+        """Let plans go that cannot become valid again, so that the next finds their memory free.
+
+        Returns:
+            The names of what lies outside for which they go.
+        """
         before = self._plans.pop(key, None)
-        if before and (kept := [e for e in before.entries if not e[0].outdated()]):
+        entries = before.entries if before else []
+        if kept := [e for e in entries if not e[0].outdated()]:
             self._plans[key] = _Kept(kept)
+        return [name for plan, _ in entries for name in plan.differing()]
 
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
@@ -348,25 +362,29 @@ class Compiled:
         return recorded, self._planned(recorded.trace, recorded.tracer)
 
     def _check_rest(self, counted: list[str]) -> None:
-        """Tell of a function whose every call is another, since it changes what it reads.
+        """Tell of a function whose every call is another, since it changes what it reads."""
+        self._restless = self._restless + 1 if counted else 0
+        if self._restless == _MOST_RESTLESS:
+            if self.lenient:
+                self._restless = 0
+            self._tell_of_rest("the function changes what it reads itself", counted, 7)
+
+    def _tell_of_rest(self, why: str, names: list[str], level: int) -> None:
+        """Tell the caller, so many calls above, that each call is traced anew.
 
         Raises:
             TraceError: if it may run uncompiled instead, which is faster.
         """
-        self._restless = self._restless + 1 if counted else 0
-        if self._restless != _MOST_RESTLESS:
-            return
         error = TraceError(
             "compile",
-            "each call is traced anew: the function changes what it reads itself",
+            f"each call is traced anew: {why}",
             function=self.__name__,
-            changed=", ".join(counted),
+            changed=", ".join(dict.fromkeys(names)),
             remedy="Pass it as an argument, or keep it in a tensor",
         )
         if self.lenient:
-            self._restless = 0
             raise error
-        warnings.warn(str(error), RuntimeWarning, stacklevel=6)
+        warnings.warn(str(error), RuntimeWarning, stacklevel=level)
 
     def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
         """The plan of a trace, rewritten: of each device's part, if there are several."""

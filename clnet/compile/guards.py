@@ -7,6 +7,7 @@ from typing import Any
 
 from ..device import Storage
 from ..values.changes import MODULES, PLACES
+from .outer import Outer
 
 
 class Guards:
@@ -34,6 +35,11 @@ class Guards:
                 return True
             self._mark = mark
         return _differ(self._others)
+
+    def differing(self) -> list[str]:
+        """The names of what the function finds outside that is another now."""
+        outers = [(o, version) for o, version in self._others if isinstance(o, Outer)]
+        return [name for outer, version in outers for name in outer.differing(version)]
 
 
 class Places:

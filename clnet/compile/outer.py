@@ -22,6 +22,7 @@ from .reachable import (
     Objects,
     attribute,
     content,
+    is_plain,
     is_programs,
     present,
     table_of,
@@ -76,10 +77,11 @@ class Outer:
 
     Numbers, texts, and containers of these are compared by value, tensors (also as attributes of
     objects within objects, if the function uses them) and other objects by identity, functions by
-    their code. Of an object that is found by name all plain attributes matter; of what it holds,
-    and of classes and Python modules, those whose name occurs in code that may run: a meter's sum,
-    which the step does not read, may be another at every call. What the function changes itself
-    while it is traced is left out: that happens at the trace alone.
+    their code. Of objects, and of classes and Python modules, those attributes matter whose name
+    occurs in code that may run: a meter's sum, which the step does not read, may be another at
+    every call. Of an object that is found by name all plain ones do, where code reads attributes
+    without their names (``vars``) or the object's class is a library's. What the function changes
+    itself while it is traced is left out: that happens at the trace alone.
 
     Args:
         function: what is traced: a function, method, module, partial or callable object.
@@ -105,7 +107,7 @@ class Outer:
             looked = len(code.places)
             for each in [*found.methods(code.names)]:
                 code.follow(each)
-        self._reads = code.reads
+        self._reads, self._names = code.reads, code.names
         self._places += [place for place in code.places if _matters(place())]
         for space, name, value in found.settings(code.names):
             computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
@@ -118,7 +120,8 @@ class Outer:
                     self._places.append(partial(attribute, layer, name))
         self._owners = [(owner, held) for owner, held, _ in found.owners]
         for owner, held, depth in found.owners:
-            plain = [] if depth else [name for name, v in held.items() if type(v) in _VALUES]
+            hidden = not depth and (code.looks or not is_plain(type(owner)))
+            plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
             named = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
@@ -211,6 +214,11 @@ class Outer:
             elif old is not MISSING:
                 _write(place, old)
 
+    def differing(self, version: list[Any]) -> list[str]:
+        """The names of what is other than in a version."""
+        pairs = zip(self._places, version, self._clnet_version, strict=True)
+        return [_name(place) for place, old, new in pairs if old != new]
+
     def settle(self) -> None:
         """Forget what was there before: the trace is made, and :meth:`undo` is not asked for.
 
@@ -234,7 +242,8 @@ class Outer:
             before: the version.
             changed: objects that the plan itself changes, whose attributes are forgotten, too.
             used: memory that the trace reads or writes; an attribute whose tensor lies elsewhere
-                (``self.loss = step(x)``) may be another at every call.
+                (``self.loss = step(x)``) may be another at every call, and so may a list of such
+                that no code names.
             called: the ``id`` of modules that were called, whose version tells of numbers.
         """
         owners = {id(value) for value in changed}
@@ -243,7 +252,10 @@ class Outer:
             value = place()
             if place.func is not attribute:
                 return True
-            unused = isinstance(value, Tensor) and value.array.storage not in used
+            inside = [value] if isinstance(value, Tensor) else []
+            if _name(place) not in self._names:
+                inside = [*_tensors(value)]
+            unused = bool(inside) and all(x.array.storage not in used for x in inside)
             owner = id(place.args[0])
             if owner in self._layers and owner in called and type(value) not in _CONTAINERS:
                 return False
@@ -316,6 +328,15 @@ def _are_left(value: Any, before: Any) -> bool:
     """Whether there are tensors without memory, those of a trace, that were not there before."""
     found = {id(x) for x in _traced(value)}
     return bool(found) and bool(found - {id(x) for x in _traced(before)})
+
+
+def _tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:
+    """Tensors in containers within each other, or the one that it is."""
+    if type(value) is Tensor:
+        yield value
+    elif depth and isinstance(value, list | tuple | deque | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part, depth - 1)
 
 
 def _traced(value: Any, depth: int = 3) -> Iterator[Tensor]:

@@ -159,6 +159,10 @@ class Plan:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
         return self._guards.outdated()
 
+    def differing(self) -> list[str]:
+        """The names of what the function finds outside that is another now."""
+        return self._guards.differing()
+
     def turn(self) -> AbstractContextManager[object]:
         """What :meth:`run` happens in, entered before the lock: others may wait for it."""
         return turn_of(self.runners) if self.runners else _NO_TURN

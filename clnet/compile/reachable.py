@@ -21,6 +21,7 @@ __all__ = [
     "Objects",
     "attribute",
     "content",
+    "is_plain",
     "is_programs",
     "present",
     "table_of",
@@ -34,8 +35,15 @@ _MOST_DEPTH = 8
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
+# What puts an object on Python's stack whose attribute is asked for.
+_OBJECT = ("PUSH_NULL", "LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")
 _WRITERS = ("append", "extend", "add", "update", "appendleft")
 _ASKING = {"getattr", "hasattr"}
+# By which an object's attributes are read whose names stand nowhere.
+_LOOKING = {
+    *("__dict__", "__getattribute__", "__getstate__", "asdict", "astuple", "attrgetter", "copy"),
+    *("deepcopy", "dir", "eval", "exec", "fields", "getmembers", "replace", "vars"),
+}
 _UNASKED = {"__init__", "__new__", "__repr__", "__str__", "__eq__", "__hash__", "__reduce__"}
 """Methods of Python's that a step hardly runs, though their names stand nowhere in its code."""
 
@@ -47,6 +55,7 @@ class Code:
         functions: their code.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
+        looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
     """
 
@@ -54,6 +63,7 @@ class Code:
         self.functions: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
+        self.looks = False
         self.places: list[partial[Any]] = []
 
     def follow(self, function: Any, beside: str = "") -> None:
@@ -64,7 +74,10 @@ class Code:
             beside: the module of who names it, of which it is read though that is a library.
         """
         pending = [(function, beside)]
-        while pending and len(self.functions) < _MOST_FUNCTIONS:
+        while pending:
+            if len(self.functions) >= _MOST_FUNCTIONS:
+                self.looks = True  # for all that is known
+                return
             each, beside = pending.pop()
             each = getattr(each, "__wrapped__", each)  # of one that is compiled, too
             if not isinstance(each, FunctionType) or each.__code__ in self.functions:
@@ -89,6 +102,7 @@ class Code:
                 self.reads |= asked
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps)
+            self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
@@ -191,6 +205,15 @@ def _is_programs_file(place: str) -> bool:
     return "-packages" not in place and not place.startswith(_LIBRARIES)
 
 
+def is_plain(kind: type) -> bool:
+    """Whether a class inherits from those of the program and of Python alone, whose code is known.
+
+    A library's methods may read what they name in code that is not looked at.
+    """
+    bases = (base for base in kind.__mro__ if not is_programs(base))
+    return all(base.__module__.partition(".")[0] in sys.stdlib_module_names for base in bases)
+
+
 def table_of(value: Any) -> dict[str, Any] | None:
     """An object's attributes; None of one whose changes count otherwise."""
     kind: Any = type(value)
@@ -254,6 +277,17 @@ def _reads(steps: list[Instruction]) -> set[str]:
             continue
         found.add(step.argval)
     return found
+
+
+def _asks_at_will(steps: list[Instruction]) -> bool:
+    """Whether code asks for an attribute whose name it does not hold: ``getattr(x, name)``."""
+    for i, step in enumerate(steps):
+        if step.argval not in _ASKING or not step.opname.startswith("LOAD_"):
+            continue
+        asked = next((s for s in steps[i + 1 :] if s.opname not in _OBJECT), step)
+        if asked.opname != "LOAD_CONST":
+            return True
+    return False
 
 
 def _slots(kind: type) -> list[str]:

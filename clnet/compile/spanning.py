@@ -298,6 +298,10 @@ class SpanningPlan:
         """As of a :class:`.Plan`."""
         return self._guards.outdated()
 
+    def differing(self) -> list[str]:
+        """The names of what the function finds outside that is another now."""
+        return self._guards.differing()
+
     def turn(self) -> AbstractContextManager[object]:
         """As of a :class:`.Plan`."""
         return turn_of(frozenset[Any]().union(*(part.runners for part in self.parts)))
