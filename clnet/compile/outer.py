@@ -15,6 +15,7 @@ import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
+from ..values.programs import NAMES, is_plain, is_programs
 from ..values.settings import environment
 from .reachable import (
     MISSING,
@@ -22,8 +23,6 @@ from .reachable import (
     Objects,
     attribute,
     content,
-    is_plain,
-    is_programs,
     present,
     table_of,
 )
@@ -107,7 +106,10 @@ class Outer:
             looked = len(code.places)
             for each in [*found.methods(code.names)]:
                 code.follow(each)
+        looks = code.looks or found.hooked
         self._reads, self._names = code.reads, code.names
+        NAMES.names |= code.names
+        NAMES.looks = NAMES.looks or looks
         self._places += [place for place in code.places if _matters(place())]
         for space, name, value in found.settings(code.names):
             computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
@@ -120,7 +122,7 @@ class Outer:
                     self._places.append(partial(attribute, layer, name))
         self._owners = [(owner, held) for owner, held, _ in found.owners]
         for owner, held, depth in found.owners:
-            hidden = not depth and (code.looks or not is_plain(type(owner)))
+            hidden = not depth and (looks or not is_plain(type(owner)))
             plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
             named = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
-import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dis import Instruction, get_instructions
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..tensor import Tensor
+from ..values.programs import is_librarys, is_programs
 
 __all__ = [
     "MISSING",
@@ -21,19 +19,16 @@ __all__ = [
     "Objects",
     "attribute",
     "content",
-    "is_plain",
-    "is_programs",
     "present",
     "table_of",
 ]
 
 MISSING = object()
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
-_MOST_FUNCTIONS = 64
-_MOST_OBJECTS = 256
+_MOST_FUNCTIONS = 512
+_MOST_DEEP = 2  # calls into libraries
+_MOST_OBJECTS = 4096
 _MOST_DEPTH = 8
-_OURS = str(Path(__file__).parents[1])
-_LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 # What puts an object on Python's stack whose attribute is asked for.
 _OBJECT = ("PUSH_NULL", "LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")
@@ -69,25 +64,34 @@ class Code:
     def follow(self, function: Any, beside: str = "") -> None:
         """Read a function that may be called, and those of the program that it names.
 
+        Of a library's functions that the program calls, and those that they call, names alone
+        count: they may read them of the program's objects.
+
         Args:
-            function: the function; anything else, and those of libraries, are left alone.
+            function: the function; anything else is left alone.
             beside: the module of who names it, of which it is read though that is a library.
         """
-        pending = [(function, beside)]
+        pending = [(function, beside, 0)]
         while pending:
             if len(self.functions) >= _MOST_FUNCTIONS:
                 self.looks = True  # for all that is known
                 return
-            each, beside = pending.pop()
+            each, beside, deep = pending.pop()
             each = getattr(each, "__wrapped__", each)  # of one that is compiled, too
             if not isinstance(each, FunctionType) or each.__code__ in self.functions:
                 continue
             if each.__module__ != beside and not is_programs(each):
-                continue
+                if deep == _MOST_DEEP or not is_librarys(each):
+                    continue
+                deep += 1
+            looks = self.looks
             self.functions.add(each.__code__)
             for place in self._named(each):
-                self.places.append(place)
-                pending.append((place(), each.__module__))
+                if not deep:
+                    self.places.append(place)
+                pending.append((place(), "" if deep else each.__module__, deep))
+            if deep:
+                self.looks = looks
 
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
@@ -119,35 +123,50 @@ class Objects:
         owners: plain objects, their attributes as they were, and how deep they lie.
         layers: modules, of which Python's containers do not tell when they change.
         spaces: classes and Python modules.
+        callables: functions that lie in objects and containers.
+        hooked: whether hooks hang in modules, whose code is not looked at.
     """
 
     def __init__(self) -> None:
         self.owners: list[tuple[Any, dict[str, Any], int]] = []
         self.layers: list[Any] = []
         self.spaces: list[Any] = []
+        self.callables: list[Any] = []
+        self.hooked = False
         self._known: dict[int, Any] = {}
+        self._looked = 0
 
     def add(self, value: Any) -> None:
         """Know an object, and those that it holds."""
         pending = deque([(value, 0)])
-        while pending and len(self._known) < _MOST_OBJECTS:
+        while pending:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
+            if self._looked >= _MOST_OBJECTS:
+                return
             held = table_of(each)
-            if held is not None and (depth == 0 or not _is_ours(type(each))):
+            if isinstance(each, functools.partial):
+                self.callables.append(each.func)
+                held = dict(enumerate((each.func, *each.args, *each.keywords.values())))
+            elif held is not None and (depth == 0 or not _is_ours(type(each))):
                 self.owners.append((each, held, depth))
             elif getattr(type(each), "_clnet_tells_changes", False):
                 held = self._add_layers(each)
+                self._looked -= 1  # a network has hundreds
             elif type(each) in (list, tuple, dict):
                 held = dict(enumerate(each.values() if type(each) is dict else each))
                 depth -= 1  # what lies in a container is as near as that
             elif isinstance(each, ModuleType | type) and is_programs(each):
                 self.spaces.append(each)
                 held = {}
+            elif isinstance(each, FunctionType | MethodType):
+                self.callables.append(each)
+                held = {}
             else:
                 continue
             self._known[id(each)] = each
+            self._looked += 1
             if depth < _MOST_DEPTH:
                 pending += [(part, depth + 1) for part in held.values()]
 
@@ -155,6 +174,7 @@ class Objects:
         """Know a module and those in it, of the program's classes; gives what they hold."""
         held: list[Any] = []
         for layer in network.modules():
+            self.hooked = self.hooked or bool(layer._clnet_hooks or layer._clnet_version[1])
             if not _is_ours(type(layer)) and id(layer) not in self._known:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer
@@ -169,6 +189,8 @@ class Objects:
                     yield from _functions_of(value)
         for space in self.spaces:
             yield from (vars(space)[name] for name in names if name in vars(space))
+        for each in self.callables:
+            yield from _functions_of(each)
         for owner in (*(o for o, _, _ in self.owners), *self.layers):
             held = getattr(owner, "__dict__", {})
             yield from (held[name] for name in names if type(held.get(name)) is FunctionType)
@@ -185,33 +207,6 @@ class Objects:
         found = dict.fromkeys(base for kind in kinds for base in kind.__mro__)
         found.update(dict.fromkeys(s for s in self.spaces if isinstance(s, type)))
         return [kind for kind in found if is_programs(kind)]
-
-
-def is_programs(value: Any) -> bool:
-    """Whether a function, class or module is the program's own, not a library's."""
-    if isinstance(value, FunctionType):
-        place = value.__code__.co_filename
-    else:
-        name = value.__name__ if isinstance(value, ModuleType) else value.__module__
-        module = value if isinstance(value, ModuleType) else sys.modules.get(name)
-        place = getattr(module, "__file__", None)
-        if place is None:  # typed in, or built in
-            return name == "__main__"
-    return _is_programs_file(place)
-
-
-@lru_cache(4096)
-def _is_programs_file(place: str) -> bool:
-    return "-packages" not in place and not place.startswith(_LIBRARIES)
-
-
-def is_plain(kind: type) -> bool:
-    """Whether a class inherits from those of the program and of Python alone, whose code is known.
-
-    A library's methods may read what they name in code that is not looked at.
-    """
-    bases = (base for base in kind.__mro__ if not is_programs(base))
-    return all(base.__module__.partition(".")[0] in sys.stdlib_module_names for base in bases)
 
 
 def table_of(value: Any) -> dict[str, Any] | None:

@@ -257,9 +257,7 @@ class Module(ModuleState):
         else:
             self._clnet_forget(name)
             object.__setattr__(self, name, value)
-            # Going back to an earlier mode makes what was compiled in it valid again.
-            self.__dict__["_clnet_num_changes"] += name != "training"
-            MODULES.tell()
+            self._clnet_tell_of(name)
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):

@@ -12,8 +12,10 @@ from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
 from ..errors import CheckpointError
 from ..tensor import Tensor, tensor
+from ..values.changes import MODULES
 from ..values.dtypes import from_numpy
 from ..values.foreign import host_array
+from ..values.programs import NAMES
 from ..values.record import NamedTuple
 from .module_face import ModuleFace
 from .parameter import is_lazy
@@ -44,6 +46,12 @@ class _Loading(OrderedDict[str, Any]):
         self.waiting: list[Callable[[], Any]] = []
 
 
+def _known(kind: type) -> tuple[type, ...]:
+    """The classes that make a module, whose code reads no attribute of a program's."""
+    module = [base for base in kind.__mro__ if "_clnet_tells_changes" in vars(base)]
+    return (*module, *ModuleState.__mro__)
+
+
 class ModuleState(ModuleFace):
     """State and its hooks, in PyTorch's protocol: subclasses may say how they are saved and read.
 
@@ -55,6 +63,16 @@ class ModuleState(ModuleFace):
     _parameters: OrderedDict[str, Any]
     _buffers: OrderedDict[str, Any]
     _modules: OrderedDict[str, Any]
+
+    def _clnet_tell_of(self, name: str) -> None:
+        """Count an attribute that was assigned and is no layer, parameter or buffer.
+
+        Not one that no compiled function can read, such as a loop's ``model.global_step``. Going
+        back to an earlier mode makes what was compiled in it valid again.
+        """
+        if NAMES.counts(type(self), name, _known):
+            self.__dict__["_clnet_num_changes"] += name != "training"
+            MODULES.tell()
 
     def state_dict(
         self,

@@ -1,0 +1,88 @@
+"""What is the program's own, and which of its names compiled functions may read."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+__all__ = ["NAMES", "Names", "is_librarys", "is_plain", "is_programs"]
+
+_OURS = str(Path(__file__).parents[1])
+_LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
+
+
+def is_programs(value: Any) -> bool:
+    """Whether a function, class or module is the program's own, not a library's."""
+    if isinstance(value, FunctionType):
+        place = value.__code__.co_filename
+    else:
+        name = value.__name__ if isinstance(value, ModuleType) else value.__module__
+        module = value if isinstance(value, ModuleType) else sys.modules.get(name)
+        place = getattr(module, "__file__", None)
+        if place is None:  # typed in, or built in
+            return name == "__main__"
+    return _is_programs_file(place)
+
+
+def is_librarys(function: FunctionType) -> bool:
+    """Whether a function is neither the program's, nor Python's, nor ours, nor NumPy's."""
+    place = function.__code__.co_filename
+    ours = place.startswith(_OURS) or function.__module__.partition(".")[0] == "numpy"
+    return "-packages" in place and not ours
+
+
+@lru_cache(4096)
+def _is_programs_file(place: str) -> bool:
+    return "-packages" not in place and not place.startswith(_LIBRARIES)
+
+
+def is_plain(kind: type, known: Iterable[type] = ()) -> bool:
+    """Whether a class inherits from those of the program and of Python alone, whose code is known.
+
+    A library's methods may read what they name in code that is not looked at.
+
+    Args:
+        kind: the class.
+        known: others whose code reads nothing of the program's.
+    """
+    bases = {base for base in kind.__mro__ if not is_programs(base)} - {*known}
+    return all(base.__module__.partition(".")[0] in sys.stdlib_module_names for base in bases)
+
+
+class Names:
+    """The names in the code of all functions that were compiled.
+
+    Attributes:
+        names: of attributes, and all else.
+        looks: whether one of the functions may read attributes by other names.
+    """
+
+    def __init__(self) -> None:
+        self.names = {"training"}
+        self.looks = False
+        self._plain: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+    def counts(self, kind: type, name: str, known: Callable[[type], Iterable[type]]) -> bool:
+        """Whether a compiled function may read this attribute of an object.
+
+        Args:
+            kind: the object's class.
+            name: the attribute's.
+            known: of a class what :func:`is_plain` is told.
+        """
+        if self.looks or name in self.names:
+            return True
+        plain = self._plain.get(kind)
+        if plain is None:
+            plain = self._plain[kind] = is_plain(kind, known(kind))
+        return not plain
+
+
+NAMES = Names()
+"""Those of this process."""

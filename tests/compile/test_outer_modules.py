@@ -1,0 +1,110 @@
+"""A compiled function sees the attributes of modules that it reads, and no others."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+import clnet
+from clnet import nn
+
+pytestmark = pytest.mark.device
+
+
+class Scaling(nn.Module):
+    """What a loop keeps in its model, beside what the model reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.layer = 1.0, nn.Identity()
+        self.num_batches, self.best, self.seen, self.log = 0, None, [], {}
+        self.functions = [lambda x: x + self.shift]
+        self.shift = 0.0
+
+    def forward(self, x):
+        return self.functions[0](self.layer(x) * self.scale)
+
+
+LOOPS = {
+    "a count": lambda m, y: setattr(m, "num_batches", m.num_batches + 1),
+    "a result": lambda m, y: setattr(m, "best", y),
+    "a new name": lambda m, y: setattr(m, f"result_{m.num_batches}", y.item()),
+    "a list": lambda m, y: m.seen.append(y.item()),
+    "an object": lambda m, y: setattr(m, "log", SimpleNamespace(last=y.item())),
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("way", ["module", "method", "function"])
+def test_what_a_loop_keeps_in_its_model_is_no_reason_to_trace(loop, way):
+    model, x = Scaling(), clnet.ones(1)
+    made = {"module": model, "method": model.forward, "function": lambda x: model(x)}[way]
+    f = clnet.compile(made)
+    for _ in range(3):
+        LOOPS[loop](model, f(x))
+    assert f.num_traces == 1
+    model.scale = 3.0
+    assert f(x).item() == 3
+    model.shift = 4.0
+    assert f(x).item() == 7
+
+
+def test_hooks_may_read_what_the_code_does_not_name():
+    model, x = Scaling(), clnet.ones(1)
+    f = clnet.compile(model)
+    assert f(x).item() == 1
+    model.gain = 2.0
+    model.layer.register_forward_hook(lambda module, args, y: y * model.gain)
+    assert f(x).item() == 2
+    model.gain = 5.0
+    assert f(x).item() == 5
+
+
+def test_what_a_later_function_names_counts_from_then_on():
+    model, x = Scaling(), clnet.ones(1)
+    first = clnet.compile(model)
+    first(x)
+    model.extra = 2.0
+    later = clnet.compile(lambda x: model(x) * model.extra)
+    assert later(x).item() == 2
+    model.extra = 3.0
+    assert (first(x).item(), later(x).item()) == (1, 3)
+
+
+def test_layers_of_ours_are_asked_for_all_they_have():
+    class Padded(nn.Conv1d):
+        pass
+
+    layer, x = Padded(1, 1, 1, bias=False), clnet.ones(1, 1, 4)
+    f = clnet.compile(layer)
+    assert f(x).shape == (1, 1, 4)
+    layer.stride = (2,)
+    assert f(x).shape == (1, 1, 2)
+
+
+def test_objects_beside_a_large_network_are_looked_at():
+    """Its layers are more than the objects that are looked at."""
+
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x
+
+    class Trainer:
+        def __init__(self):
+            self.model = nn.Sequential(*[Layer() for _ in range(300)])
+            self.settings = SimpleNamespace(scale=1.0)
+            self.apply = partial(self.scaled, shift=1.0)
+
+        def scaled(self, x, shift):
+            return x * self.settings.scale + shift
+
+        def step(self, x):
+            return self.apply(self.model(x))
+
+    trainer, x = Trainer(), clnet.ones(1)
+    f = clnet.compile(trainer.step)
+    assert f(x).item() == 2
+    trainer.settings.scale = 3.0
+    assert f(x).item() == 4
