@@ -96,7 +96,9 @@
     ctype, simd, rows, vectors, strip, taps, reach, dense, spread, activation)">
 <%
     v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps
-    many = tap_rows * tap_columns > 128  # LLVM looks back from each load to the first
+    # LLVM mixes the products of many taps in a row, and has no registers left for what it loads;
+    # of hundreds it also looks back from each load to the first.
+    many = tap_rows * tap_columns > MANY
     row = "first + {0} * down % tall * wide * plane + {0} * down / tall * pitch"
     tap = "{0} * %d + {1}" % tap_columns if dense else "{0} * w_down + {1} * w_right"
     columns = {0: "column_{0}", 1: "{0}", -1: "-{0}", 2: "{1} * plane + {2}"}[reach]
@@ -119,9 +121,15 @@ __kernel void conv_direct(...)
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
     weight += weight_offset + (long)group * w_group + (long)block_begin * w_out + w_first;
     /* stride and dilation are arguments: a kernel with them in its text is one for each */
-% for k in range(0 if many else tap_rows):
+% if many:
+    int row_at[${tap_rows}];
+    for (int k = 0; k < ${tap_rows}; k++)
+        row_at[k] = ${row.format("k")};
+% else:
+% for k in range(tap_rows):
     const int row_${k} = ${row.format(k)};
 % endfor
+% endif
 % if not reach:
 % for s in range(tap_columns):
     const int column_${s} = ${s} * right % thin * plane + ${s} * right / thin;
@@ -136,9 +144,12 @@ __kernel void conv_direct(...)
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
+% if many:
+#pragma unroll 1
+% endif
 % for k in ("k",) if many else range(tap_rows):
             ${f"for (int k = 0; k < {tap_rows}; k++)" if many else ""} {
-                __global const ${ctype} *restrict xr = x + ${row.format(k) if many else f"row_{k}"};
+                __global const ${ctype} *restrict xr = x + ${"row_at[k]" if many else f"row_{k}"};
 % for s in range(tap_columns):
                 {
                     __global const ${ctype} *restrict xs = xr + ${columns.format(s, s % 2, s // 2)};
