@@ -275,4 +275,4 @@ def test_gradients_of_groups_are_one_pass_for_sums_and_one_for_the_input():
         y.sum().backward()
     ops = [c.op for c in seen.commands if c.kind == "kernel"]
     assert ops.count("group_norm_sums") == 3, ops
-    assert len(ops) - ops.count("full") <= 5, ops  # and the sum, and the input's gradient
+    assert len(ops) <= 7, ops  # and of the sum, and the input's
