@@ -53,7 +53,7 @@ MODULES = (
 def maps(target: Target) -> None:
     for dtype, weighted in product((*REALS, np.float16), (False, True)):
         compute = np.float32 if dtype == np.float16 else dtype
-        for outer, rows, n, inner in ((1, 1, 1, 1), (2, 5, 7, 3), (3, 40, 11, 1)):
+        for outer, rows, n, inner in ((1, 1, 1, 1), (2, 5, 7, 3), (2, 3, 4, 19), (3, 40, 11, 1)):
             terms = RNG.integers(0, 4, n)  # some outputs have none
             terms[-1] = 2
             starts = np.concatenate([[0], np.cumsum(terms)]).astype(np.int32)
