@@ -409,6 +409,16 @@ f.rms_norm(x, (1024,), y) | b512x1024 b1024
 x.topk(50).values | n4x50000
 x.logsumexp(1) | n64x10
 x.std(1) | h512x1024
+f.conv2d(x, y, stride=4) | n16x4x84x84 n32x4x8x8
+f.conv2d(x, y, padding=3) | n4x16x28x28 n16x16x7x7
+f.conv2d(x, y) | n8x256x14x14 n512x256x1x1
+f.conv1d(x, y) | n8x1x4000 n32x1x80
+x.cumprod(-1) | n128x64
+t.zeros(1000, device=x.device).scatter_add(0, y, x) | n8000 1000:8000
+t.einsum("bhnd,bhmd->bhnm", x, y) | n8x4x50x16 n8x4x50x16
+t.distributions.Normal(x, 1.0).log_prob(y).sum(-1) | n64x8 n64x8
+t.distributions.Categorical(logits=x).log_prob(y) | n64x8 8:64
+x @ y | n1024x8x8 n1024x8x8
 """.strip().splitlines()
 
 SIXTEEN = {"h": "float16", "b": "bfloat16"}
@@ -419,7 +429,7 @@ PARAMETERS = """
 n64x32x3x3 n32x1x3x3 n8x8x33 n16x16x3x3x3 n64x32x4x4 n16x16x2x2x2 n1024 n32 n16x32x32 p400 s4096 s64
 n10000x256 n10000x64 d1x512x512 n100x16x40 39:16x20 n32x32x16 n1000x64 n32x3x7x7 n32x8x3x3
 n32x32x3 n32x16x8 n128 p32 n1 n128x256 n16x32 h1024 b1024 b128x256 b128 b64x32x3x3 b32 n128x64
-n32x16x1x1x1 n100x16
+n32x16x1x1x1 n100x16 n32x4x8x8 n16x16x7x7 n512x256x1x1 n32x1x80
 """.split()
 
 

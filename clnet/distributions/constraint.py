@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..inspection import finfo
 from ..ops.spectral import eigvalsh
@@ -47,6 +49,11 @@ __all__ = [
 ]
 
 
+# So many numbers are sooner looked at by the host, which waits for the answer anyway, than by the
+# four or more launches of a check.
+_FEW = 4096
+
+
 class Constraint:
     """A set of values.
 
@@ -56,6 +63,7 @@ class Constraint:
             :meth:`check`, and says what else is not the default.
         is_discrete: whether they are whole numbers.
         event_dim: axes of one value.
+        on_host: whether the test takes arrays of NumPy, too; not where bounds are tensors.
         **bounds: shown, and attributes.
     """
 
@@ -70,6 +78,7 @@ class Constraint:
         *,
         is_discrete: bool = False,
         event_dim: int = 0,
+        on_host: bool = False,
         **bounds: Any,
     ) -> None:
         self.name = type(self).__name__.removeprefix("_") if name is None else name
@@ -77,6 +86,7 @@ class Constraint:
         if test is not None:
             self.is_discrete = is_discrete
             self.event_dim = event_dim
+        self._on_host = on_host and not any(isinstance(v, Tensor) for v in bounds.values())
         self.bounds = bounds
         self.__dict__.update(bounds)
 
@@ -85,6 +95,19 @@ class Constraint:
         if self._test is None:
             raise NotImplementedError(f"{self.name}.check")
         return self._test(value)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether :meth:`check` takes arrays of NumPy, too."""
+        return type(self).check is Constraint.check and self._on_host
+
+    def holds(self, value: Tensor) -> bool:
+        """Whether all values belong to it; waits for the device."""
+        value = value.detach()
+        if not self.on_host or value.numel() > _FEW or value.is_complex():
+            return bool(self.check(value).all().item())
+        with np.errstate(all="ignore"):  # a NaN, or what is infinite, belongs to few of them
+            return bool(np.all(self.check(value.array.numpy())))  # pyright: ignore[reportArgumentType] - on_host
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v}" for k, v in self.bounds.items())
@@ -97,7 +120,8 @@ class _Dependent(Constraint):
     """One that other parameters decide on: every number belongs to it."""
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
-        super().__init__("Dependent", _same, is_discrete=is_discrete, event_dim=event_dim)
+        kind: dict[str, Any] = {"is_discrete": is_discrete, "event_dim": event_dim}
+        super().__init__("Dependent", _same, on_host=True, **kind)
 
     def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
         """Another of values of a kind."""
@@ -134,8 +158,12 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
+def _equal(value: Any, other: Any) -> Any:
+    return value == other
+
+
 def _same(value: Tensor) -> Tensor:
-    return ops.eq(value, value)
+    return _equal(value, value)
 
 
 def _simplex(value: Tensor) -> Tensor:
@@ -191,6 +219,7 @@ def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     return Constraint(
         "Interval",
         lambda x: (x >= lower_bound) & (x <= upper_bound),
+        on_host=True,
         lower_bound=lower_bound,
         upper_bound=upper_bound,
     )
@@ -201,6 +230,7 @@ def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     return Constraint(
         "HalfOpenInterval",
         lambda x: (x >= lower_bound) & (x < upper_bound),
+        on_host=True,
         lower_bound=lower_bound,
         upper_bound=upper_bound,
     )
@@ -210,8 +240,9 @@ def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
     """Whole numbers between two, both among them."""
     return Constraint(
         "IntegerInterval",
-        lambda x: ops.eq(x % 1, 0) & (x >= lower_bound) & (x <= upper_bound),
+        lambda x: _equal(x % 1, 0) & (x >= lower_bound) & (x <= upper_bound),
         is_discrete=True,
+        on_host=True,
         lower_bound=lower_bound,
         upper_bound=upper_bound,
     )
@@ -219,17 +250,21 @@ def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
 
 def greater_than(lower_bound: Any) -> Constraint:
     """Numbers above another."""
-    return Constraint("GreaterThan", lambda x: x > lower_bound, lower_bound=lower_bound)
+    return Constraint(
+        "GreaterThan", lambda x: x > lower_bound, on_host=True, lower_bound=lower_bound
+    )
 
 
 def greater_than_eq(lower_bound: Any) -> Constraint:
     """Numbers not below another."""
-    return Constraint("GreaterThanEq", lambda x: x >= lower_bound, lower_bound=lower_bound)
+    return Constraint(
+        "GreaterThanEq", lambda x: x >= lower_bound, on_host=True, lower_bound=lower_bound
+    )
 
 
 def less_than(upper_bound: Any) -> Constraint:
     """Numbers below another."""
-    return Constraint("LessThan", lambda x: x < upper_bound, upper_bound=upper_bound)
+    return Constraint("LessThan", lambda x: x < upper_bound, on_host=True, upper_bound=upper_bound)
 
 
 def multinomial(upper_bound: int) -> Constraint:
@@ -257,6 +292,7 @@ def independent(base: Constraint, axes: int) -> Constraint:
         test,
         is_discrete=base.is_discrete,
         event_dim=base.event_dim + axes,
+        on_host=base.on_host,
     )
     found.base_constraint = base
     return found
@@ -314,17 +350,27 @@ def MixtureSameFamilyConstraint(base_constraint: Constraint) -> Constraint:  # n
     )
 
 
-real = Constraint("Real", _same)
+real = Constraint("Real", _same, on_host=True)
 real_vector = independent(real, 1)
 positive = greater_than(0.0)
 nonnegative = greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
-boolean = Constraint("Boolean", lambda x: ops.eq(x, 0) | ops.eq(x, 1), is_discrete=True)
+boolean = Constraint(
+    "Boolean", lambda x: _equal(x, 0) | _equal(x, 1), is_discrete=True, on_host=True
+)
 nonnegative_integer = Constraint(
-    "IntegerGreaterThan", lambda x: ops.eq(x % 1, 0) & (x >= 0), is_discrete=True, lower_bound=0
+    "IntegerGreaterThan",
+    lambda x: _equal(x % 1, 0) & (x >= 0),
+    is_discrete=True,
+    on_host=True,
+    lower_bound=0,
 )
 positive_integer = Constraint(
-    "IntegerGreaterThan", lambda x: ops.eq(x % 1, 0) & (x >= 1), is_discrete=True, lower_bound=1
+    "IntegerGreaterThan",
+    lambda x: _equal(x % 1, 0) & (x >= 1),
+    is_discrete=True,
+    on_host=True,
+    lower_bound=1,
 )
 simplex = Constraint("Simplex", _simplex, event_dim=1)
 one_hot = Constraint("OneHot", _one_hot, is_discrete=True, event_dim=1)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from .. import expr as e
 from .. import ops
 from ..errors import ArgumentError
+from ..ops.machinery.pointwise import evaluate
 from ..tensor import Tensor
 from . import constraint
 from .constraint import Constraint
@@ -17,6 +19,11 @@ from .distribution import HALF_LOG_2PI, Distribution, broadcast
 
 _ROOT2 = math.sqrt(2)
 _EULER = 0.5772156649015329
+
+
+def _normal_log_prob(value: Any, loc: Any, scale: Any) -> Any:
+    z = (value - loc) / scale
+    return -0.5 * z * z - e.log(scale) - HALF_LOG_2PI
 
 
 class _Located(Distribution):
@@ -80,8 +87,8 @@ class Normal(_Located):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """``-z^2 / 2 - log(scale) - log(2 pi) / 2``."""
-        z = self._standard(value)
-        return -0.5 * z * z - self.scale.log() - HALF_LOG_2PI
+        self._validate_sample(value)
+        return evaluate("normal_log_prob", _normal_log_prob, [value, self.loc, self.scale])
 
     def cdf(self, value: Tensor) -> Tensor:
         """``(1 + erf(z / sqrt(2))) / 2``."""

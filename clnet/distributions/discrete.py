@@ -13,6 +13,8 @@ from ..creation import arange
 from ..errors import ArgumentError
 from ..inspection import finfo
 from ..tensor import Tensor
+from ..values.dtypes import int64
+from ..values.shapes import broadcast_shapes
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
@@ -201,7 +203,7 @@ class Shares(Distribution):
             self.probs = probs / probs.sum(-1, keepdim=True)
             self.logits = _inside(self.probs).log()
         elif logits is not None:
-            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.logits = ops.log_softmax(logits, -1)
             self.probs, self._computed = self.logits.exp(), "probs"
         self._num_events = self.probs.shape[-1]
         self._place(validate_args)
@@ -265,11 +267,11 @@ class Categorical(Shares):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of a category's probability."""
         self._validate_sample(value)
-        return self._log_prob_of(value.to(ops.argmax(self.probs, -1).dtype))
+        return self._log_prob_of(value.to(int64))
 
     def _log_prob_of(self, at: Tensor) -> Tensor:
         """Of categories by their numbers."""
-        shape = ops.broadcast_tensors(at, self.probs[..., 0])[0].shape
+        shape = broadcast_shapes("Categorical", at.shape, self._batch_shape)
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, at.expand(shape).unsqueeze(-1)).squeeze(-1)
 
@@ -281,7 +283,7 @@ class Categorical(Shares):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All categories."""
         found = enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
-        return found.to(ops.argmax(self.probs, -1).dtype)
+        return found.to(int64)
 
 
 class OneHotCategorical(Categorical):

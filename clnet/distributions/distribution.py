@@ -139,7 +139,7 @@ class Distribution:
         return self._validate_args and self._readable()
 
     def _check(self, name: str, value: Any, wanted: Constraint) -> None:
-        if isinstance(value, Tensor) and not bool(wanted.check(value.detach()).all().item()):
+        if isinstance(value, Tensor) and not wanted.holds(value):
             raise ArgumentError(
                 type(self).__name__,
                 f"{name} lies in {wanted!r}",

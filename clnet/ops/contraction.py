@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -287,8 +288,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     elif len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     require_tensors("einsum", **{f"operands[{k}]": x for k, x in enumerate(operands)})
-    terms, result = _parsed(equation, operands)
-    _check_sizes(equation, terms, operands)
+    terms, result = _parsed(equation, tuple(tuple(x.shape) for x in operands))
     given = [_diagonals(x, term) for x, term in zip(operands, terms, strict=True)]
     for i in range(len(given)):
         later = set(result).union(*(g.labels for g in given[:i] + given[i + 1 :]))
@@ -297,7 +297,16 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     for i, following in enumerate(given[1:], 1):
         later = set(result).union(*(g.labels for g in given[i + 1 :]))
         joined = _joined(joined, following, later)
-    return permute(joined.x, tuple(joined.labels.index(label) for label in result))
+    order = tuple(joined.labels.index(label) for label in result)
+    return permute(joined.x, order) if len(given) == 1 else _permuted(joined.x, order)
+
+
+def _permuted(x: Tensor, order: Sequence[int]) -> Tensor:
+    return x if tuple(order) == tuple(range(x.ndim)) else permute(x, tuple(order))
+
+
+def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
+    return x if x.shape == tuple(shape) else reshape(x, tuple(shape))
 
 
 def _lettered(given: Sequence[Any]) -> tuple[str, tuple[Tensor, ...]]:
@@ -318,25 +327,34 @@ def _letters(numbers: Any) -> str:
     return "".join("..." if n is Ellipsis else _ALPHABET[n] for n in numbers)
 
 
+@lru_cache(maxsize=1024)  # twice as dear as what a small product costs the host
 def _parsed(
-    equation: str, operands: Sequence[Tensor]
+    equation: str, shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """The labels of each operand's axes and of the result's; an ellipsis' axes are "0", "1" ..."""
+    terms, result = _labelled(equation, shapes)
+    _check_sizes(equation, terms, shapes)
+    return terms, result
+
+
+def _labelled(
+    equation: str, shapes: tuple[tuple[int, ...], ...]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     text = equation.replace(" ", "")
     match = re.fullmatch(rf"({_TERM}(?:,{_TERM})*)(->({_TERM}))?", text)
     if match is None:
         raise ArgumentError("einsum", "an equation has letters, ',', '...' and '->'", got=equation)
     written = match[1].split(",")
-    if len(written) != len(operands) or not operands:
+    if len(written) != len(shapes) or not shapes:
         raise ArgumentError(
-            "einsum", "there is a term for each operand", equation=equation, operands=len(operands)
+            "einsum", "there is a term for each operand", equation=equation, operands=len(shapes)
         )
-    free = [x.ndim - len(t.replace("...", "")) for x, t in zip(operands, written, strict=True)]
+    free = [len(s) - len(t.replace("...", "")) for s, t in zip(shapes, written, strict=True)]
     most = max((n for n, t in zip(free, written, strict=True) if "..." in t), default=0)
     terms = []
-    for x, term, count in zip(operands, written, free, strict=True):
+    for shape, term, count in zip(shapes, written, free, strict=True):
         if count < 0 or (count and "..." not in term):
-            raise ShapeError("einsum", f"{term!r} labels every axis", x=x.shape)
+            raise ShapeError("einsum", f"{term!r} labels every axis", x=shape)
         terms.append(_labels(term, range(most - count, most)))
     if match[2] is not None:
         return terms, _result_labels(equation, _labels(match[3], range(most)), terms)
@@ -362,18 +380,18 @@ def _result_labels(
 
 
 def _check_sizes(
-    equation: str, terms: Sequence[tuple[str, ...]], operands: Sequence[Tensor]
+    equation: str, terms: Sequence[tuple[str, ...]], shapes: tuple[tuple[int, ...], ...]
 ) -> None:
     sizes: dict[str, int] = {}
-    for term, x in zip(terms, operands, strict=True):
-        for label, size in zip(term, x.shape, strict=True):
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, size in zip(term, shape, strict=True):
             if sizes.setdefault(label, size) == 1:
                 sizes[label] = size
             elif size not in (1, sizes[label]):
                 raise ShapeError(
                     "einsum",
                     f"label {label!r} of {equation!r} has two sizes",
-                    shapes=[t.shape for t in operands],
+                    shapes=[*shapes],
                 )
 
 
@@ -429,7 +447,7 @@ def _joined(a: _Labelled, b: _Labelled, later: set[str]) -> _Labelled:
     product = matmul(first, second) if met else mul(first, second)
     labels = (*batch, *left, *right)
     shape = tuple(a.size(c) if b.size(c) == 1 else b.size(c) for c in labels)
-    return _summed(_Labelled(reshape(product, shape), labels), later)
+    return _summed(_Labelled(_reshaped(product, shape), labels), later)
 
 
 def _arranged(
@@ -438,7 +456,7 @@ def _arranged(
     """A stack of matrices: an axis for each of the batch, one of all rows, one of all columns."""
     order = [given.labels.index(label) for label in (*batch, *rows, *columns)]
     sizes = (prod(map(given.size, rows)), prod(map(given.size, columns)))
-    return reshape(permute(given.x, order), (*map(given.size, batch), *sizes))
+    return _reshaped(_permuted(given.x, order), (*map(given.size, batch), *sizes))
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels.moving import fill
 from ..kernels.norm import group_norm as launch_group_norm
+from ..kernels.norm import group_norm_sums
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
 from .machinery.autocast import autocast_operands
@@ -28,7 +30,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import evaluate
 from .machinery.update import update
-from .norm import BatchNormBackward, affine, batch_norm, blend
+from .norm import affine, batch_norm, blend
 from .padding import pad
 from .pool import avg_pool2d
 from .shape import contiguous, reshape, to_dtype
@@ -75,19 +77,18 @@ class GroupNorm(Function):
         gy, x = contiguous(grads[0]), saved.inputs[0]
         mean, invstd = saved.outputs[1], saved.outputs[2]
         n, groups, members, inner = x.shape
+        weight = [contiguous(saved.inputs[1])] if self.weighted else []
+        sums = apply(GroupNormSums(), gy, x, mean, invstd, *weight)
         out: list[Any] = [None] * len(needs)
         if needs[0]:
-            scaled = gy * reshape(saved.inputs[1], (1, groups, members, 1)) if self.weighted else gy
-            flat = (1, n * groups, members * inner)
-            function = BatchNormBackward(weighted=False, wanted=True)
-            gx = apply(function, reshape(scaled, flat), reshape(x, flat), mean, invstd)[2]
-            out[0] = reshape(gx, x.shape)
-        if self.weighted and needs[1]:
-            each = (n, groups, 1, 1)
-            operands = [gy, x, reshape(mean, each), reshape(invstd, each)]
-            out[1] = evaluate(f"{self.op_name}_backward", _share, operands).sum((0, 3))
+            spread = [reshape(v, (n, groups, 1, 1)) for v in (mean, invstd, *sums[2:])]
+            spread += [reshape(w, (1, groups, members, 1)) for w in weight]
+            share = 1 / (members * inner) if x.numel() else 1.0
+            out[0] = evaluate(f"{self.op_name}_backward", _slope, [gy, x, *spread], [share])
+        if self.weighted:
+            out[1] = sums[0] if needs[1] else None
         if self.biased and needs[-1]:
-            out[-1] = gy.sum((0, 3))
+            out[-1] = sums[1]
         return tuple(out)
 
     def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -108,8 +109,48 @@ class GroupNorm(Function):
         return y, *(reshape(s, groups) for s in (mean, invstd, unbiased))
 
 
-def _share(gy: Any, x: Any, mean: Any, invstd: Any) -> Any:
-    return gy * ((x - mean) * invstd)
+class GroupNormSums(Function):
+    """Gradients to weight and bias, and two sums of each group, from gy, x, mean, invstd, weight.
+
+    The input's gradient is a pointwise op, by these sums: a compiled function makes it one with
+    others.
+    """
+
+    repeats = True
+
+    op_name = "group_norm_sums"
+
+    def infer(self, gy: Array, x: Array, mean: Array, *rest: Array) -> tuple[Array, ...]:
+        """Two of ``(groups, members)``, two of the statistics' shape."""
+        shapes = (x.shape[1:3],) * 2 + (mean.shape,) * 2
+        return tuple(Array.abstract(shape, mean.dtype, x.device) for shape in shapes)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Sums in parts, their joining."""
+        gy, x, mean, invstd, *weight = inputs
+        if not x.size:
+            return [launch for y in outputs for launch in fill(target, y, 0)]
+        scale = weight[0] if weight else None
+        gweight, gbias, scaled, level = outputs
+        written = (gweight, gbias, scaled, level)
+        return group_norm_sums(target, written, gy, x, mean, invstd, scale)
+
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In differences and products."""
+        gy, x, mean, invstd, *weight = inputs
+        n, groups, members, _ = x.shape
+        distance = (x - reshape(mean, (n, groups, 1, 1))) * reshape(invstd, (n, groups, 1, 1))
+        products = gy * distance
+        channels = products.sum((0, 3)), gy.sum((0, 3))
+        scales = [reshape(w, (1, groups, members, 1)) for w in weight]
+        each = (y * scales[0] if scales else y for y in (products, gy))
+        return (*channels, *(reshape(y.sum((2, 3)), mean.shape) for y in each))
+
+
+def _slope(gy: Any, x: Any, mean: Any, invstd: Any, scaled: Any, level: Any, *rest: Any) -> Any:
+    *weight, share = rest
+    g = gy * weight[0] if weight else gy
+    return invstd * (g - level * share - (x - mean) * (invstd * (scaled * share)))
 
 
 def normalized_groups(

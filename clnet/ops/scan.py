@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
-from ..kernels.reduce import Scan, running_extreme, running_logsum, running_logsum_gradient, scan
+from ..kernels.reduce import (
+    Scan,
+    running_extreme,
+    running_logsum,
+    running_logsum_gradient,
+    running_product_slope,
+    scan,
+)
 from ..values.dtypes import DType, bool_, float32, int32, int64
 from ..values.record import NamedTuple
 from ..values.shapes import axis_of, normalize_dim
@@ -74,20 +81,12 @@ class Cumulate(Function):
         return ((), ()) if self.kind is Scan.SUM else ((0,), (0,))
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """The running sum the other way round, of what each factor is multiplied with."""
+        """The running sum the other way round; of products by one pass from the end."""
         (g,) = grads
         if self.kind is Scan.SUM:
             return (self._summed_back(g),)
-        x, y = saved.inputs[0], saved.outputs[0]
-        # Behind the first zero all results are 0; at it, they are what they would be without it.
-        zero = eq(x, 0)
-        zeros = apply(Cumulate(Scan.SUM, self.dim, self.reverse), to_dtype(zero, int64))
-        first = logical_and(zero, eq(zeros, 1))
-        filled = where(first, 1.0, x)
-        without = apply(Cumulate(Scan.PROD, self.dim, self.reverse), filled)
-        before = self._summed_back(g * y) / where(zero, 1.0, x)
-        at = where(first, self._summed_back(g * without), 0.0)
-        return (where(eq(zeros, 0), before, at),)
+        function = CumulateBackward("cumprod_backward", self.dim)
+        return (apply(function, contiguous(g), saved.inputs[0], saved.outputs[0]),)
 
     @property
     def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
@@ -106,6 +105,37 @@ class Cumulate(Function):
 
     def _summed_back(self, g: Tensor) -> Tensor:
         return apply(Cumulate(Scan.SUM, self.dim, not self.reverse), contiguous(g))
+
+
+class CumulateBackward(Function):
+    """The gradient of running products from the first on, from the result's, x and the result."""
+
+    sixteen_bit = False
+    repeats = True
+
+    op_name: str
+    dim: int
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        if not inputs[0].size:
+            return []
+        return [running_product_slope(target, outputs[0], *inputs, dim=self.dim)]
+
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In running sums of what each factor is multiplied with, and of that without zeros."""
+        g, x, y = inputs
+        # Behind the first zero all results are 0; at it, they are what they would be without it.
+        zero = eq(x, 0)
+        zeros = apply(Cumulate(Scan.SUM, self.dim), to_dtype(zero, int64))
+        first = logical_and(zero, eq(zeros, 1))
+        without = apply(Cumulate(Scan.PROD, self.dim), where(first, 1.0, x))
+        before = self._summed(g * y) / where(zero, 1.0, x)
+        at = where(first, self._summed(g * without), 0.0)
+        return (where(eq(zeros, 0), before, at),)
+
+    def _summed(self, g: Tensor) -> Tensor:
+        return apply(Cumulate(Scan.SUM, self.dim, reverse=True), contiguous(g))
 
 
 class RunningExtreme(Function):

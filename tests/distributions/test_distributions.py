@@ -10,6 +10,7 @@ import scipy.stats
 
 import clnet
 from clnet import distributions as ours
+from clnet.distributions import constraint
 from clnet.errors import ArgumentError, ClnetError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
@@ -567,3 +568,29 @@ def test_probabilities_of_narrow_logits_are_not_checked(dtype):
     assert ours.Multinomial(4, logits=logits).sample().sum().item() == 8
     with pytest.raises(ArgumentError, match="logits lies in"):
         ours.Categorical(logits=logits * float("nan"))
+
+
+def test_log_probabilities_are_few_launches():
+    """What is checked of few numbers the host looks at; more would be half of a policy's step."""
+    actions, x = clnet.tensor([1, 0]), clnet.tensor(REAL[0])
+    with clnet.profile() as seen:
+        ours.Categorical(logits=clnet.tensor(LOGITS)).log_prob(actions)
+        ours.Normal(x, clnet.tensor(SCALE)).log_prob(x)
+    ran = [c.op for c in seen.commands if c.kind == "kernel"]
+    assert ran == ["log_softmax", "exp", "gather", "normal_log_prob"]
+
+
+@pytest.mark.parametrize("few", [0, 4096])
+def test_the_host_and_the_device_check_alike(monkeypatch, few):
+    monkeypatch.setattr(constraint, "_FEW", few)
+    values = [clnet.tensor(v) for v in ([0.0, 1.0], [0.5, 1.0], [2.0, 3.0], [-1.0, np.nan], [0, 1])]
+    wanted = {
+        "real": "11101", "unit_interval": "11001", "boolean": "10001", "positive": "01100",
+        "nonnegative_integer": "10101", "positive_integer": "00100", "real_vector": "11101",
+    }  # fmt: skip
+    for name, expected in wanted.items():
+        kind = getattr(ours.constraints, name)
+        assert "".join(str(int(kind.holds(v))) for v in values) == expected, name
+    below = ours.constraints.less_than(clnet.tensor([1.0, 2.0]))
+    assert [below.holds(v) for v in values] == [True, True, False, False, True]
+    assert not ours.constraints.half_open_interval(0, 1).holds(values[0].to(clnet.bfloat16))

@@ -52,6 +52,16 @@ def test_map_is_the_matrix(outer, rows, n, inner, terms, weighted, uniform, shap
     np.testing.assert_array_equal(dense(table.transposed), dense(table).T)
 
 
+def test_outputs_of_different_numbers_of_terms_take_vectors():
+    """A loop around one of unknown length is not made wide: the taps of `conv3d` were so."""
+    table = random_table(5, 6, 2, weighted=True, uniform=False)
+    x, y = on_device(np.ones((4, 5, 32), np.float32)), poisoned((4, 6, 32))
+    arrays = (on_device(a) for a in (table.starts, table.index, table.weight.astype(np.float32)))
+    (launch,) = axis_map(device().target, y, x, *arrays, terms=0)
+    if launch.kernel.name == "axis_map_rows":  # of CPUs
+        assert "float16 sum" in launch.kernel.text()
+
+
 def reference(x: np.ndarray, ranges: list[list[range]]) -> np.ndarray:
     """Of each window, given by ranges along the axes, the position of the first largest element."""
     sizes = tuple(len(r) for r in ranges)

@@ -377,6 +377,8 @@ def test_patches_share_a_kernel_and_loop_over_their_taps(where):
     target = target_of(where, traits)
     outputs, launches = launches_of(where, target, case, algorithm)
     assert len({id(x.kernel) for x in launches[1] if x.kernel.name == "conv_direct"}) == 1
+    (kernel,) = {x.kernel for x in launches[0] if x.kernel.name == "conv_direct"}
+    assert kernel.text().count("= multiply_add(") <= 4 * 28  # four taps' products, not 144
     for launch in (launch for part in launches for launch in part):
         where.queue.launch(launch)
     check([output.numpy() for output in outputs], case)

@@ -16,6 +16,7 @@ from clnet.kernels.reduce import scan_lines as lines_module
 from clnet.kernels.reduce.distances import differences, distances
 from clnet.kernels.reduce.running_extreme import running_extreme
 from clnet.kernels.reduce.running_logsum import running_logsum, running_logsum_gradient
+from clnet.kernels.reduce.running_product_slope import running_product_slope
 from clnet.kernels.reduce.scan import Scan, scan
 
 from .harness import (
@@ -34,6 +35,7 @@ map_module = import_module("clnet.kernels.pool.axis_map")
 scan_module = import_module("clnet.kernels.reduce.scan")
 logsum_module = import_module("clnet.kernels.reduce.running_logsum")
 extreme_module = import_module("clnet.kernels.reduce.running_extreme")
+slope_module = import_module("clnet.kernels.reduce.running_product_slope")
 distances_module = import_module("clnet.kernels.reduce.distances")
 
 MODULES = (
@@ -42,6 +44,7 @@ MODULES = (
     lines_module,
     extreme_module,
     logsum_module,
+    slope_module,
     distances_module,
 )
 
@@ -50,7 +53,7 @@ MODULES = (
 def maps(target: Target) -> None:
     for dtype, weighted in product((*REALS, np.float16), (False, True)):
         compute = np.float32 if dtype == np.float16 else dtype
-        for outer, rows, n, inner in ((1, 1, 1, 1), (2, 5, 7, 3), (3, 40, 11, 1)):
+        for outer, rows, n, inner in ((1, 1, 1, 1), (2, 5, 7, 3), (2, 3, 4, 19), (3, 40, 11, 1)):
             terms = RNG.integers(0, 4, n)  # some outputs have none
             terms[-1] = 2
             starts = np.concatenate([[0], np.cumsum(terms)]).astype(np.int32)
@@ -127,6 +130,21 @@ def running_extremes(target: Target) -> None:
                     taken = np.isnan(value) | (~np.isnan(best) & closer)
                     best, place = np.where(taken, value, best), np.where(taken, i, place)
                     assert np.array_equal(y.numpy()[:, i], place)
+
+
+@case()
+def slopes_of_running_products(target: Target) -> None:
+    few = replace(target, traits=replace(target.traits, max_group_size=16))
+    for dtype, shape in product(REALS, ((2, 5, 3), (2, 40, 1))):
+        x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+        x[0, 3] = 0
+        y, gx = np.cumprod(x, 1), output(shape, dtype)
+        run([running_product_slope(few, gx, given(gy), given(x, before=2), given(y), dim=1)])
+        expected = np.zeros(shape)
+        for i in range(shape[1]):
+            one = np.concatenate([x[:, :i], np.ones_like(x[:, :1]), x[:, i + 1 :]], 1)
+            expected[:, i] = (gy * np.cumprod(one, 1, np.float64))[:, i:].sum(1)
+        near(gx, expected, terms=256)
 
 
 @case()

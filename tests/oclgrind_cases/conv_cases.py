@@ -60,6 +60,7 @@ STRIDED = ConvGeometry(1, 4, 7, 6, 6, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, dh=2, 
 LARGE_FILTER = ConvGeometry(1, 2, 6, 5, 3, 4, 3, 3, 3)
 POINTWISE = ConvGeometry(2, 5, 3, 3, 4, 1, 1, 3, 3)
 CHANNELS = ConvGeometry(1, 9, 4, 4, 8, 3, 3, 4, 4, ph=1, pw=1)
+WIDE_FILTER = ConvGeometry(1, 2, 3, 13, 3, 2, 8, 2, 6)
 SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
 LARGE_DEPTHWISE = ConvGeometry(3, 2, 7, 8, 2, 4, 5, 8, 9, ph=2, pw=3, groups=2)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
@@ -111,6 +112,9 @@ def direct(target: Target) -> None:
             check(target, PLAIN, Algorithm.DIRECT, dtype, full=True)
             check(target, STRIDED, Algorithm.DIRECT, dtype, full=False)
         check(target, LARGE_FILTER, Algorithm.DIRECT, np.float32, full=True)
+        for stride in (1, 2, 3):
+            wide = WIDE_FILTER._replace(sw=stride, ow=5 // stride + 1)
+            check(target, wide, Algorithm.DIRECT, np.float32, full=False)
         check(target, SKIPPING, Algorithm.DIRECT, np.float32, full=False)
         check(target, POINTWISE, Algorithm.DIRECT, np.float32, full=False)
         check(target, DEPTHWISE, Algorithm.DIRECT, np.float32, full=False)

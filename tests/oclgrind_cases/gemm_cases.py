@@ -214,6 +214,9 @@ def products_without_panels(target: Target) -> None:
             check(target, dtype, 21, 81, 7, turned="a", bias_axis=-1, alpha=0.5)
             check(target, dtype, 19, 64, 5, batch=(2,))
             check(target, dtype, 20, 64, 5, gap=1, beta=0.5)
+            with constants(gemm_unpacked, MANY_ITEMS=5, UNITS_SHARE=1):
+                check(target, dtype, 5, 8, 7, batch=(9,), bias_axis=-1)
+                check(target, dtype, 6, 7, 40, batch=(5, 2), beta=0.5)
 
 
 @case()

@@ -13,7 +13,12 @@ import pytest
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.norm import norm_in_registers as runs_module
-from clnet.kernels.norm.norm import batch_norm, batch_norm_grad, batch_norm_statistics
+from clnet.kernels.norm.norm import (
+    batch_norm,
+    batch_norm_grad,
+    batch_norm_statistics,
+    group_norm_sums,
+)
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.kernels.recurrent import alignments, alignments_backward
@@ -262,6 +267,28 @@ def batch_norms(target: Target) -> None:
             run(batch_norm_statistics(target, found, given(x), eps=0.1))
             axes = tuple(axis for axis in range(x.ndim) if axis != 1)
             near(found[0], x.mean(axes, np.float64), terms=64)
+
+
+@case()
+def sums_of_groups(target: Target) -> None:
+    n, groups, members, inner = 2, 3, 2, 37
+    with constants(norm_module, _PART=16):
+        for dtype, weighted in ((REALS[0], True), (REALS[-1], False)):
+            x, gy = normal(n, groups, members, inner), normal(n, groups, members, inner)
+            x, gy = x.astype(dtype), gy.astype(dtype)
+            mean, invstd = normal(n * groups, dtype=dtype), normal(n * groups, dtype=dtype)
+            weight = normal(groups, members, dtype=dtype)
+            channels, each = (groups, members), (n * groups,)
+            written = tuple(output(shape, dtype) for shape in (channels, channels, each, each))
+            weight_ = given(weight) if weighted else None
+            arrays = (given(gy), given(x), given(mean), given(invstd))
+            run(group_norm_sums(target, written, *arrays, weight_))
+            centre, scale = (v.reshape(n, groups, 1, 1).astype(np.float64) for v in (mean, invstd))
+            products, heavy = gy * (x - centre) * scale, weight[..., None] if weighted else 1.0
+            expected = products.sum((0, 3)), gy.sum((0, 3), np.float64)
+            totals = ((v * heavy).sum((2, 3), np.float64).ravel() for v in (products, gy))
+            for found, wanted in zip(written, (*expected, *totals), strict=True):
+                near(found, wanted, terms=1024)
 
 
 def check_rows(

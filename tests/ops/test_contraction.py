@@ -240,3 +240,11 @@ def test_products_that_are_numbers(device, monkeypatch, shaped, shape):
         np.testing.assert_array_equal(gx.numpy(), b)
         np.testing.assert_array_equal(gy.numpy(), a)
     assert clnet.zeros(0, device=device).dot(clnet.zeros(0, device=device)).item() == 0
+
+
+def test_einsum_moves_no_axis_that_lies_right():
+    """Each would be a node of the tape, and some 30 us there and back."""
+    x, y = clnet.ones(2, 3, 4, requires_grad=True), clnet.ones(2, 4, 5)
+    node = ops.einsum("bij,bjk->bik", x, y).grad_fn
+    assert node.name() == "MatmulBackward0"
+    assert "AccumulateGrad" in node.next_functions[0][0].name()

@@ -124,3 +124,15 @@ def test_checkpoints_compute_again_as_before(device):
     (first,) = clnet.autograd.grad(plain.sum(), x)
     (second,) = clnet.autograd.grad(again.sum(), x)
     np.testing.assert_array_equal(first.numpy(), second.numpy())
+
+
+def test_filters_of_one_pixel_are_products_without_planes_on_cpus(device):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("GPUs gather images in tiles")
+    x, weight = clnet.rand(2, 20, 5, 7, requires_grad=True), clnet.rand(6, 20, 1, 1)
+    with clnet.profile() as seen:
+        y = F.conv2d(x, weight, clnet.rand(6))
+        y.backward(clnet.ones(2, 6, 5, 7))
+    kernels = {c.name for c in seen.commands if c.op.startswith("conv2d")}
+    assert kernels
+    assert all(name.startswith("gemm") for name in kernels), kernels

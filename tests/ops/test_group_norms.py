@@ -266,3 +266,13 @@ def test_dropouts_keep_the_dtype(dtype):
 def test_similarity_of_floats_and_whole_numbers():
     found = F.cosine_similarity(clnet.ones(1, 2), clnet.tensor([[3, 4]]))
     assert found.item() == pytest.approx(0.7 * 2**0.5)
+
+
+def test_gradients_of_groups_are_one_pass_for_sums_and_one_for_the_input():
+    x, weight = (clnet.ones(*shape, requires_grad=True) for shape in ((3, 6, 5, 4), (6,)))
+    y = F.group_norm(x, 3, weight, clnet.zeros(6, requires_grad=True))
+    with clnet.profile() as seen:
+        y.sum().backward()
+    ops = [c.op for c in seen.commands if c.kind == "kernel"]
+    assert ops.count("group_norm_sums") == 3, ops
+    assert len(ops) <= 7, ops  # and of the sum, and the input's

@@ -215,3 +215,14 @@ def test_batches_of_many_axes_are_few_launches(left, right):
         np.testing.assert_allclose(
             x.grad.numpy(), slope.sum(kept, keepdims=True), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 8, 8), (6, 7, 9), (17, 5, 4)])
+def test_many_tiny_products_share_groups_on_cpus(m, n, k):
+    """With panels, and a group of the launch, for each, 1,024 of 8x8 took five times as long."""
+    x, y = clnet.randn(1000, m, k), clnet.randn(1000, k, n)
+    with clnet.profile() as seen:
+        z = x @ y
+    np.testing.assert_allclose(z.numpy(), x.numpy() @ y.numpy(), atol=2e-5)
+    if not x.device.traits.dedicated_local_memory:
+        assert [c.name for c in seen.commands if c.kind == "kernel"] == ["gemm_unpacked"]

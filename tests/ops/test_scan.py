@@ -101,3 +101,11 @@ def test_gradient_of_a_running_product_with_zeros(device, x):
 def test_errors_name_what_is_wrong(device):
     with pytest.raises(BoundsError, match=r"^cumsum: dim lies in \[-2, 2\); got dim=2, ndim=2"):
         ops.cumsum(clnet.ones(2, 3), 2)
+
+
+def test_the_gradient_of_running_products_is_one_launch():
+    x = clnet.rand(3, 5, requires_grad=True)
+    y = x.cumprod(1)
+    with clnet.profile() as seen:
+        y.backward(clnet.ones(3, 5))
+    assert [c.op for c in seen.commands if c.op.startswith("cum")] == ["cumprod_backward"]

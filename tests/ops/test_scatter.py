@@ -444,3 +444,14 @@ def test_what_the_tape_kept_is_known_to_have_changed(device):
     z.index_fill_(0, at + 1, 3.0)
     z.sum().backward()
     np.testing.assert_array_equal(w.grad.numpy(), [2, 0, 0, 2])
+
+
+def test_one_line_is_added_up_without_a_sort_on_cpus(device):
+    """Degrees of a graph's nodes were ten launches."""
+    if device.traits.dedicated_local_memory:
+        pytest.skip("GPUs sort, or add unordered")
+    index = clnet.tensor([3, 1, 3, 0] * 300)
+    with clnet.profile() as seen:
+        y = clnet.zeros(5).scatter_add(0, index, clnet.ones(1200))
+    assert y.tolist() == [300, 300, 0, 600, 0]
+    assert len([c for c in seen.commands if c.kind == "kernel"]) <= 5

@@ -304,7 +304,12 @@ def _preferred(
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
         against = winograd_obstacle(target, geometry, direction, dtype, winograd=winograd)
         return (Algorithm.WINOGRAD, *direct) if against is None else direct
-    return (Algorithm.WHOLE, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
+    plain = (Algorithm.DIRECT, Algorithm.IM2COL)
+    # Images that are the matrix need no planes, and a product packs filters. Those of a few groups
+    # would be products one after another, and filters' gradients one for each image.
+    if geometry.pointwise and geometry.groups == 1 and direction is not Direction.WEIGHT_GRAD:
+        plain = (Algorithm.IM2COL, Algorithm.DIRECT)
+    return (Algorithm.WHOLE, *plain, Algorithm.DEPTHWISE)
 
 
 def _decide(

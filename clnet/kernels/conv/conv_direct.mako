@@ -96,10 +96,12 @@
     ctype, simd, rows, vectors, strip, taps, reach, dense, spread, activation)">
 <%
     v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps
-    many = tap_rows * tap_columns > 128  # LLVM looks back from each load to the first
-    row = "first + {0} * down % tall * wide * plane + {0} * down / tall * pitch"
+    # Of many taps written out LLVM mixes the products, and has no registers left for what it loads
+    # (8x8: 18 and 45 GMAC/s); of hundreds it also looks back from each load to the first.
+    many, several, beside = tap_rows > 1, tap_columns > 7, 2 - tap_columns % 2
+    beside = 3 if tap_columns % 3 == 0 else 4 if tap_columns % 4 == 0 else beside
     tap = "{0} * %d + {1}" % tap_columns if dense else "{0} * w_down + {1} * w_right"
-    columns = {0: "column_{0}", 1: "{0}", -1: "-{0}", 2: "{1} * plane + {2}"}[reach]
+    columns = {0: "column_at[{0}]", 1: "{0}", -1: "-{0}", 2: "{0} % 2 * plane + {0} / 2"}[reach]
 %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -119,15 +121,16 @@ __kernel void conv_direct(...)
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
     weight += weight_offset + (long)group * w_group + (long)block_begin * w_out + w_first;
     /* stride and dilation are arguments: a kernel with them in its text is one for each */
-% for k in range(0 if many else tap_rows):
-    const int row_${k} = ${row.format(k)};
-% endfor
-% if not reach:
-% for s in range(tap_columns):
-    const int column_${s} = ${s} * right % thin * plane + ${s} * right / thin;
-% endfor
+% if many:
+    int row_at[${tap_rows}];
+    for (int k = 0; k < ${tap_rows}; k++)
+        row_at[k] = first + k * down % tall * wide * plane + k * down / tall * pitch;
 % endif
-
+% if not reach:
+    int column_at[${tap_columns}];
+    for (int s = 0; s < ${tap_columns}; s++)
+        column_at[s] = s * right % thin * plane + s * right / thin;
+% endif
     for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
 % for i in range(rows):
         ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
@@ -136,18 +139,18 @@ __kernel void conv_direct(...)
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
-% for k in ("k",) if many else range(tap_rows):
             ${f"for (int k = 0; k < {tap_rows}; k++)" if many else ""} {
-                __global const ${ctype} *restrict xr = x + ${row.format(k) if many else f"row_{k}"};
-% for s in range(tap_columns):
+                __global const ${ctype} *restrict xr = x + ${"row_at[k]" if many else "first"};
+                ${f"for (int s = 0; s < {tap_columns}; s += {beside})" if several else ""} {
+% for s in [f"(s + {i})" for i in range(beside)] if several else range(tap_columns):
                 {
-                    __global const ${ctype} *restrict xs = xr + ${columns.format(s, s % 2, s // 2)};
+                    __global const ${ctype} *restrict xs = xr + ${columns.format(s)};
 % for j in range(vectors):
                     const ${v} b${j} = ((__global const vector *)xs)[${j}];
 % endfor
 % for i in range(rows):
                     {
-                        const ${v} a = f[${i} * w_out + ${tap.format(k, s)}];
+                        const ${v} a = f[${i} * w_out + ${tap.format("k" if many else 0, s)}];
 % for j in range(vectors):
                         c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
 % endfor
@@ -155,8 +158,8 @@ __kernel void conv_direct(...)
 % endfor
                 }
 % endfor
+                }
             }
-% endfor
         }
 % endif
 % for i in range(rows):
@@ -183,6 +186,7 @@ __kernel void conv_direct(...)
 <%def name="conv_pack_channels(ctype, simd, vectors)">
 <% v, width, stages = f"{ctype}{simd}", simd * vectors, simd.bit_length() - 1 %>
 ${vectors_of.types(ctype, simd)}
+${vectors_of.zip(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_pack_channels(...)
 {
@@ -196,24 +200,15 @@ __kernel void conv_pack_channels(...)
     for (; first + ${simd} <= pixels; first += ${simd}) {
 % for k in range(vectors):
         {
-            /* a square is transposed by zipping its upper half with its lower, once per bit */
 % for o in range(simd):
-            ${v} t0_${o} = 0;
-            if (${k * simd + o} < valid) t0_${o} =
+            ${v} s0_${o} = 0;
+            if (${k * simd + o} < valid) s0_${o} =
                 *(__global const vector *)(gy + (long)${k * simd + o} * pixels + first);
 % endfor
-% for stage in range(stages):
-% for o in range(simd // 2):
-            ${v} t${stage + 1}_${2 * o}, t${stage + 1}_${2 * o + 1};
-            t${stage + 1}_${2 * o}.even = t${stage}_${o}.lo;
-            t${stage + 1}_${2 * o}.odd = t${stage}_${o + simd // 2}.lo;
-            t${stage + 1}_${2 * o + 1}.even = t${stage}_${o}.hi;
-            t${stage + 1}_${2 * o + 1}.odd = t${stage}_${o + simd // 2}.hi;
-% endfor
-% endfor
+            ${vectors_of.turn_lines(ctype, simd)}
 % for i in range(simd):
             *(__global vector *)(packed + (first + ${i}) * ${width} + ${k * simd}) =
-                t${stages}_${i};
+                s${stages}_${i};
 % endfor
         }
 % endfor

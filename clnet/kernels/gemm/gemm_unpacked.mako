@@ -25,6 +25,7 @@
 ##              block_rows: rows that a group computes, a multiple of `rows`
 ##              block_columns: ... and columns
 ##              finishes, relu: see gemm_packed.mako
+##              batch: products in all;  share: of these, how many a group computes
 ## arg      out: inout ctype  read only where beta != 0, or where depth < k
 ## arg      a: in ctype
 ## arg      b: in ctype
@@ -33,7 +34,7 @@
 ## % endif
 ## arg      alpha: ctype      factor of the product
 ## arg      beta: ctype       factor of what out holds
-## launch   global (row blocks, column blocks, batch), local (1, 1, 1)
+## launch   global (row blocks, column blocks, batch / share), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="product" file="/lib/product.mako"/>
@@ -50,13 +51,10 @@ ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
 __kernel void gemm_unpacked(...)
 {
-    ${product.numbers(["depth", "block_rows", "block_columns", "finishes", "relu"])}
+    ${product.numbers([
+        "depth", "block_rows", "block_columns", "finishes", "relu", "batch", "share"])}
     const ${ctype} least = relu ? 0 : -INFINITY;
     __local ${ctype} a_panel[${a_elements}] __attribute__((aligned(64)));
-    const int item = get_global_id(2);
-    out += out_offset + item / inner * out_outer + item % inner * out_inner;
-    a += a_offset + item / inner * a_outer + item % inner * a_inner;
-    b += b_offset + item / inner * b_outer + item % inner * b_inner;
 % if bias:
     bias += bias_offset;
 % endif
@@ -64,23 +62,33 @@ __kernel void gemm_unpacked(...)
     const int first_column = get_global_id(1) * block_columns;
     const int end_column = min(n, first_column + block_columns);
 
-    for (int k0 = 0; k0 < k; k0 += depth) {
-        const int steps = min(depth, k - k0), last = finishes && k0 + depth >= k;
-        const ${ctype} keep = k0 == 0 ? beta : 1;
-        for (int row = first_row; row < end_row; row += ${rows}) {
-            const int valid = min(${rows}, end_row - row);
-            pack_a(a_panel, a + row * a_m + k0 * a_k, valid, steps, steps, a_m, a_k);
-            int column = first_column;
-            for (; column + ${vectors * width} <= end_column; column += ${vectors * width}) {
-                ${strip(ctype, vector, "vector", vectors, **shape)}
-            }
+    const int first_item = get_global_id(2) * share, end_item = min(batch, first_item + share);
+    out += out_offset;
+    a += a_offset;
+    b += b_offset;
+    for (int item = first_item; item < end_item; item++) {
+        const int far = item / inner, near = item - far * inner;
+        __global ${ctype} *out_item = out + far * out_outer + near * out_inner;
+        __global const ${ctype} *a_item = a + far * a_outer + near * a_inner;
+        __global const ${ctype} *b_item = b + far * b_outer + near * b_inner;
+        for (int k0 = 0; k0 < k; k0 += depth) {
+            const int steps = min(depth, k - k0), last = finishes && k0 + depth >= k;
+            const ${ctype} keep = k0 == 0 ? beta : 1;
+            for (int row = first_row; row < end_row; row += ${rows}) {
+                const int valid = min(${rows}, end_row - row);
+                pack_a(a_panel, a_item + row * a_m + k0 * a_k, valid, steps, steps, a_m, a_k);
+                int column = first_column;
+                for (; column + ${vectors * width} <= end_column; column += ${vectors * width}) {
+                    ${strip(ctype, vector, "vector", vectors, **shape)}
+                }
 % if vectors > 1:
-            for (; column + ${width} <= end_column; column += ${width}) {
-                ${strip(ctype, vector, "vector", 1, **shape)}
-            }
+                for (; column + ${width} <= end_column; column += ${width}) {
+                    ${strip(ctype, vector, "vector", 1, **shape)}
+                }
 % endif
-            for (; column < end_column; column++) {
-                ${strip(ctype, ctype, ctype, 1, **shape)}
+                for (; column < end_column; column++) {
+                    ${strip(ctype, ctype, ctype, 1, **shape)}
+                }
             }
         }
     }
@@ -93,7 +101,7 @@ __kernel void gemm_unpacked(...)
                 ${type} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
 % endfor
                 __local const ${ctype} *pa = a_panel;
-                __global const ${ctype} *pb = b + k0 * b_k + column;
+                __global const ${ctype} *pb = b_item + k0 * b_k + column;
                 for (int step = 0; step < steps; step++, pa += ${lanes}, pb += b_k) {
 % for v in range(vectors):
                     const ${type} b_${v} = ((__global const ${stored} *)pb)[${v}];
@@ -114,7 +122,7 @@ __kernel void gemm_unpacked(...)
                 const ${type} bias_${v} = ((__global const ${stored} *)(bias + column))[${v}];
 % endfor
 % endif
-                __global ${ctype} *place = out + row * out_m + column;
+                __global ${ctype} *place = out_item + row * out_m + column;
 % for r in range(rows):
                 if (${r} < valid) {
 % for v in range(vectors):

@@ -58,6 +58,12 @@ LEAST_COLUMNS, FEW_STEPS = 512, 256
 B_BYTES = 512 * 1024
 # Of results, for a group of short sums, as long as every unit has one and has not too many.
 GROUP_BYTES, MOST_GROUPS_PER_UNIT = 64 * 1024, 4
+# Vectors as short as rows of results are for batches of so many; of so many lanes at least.
+MANY_ITEMS, LEAST_LANES = 64, 4
+# Products of so little work are cheaper with columns left to scalars than with panels.
+TINY = 4096
+# Products of a batch for one group, as long as every unit has a few groups.
+SHARE_PRODUCTS, UNITS_SHARE = 2**15, 4
 
 
 def unpacked(target: Target, problem: Problem) -> list[Launch] | None:
@@ -72,13 +78,17 @@ def unpacked(target: Target, problem: Problem) -> list[Launch] | None:
     """
     nbytes = min(max(4 * target.traits.simd_width, LEAST_REGISTER), MOST_REGISTER)
     width = nbytes // problem.out.dtype.itemsize
+    many = problem.batch >= MANY_ITEMS
+    if many:  # of few columns each, which would be left to scalars
+        width = min(width, max(1 << problem.n.bit_length() - 1, LEAST_LANES))
     vectors, scalars = divmod(problem.n, width)
     dense = problem.out.strides[3] == 1 and problem.b.strides[3] == 1
     bias = problem.epilogue.bias
     if bias is not None and problem.epilogue.bias_axis == "n":
         dense &= bias.strides[0] == 1
     # A column beside the last whole vector costs as much as a vector.
-    if not dense or 4 * scalars > vectors:
+    tiny = many and problem.m * problem.n * problem.k <= TINY
+    if not dense or (4 * scalars > vectors and not tiny):
         return None
     units = target.traits.compute_units
     if problem.m <= MOST_ROWS:
@@ -87,7 +97,7 @@ def unpacked(target: Target, problem: Problem) -> list[Launch] | None:
         cut = _few_rows(problem, blocks, width, units)
     else:
         cut = _short_sums(problem, SHORT_SUMS[nbytes], width, units)
-    return None if cut is None else [_multiply(problem, width, cut)]
+    return None if cut is None else [_multiply(problem, width, cut, units)]
 
 
 def _few_rows(problem: Problem, blocks: tuple[Block, ...], width: int, units: int) -> Cut | None:
@@ -111,21 +121,26 @@ def _short_sums(problem: Problem, block: Block, width: int, units: int) -> Cut |
     return Cut(block, MOST_STEPS, round_up(ceil_div(problem.m, groups), block.rows), columns)
 
 
-def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
+def _multiply(problem: Problem, width: int, cut: Cut, units: int) -> Launch:
     end = problem.end
     params = joined(
         by_name("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
         by_name("a_elements", round_up(cut.block.rows, width) * MOST_STEPS),
         by_name("bias", end.axis),
     )
-    sizes = problem.sizes(cut.depth, cut.rows, cut.columns, end.finishes, end.relu)
+    # A group of its own costs as much as some hundred products.
+    each = problem.m * problem.n * problem.k
+    units = UNITS_SHARE * units
+    share = max(1, min(SHARE_PRODUCTS // each, ceil_div(problem.batch, units)))
+    numbers = (end.finishes, end.relu, problem.batch, share)
+    sizes = problem.sizes(cut.depth, cut.rows, cut.columns, *numbers)
     return UNPACKED.launch(
         params,
         problem.packed_args(sizes, bias=end.bias),
         global_size=(
             ceil_div(problem.m, cut.rows),
             ceil_div(problem.n, cut.columns),
-            problem.batch,
+            ceil_div(problem.batch, share),
         ),
         flops=problem.flops,
         bytes=problem.bytes,

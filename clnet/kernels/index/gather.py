@@ -299,6 +299,8 @@ def _scatter(
     flat = y.view((1, y.size, 1), (y.size, 1, 1))
     picked = x.view((1, index.size, 1), (index.size, 1, 1))
     alone = lines == 1 and y.shape[dim] == y.size and index.strides[dim] == 1
+    if alone and add and adds_rows(target, flat, picked):
+        return [add_rows(target, flat, picked, index, wrap=False, skip=-1, check=check)]
     if alone and not add and puts_rows(target):
         return [put_owned_rows(target, flat, picked, index, wrap=False, check=check)]
     memory = Scratch(y.device)

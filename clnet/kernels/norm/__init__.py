@@ -11,6 +11,7 @@ from .norm import batch_norm as batch_norm
 from .norm import batch_norm_grad as batch_norm_grad
 from .norm import batch_norm_statistics as batch_norm_statistics
 from .norm import group_norm as group_norm
+from .norm import group_norm_sums as group_norm_sums
 from .norm import normalized as normalized
 from .norm import slope as slope
 from .norm import spread as spread

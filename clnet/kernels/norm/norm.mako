@@ -13,6 +13,7 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one channel, a power of two
 ## param    kept_items: int              channels of a group
+## param    weighted: bool               there is a weight
 ## param    value: str                   an expression of v (and g) that is summed
 ## param    vector: str                  type of a vector of acc
 ## param    sums: dict                   variable -> expression of v (and g) that is added to it
@@ -52,9 +53,21 @@
 ## arg      sums: in acc[channels, parts]      sum gy
 ## arg      products: in acc[channels, parts]  sum gy (x - mean)
 ## arg      invstd: in acc[channels]
+## def      norm_group_slopes
+## arg      n, groups, members, parts: int     n examples; members: channels of a group
+## arg      gweight: out acc[groups, members]
+## arg      gbias: out acc[groups, members]
+## arg      scaled: out acc[n, groups]         sum gy weight (x - mean) invstd
+## arg      level: out acc[n, groups]          sum gy weight
+## arg      sums: in acc[n, groups, members, parts]
+## arg      products: in acc[n, groups, members, parts]
+## arg      invstd: in acc[n, groups]
+## % if weighted:
+## arg      weight: in acc[groups, members]
+## % endif
 ## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group:
 ##          a group takes one part of (group / reduce_items) channels. The others: one item a
-##          channel.
+##          channel; norm_group_slopes: one a group of an example, and then one a channel.
 ## numerics two passes over each part; everything is joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
@@ -221,5 +234,39 @@ __kernel void norm_slopes(...) {
     }
     gbias[gbias_offset + channel] = sum;
     gweight[gweight_offset + channel] = product * invstd[invstd_offset + channel];
+}
+</%def>
+<%def name="norm_group_slopes(acc, weighted)">
+__kernel void norm_group_slopes(...) {
+    const int item = get_global_id(0), at = item - n * groups, channels = groups * members;
+    if (at >= channels)
+        return;
+    sums += sums_offset;
+    products += products_offset;
+    ${acc} sum = 0, product = 0;
+    if (at < 0) {
+        const int first = item % groups * members;
+        for (int member = 0; member < members; member++) {
+            const ${acc} scale = ${"weight[weight_offset + first + member]" if weighted else "1"};
+            for (int part = 0; part < parts; part++) {
+                const long i = ((long)item * members + member) * parts + part;
+                sum += scale * sums[i];
+                product += scale * products[i];
+            }
+        }
+        level[level_offset + item] = sum;
+        scaled[scaled_offset + item] = product * invstd[invstd_offset + item];
+        return;
+    }
+    for (int image = 0; image < n; image++) {
+        const ${acc} scale = invstd[invstd_offset + image * groups + at / members];
+        for (int part = 0; part < parts; part++) {
+            const long i = ((long)image * channels + at) * parts + part;
+            sum += sums[i];
+            product += scale * products[i];
+        }
+    }
+    gbias[gbias_offset + at] = sum;
+    gweight[gweight_offset + at] = product;
 }
 </%def>

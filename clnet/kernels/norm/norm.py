@@ -27,6 +27,7 @@ PARTS = Kernel("norm_parts", "norm/norm.mako")
 PARTS_GROUP = Kernel("norm_parts_group", "norm/norm.mako")
 STATISTICS = Kernel("norm_statistics", "norm/norm.mako")
 SLOPES = Kernel("norm_slopes", "norm/norm.mako")
+GROUP_SLOPES = Kernel("norm_group_slopes", "norm/norm.mako")
 
 # Elements of a part: the second pass over it should find it in a core's own cache.
 _PART = 8192
@@ -144,6 +145,54 @@ def group_norm(
     ]
     expr = normalized(weighted=weight is not None, biased=bias is not None)
     return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
+
+
+def group_norm_sums(
+    target: Target,
+    written: tuple[Array, Array, Array, Array],
+    gy: Array,
+    x: Array,
+    mean: Array,
+    invstd: Array,
+    weight: Array | None,
+) -> list[Launch]:
+    """The sums that gradients of :func:`group_norm` need, in one pass over ``gy`` and ``x``.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        written: gradients of weight and bias, ``(groups, members)``; of each group the sums of
+            ``gy weight (x - mean) invstd`` and of ``gy weight``, ``(n * groups,)``.
+        gy: dense, ``x``'s shape.
+        x: as the normalisation had it.
+        mean: what it found.
+        invstd: what it found.
+        weight: dense, or None.
+    """
+    n, groups, members, inner = x.shape
+    channels, acc, memory = Channels(1, n * groups * members, inner), mean.dtype, Scratch(x.device)
+    parts = channels.parts()
+    partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
+    centres = Array.scratch(memory, (n * groups, members), acc)
+    each = mean.view((n * groups, members), (1, 0))
+    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
+    weights = {} if weight is None else {"weight": weight}
+    return [
+        *pointwise(target, [centres], [each], (Input(0),), compute=acc),
+        _parts(target, channels, partial, (x, gy, centres), acc),
+        GROUP_SLOPES.launch(
+            {"acc": acc.ctype, "weighted": weight is not None},
+            joined(
+                by_name("n groups members parts", n, groups, members, parts),
+                by_name("gweight gbias scaled level", *written),
+                by_name("sums products invstd", *partial, invstd),
+                weights,
+            ),
+            global_size=(round_up(n * groups + groups * members, group),),
+            local_size=(group,),
+            flops=6 * partial[0].size,
+            bytes=4 * partial[0].nbytes + 3 * invstd.nbytes + 3 * written[0].nbytes,
+        ),
+    ]
 
 
 def batch_norm_grad(

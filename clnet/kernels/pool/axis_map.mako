@@ -29,6 +29,7 @@
 ## launch   axis_map: one item per element of y. axis_map_rows: one per run, groups of one
 ## numerics terms are added in the table's order; an output without terms is 0
 <%namespace name="memory" file="/lib/stored.mako"/>
+<%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%def name="axis_map(ctype, stored, real, weighted)">
 #pragma OPENCL FP_CONTRACT OFF
 __kernel void axis_map(...) {
@@ -57,6 +58,9 @@ __kernel void axis_map(...) {
 }
 </%def>
 <%def name="axis_map_rows(ctype, stored, real, weighted, terms)">
+% if not terms and ctype == real:
+${vectors_of.types(ctype, 16)}
+% endif
 #pragma OPENCL FP_CONTRACT ON
 __kernel void axis_map_rows(...) {
     const int run = get_global_id(0);
@@ -77,7 +81,19 @@ __kernel void axis_map_rows(...) {
     } else {
         const int row = run % n;
         x += (long)(run / n) * rows * inner;
-        for (int at = 0; at < inner; ++at) {
+        int at = 0;
+% if not terms and ctype == real:
+        /* a loop around one of unknown length is not made wide */
+        const int end = starts[row + 1];
+        for (; at + 16 <= inner; at += 16) {
+            ${real}16 sum = 0;
+            for (int t = starts[row]; t < end; ++t)
+                sum += *(__global const vector *)(x + (long)index[t] * inner + at)${
+                    " * weight[t]" if weighted else ""};
+            *(__global vector *)(y + at) = sum;
+        }
+% endif
+        for (; at < inner; ++at) {
             ${real} sum = 0;
             ${total(stored, real, weighted, terms, "row", "(long)index[t] * inner + at")}
             ${memory.store(stored, "y", "at", "sum")}

@@ -23,5 +23,6 @@ from .reduce_spread import reduce_spread as reduce_spread
 from .running_extreme import running_extreme as running_extreme
 from .running_logsum import running_logsum as running_logsum
 from .running_logsum import running_logsum_gradient as running_logsum_gradient
+from .running_product_slope import running_product_slope as running_product_slope
 from .scan import Scan as Scan
 from .scan import scan as scan
