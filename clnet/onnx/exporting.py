@@ -134,19 +134,19 @@ def export(
         export_modules_as_functions=export_modules_as_functions,
     )
     opset = _USUAL if opset_version is None else opset_version
-    if not isinstance(opset, int) or not _OPSETS[0] <= opset <= min(
-        _OPSETS[1], onnx.defs.onnx_opset_version()
-    ):
+    newest = min(_OPSETS[1], onnx.defs.onnx_opset_version())
+    if not isinstance(opset, int) or not _OPSETS[0] <= opset <= newest:
         raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=opset_version)
     function = model.__wrapped__ if type(model) is Compiled else model
     if not callable(function):
         raise ArgumentError("onnx.export", "model is a module or a function", model=shown(model))
     _of_kinds(dynamic_axes, input_names=input_names, output_names=output_names)
     call = _Call(function, args, kwargs, input_names)
-    _known(dynamic_axes or {}, (*call.names, *(output_names or ())))
+    names = (*call.names, *(output_names or ()))
+    _known(dynamic_axes or {}, names)
     dynamic = dynamic_sizes(call.names, call.shapes, call.owners, dynamic_axes, dynamic_shapes)
     graph = Graph(opset, dynamic.sources)
-    for name in (*call.names, *(output_names or ())):
+    for name in names:
         graph.name(name)
     with _evaluating(function):
         recorded = _traced(call, dynamic)
