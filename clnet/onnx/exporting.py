@@ -123,7 +123,6 @@ def export(
         >>> [node.op_type for node in made.graph.node]
         ['Gemm', 'Relu']
     """
-    onnx = protos.library()
     _as_ever(
         export_params=not export_params,
         keep_initializers_as_inputs=keep_initializers_as_inputs,
@@ -133,10 +132,7 @@ def export(
         custom_opsets=custom_opsets,
         export_modules_as_functions=export_modules_as_functions,
     )
-    opset = _USUAL if opset_version is None else opset_version
-    newest = min(_OPSETS[1], onnx.defs.onnx_opset_version())
-    if not isinstance(opset, int) or not _OPSETS[0] <= opset <= newest:
-        raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=opset_version)
+    opset = _opset(_USUAL if opset_version is None else opset_version)
     function = model.__wrapped__ if type(model) is Compiled else model
     if not callable(function):
         raise ArgumentError("onnx.export", "model is a module or a function", model=shown(model))
@@ -161,6 +157,14 @@ def _as_ever(**others: Any) -> None:
     if asked := sorted(name for name, is_other in others.items() if is_other):
         law = "a model holds its parameters, is one of evaluation, and has ONNX's own ops alone"
         raise ArgumentError("onnx.export", law, asked=asked, remedy="Leave those settings out")
+
+
+def _opset(version: Any) -> int:
+    """A version that there is, of ONNX and of its package."""
+    newest = min(_OPSETS[1], protos.library().defs.onnx_opset_version())
+    if not isinstance(version, int) or not _OPSETS[0] <= version <= newest:
+        raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=version)
+    return version
 
 
 def _of_kinds(dynamic_axes: Any, **named: Any) -> None:
