@@ -23,6 +23,7 @@ from .compat import cuda, differences, dynamo, launch, library
 from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
+from .values.words import Named
 
 __all__ = ["VERSION", "install", "run_script", "uninstall", "use_einops"]
 
@@ -117,6 +118,7 @@ def install(*, device: Any = None) -> None:
         )
     _FINDER.install(0)
     _TRANSFORMS.install(0)  # a package beside PyTorch's
+    Named.library = "torch"
     if device is not None:
         cuda.use(device)
 
@@ -149,6 +151,7 @@ def uninstall() -> None:
     """``import torch`` means PyTorch again; what was imported from clnet stays clnet's."""
     _FINDER.remove()
     _TRANSFORMS.remove()
+    Named.library = "clnet"
     if sys.modules.get("torch") is _TORCH:
         for name in [n for n in sys.modules if n.partition(".")[0] == "torch"]:
             del sys.modules[name]

@@ -110,3 +110,16 @@ def test_pickles_are_opened_on_the_current_device():
     assert (opened.tolist(), opened.requires_grad) == ([0, 1, 2], True)
     with pytest.raises(ArgumentError):
         clnet.device("no such device")
+
+
+def test_numpys_functions_of_a_tensor_give_a_tensor():
+    x = clnet.tensor([4.0, 9.0])
+    for found in (np.sqrt(x), np.add(x, -2.0) ** 0.5 * 0 + np.sqrt(x)):
+        assert isinstance(found, clnet.Tensor)
+        assert found.tolist() == [2, 3]
+        assert found.dtype is clnet.float32
+        assert found.device is x.device
+    assert np.isnan(x).dtype is clnet.uint8  # as PyTorch's
+    assert np.log(clnet.tensor(1.0)).shape == ()
+    assert type(np.sqrt(x.requires_grad_())) is np.ndarray  # it is no part of the tape
+    assert np.asarray(x).tolist() == [4, 9]

@@ -311,6 +311,38 @@ def test_figures_for_tensorboard(tmp_path):
     assert b"PNG" in text
 
 
+def test_pictures_sounds_and_points_for_tensorboard(tmp_path):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    from tensorboard.util.tensor_util import make_ndarray  # noqa: PLC0415
+
+    with clnet.utils.tensorboard.SummaryWriter(tmp_path) as writer:
+        writer.add_images("images", clnet.rand(10, 3, 4, 5))
+        writer.add_image("mask", clnet.rand(4, 5) > 0.5, dataformats="HW")
+        writer.add_audio("sound", clnet.rand(1, 100) * 2 - 1, sample_rate=8000)
+        right, guess = clnet.tensor([1, 1, 0]), clnet.tensor([0.9, 0.2, 0.4])
+        writer.add_pr_curve("curve", right, guess, num_thresholds=3)
+        points = (clnet.rand(4, 2), list("abcd"), clnet.rand(4, 3, 5, 5))
+        writer.add_embedding(*points, global_step=3, tag="a/b")
+        with pytest.raises(clnet.errors.ShapeError, match="a label or an image of each point"):
+            writer.add_embedding(clnet.rand(4, 2), ["one"])
+        with pytest.raises(clnet.errors.ShapeError, match=r"image=\(4, 5\), dataformats=CHW"):
+            writer.add_image("mask", clnet.rand(4, 5))
+        assert writer.get_logdir() == str(tmp_path)
+    (path,) = tmp_path.glob("events*")
+    events = list(loader.EventFileLoader(str(path)).Load())
+    found = {v.tag: make_ndarray(v.tensor) for event in events for v in event.summary.value}
+    assert list(found["images"][:2]) == [b"40", b"8"]
+    assert found["mask"][2][1:4] == b"PNG"
+    assert found["sound"].ravel()[0][:4] == b"RIFF"
+    # Above 0, 1/2 and 1: true and false positives, true and false negatives, precision, recall.
+    assert found["curve"][:4].tolist() == [[2, 1, 0], [1, 0, 0], [0, 1, 1], [0, 1, 2]]
+    assert (
+        'tensor_path: "00003/a-b/tensors.tsv"' in (tmp_path / "projector_config.pbtxt").read_text()
+    )
+    assert (tmp_path / "00003/a-b/metadata.tsv").read_text() == "a\nb\nc\nd\n"
+    assert (tmp_path / "00003/a-b/sprite.png").exists()
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

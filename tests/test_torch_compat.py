@@ -37,10 +37,12 @@ assert sys.modules['torch.nn.functional'] is sys.modules['clnet.nn.functional']
 assert torch.__version__ >= '2.0' and importlib.metadata.version('torch') == torch.__version__
 loss = nn.Linear(2, 1)(torch.ones(3, 2)).mean()
 loss.backward()
+assert [str(name) for name in (torch.float32, torch.strided)] == ['torch.float32', 'torch.strided']
 for missing in ('import torch.xpu.streams', 'torch.sparse_bsr_tensor'):
     try: exec(missing)
     except (ImportError, AttributeError) as error: print(error)
 clnet.torch_compat.uninstall()
+assert str(clnet.float32) == 'clnet.float32'
 assert 'torch' not in sys.modules and 'torch.nn' not in sys.modules
 """
     first, second = told(script).splitlines()

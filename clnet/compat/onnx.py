@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
-__all__ = ["is_in_onnx_export", "register_custom_op_symbolic"]
+__all__ = [
+    "OperatorExportTypes",
+    "TrainingMode",
+    "is_in_onnx_export",
+    "register_custom_op_symbolic",
+]
+
+
+class TrainingMode(IntEnum):
+    """How a model is exported: in evaluation, which is the only way there is."""
+
+    EVAL = 0
+    PRESERVE = 1
+    TRAINING = 2
+
+
+class OperatorExportTypes(IntEnum):
+    """Of which ops a model is: ONNX's, which are the only ones there are."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
 
 
 def is_in_onnx_export() -> bool:

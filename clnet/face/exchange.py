@@ -1,4 +1,4 @@
-"""Memory that other libraries look at: DLPack.
+"""Memory that other libraries look at, DLPack, and what NumPy's functions make of tensors.
 
 A CPU device's memory is the host's: what is given away there is a view, read-only, which keeps the
 tensor's memory until the other library lets go. Of other devices it is a copy.
@@ -16,7 +16,7 @@ import numpy as np
 from ..device import DeviceKind
 from ..device import device as open_device
 from ..errors import ExchangeError
-from ..tensor import Tensor
+from ..tensor import Tensor, tensor
 
 __all__ = ["host_view"]
 
@@ -101,6 +101,22 @@ def _open(view: np.ndarray) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(flat, view.shape, view.strides)
 
 
+def wrapped(
+    self: Tensor,
+    array: np.ndarray,
+    context: Any = None,
+    return_scalar: bool = False,  # noqa: FBT001, FBT002 - NumPy's protocol
+) -> Any:
+    """What NumPy's functions make of a tensor, as ``np.sqrt(x)``: a tensor, as PyTorch has it.
+
+    Booleans are uint8, also there. Of a tensor on the tape it stays NumPy's: what is computed is
+    no part of the tape.
+    """
+    if self.requires_grad:
+        return array[()] if return_scalar else array
+    return tensor(array.astype(np.uint8) if array.dtype == bool else array, device=self.device)
+
+
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """Host memory: ``(1, 0)``."""
     return HOST
@@ -117,6 +133,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device=open_device(device))
 
 
+Tensor.__array_wrap__ = wrapped  # pyright: ignore[reportAttributeAccessIssue]
 Tensor.__dlpack__ = to_dlpack  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
 Tensor.__dlpack_device__ = dlpack_device  # pyright: ignore[reportAttributeAccessIssue]
 Tensor.to_device = to_device  # pyright: ignore[reportAttributeAccessIssue]

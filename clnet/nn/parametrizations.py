@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from .. import ops
 from ..autograd import no_grad
@@ -15,7 +16,7 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
 from .module import Module
-from .parametrize import register_parametrization
+from .parametrize import is_parametrized, register_parametrization
 from .weight_norm import as_matrix, lengths, outputs_axis, turned
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -172,7 +173,9 @@ def orthogonal(
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Let a module train a weight's lengths and direction apart (Salimans & Kingma 2016).
 
-    The lengths become ``module.parametrizations.weight.original0``, the directions ``original1``.
+    The lengths become ``module.parametrizations.weight.original0``, the directions ``original1``. A
+    state with ``weight_g`` and ``weight_v``, as :func:`~clnet.nn.utils.weight_norm` has them, is
+    taken, too.
 
     Args:
         module: a layer with such a parameter.
@@ -193,7 +196,17 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
         (2, 1)
     """
     along = None if dim == -1 else dim
-    return register_parametrization(module, name, _WeightNorm(along), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(along), unsafe=True)
+    module.register_load_state_dict_pre_hook(partial(_renamed, name))
+    return module
+
+
+def _renamed(name: str, module: Module, state: dict[str, Any], prefix: str, *others: Any) -> None:
+    """Give what a state has of a norm computed before each call the names of this one."""
+    older = [f"{prefix}{name}_{part}" for part in "gv"]
+    if is_parametrized(module, name) and all(key in state for key in older):
+        for i, key in enumerate(older):
+            state[f"{prefix}parametrizations.{name}.original{i}"] = state.pop(key)
 
 
 @no_grad()

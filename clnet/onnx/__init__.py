@@ -14,6 +14,8 @@ import importlib as _importlib
 from typing import TYPE_CHECKING, Any
 
 from ..compat.onnx import (
+    OperatorExportTypes,
+    TrainingMode,
     is_in_onnx_export,
     register_custom_op_symbolic,
     symbolic_helper,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FirstInput",
     "ImportedModule",
+    "OperatorExportTypes",
+    "TrainingMode",
     "drawn",
     "export",
     "handler",

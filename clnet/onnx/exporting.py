@@ -50,6 +50,23 @@ def export(
     dynamic_axes: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
     external_data: bool | None = None,
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    training: Any = None,
+    operator_export_type: Any = None,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: Any = False,
+    do_constant_folding: bool = True,
+    dynamo: bool = True,
+    optimize: bool = True,
+    autograd_inlining: bool = True,
+    verbose: bool | None = None,
+    verify: bool = False,
+    report: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: Any = ".",
 ) -> Any:
     """Write a module or a function as a model of ONNX, in evaluation.
 
@@ -73,6 +90,23 @@ def export(
             axis, in order or by name.
         external_data: whether tensors lie in a file of their own beside the model; None: if they
             would not fit into 2 GiB.
+        export_params: True; this and the next six are taken as PyTorch has them at first.
+        keep_initializers_as_inputs: False.
+        training: that of evaluation.
+        operator_export_type: that of ONNX's ops.
+        custom_translation_table: None.
+        custom_opsets: None.
+        export_modules_as_functions: False.
+        do_constant_folding: taken, as all that follow: there is one exporter, and it is silent.
+        dynamo: taken.
+        optimize: taken.
+        autograd_inlining: taken.
+        verbose: taken.
+        verify: taken.
+        report: taken.
+        profile: taken.
+        dump_exported_program: taken.
+        artifacts_dir: taken.
 
     Returns:
         The ``onnx.ModelProto``.
@@ -80,7 +114,7 @@ def export(
     Raises:
         OnnxError: if ops cannot be exported (all are named, with counts), or the function does
             something else at other sizes.
-        ArgumentError: if names or axes do not fit, or the package ``onnx`` is not installed.
+        ArgumentError: if names, axes or settings do not fit, or the package ``onnx`` is missing.
 
     Example:
         >>> import clnet
@@ -89,26 +123,26 @@ def export(
         >>> [node.op_type for node in made.graph.node]
         ['Gemm', 'Relu']
     """
-    onnx = protos.library()
-    opset = _USUAL if opset_version is None else opset_version
-    if not isinstance(opset, int) or not _OPSETS[0] <= opset <= min(
-        _OPSETS[1], onnx.defs.onnx_opset_version()
-    ):
-        raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=opset_version)
+    _as_ever(
+        export_params=not export_params,
+        keep_initializers_as_inputs=keep_initializers_as_inputs,
+        training=training,
+        operator_export_type=operator_export_type,
+        custom_translation_table=custom_translation_table,
+        custom_opsets=custom_opsets,
+        export_modules_as_functions=export_modules_as_functions,
+    )
+    opset = _opset(_USUAL if opset_version is None else opset_version)
     function = model.__wrapped__ if type(model) is Compiled else model
     if not callable(function):
         raise ArgumentError("onnx.export", "model is a module or a function", model=shown(model))
-    for label, names in (("input_names", input_names), ("output_names", output_names)):
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
-            raise ArgumentError("onnx.export", "names are a list of texts", **{label: shown(names)})
+    _of_kinds(dynamic_axes, input_names=input_names, output_names=output_names)
     call = _Call(function, args, kwargs, input_names)
-    if not isinstance(dynamic_axes or {}, Mapping):
-        law = "dynamic_axes are axes by the names of inputs"
-        raise ArgumentError("onnx.export", law, dynamic_axes=shown(dynamic_axes))
-    _known(dynamic_axes or {}, (*call.names, *(output_names or ())))
+    names = (*call.names, *(output_names or ()))
+    _known(dynamic_axes or {}, names)
     dynamic = dynamic_sizes(call.names, call.shapes, call.owners, dynamic_axes, dynamic_shapes)
     graph = Graph(opset, dynamic.sources)
-    for name in (*call.names, *(output_names or ())):
+    for name in names:
         graph.name(name)
     with _evaluating(function):
         recorded = _traced(call, dynamic)
@@ -116,6 +150,31 @@ def export(
     proto = _written(writer, recorded, call.names, output_names, dynamic.dynamic)
     save(proto, f, external=external_data)
     return proto
+
+
+def _as_ever(**others: Any) -> None:
+    """Refuse settings of PyTorch's exporter that ask for another kind of model."""
+    if asked := sorted(name for name, is_other in others.items() if is_other):
+        law = "a model holds its parameters, is one of evaluation, and has ONNX's own ops alone"
+        raise ArgumentError("onnx.export", law, asked=asked, remedy="Leave those settings out")
+
+
+def _opset(version: Any) -> int:
+    """A version that there is, of ONNX and of its package."""
+    newest = min(_OPSETS[1], protos.library().defs.onnx_opset_version())
+    if not isinstance(version, int) or not _OPSETS[0] <= version <= newest:
+        raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=version)
+    return version
+
+
+def _of_kinds(dynamic_axes: Any, **named: Any) -> None:
+    """Refuse names that are no lists of texts, and axes that go by no names."""
+    for label, names in named.items():
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+            raise ArgumentError("onnx.export", "names are a list of texts", **{label: shown(names)})
+    if not isinstance(dynamic_axes or {}, Mapping):
+        law = "dynamic_axes are axes by the names of inputs"
+        raise ArgumentError("onnx.export", law, dynamic_axes=shown(dynamic_axes))
 
 
 def _known(axes: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -432,14 +432,16 @@ class Optimizer(Hooked):
             self._num_changes += 1
             return
         self._clnet_settle()
-        groups, saved = self._checked(state)
+        groups, saved, now = self._checked(state)
         self._torn = False
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update(taken(settings, type(self).__name__))
         cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
-            for (group, p), entry in zip(self._grouped(), saved, strict=True):
-                kept, count, before = self._kept(p), int(entry["step"]), self._cells_of(p, group)
+            for (group, p), entry, after in zip(self._grouped(), saved, now, strict=True):
+                kept, count = self._kept(p), int(entry["step"])
+                kept.become(after)
+                before = self._cells_of(p, group)
                 fresh = {name: HostScalar(0.0) for name in before}
                 kept.count, kept.cells = count, cells.setdefault((count, id(before)), fresh)
                 for name, own in kept.tensors().items():
@@ -540,14 +542,18 @@ class Optimizer(Hooked):
                     return False
         return True
 
-    def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
-        """The groups and the parameters' entries of a state that fits."""
+    def _checked(
+        self, state: Mapping[str, Any]
+    ) -> tuple[list[Group], list[Mapping[str, Any]], list[dict[str, Any]]]:
+        """The groups and the parameters' entries of a state that fits, and where they shall go."""
         name, order, groups = type(self).__name__, self._params(), checked_groups(self, state)
         pytorchs = any("num_params" not in group for group in groups)
         saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
-        for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
-            own = self._kept(p).tensors().items()
-            shapes = {key: tuple(t.shape) for key, t in own if isinstance(t, Tensor)}
+        pairs = zip(self.param_groups, groups, strict=True)
+        after = [(own, {**own, **taken(given, name)}) for own, given in pairs]
+        kept = [self._kept_after(p, own, new) for own, new in after for p in own["params"]]
+        for i, (now, entry) in enumerate(zip(kept, saved, strict=True)):
+            shapes = {key: tuple(t.shape) for key, t in now.items() if isinstance(t, Tensor)}
             found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
             if pytorchs:  # without what it has not begun, with what follows from the step here
                 found = {k: found.get(k, shape) for k, shape in shapes.items()}
@@ -555,7 +561,15 @@ class Optimizer(Hooked):
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
                 )
-        return groups, saved  # pyright: ignore[reportReturnType] - checked above
+        return groups, saved, kept  # pyright: ignore[reportReturnType] - checked above
+
+    def _kept_after(self, p: Tensor, before: Group, after: Group) -> dict[str, Any]:
+        """What is kept of a parameter under other settings: momentum has a tensor, none has not."""
+        own, old, names = self._kept(p).tensors(), self.names_of(p, before), self.names_of(p, after)
+        if old == names:
+            return own
+        left = {name: value for name, value in own.items() if name in names or name not in old}
+        return {**self._first_state(p, after), **left}
 
 
 @dataclass_transform()

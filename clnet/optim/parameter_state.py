@@ -82,6 +82,13 @@ class ParameterState(dict[str, Any]):
         """Put in what the optimiser itself makes."""
         super().update(tensors)
 
+    def become(self, tensors: Mapping[str, Any]) -> None:
+        """Hold these and no others; what updates read is made anew where the names differ."""
+        if self.tensors().keys() != tensors.keys():
+            super().clear()
+            super().update(tensors)
+            self.cells = None
+
     def __missing__(self, name: str) -> Any:
         if name != "step" or not self.counted:
             raise KeyError(name)

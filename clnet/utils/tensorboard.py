@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
+import wave
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..data.png import png
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 
 __all__ = ["SummaryWriter"]
 __path__: list[str] = []  # PyTorch's module of the class is found
@@ -22,7 +24,7 @@ writer = sys.modules[__name__]
 
 
 class SummaryWriter:
-    """Writes scalars, histograms, texts and images into a folder that TensorBoard reads.
+    """Writes curves, histograms, texts, images, sounds, points into a folder for TensorBoard.
 
     Args:
         log_dir: the folder; None: ``runs`` and a name of the time.
@@ -168,38 +170,190 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """An image, of whole numbers or of floats in [0, 1].
+        """An image, of bytes or of numbers in [0, 1].
 
         Args:
             tag: its name.
             img_tensor: ``(3, h, w)`` or ``(1, h, w)``, or as ``dataformats`` says.
             global_step: of the run.
             walltime: seconds since 1970; None: now.
-            dataformats: what the axes are: ``"CHW"``, ``"HWC"`` or ``"HW"``.
+            dataformats: what the axes are: ``"CHW"``, ``"HWC"``, ``"HW"``; with an ``N`` there are
+                several, which are shown in rows of up to 8.
+
+        Raises:
+            ShapeError: if the tensor has other axes.
         """
-        host = _on_host(img_tensor)
-        if host.dtype.kind == "f":
-            host = (host * 255).clip(0, 255)
-        if dataformats == "CHW":
-            host = host.transpose(1, 2, 0)
-        host = host.astype(np.uint8)
+        host = _picture(tag, _on_host(img_tensor), dataformats)
         encoded = self._proto.Summary.Image(
             height=host.shape[0],
             width=host.shape[1],
-            colorspace=1 if host.ndim == 2 else host.shape[2],
+            colorspace=host.shape[2],
             encoded_image_string=png(host),
         )
         self._write(self._proto.Summary.Value(tag=tag, image=encoded), global_step, walltime)
 
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
+        """:meth:`add_image` of several: ``(n, 3, h, w)``, or as ``dataformats`` says."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self,
+        tag: str,
+        figure: Any,
+        global_step: int | None = None,
+        close: bool = True,
+        walltime: float | None = None,
+    ) -> None:
+        """A figure of matplotlib, or a list of some of one size; ``close``: it is closed then."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - optional
+
+        drawn = []
+        for each in figure if isinstance(figure, list) else [figure]:
+            canvas = FigureCanvasAgg(each)
+            canvas.draw()
+            drawn.append(np.asarray(canvas.buffer_rgba())[..., :3])
+            if close:
+                from matplotlib import pyplot as plt  # noqa: PLC0415 - optional
+
+                plt.close(each)
+        self.add_image(tag, np.stack(drawn), global_step, walltime, "NHWC")
+
+    def add_audio(
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:
+        """A sound: ``(1, n)`` or ``(n,)`` floats in [-1, 1], ``sample_rate`` of them a second."""
+        sound = _on_host(snd_tensor).reshape(-1).clip(-1, 1)
+        held = io.BytesIO()
+        with wave.open(held, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(sample_rate)
+            file.writeframes((sound * 32767).astype("<i2").tobytes())
+        encoded = self._proto.Summary.Audio(
+            sample_rate=sample_rate,
+            num_channels=1,
+            length_frames=sound.size,
+            encoded_audio_string=held.getvalue(),
+            content_type="audio/wav",
+        )
+        self._write(self._proto.Summary.Value(tag=tag, audio=encoded), global_step, walltime)
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Precision and recall of a classifier, by the threshold.
+
+        Args:
+            tag: the curve's name.
+            labels: of each example, 0 or 1.
+            predictions: of each example, how likely 1 is.
+            global_step: of the run.
+            num_thresholds: between 0 and 1; up to 127.
+            weights: of each example; None: 1.
+            walltime: seconds since 1970; None: now.
+        """
+        from tensorboard.plugins.pr_curve import metadata  # noqa: PLC0415 - optional
+        from tensorboard.util.tensor_util import make_tensor_proto  # noqa: PLC0415 - optional
+
+        thresholds = min(num_thresholds, 127)
+        weight = 1.0 if weights is None else _on_host(weights).reshape(-1)
+        label, guess = _on_host(labels).reshape(-1), _on_host(predictions).reshape(-1)
+        curve = _precision_and_recall(label.astype(np.float64), guess, thresholds, weight)
+        value = self._proto.Summary.Value(
+            tag=tag,
+            metadata=metadata.create_summary_metadata(tag, "", thresholds),
+            tensor=make_tensor_proto(curve.astype(np.float32)),
+        )
+        self._write(value, global_step, walltime)
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Any = None,
+    ) -> None:
+        """Points for the projector.
+
+        Args:
+            mat: ``(n, d)``, a point in each row.
+            metadata: of each point a label, or with ``metadata_header`` a list of some.
+            label_img: of each point an image, ``(n, channels, h, w)`` with h = w.
+            global_step: of the run.
+            tag: their name.
+            metadata_header: the names of the labels.
+
+        Raises:
+            ShapeError: if there are not as many labels or images as points.
+        """
+        points = _on_host(mat)
+        for what in (metadata, label_img):
+            if what is not None and len(what) != len(points):
+                law = "there is a label or an image of each point"
+                raise ShapeError("add_embedding", law, points=len(points), given=len(what))
+        place = f"{0 if global_step is None else global_step:05d}/{tag.replace('/', '-')}"
+        folder = Path(self.log_dir) / place
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savetxt(folder / "tensors.tsv", points, delimiter="\t")
+        lines = [f'  tensor_name: "{tag}:{place[:5]}"', f'  tensor_path: "{place}/tensors.tsv"']
+        if metadata is not None:
+            rows = [[row] if metadata_header is None else row for row in metadata]
+            rows = rows if metadata_header is None else [metadata_header, *rows]
+            text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+            (folder / "metadata.tsv").write_text(text)
+            lines.append(f'  metadata_path: "{place}/metadata.tsv"')
+        if label_img is not None:
+            images = _on_host(label_img)
+            side = int(np.ceil(len(images) ** 0.5))
+            (folder / "sprite.png").write_bytes(png(_picture(tag, images, "NCHW", side)))
+            h, w = images.shape[2:]
+            lines.append(f'  sprite {{ image_path: "{place}/sprite.png"')
+            lines.append(f"    single_image_dim: {w} single_image_dim: {h} }}")
+        config = "".join(f"{line}\n" for line in ("embeddings {", *lines, "}"))
+        with (Path(self.log_dir) / "projector_config.pbtxt").open("a") as file:
+            file.write(config)
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self.log_dir
+
     def add_graph(self, model: Any, input_to_model: Any = None, *args: Any, **given: Any) -> None:
         """Taken; no graph is written: ``clnet.compile(f).explain()`` shows one."""
 
-    def add_hparams(self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any]) -> None:
-        """The metrics as scalars, and the settings as a text."""
+    def add_hparams(
+        self,
+        hparam_dict: Mapping[str, Any],
+        metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Mapping[str, Any] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """The metrics as scalars, and the settings as a text; the third and fourth are taken."""
         rows = "\n".join(f"    {k} = {v}" for k, v in hparam_dict.items())
-        self.add_text("hparams", rows)
+        self.add_text("hparams", rows, global_step)
         for tag, value in metric_dict.items():
-            self.add_scalar(tag, value)
+            self.add_scalar(tag, value, global_step)
 
     def flush(self) -> None:
         """Write what is waiting."""
@@ -213,3 +367,42 @@ class SummaryWriter:
 def _on_host(values: Any) -> np.ndarray:
     found = values.detach().numpy() if hasattr(values, "detach") else values
     return np.asarray(found)
+
+
+def _picture(tag: str, host: np.ndarray, dataformats: str, columns: int = 8) -> np.ndarray:
+    """Bytes ``(h, w, channels)``; of several images, rows of so many, black behind the last."""
+    axes = dataformats.upper()
+    if sorted(axes) not in (sorted(kind) for kind in ("HW", "CHW", "NHW", "NCHW")):
+        law = "dataformats names axes: HW, with C or N"
+        raise ArgumentError("add_image", law, dataformats=dataformats)
+    if host.ndim != len(axes):
+        law = "the image has the axes of dataformats"
+        raise ShapeError("add_image", law, tag=tag, image=host.shape, dataformats=dataformats)
+    host = host if host.dtype == np.uint8 else (host * 255.0).clip(0, 255).astype(np.uint8)
+    missing = [axis for axis in "NC" if axis not in axes]
+    host = host.reshape(*(1 for _ in missing), *host.shape)
+    images = host.transpose(*("".join([*missing, axes]).index(axis) for axis in "NHWC"))
+    n, h, w, channels = images.shape
+    columns = min(n, columns)
+    rows = -(-n // columns)
+    placed = np.zeros((rows * columns, h, w, channels), np.uint8)
+    placed[:n] = images
+    whole = placed.reshape(rows, columns, h, w, channels).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(whole.reshape(rows * h, columns * w, channels))
+
+
+def _precision_and_recall(
+    labels: np.ndarray, guesses: np.ndarray, thresholds: int, weights: Any
+) -> np.ndarray:
+    """``(6, thresholds)``: true and false positives and negatives, precision, recall."""
+    places = np.floor(guesses * (thresholds - 1)).astype(np.int64)
+
+    def above(counted: np.ndarray) -> np.ndarray:
+        """How many lie at a threshold or above."""
+        return np.bincount(places, counted * weights, thresholds)[::-1].cumsum()[::-1]
+
+    right, wrong = above(labels), above(1 - labels)
+    missed, spared = right[0] - right, wrong[0] - wrong
+    precision = right / np.maximum(1e-7, right + wrong)
+    recall = right / np.maximum(1e-7, right + missed)
+    return np.stack((right, wrong, spared, missed, precision, recall))

@@ -6,11 +6,12 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeError
+from .words import Named
 
 __all__ = ["DTYPES", "AbsentDType"]
 
 
-class AbsentDType:
+class AbsentDType(Named):
     """A dtype that no tensor has; where one is asked for it is refused as no dtype.
 
     Attributes:
@@ -31,9 +32,6 @@ class AbsentDType:
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_named, (self.name,))
-
-    def __repr__(self) -> str:
-        return f"clnet.{self.name}"
 
     @property
     def real(self) -> AbsentDType:

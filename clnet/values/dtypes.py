@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeError
+from .words import Named
 
 
 class Kind(str, Enum):
@@ -37,7 +38,7 @@ class Kind(str, Enum):
         return isinstance(other, Kind) and self.height >= other.height
 
 
-class DType:
+class DType(Named):
     """One element type. Compared by identity: there is one object for each type.
 
     Attributes:
@@ -70,9 +71,6 @@ class DType:
         self.is_floating_point = kind is Kind.FLOATING
         self.is_complex = kind is Kind.COMPLEX
         self.differentiable = self.is_floating_point or self.is_complex
-
-    def __repr__(self) -> str:
-        return f"clnet.{self.name}"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         return (from_name, (self.name,))

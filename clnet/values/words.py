@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-__all__ = ["WORDS", "Layout", "MemoryFormat"]
+__all__ = ["WORDS", "Layout", "MemoryFormat", "Named"]
 
 
-class _Word:
+class Named:
+    """A value of the library's that prints as the library and its name: ``clnet.float32``.
+
+    Attributes:
+        name: of the value.
+        library: ``"torch"`` where programs find clnet under that name: they cut it off what
+            ``str(x.dtype)`` gives, and look the rest up.
+    """
+
+    __slots__ = ()
+    library: ClassVar[str] = "clnet"
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{Named.library}.{self.name}"
+
+
+class _Word(Named):
     """A setting of PyTorch's that has one object for each word."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def __repr__(self) -> str:
-        return f"clnet.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _word, (type(self).__name__, self.name)

@@ -317,6 +317,21 @@ def test_norms_of_what_is_not_there_are_refused():
         norms.weight_norm(nn.Linear(2, 2), "nothing")
 
 
+def test_a_norm_takes_a_state_with_its_older_names():
+    older = nn.Sequential(nn.utils.weight_norm(nn.Linear(3, 2)))
+    with clnet.no_grad():
+        older[0].weight_g.mul_(2)
+    layer = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 2)))
+    state = older.state_dict()
+    layer.load_state_dict(state)
+    assert sorted(state) == ["0.bias", "0.weight_g", "0.weight_v"]
+    x = clnet.ones(1, 3)
+    np.testing.assert_allclose(layer(x).tolist(), older(x).tolist(), 1e-6)
+    nn.utils.parametrize.remove_parametrizations(layer[0], "weight")
+    with pytest.raises(clnet.errors.CheckpointError, match=r"unexpected=\['0.weight_g'"):
+        layer.load_state_dict(state)
+
+
 def test_a_parametrized_module_says_that_it_is_one():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
     text = repr(layer)

@@ -349,6 +349,19 @@ def test_a_function_that_is_another_at_other_sizes():
         clnet.onnx.export(lambda x: x.reshape(3, 3), drawn(3, 3), dynamic_axes={"x": [0]})
 
 
+def test_settings_that_programs_give_pytorchs_exporter_are_taken():
+    settings = {
+        "export_params": True,
+        "do_constant_folding": True,
+        "verbose": True,
+        "dynamo": False,
+        "training": clnet.onnx.TrainingMode.EVAL,
+        "operator_export_type": clnet.onnx.OperatorExportTypes.ONNX,
+    }
+    made = clnet.onnx.export(nn.Linear(3, 2), drawn(4, 3), **settings)
+    assert [node.op_type for node in made.graph.node] == ["Gemm"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -366,6 +379,7 @@ def test_a_function_that_is_another_at_other_sizes():
         ({"dynamic_axes": {"x": 3}}, "names by axis, or a list"),
         ({"dynamic_axes": {"x": {0: "n", 1: "n"}}}, "axes of one name have one size"),
         ({"dynamic_axes": {"x": [0]}, "dynamic_shapes": ({0: "n"},)}, "the same twice"),
+        ({"export_params": False, "training": 2}, r"asked=\['export_params', 'training'\]"),
         ({"f": "/nowhere/at/all.onnx"}, "the file can be written"),
         ({"f": "/dev/full"}, "the file can be written; got f=/dev/full, error=No space left"),
     ],

@@ -163,3 +163,29 @@ def test_names_of_parameters_are_kept_as_pytorchs():
         plain = package.optim.SGD(model.parameters(), lr=0.1)
         assert "param_names" not in plain.param_groups[0]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("SGD", {"momentum": 0.9}),
+        ("Adam", {"amsgrad": True}),
+        ("RMSprop", {"centered": True, "momentum": 0.5}),
+    ],
+)
+@pytest.mark.parametrize("back", [False, True], ids=["more", "less"])
+@pytest.mark.parametrize("package", [clnet, torch], ids=["ours", "theirs"])
+def test_a_state_brings_the_settings_of_its_optimiser(name, settings, back, package):
+    saved, built = (settings, {})[:: -1 if back else 1]
+    params = [package.nn.Parameter(package.ones(2, 3))]
+    first = getattr(package.optim, name)(params, lr=0.1, **saved)
+    go(package, params, first, range(3))
+    ours = [clnet.nn.Parameter(clnet.tensor(p.detach().numpy().copy())) for p in params]
+    second = getattr(clnet.optim, name)(ours, lr=0.5, **built)
+    second.load_state_dict(
+        first.state_dict() if package is clnet else carried(first.state_dict(), clnet)
+    )
+    go(package, params, first, range(3, 5))
+    go(clnet, ours, second, range(3, 5))
+    np.testing.assert_allclose(ours[0].detach().numpy(), params[0].detach().numpy(), 1e-6)
+    assert set(second.state[ours[0]]) == set(first.state[params[0]])
