@@ -303,7 +303,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
     """Powers ``1, x, x**2 ...`` along a new last axis.
 
     Args:
-        x: ``(..., n)``.
+        x: ``(..., n)``; a number is ``(1,)``.
         N: how many; None: ``n``.
 
     Returns:
@@ -311,19 +311,15 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
 
     Raises:
         ArgumentError: if ``N`` is below 2.
-        ShapeError: if ``x`` has no axis.
     """
-    if x.ndim == 0:
-        raise ShapeError("vander", "x has an axis or more", x=x.shape)
+    x = reshape(x, (1,)) if x.ndim == 0 else x
     count = x.shape[-1] if N is None else N
-    if N is not None and N <= 1:
-        raise ArgumentError("vander", "N is 2 or more", N=N)
+    if count <= 1:
+        raise ArgumentError("vander", "N is 2 or more", N=count)
     columns = [x.detach().new_ones(x.shape)]
     for _ in range(count - 1):
         columns.append(columns[-1] * x)
-    if not columns[:count]:
-        return x.new_zeros((*x.shape, 0))
-    return cat([unsqueeze(c, -1) for c in columns[:count]], -1)
+    return cat([unsqueeze(c, -1) for c in columns], -1)
 
 
 @op(name="linalg.tensorinv", face=Face.LINALG)

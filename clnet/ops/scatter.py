@@ -278,8 +278,10 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @op()
-def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s.
+
+    A tensor without axes is a number, too, and has its gradient.
 
     Negative indices count from the end.
     """
@@ -292,7 +294,9 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     function = ReplaceRows(wrap=True, check=of_index("index_fill", wrap=True))
     marks = apply(function, y, rows, places)
     along = (1,) * axis + (n,) + (1,) * (x.ndim - axis - 1)
-    return where(ne(reshape(marks, along), 0), x.new_full((), value), x)
+    number = hasattr(value, "__apply_function__")
+    filled = to_dtype(reshape(value, ()), x.dtype) if number else x.new_full((), value)
+    return where(ne(reshape(marks, along), 0), filled, x)
 
 
 def _slices(
@@ -378,7 +382,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @op(Face.METHOD)
-def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill_(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """:func:`index_fill` in place; returns the tensor."""
     if x.ndim and _written_at_once(x, value):
         axis = normalize_dim("index_fill", dim, x.ndim)

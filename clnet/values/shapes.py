@@ -230,6 +230,8 @@ def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
     if isinstance(value, int):
         return (value, value)
     values = tuple(value)
+    if len(values) == 1:  # of one axis and all
+        values *= 2
     if len(values) != 2 or not all(isinstance(v, int) for v in values):
         raise ShapeError(op, f"{name} is an int or a pair of ints", value=value)
     return (values[0], values[1])
