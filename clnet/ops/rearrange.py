@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, BoundsError, ShapeError
+from ..errors import ArgumentError, BoundsError, NoAxisError, ShapeError
 from ..kernels.moving import copy, fill
 from ..values.dtypes import bool_
 from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resolve_reshape
@@ -528,7 +528,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
     if x.ndim == 0:
-        raise ShapeError(name, "x has an axis", x=x.shape)
+        raise NoAxisError(name, "x has an axis", x=x.shape)
     return normalize_dim(name, dim, x.ndim)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ..errors import BoundsError, ShapeError
+from ..errors import BoundsError, NoAxisError, ShapeError
 from .plain import integers, is_iterable
 
 Shape = tuple[int, ...]
@@ -117,10 +117,10 @@ def axis_of(op: str, dim: int, shape: Sequence[int]) -> int:
 
     Raises:
         BoundsError: if it lies outside.
-        ShapeError: if the tensor has no axes.
+        NoAxisError: if the tensor has no axes.
     """
     if not shape:
-        raise ShapeError(op, "the tensor has an axis", shape=tuple(shape), dim=dim)
+        raise NoAxisError(op, "the tensor has an axis", shape=tuple(shape), dim=dim)
     return normalize_dim(op, dim, len(shape))
 
 

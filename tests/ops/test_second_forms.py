@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, ClnetError, ShapeError
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -111,3 +111,21 @@ def test_forms_that_pytorch_takes(call):
     for y, expected in zip(found, wanted, strict=True):
         assert str(y.dtype).split(".")[1] == str(expected.dtype).split(".")[1]
         np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x[0].narrow(0, 0, 1), RuntimeError, "narrow: the tensor has an axis"),
+        (lambda x: clnet.cat([x[0]]), RuntimeError, "cat: the tensor has an axis"),
+        (lambda x: x[0].unbind(), IndexError, "unbind: x has an axis"),
+        (lambda x: clnet.fft.fft(x[0]), IndexError, "fft: the tensor has an axis"),
+        (lambda x: x[:0].amax(0), IndexError, "amax: an extreme is among elements"),
+        (lambda x: x[:0].max(), RuntimeError, "max: an extreme is among elements"),
+        (lambda x: clnet.empty_permuted((2, 3), (0,)), RuntimeError, "names each axis once"),
+    ],
+)
+def test_errors_are_of_the_kinds_that_pytorch_raises(call, error, message):
+    with pytest.raises(error, match=message) as info:
+        call(clnet.ones(3))
+    assert isinstance(info.value, ClnetError)
