@@ -408,7 +408,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise ArgumentError("unravel_index", "sizes are 0 or more", shape=sizes)
     steps = [prod(sizes[k + 1 :]) for k in np.arange(len(sizes)).tolist()]
     pairs = zip(steps, sizes, strict=True)
-    places: Any = indices
+    places: Any = indices.to(int64)
     return tuple(places // n % size for n, size in pairs)
 
 

@@ -22,7 +22,7 @@ from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm, matmul, mm
 from .rearrange import diagonal
 from .reduce import sum as total
-from .shape import Slice, cat, narrow, permute, reshape, unsqueeze
+from .shape import Slice, cat, narrow, permute, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -232,7 +232,7 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]
 def _with_ones(x: Tensor, dims: Sequence[int], other: Tensor, others: Sequence[int]) -> Tensor:
     """``x`` with those axes summed that meet an axis of 1, which is broadcast."""
     alone = [d for d, o in zip(dims, others, strict=True) if other.shape[o] == 1 != x.shape[d]]
-    return total(x, alone, True) if alone else x
+    return to_dtype(total(x, alone, True), x.dtype) if alone else x
 
 
 def _pairs_of_axes(

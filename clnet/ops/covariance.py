@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DtypeError, ShapeError
 from ..kernels.reduce import Bad
-from ..values.dtypes import Kind, default_float
+from ..values.dtypes import Kind, default_float, promote
 from .check import of_value, require_elements
 from .complex_parts import conj
 from .machinery.function import op
@@ -60,8 +60,10 @@ def cov(
         raise DtypeError("cov", law, dtype=fweights.dtype)
     if aweights is not None and not aweights.dtype.is_floating_point:
         raise DtypeError("cov", "aweights are floating", dtype=aweights.dtype)
-    if not (x.dtype.is_floating_point or x.dtype.is_complex):
-        rows = to_dtype(rows, default_float() if aweights is None else aweights.dtype)
+    if aweights is not None:
+        rows = to_dtype(rows, promote(rows.dtype, aweights.dtype))
+    elif not (x.dtype.is_floating_point or x.dtype.is_complex):
+        rows = to_dtype(rows, default_float())
     weights: Any = fweights
     if aweights is not None:
         weights = aweights if fweights is None else fweights * aweights

@@ -22,7 +22,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, expand, reshape, unsqueeze
+from .shape import cat, expand, reshape, to_dtype, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm
@@ -307,12 +307,13 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
         N: how many; None: ``n``.
 
     Returns:
-        ``(..., n, N)``.
+        ``(..., n, N)``; of whole numbers int64.
 
     Raises:
         ArgumentError: if ``N`` is below 2.
     """
     x = reshape(x, (1,)) if x.ndim == 0 else x
+    x = x if x.dtype.is_floating_point or x.dtype.is_complex else to_dtype(x, int64)
     count = x.shape[-1] if N is None else N
     if count <= 1:
         raise ArgumentError("vander", "N is 2 or more", N=count)

@@ -233,6 +233,9 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
+    if x.ndim == 0:  # an axis of one element
+        flat = reshape(source, (source.numel(),))
+        return reshape(index_add(reshape(x, (1,)), dim, index, flat, alpha=alpha), ())
     # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
     source = source if alpha == 1 else to_dtype(source * alpha, source.dtype)
     return _plus(x, _rows_added(x, dim, index, source, of_index("index_add")))

@@ -95,6 +95,17 @@ TAKEN = {
             ((m.arange(6.0).reshape(2, 3), m.ones(1, 3)), ([0], [0])),
         )
     ],
+    "tensordot of uint8": lambda m: m.tensordot(
+        m.full((1, 1), 2, dtype=m.uint8), m.full((3, 1), 100, dtype=m.uint8), dims=([0], [0])
+    ),
+    "cov of float16, weighed in float32": lambda m: m.cov(
+        m.tensor([[1, 2, 5], [3, 4, 4]]).half(), aweights=m.tensor([0.5, 0.2, 0.9])
+    ),
+    "index_add to a number": lambda m: m.tensor(2.0).index_add(
+        0, m.tensor([0]), m.tensor(3.0), alpha=2
+    ),
+    "unravel_index of uint8": lambda m: m.unravel_index(m.tensor([200, 3]).byte(), (2, 300)),
+    "vander of uint8": lambda m: m.linalg.vander(m.tensor([20, 30]).byte(), N=3),
     "norm": lambda m: m.norm(m.arange(12.0).reshape(2, 2, 3), "nuc", (1, 2), keepdim=True),
     "scalar_tensor": lambda m: (lambda x: m.autograd.grad(x**2, x))(
         m.scalar_tensor(2.0, requires_grad=True)
