@@ -277,9 +277,12 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 
 @checked
-def scalar_tensor(s: float, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def scalar_tensor(
+    s: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A number as a tensor without axes, the default dtype if none is given."""
-    return full((), s, dtype=dtype or default_float(), device=device)
+    found = full((), s, dtype=dtype or default_float(), device=device)
+    return found.requires_grad_() if requires_grad else found
 
 
 @checked

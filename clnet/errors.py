@@ -61,8 +61,8 @@ class ShapeError(ClnetError, ValueError, RuntimeError):
     """Shapes that do not fit an op; a ``RuntimeError`` as PyTorch's."""
 
 
-class NoAxisError(ShapeError, TypeError):
-    """A tensor of one number where one is gone through, which Python calls an error of type."""
+class NoAxisError(ShapeError, TypeError, IndexError):
+    """A tensor of one number where an axis is asked for: of type to Python, of index to PyTorch."""
 
 
 class DtypeError(ClnetError, TypeError, RuntimeError):
@@ -87,6 +87,10 @@ class SubscriptError(ArgumentError, DtypeError, IndexError):
 
 class MemberNameError(ArgumentError, KeyError):
     """A name that a module has already, or cannot have; a ``KeyError`` as PyTorch's."""
+
+
+class EmptyError(ArgumentError, IndexError):
+    """Nothing where one element is asked for; PyTorch raises either, by what is empty."""
 
 
 class BoundsError(ClnetError, IndexError):

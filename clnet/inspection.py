@@ -185,6 +185,7 @@ def broadcast_shapes(*given: Any) -> tuple[int, ...]:
     Raises:
         ShapeError: if there is none, or a size is below 0.
     """
+    given = tuple((shape,) if isinstance(shape, int) else shape for shape in given)
     sizes = [integers("broadcast_shapes", "a shape", shape) for shape in given]
     if any(size < 0 for shape in sizes for size in shape):
         raise ShapeError("broadcast_shapes", "sizes are 0 or more", shapes=tuple(sizes))

@@ -14,7 +14,7 @@ from . import ops
 from .array import Array
 from .autodiff.data import give_data, take_data
 from .autodiff.given import listed_inputs, require_gradient
-from .autodiff.overwrite import overwrite, refresh
+from .autodiff.overwrite import node_of, overwrite, refresh, set_node
 from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .autodiff.walk import root_gradient, walk_back
@@ -62,9 +62,10 @@ class Tensor:
     """
 
     __slots__ = (
-        *("__dict__", "__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node"),
+        *("__dict__", "__weakref__", "_grad", "_node", "_requires_grad", "array", "hooks", "index"),
         *("source", "version"),
     )
+    node = property(node_of, set_node)
     _turned = False  # into a view of what it was
     of_sizes_or_data: ClassVar[Callable[[tuple[Any, ...]], Array]]
     """What ``Tensor(2, 3)`` and ``Tensor([1.0])`` look at, said in ``face/attribute.py``."""
@@ -81,7 +82,7 @@ class Tensor:
             array, node, index = Tensor.of_sizes_or_data(given), None, 0
             self.version = array.storage.version
         self.array: Array = array
-        self.node: Node | None = node
+        self._node: Node | None = node
         self.index = index
         self.source: tuple[Tensor, Function] | None = None
         self.hooks: GradientHooks | None = None
@@ -105,7 +106,7 @@ class Tensor:
             if array.dtype.is_complex and not function.takes_complex:
                 found = function.of_complex(*inputs)
                 return found if isinstance(found, tuple) else (found,)
-            if recording and (x._requires_grad or x.node is not None):
+            if recording and (x._requires_grad or x._node is not None):
                 needed = True
         if now.autocast is not None:
             function, inputs = cast(now.autocast, function, inputs)
@@ -114,7 +115,7 @@ class Tensor:
             return ()
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
-            needs = tuple([x._requires_grad or x.node is not None for x in inputs])
+            needs = tuple([x._requires_grad or x._node is not None for x in inputs])
             node = Node(function, inputs, needs, arrays, Tensor)
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()

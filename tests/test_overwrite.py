@@ -397,3 +397,37 @@ def test_a_view_of_all_elements_is_another_tensor(view):
     part.register_hook(seen.append)
     (weight * 2).sum().backward()
     assert not seen, "the gradient to the tensor itself does not flow through its view"
+
+
+def view_of_written(x):
+    h = x * 2
+    view = h[1:]
+    h.mul_(3)
+    return view
+
+
+def test_a_view_of_what_was_written_since_is_where_a_walk_starts():
+    x = leaf(1.0, 2.0, 3.0)
+    view_of_written(x).backward(clnet.ones(2))
+    assert x.grad.tolist() == [0, 6, 6]
+    (found,) = clnet.autograd.grad(view_of_written(x), x, clnet.ones(2))
+    assert found.tolist() == [0, 6, 6]
+    (found,) = clnet.autograd.grad(clnet.compile(view_of_written)(x).sum(), x)
+    assert found.tolist() == [0, 6, 6]
+
+
+def test_a_view_of_what_was_written_since_says_what_it_is_and_keeps_its_gradient():
+    buffer = clnet.zeros(3)
+    view = buffer[1:]
+    buffer += leaf(1.0, 2.0, 3.0)
+    assert (view.requires_grad, view.is_leaf) == (True, False)
+    for retain_first in (True, False):
+        h = leaf(1.0, 2.0, 3.0) * 2
+        view, seen = h[1:], []
+        if retain_first:
+            view.retain_grad()
+        h.mul_(3)
+        view.retain_grad()
+        view.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+        (view * view).sum().backward()
+        assert (view.grad.tolist(), seen) == ([24, 36], [[24, 36]])

@@ -57,8 +57,8 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     storage.recorded = target.version = storage.version
     while target.source is not None:
         base, taken = _source(target)
+        base.version = storage.version  # first, or it would be taken again when it is looked at
         base.node, base.index = _put_back(taken, base, target)
-        base.version = storage.version
         target = base
 
 
@@ -70,24 +70,47 @@ def refresh(function: Function, x: Any) -> None:
     Raises:
         GradientError: if nobody knows what it is a view of.
     """
-    storage = x.array.storage
-    if not mode.current().grad or x.version == storage.recorded:
-        return
-    if x.source is not None:
-        base, taken = _source(x)
-        if base.version < storage.recorded:
-            refresh(function, base)
-        kind = type(x.detach())
-        x.node = Node(taken, (base,), (True,), (x.array,), kind) if base.requires_grad else None
-        x.index = 0
-    elif x.node is not None:
+    if mode.current().grad and not _taken_again(x):
         raise GradientError(
             function.name,
             "an operand shares memory with a tensor that was changed in place on the tape",
             shape=x.shape,
             remedy="Take the view again",
         )
+
+
+def node_of(x: Any) -> Any:
+    """What made a tensor on the tape; of a view of what was written since, taken again."""
+    if x.version < x.array.storage.recorded:
+        _taken_again(x)
+    return x._node
+
+
+def set_node(x: Any, node: Any) -> None:
+    """Say what made a tensor."""
+    x._node = node
+
+
+def _taken_again(x: Any) -> bool:
+    """Give a tensor the history of its elements, which may be older; whether that is known."""
+    storage = x.array.storage
+    if x.version >= storage.recorded:
+        return True
+    if x.source is None:
+        if x._node is None:
+            x.version = storage.version
+        return x._node is None
+    base, taken = _source(x)
+    if not _taken_again(base):
+        return False
     x.version = storage.version
+    retained = x.retains_grad
+    kind = type(x.detach())
+    x.node = Node(taken, (base,), (True,), (x.array,), kind) if base.requires_grad else None
+    x.index = 0
+    if retained and x.node is not None:
+        x.retain_grad()
+    return True
 
 
 def turn(x: Any, take: Callable[[Any], Any], name: str) -> None:

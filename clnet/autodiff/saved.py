@@ -37,9 +37,8 @@ class Packed(NamedTuple):
 
 def edge_of(tensor: Any) -> Edge:
     """Where the gradient of a tensor goes."""
-    if tensor.node is None:
-        return Edge(None, 0, tensor)
-    return Edge(tensor.node, tensor.index, None)
+    node = tensor.node
+    return Edge(None, 0, tensor) if node is None else Edge(node, tensor.index, None)
 
 
 def pack(tensor: Any) -> Packed:

@@ -233,12 +233,14 @@ class Plan:
         if not self._told:
             self._tell()
         passed, found = self._trace.passed, list[Array]()
+        seen_by_caller = len(self._results) - self._trace.num_saved
+        copies: tuple[dict[Storage, Storage], ...] = {}, {}
         for k, r in enumerate(self._results):
             new = made.get(r.storage)
-            if new is not None:
-                found.append(_at(new, r))
-            else:
-                found.append(r if k in passed else self._copied(r))
+            if new is None and k not in passed:  # views of one copy see each other's writes
+                known = copies[k < seen_by_caller]
+                new = known[r.storage] = known.get(r.storage) or self._copied(r.storage)
+            found.append(r if new is None else _at(new, r))
         return found
 
     def _made_anew(self, storage: Storage) -> Storage:
@@ -255,11 +257,11 @@ class Plan:
             for arena in self._arenas:
                 self.device.poison(arena.buffer, size_class(arena.nbytes))
 
-    def _copied(self, result: Array) -> Array:
-        copy = _at(Storage(self.device, result.storage.nbytes), result)
-        copy.storage.materialize()
-        if result.storage.nbytes:
-            self.device.queue.copy(copy.storage, result.storage, result.storage.nbytes)
+    def _copied(self, storage: Storage) -> Storage:
+        copy = Storage(self.device, storage.nbytes)
+        copy.materialize()
+        if storage.nbytes:
+            self.device.queue.copy(copy, storage, storage.nbytes)
         return copy
 
 

@@ -188,8 +188,11 @@ class Tracer:
         return answer
 
     def is_leaf(self, x: Any) -> bool:
-        """Whether no recorded op made a tensor, or the one for which it stands."""
-        return self.ask(x, _is_leaf)
+        """Whether no recorded op made a tensor, or the one for which it stands.
+
+        One that the function itself wrote to on the tape is none.
+        """
+        return x.node is None and self.ask(x, _is_leaf)
 
     def record_action(self, action: Callable[[], None], changes: Any = None) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""

@@ -134,7 +134,7 @@ def _is_on_cuda(x: Tensor) -> bool:
 
 def _grad_fn(x: Tensor) -> Node | None:
     tracer = mode.current().tracer
-    if tracer is None or x.is_leaf:
+    if tracer is None or x.node is not None or x.is_leaf:
         return x.node
     return tracer.given(x).node
 

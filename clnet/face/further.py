@@ -191,7 +191,14 @@ def empty_permuted(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor with elements of any value, whose axes lie in memory in another order."""
+    """A tensor with elements of any value, whose axes lie in memory in another order.
+
+    Raises:
+        ArgumentError: if the order does not name each axis once.
+    """
+    if sorted(physical_layout) != list(range(len(size))):
+        law = "physical_layout names each axis once, from 0 on"
+        raise ArgumentError("empty_permuted", law, size=size, physical_layout=physical_layout)
     laid = empty(*(size[axis] for axis in physical_layout), dtype=dtype, device=device)
     order = [list(physical_layout).index(axis) for axis in range(len(size))]
     return laid.permute(order).requires_grad_(requires_grad)
@@ -401,7 +408,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         raise ArgumentError("unravel_index", "sizes are 0 or more", shape=sizes)
     steps = [prod(sizes[k + 1 :]) for k in np.arange(len(sizes)).tolist()]
     pairs = zip(steps, sizes, strict=True)
-    places: Any = indices
+    places: Any = indices.to(int64)
     return tuple(places // n % size for n, size in pairs)
 
 

@@ -63,7 +63,7 @@ def _make_subclass(
     return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
-_OWN = {"array", "hooks", "index", "node", "source", "version"}
+_OWN = {"_node", "array", "hooks", "index", "node", "source", "version"}
 """Attributes that ops read of every tensor; a class's property would stand before them."""
 # Without a door of their own, for the sake of all tensors that are of no subclass.
 _DOORS = {"detach": checked(Tensor.detach, "detach"), "to": checked(to, "to")}

@@ -23,7 +23,7 @@ from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm, matmul, mm
 from .rearrange import diagonal
 from .reduce import sum as total
-from .shape import Slice, cat, narrow, permute, reshape, unsqueeze
+from .shape import Slice, cat, narrow, permute, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -211,9 +211,11 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]
         ``x``'s other axes, then those of ``other``.
 
     Raises:
-        ShapeError: if axes that meet differ in size, or in number.
+        ShapeError: if axes that meet differ in number, or in size and neither's is 1.
     """
     left, right = _pairs_of_axes(x, other, dims)
+    if len(left) == len(right):
+        x, other = _with_ones(x, left, other, right), _with_ones(other, right, x, left)
     met = [x.shape[d] for d in left]
     if met != [other.shape[d] for d in right]:
         raise ShapeError(
@@ -226,6 +228,12 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]
     a = reshape(permute(x, (*free, *left)), (prod(rows), prod(met)))
     b = reshape(permute(other, (*right, *other_free)), (prod(met), prod(columns)))
     return reshape(mm(a, b), (*rows, *columns))
+
+
+def _with_ones(x: Tensor, dims: Sequence[int], other: Tensor, others: Sequence[int]) -> Tensor:
+    """``x`` with those axes summed that meet an axis of 1, which is broadcast."""
+    alone = [d for d, o in zip(dims, others, strict=True) if other.shape[o] == 1 != x.shape[d]]
+    return to_dtype(total(x, alone, True), x.dtype) if alone else x
 
 
 def _pairs_of_axes(

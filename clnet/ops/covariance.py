@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DtypeError, ShapeError
 from ..kernels.reduce import Bad
-from ..values.dtypes import Kind
+from ..values.dtypes import Kind, default_float, promote
 from .check import of_value, require_elements
 from .complex_parts import conj
 from .machinery.function import op
@@ -14,7 +14,7 @@ from .matmul import matmul
 from .rearrange import diag
 from .reduce import mean
 from .reduce import sum as total
-from .shape import reshape, unsqueeze
+from .shape import reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -31,7 +31,8 @@ def cov(
     """The covariances of variables, each a row of observations.
 
     Args:
-        x: ``(variables, observations)``, or ``(observations,)``, floating.
+        x: ``(variables, observations)``, or ``(observations,)``; whole numbers become
+            floating ones.
         correction: subtracted from the number of observations.
         fweights: ``(observations,)``, how often each was made: whole numbers.
         aweights: ``(observations,)``, how much each counts: floating.
@@ -59,6 +60,10 @@ def cov(
         raise DtypeError("cov", law, dtype=fweights.dtype)
     if aweights is not None and not aweights.dtype.is_floating_point:
         raise DtypeError("cov", "aweights are floating", dtype=aweights.dtype)
+    if aweights is not None:
+        rows = to_dtype(rows, promote(rows.dtype, aweights.dtype))
+    elif not (x.dtype.is_floating_point or x.dtype.is_complex):
+        rows = to_dtype(rows, default_float())
     weights: Any = fweights
     if aweights is not None:
         weights = aweights if fweights is None else fweights * aweights

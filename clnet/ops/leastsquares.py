@@ -22,7 +22,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, expand, reshape, unsqueeze
+from .shape import cat, expand, reshape, to_dtype, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm
@@ -303,27 +303,24 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
     """Powers ``1, x, x**2 ...`` along a new last axis.
 
     Args:
-        x: ``(..., n)``.
+        x: ``(..., n)``; a number is ``(1,)``.
         N: how many; None: ``n``.
 
     Returns:
-        ``(..., n, N)``.
+        ``(..., n, N)``; of whole numbers int64.
 
     Raises:
         ArgumentError: if ``N`` is below 2.
-        ShapeError: if ``x`` has no axis.
     """
-    if x.ndim == 0:
-        raise ShapeError("vander", "x has an axis or more", x=x.shape)
+    x = reshape(x, (1,)) if x.ndim == 0 else x
+    x = x if x.dtype.is_floating_point or x.dtype.is_complex else to_dtype(x, int64)
     count = x.shape[-1] if N is None else N
-    if N is not None and N <= 1:
-        raise ArgumentError("vander", "N is 2 or more", N=N)
+    if count <= 1:
+        raise ArgumentError("vander", "N is 2 or more", N=count)
     columns = [x.detach().new_ones(x.shape)]
     for _ in range(count - 1):
         columns.append(columns[-1] * x)
-    if not columns[:count]:
-        return x.new_zeros((*x.shape, 0))
-    return cat([unsqueeze(c, -1) for c in columns[:count]], -1)
+    return cat([unsqueeze(c, -1) for c in columns], -1)
 
 
 @op(name="linalg.tensorinv", face=Face.LINALG)

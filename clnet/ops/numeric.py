@@ -15,7 +15,7 @@ from .index import gather_within
 from .machinery.function import Face, op
 from .reduce import argmax
 from .scan import cummax
-from .shape import cat, expand, narrow, reshape
+from .shape import cat, clone, expand, narrow, reshape
 from .sort import Ordered, sort
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:  # noqa: F
         ShapeError: if the axis is empty.
     """
     if x.ndim == 0:
-        return Ordered(x * 1, x.detach().new_zeros((), dtype=int64))
+        return Ordered(clone(x), x.detach().new_zeros((), dtype=int64))
     axis = normalize_dim("mode", dim, x.ndim)
     size = x.shape[axis]
     if size == 0:
@@ -95,6 +95,7 @@ def gradient(
             raise ShapeError("gradient", "x has the axes that dim names", x=x.shape, dim=named)
         normalize_dims("gradient", named, x.ndim)  # each is named once
         dims = tuple(normalize_dim("gradient", d, x.ndim) for d in named)
+    spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, list | tuple)
     steps = list(spacing) if several else [spacing] * len(dims)
     axes = {h.ndim if is_tensor(h) else None for h in steps}

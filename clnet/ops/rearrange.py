@@ -468,7 +468,7 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     Raises:
         ShapeError: if the lengths do not add up to the size of the axis.
     """
-    axis = _axis("split", x, dim)
+    axis = axis_of("split", dim, x.shape)
     size = x.shape[axis]
     if isinstance(split_size, int):
         if split_size < 0 or (split_size == 0 and size):
@@ -492,7 +492,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks < 1:
         raise ArgumentError("chunk", "there is one chunk or more", chunks=chunks)
-    axis = _axis("chunk", x, dim)
+    axis = axis_of("chunk", dim, x.shape)
     if x.shape[axis] == 0:
         return split(x, [0] * chunks, axis)
     return split(x, -(-x.shape[axis] // chunks), axis)
@@ -507,7 +507,7 @@ def tensor_split(
     Raises:
         ArgumentError: if there is no piece.
     """
-    axis = _axis("tensor_split", x, dim)
+    axis = axis_of("tensor_split", dim, x.shape)
     size = x.shape[axis]
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
@@ -522,14 +522,8 @@ def tensor_split(
 @op()
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices at every position of an axis, without copies."""
-    axis = _axis("unbind", x, dim)
+    axis = axis_of("unbind", dim, x.shape)
     return tuple(select(x, axis, i) for i in range(x.shape[axis]))
-
-
-def _axis(name: str, x: Tensor, dim: int) -> int:
-    if x.ndim == 0:
-        raise ShapeError(name, "x has an axis", x=x.shape)
-    return normalize_dim(name, dim, x.ndim)
 
 
 class Windows(Function):
@@ -583,8 +577,9 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         step: from one to the next.
 
     Returns:
-        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a copy. Of a
-        number the window alone, ``(size,)``.
+        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a view
+        where windows lie apart and whole steps fit, else a copy. Of a number the window alone,
+        ``(size,)``.
 
     Raises:
         ArgumentError: if a window is longer than the axis, or the step is not positive.
@@ -592,8 +587,13 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if x.ndim == 0:
         normalize_dim("unfold", dimension, 0)
         return windows(reshape(x, (1,)), 0, size, step)[0]
-    axis = _axis("unfold", x, dimension)
+    axis = axis_of("unfold", dimension, x.shape)
     if not 0 <= size <= x.shape[axis] or step < 1:
         law = "a window fits the axis, and the step is positive"
         raise ArgumentError("unfold", law, size=size, step=step, x=x.shape)
+    count = (x.shape[axis] - size) // step + 1
+    if size <= step and count * step <= x.shape[axis]:
+        shape = (*x.shape[:axis], count, step, *x.shape[axis + 1 :])
+        apart = reshape(narrow(x, axis, 0, count * step), shape)
+        return movedim(narrow(apart, axis + 1, 0, size), axis + 1, -1)
     return apply(Windows(axis, size, step), x)

@@ -14,7 +14,7 @@ import ml_dtypes
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError
+from ..errors import ArgumentError, EmptyError
 from ..kernels.reduce import Pairing, Reduction, arg_reduce, reduce, reduce_pairs
 from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.record import NamedTuple
@@ -86,7 +86,7 @@ class Reduce(Function):
         if self.kind in (Reduction.MEAN, Reduction.SUM_SQUARES):
             require_floating(self.name, x)
         if self.kind in _EXTREMES and 0 in (x.shape[d] for d in self.dims):
-            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dims)
+            raise EmptyError(self.name, "an extreme is among elements", x=x.shape, dim=self.dims)
         dtype = x.dtype
         if self.kind in (Reduction.ANY, Reduction.ALL):
             dtype = uint8 if dtype is uint8 else bool_  # as PyTorch
@@ -243,7 +243,7 @@ class ArgReduce(Function):
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Dense values and int64 indices."""
         if x.shape[self.dim] == 0:
-            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
+            raise EmptyError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
         shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
         return Array.abstract(shape, x.dtype, x.device), Array.abstract(shape, int64, x.device)
 
@@ -278,7 +278,7 @@ class ArgExtreme(Function):
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Dense int64 indices."""
         if x.shape[self.dim] == 0:
-            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
+            raise EmptyError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
         shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
         return (Array.abstract(shape, int64, x.device),)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from ..values.shapes import axis_of, normalize_dim
+from ..values.shapes import axis_of, broadcast_shapes, normalize_dim
 from .arithmetic import eq, where
 from .create import positions
 from .index import require_index
@@ -128,18 +128,20 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
     Args:
         x: any shape.
-        mask: bool, broadcasts to ``x``; the host waits for the number of its true elements.
+        mask: bool, broadcast together with ``x``; the host waits for the number of its true
+            elements.
         source: of the dtype of ``x``, with as many elements at least.
 
     Returns:
-        The shape of ``x``.
+        The broadcast shape.
 
     Raises:
         DtypeError: if the mask is not bool, or the dtypes differ.
         ShapeError: if there are too few elements.
     """
     mask = require_mask("masked_scatter", mask)
-    places = positions_of(expand(mask, x.shape))
+    shape = broadcast_shapes("masked_scatter", x.shape, mask.shape)
+    x, places = expand(x, shape), positions_of(expand(mask, shape))
     count = places.numel()
     if source.numel() < count:
         law = "the source has an element for each true one"

@@ -233,6 +233,9 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
+    if x.ndim == 0:  # an axis of one element
+        flat = reshape(source, (source.numel(),))
+        return reshape(index_add(reshape(x, (1,)), dim, index, flat, alpha=alpha), ())
     # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
     source = source if alpha == 1 else to_dtype(source * alpha, source.dtype)
     return _plus(x, _rows_added(x, dim, index, source, of_index("index_add")))
@@ -278,8 +281,10 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @op()
-def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s.
+
+    A tensor without axes is a number, too, and has its gradient.
 
     Negative indices count from the end.
     """
@@ -292,7 +297,9 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     function = ReplaceRows(wrap=True, check=of_index("index_fill", wrap=True))
     marks = apply(function, y, rows, places)
     along = (1,) * axis + (n,) + (1,) * (x.ndim - axis - 1)
-    return where(ne(reshape(marks, along), 0), x.new_full((), value), x)
+    number = hasattr(value, "__apply_function__")
+    filled = to_dtype(reshape(value, ()), x.dtype) if number else x.new_full((), value)
+    return where(ne(reshape(marks, along), 0), filled, x)
 
 
 def _slices(
@@ -378,7 +385,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @op(Face.METHOD)
-def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill_(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """:func:`index_fill` in place; returns the tensor."""
     if x.ndim and _written_at_once(x, value):
         axis = normalize_dim("index_fill", dim, x.ndim)

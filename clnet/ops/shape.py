@@ -18,6 +18,7 @@ from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name, promote
 from ..values.shapes import (
     Shape,
+    axis_of,
     broadcast_shapes,
     broadcast_strides,
     normalize_dim,
@@ -506,17 +507,11 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     Raises:
         ShapeError: if they do not lie inside it.
     """
-    axis = normalize_dim("narrow", dim, x.ndim)
+    axis = axis_of("narrow", dim, x.shape)
     first = start + x.shape[axis] if start < 0 else start
     if not 0 <= first <= first + length <= x.shape[axis]:
-        raise ShapeError(
-            "narrow",
-            "start and length lie inside the axis",
-            shape=x.shape,
-            dim=dim,
-            start=start,
-            length=length,
-        )
+        law = "start and length lie inside the axis"
+        raise ShapeError("narrow", law, shape=x.shape, dim=dim, start=start, length=length)
     starts = tuple(first if d == axis else 0 for d in range(x.ndim))
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
     return apply(Slice(starts, (1,) * x.ndim, shape), x)
@@ -541,7 +536,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ShapeError("cat", "it joins one tensor or more")
     dtype = reduce(promote, [t.dtype for t in tensors])
     like = next((t for t in tensors if t.shape != (0,)), tensors[0]).shape
-    axis = normalize_dim("cat", dim, len(like))
+    axis = axis_of("cat", dim, like)
     nothing = (*like[:axis], 0, *like[axis + 1 :])
     joined = [t if t.shape != (0,) else reshape(t, nothing) for t in tensors]
     return apply(Cat(axis), *(to_dtype(t, dtype) for t in joined))

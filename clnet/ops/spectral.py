@@ -215,22 +215,25 @@ def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
     Those of complex, Hermitian ones, too.
     """
     require_square("eigvalsh", x, complex_too=True)
-    if x.dtype.is_complex:
-        return once(eigvalsh(in_blocks(_hermitian("eigvalsh", x, UPLO))))
     if x.requires_grad:
         return eigh(x, UPLO).eigenvalues
+    if x.dtype.is_complex:
+        return once(eigvalsh(in_blocks(_hermitian("eigvalsh", x, UPLO))))
     scaled, size = _symmetric("eigvalsh", x, UPLO)
     values = apply(SymmetricEigen(False), scaled)
     return reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
 
 
 def _hermitian(name: str, x: Tensor, half: str) -> Tensor:
-    """Hermitian matrices of one triangle, with the gradient of both, as PyTorch's."""
+    """Hermitian matrices of one triangle, with the gradient of both, as PyTorch's.
+
+    Imaginary parts on the diagonal do not count.
+    """
     lower, plain = _is_lower(name, x, half), x.detach()
-    kept = tril(plain) if lower else triu(plain)
     strict = tril(plain, -1) if lower else triu(plain, 1)
+    middle = diag_of(plain.diagonal(0, -2, -1).real).to(plain.dtype)
     both = (x + conj(turned(x))) * 0.5
-    return (kept + conj(turned(strict))) + (both - both.detach())
+    return (strict + middle + conj(turned(strict))) + (both - both.detach())
 
 
 @cache
@@ -356,10 +359,10 @@ def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
     """
     del driver
     require_matrix("svdvals", x, complex_too=True)
-    if x.dtype.is_complex:
-        return once(svdvals(in_blocks(x)))
     if x.requires_grad:
         return _decomposed("svdvals", x, full=False).S
+    if x.dtype.is_complex:  # twice each, which no gradient of a gradient may meet
+        return once(svdvals(in_blocks(x)))
     flat = matrices("svdvals", x)
     wide = x.shape[-2] < x.shape[-1]
     _, s, _ = _tall_singular(turned(flat) if wide else flat, vectors=False, full=False)

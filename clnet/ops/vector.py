@@ -95,7 +95,7 @@ def norm(
     Args:
         x: any shape, floating.
         p: a number: 2 and ``"fro"`` for the usual length, ``inf`` for the largest ``|x|``, 0 for
-            how many are not 0.
+            how many are not 0; ``"nuc"`` for :func:`linalg.matrix_norm`'s.
         dim: an axis, several, or None for all.
         keepdim: leave the axes with size 1.
         dtype: what to convert ``x`` to first.
@@ -108,8 +108,11 @@ def norm(
         BoundsError: if ``x`` has no such axis.
         DtypeError: if ``x`` is not floating.
     """
+    if p == "nuc":
+        axes = tuple(range(x.ndim)) if dim is None else dim
+        return matrix_norm(x, p, (axes,) if isinstance(axes, int) else axes, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
-        raise ArgumentError("norm", "p is a number or 'fro'", p=repr(p))
+        raise ArgumentError("norm", "p is a number, 'fro' or 'nuc'", p=repr(p))
     x = x if dtype is None else to_dtype(x, dtype)
     order = 2 if p is None or isinstance(p, str) else p
     found = _length("norm", x, order, dim, keepdim)

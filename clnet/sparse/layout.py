@@ -103,7 +103,7 @@ class SparseTensor(Tensor):
     ) -> None:
         self._places, self._values, self._sizes = indices, values, Size(size)
         self._coalesced, self._layout, self._pointers = coalesced, layout, pointers
-        self.node, self.hooks, self.index, self.source, self.version = None, None, 0, None, -1
+        self.hooks, self.index, self.source, self.version = None, 0, None, -1
 
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -153,6 +153,7 @@ class SparseTensor(Tensor):
     is_sparse_csr = property(lambda self: self._layout is CSR, doc="Whether rows are compressed.")
     is_cuda = property(lambda self: self._values.is_cuda, doc="Whether values are on ``cuda``.")
     grad_fn = property(lambda self: self._values.node, doc="What made the values.")
+    node = property(lambda self: None)  # its values are on the tape, not itself
 
     def numel(self) -> int:
         """Number of elements, with those that are 0."""

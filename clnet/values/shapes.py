@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ..errors import BoundsError, ShapeError
+from ..errors import BoundsError, NoAxisError, ShapeError
 from .plain import integers, is_iterable
 
 Shape = tuple[int, ...]
@@ -117,10 +117,10 @@ def axis_of(op: str, dim: int, shape: Sequence[int]) -> int:
 
     Raises:
         BoundsError: if it lies outside.
-        ShapeError: if the tensor has no axes.
+        NoAxisError: if the tensor has no axes.
     """
     if not shape:
-        raise ShapeError(op, "the tensor has an axis", shape=tuple(shape), dim=dim)
+        raise NoAxisError(op, "the tensor has an axis", shape=tuple(shape), dim=dim)
     return normalize_dim(op, dim, len(shape))
 
 
@@ -230,6 +230,8 @@ def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
     if isinstance(value, int):
         return (value, value)
     values = tuple(value)
+    if len(values) == 1:  # of one axis and all
+        values *= 2
     if len(values) != 2 or not all(isinstance(v, int) for v in values):
         raise ShapeError(op, f"{name} is an int or a pair of ints", value=value)
     return (values[0], values[1])

@@ -199,3 +199,26 @@ def test_tensors_from_outside_that_are_laid_anew():
         with pytest.raises(TraceError, match=r"unsqueeze_: .* from outside .* keeps its shape"):
             clnet.compile(inside)(clnet.ones(2))
     assert table.shape == (2,)
+
+
+def test_an_argument_that_the_function_wrote_on_the_tape_is_no_leaf():
+    def f(x, y):
+        x.copy_(y * 2)
+        return (x * 3 if x.is_leaf else x * 5), x.grad_fn is None
+
+    for way in (f, clnet.compile(f)):
+        found, without = way(clnet.zeros(2), clnet.ones(2, requires_grad=True))
+        assert (found.tolist(), without) == ([10, 10], False)
+
+
+def test_results_that_look_at_one_copy_of_an_argument_see_each_others_writes():
+    weight = clnet.ones(2, 3)
+    for f in (lambda x: (lambda y: (y[0], y))(x.clone()), lambda x: (weight.clone()[0], x * 2)):
+        x, compiled = clnet.zeros(2, 3), clnet.compile(f)
+        for _ in range(2):
+            row, whole = compiled(x)
+            row += 7
+            expected, whole_expected = f(x)
+            expected += 7
+            assert (row.tolist(), whole.tolist()) == (expected.tolist(), whole_expected.tolist())
+        assert (x.tolist(), weight.tolist()) == ([[0] * 3] * 2, [[1] * 3] * 2)

@@ -124,3 +124,18 @@ def test_what_depends_on_the_angle_of_an_eigenvector_has_no_gradient():
     loss = (clnet.linalg.eig(x).eigenvectors * clnet.tensor([1 + 2j, 3j])).real.sum()
     with pytest.raises(DataDomainError, match="eig: it does not depend on the angles"):
         loss.backward()
+
+
+@pytest.mark.parametrize("name", ["svdvals", "eigvalsh"])
+def test_values_of_complex_matrices_have_second_derivatives(name):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    drawn = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
+    found = []
+    for m in (clnet, torch):
+        x = m.tensor(drawn + drawn.conj().T if name == "eigvalsh" else drawn, requires_grad=True)
+        values = getattr(m.linalg, name)(x)
+        (slope,) = m.autograd.grad((values**2).sum() + values[0], x, create_graph=True)
+        (bend,) = m.autograd.grad((slope.real * m.arange(9).reshape(3, 3)).sum(), x)
+        found.append((bend + bend.mH if name == "eigvalsh" else bend).numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-9)

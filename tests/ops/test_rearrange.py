@@ -205,7 +205,7 @@ def test_rolling_by_whole_turns_changes_nothing():
         (lambda x: x.split(0), ArgumentError, "a piece has a length"),
         (lambda x: x.chunk(0), ArgumentError, "one chunk or more"),
         (lambda x: x.tensor_split(0), ArgumentError, "one piece or more"),
-        (lambda x: clnet.zeros(()).unbind(), ShapeError, "unbind: x has an axis"),
+        (lambda x: clnet.zeros(()).unbind(), ShapeError, "unbind: the tensor has an axis"),
         (lambda x: ops.hstack([]), ShapeError, "one tensor or more"),
     ],
 )
@@ -228,3 +228,18 @@ def test_windows_that_do_not_fit_are_refused():
     for size, step in ((6, 1), (2, 0)):
         with pytest.raises(ArgumentError, match=r"^unfold: a window fits the axis"):
             clnet.zeros(5).unfold(0, size, step)
+
+
+@pytest.mark.parametrize(("size", "step"), [(2, 2), (3, 4), (1, 4), (4, 4), (1, 1)])
+def test_windows_that_lie_apart_are_a_view(size, step):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (clnet, torch):
+        x = m.arange(24.0).reshape(3, 8).requires_grad_()
+        y = x.t() * 1.0
+        y.unfold(0, size, step)[1:].mul_(3)
+        (grad,) = m.autograd.grad((y * y).sum(), x)
+        z = m.arange(24.0).reshape(3, 8)
+        z.unfold(1, size, step).zero_()
+        found.append([*(v.tolist() for v in (y, grad, z)), z.unfold(1, size, step).stride()])
+    assert found[0] == found[1]

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, ClnetError, ShapeError
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -60,3 +60,83 @@ def test_weights_of_losses(name):
         loss(x, target, weight=weight[0])
     with pytest.raises(ArgumentError, match="reduction is"):
         loss(x, target, reduction="most", weight=weight)
+
+
+def filled(m, inplace):
+    x, value = m.ones(3, requires_grad=True), m.tensor(2.0, requires_grad=True)
+    places = m.tensor([0, 2])
+    y = (x * 1).index_fill_(0, places, value) if inplace else x.index_fill(0, places, value)
+    return [y, *m.autograd.grad(y.sum(), (x, value))]
+
+
+TAKEN = {
+    "cov of whole numbers": lambda m: m.cov(m.tensor([[1, 2, 5], [3, 4, 4]])),
+    "cov of whole numbers, weighed": lambda m: m.cov(
+        m.tensor([[1, 2, 5], [3, 4, 4]]), aweights=m.tensor([0.5, 0.2, 0.9]), correction=0
+    ),
+    "mode of a number": lambda m: m.tensor(True).mode().values,
+    "gradient, spacing=None": lambda m: m.gradient(m.arange(4.0) ** 2, spacing=None, dim=None),
+    "masked_scatter": lambda m: m.masked_scatter(
+        m.arange(3.0), m.tensor([[True, False, True], [False] * 3]), m.arange(5.0, 9.0)
+    ),
+    "index_fill": lambda m: filled(m, inplace=False),
+    "index_fill_": lambda m: filled(m, inplace=True),
+    "index_fill of complex numbers": lambda m: m.view_as_real(
+        m.ones(2, dtype=m.complex64).index_fill(0, m.tensor([0]), 1 + 2j)
+    ),
+    "broadcast_shapes": lambda m: m.zeros(m.broadcast_shapes(5, (3, 1))),
+    "one size for both axes": lambda m: m.nn.functional.avg_pool2d(
+        m.arange(16.0).reshape(1, 4, 4), (2,), stride=(1,), padding=[1]
+    ),
+    "tensordot": lambda m: [
+        m.tensordot(*pair, dims=dims)
+        for pair, dims in (
+            ((m.full((1, 1, 1), 2.0), m.arange(4.0).reshape(2, 1, 2)), ([0, 1], [2, 0])),
+            ((m.arange(6.0).reshape(2, 3), m.ones(1, 3)), ([0], [0])),
+        )
+    ],
+    "tensordot of uint8": lambda m: m.tensordot(
+        m.full((1, 1), 2, dtype=m.uint8), m.full((3, 1), 100, dtype=m.uint8), dims=([0], [0])
+    ),
+    "cov of float16, weighed in float32": lambda m: m.cov(
+        m.tensor([[1, 2, 5], [3, 4, 4]]).half(), aweights=m.tensor([0.5, 0.2, 0.9])
+    ),
+    "index_add to a number": lambda m: m.tensor(2.0).index_add(
+        0, m.tensor([0]), m.tensor(3.0), alpha=2
+    ),
+    "unravel_index of uint8": lambda m: m.unravel_index(m.tensor([200, 3]).byte(), (2, 300)),
+    "vander of uint8": lambda m: m.linalg.vander(m.tensor([20, 30]).byte(), N=3),
+    "norm": lambda m: m.norm(m.arange(12.0).reshape(2, 2, 3), "nuc", (1, 2), keepdim=True),
+    "scalar_tensor": lambda m: (lambda x: m.autograd.grad(x**2, x))(
+        m.scalar_tensor(2.0, requires_grad=True)
+    ),
+    "vander of a number": lambda m: m.linalg.vander(m.tensor(3.0), N=3),
+    "eigvalsh": lambda m: m.linalg.eigvalsh(m.tensor([[1 + 2j, 3 + 1j], [2 - 1j, 4 - 1j]])),
+}
+
+
+@pytest.mark.parametrize("call", TAKEN.values(), ids=TAKEN)
+def test_forms_that_pytorch_takes(call):
+    torch = pytest.importorskip("torch")
+    found, wanted = (y if isinstance(y, list | tuple) else [y] for y in (call(clnet), call(torch)))
+    for y, expected in zip(found, wanted, strict=True):
+        assert str(y.dtype).split(".")[1] == str(expected.dtype).split(".")[1]
+        np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x[0].narrow(0, 0, 1), RuntimeError, "narrow: the tensor has an axis"),
+        (lambda x: clnet.cat([x[0]]), RuntimeError, "cat: the tensor has an axis"),
+        (lambda x: x[0].unbind(), IndexError, "unbind: the tensor has an axis"),
+        (lambda x: clnet.fft.fft(x[0]), IndexError, "fft: the tensor has an axis"),
+        (lambda x: x[:0].amax(0), IndexError, "amax: an extreme is among elements"),
+        (lambda x: x[:0].max(), RuntimeError, "max: an extreme is among elements"),
+        (lambda x: clnet.empty_permuted((2, 3), (0,)), RuntimeError, "names each axis once"),
+    ],
+)
+def test_errors_are_of_the_kinds_that_pytorch_raises(call, error, message):
+    with pytest.raises(error, match=message) as info:
+        call(clnet.ones(3))
+    assert isinstance(info.value, ClnetError)
