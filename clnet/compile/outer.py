@@ -109,7 +109,8 @@ class Outer:
         looks = code.looks or found.hooked
         self._reads, self._names = code.reads, code.names
         NAMES.names |= code.names
-        NAMES.looks = NAMES.looks or looks
+        if looks:
+            NAMES.look_at(type(layer) for layer in found.layers)
         self._places += [place for place in code.places if _matters(place())]
         for space, name, value in found.settings(code.names):
             computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)

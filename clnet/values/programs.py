@@ -60,13 +60,15 @@ class Names:
 
     Attributes:
         names: of attributes, and all else.
-        looks: whether one of the functions may read attributes by other names.
     """
 
     def __init__(self) -> None:
         self.names = {"training"}
-        self.looks = False
         self._plain: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+    def look_at(self, kinds: Iterable[type]) -> None:
+        """Let all attributes of objects of these classes count: code may not name what it reads."""
+        self._plain.update(dict.fromkeys(kinds, False))
 
     def counts(self, kind: type, name: str, known: Callable[[type], Iterable[type]]) -> bool:
         """Whether a compiled function may read this attribute of an object.
@@ -76,7 +78,7 @@ class Names:
             name: the attribute's.
             known: of a class what :func:`is_plain` is told.
         """
-        if self.looks or name in self.names:
+        if name in self.names:
             return True
         plain = self._plain.get(kind)
         if plain is None:

@@ -19,7 +19,12 @@ class Scaling(nn.Module):
     def __init__(self):
         super().__init__()
         self.scale, self.layer = 1.0, nn.Identity()
-        self.num_batches, self.best, self.seen, self.log = 0, None, [], {}
+        self.batches_until_now, self.best_until_now, self.seen_until_now, self.last_object = (
+            0,
+            None,
+            [],
+            {},
+        )
         self.functions = [lambda x: x + self.shift]
         self.shift = 0.0
 
@@ -28,11 +33,11 @@ class Scaling(nn.Module):
 
 
 LOOPS = {
-    "a count": lambda m, y: setattr(m, "num_batches", m.num_batches + 1),
-    "a result": lambda m, y: setattr(m, "best", y),
-    "a new name": lambda m, y: setattr(m, f"result_{m.num_batches}", y.item()),
-    "a list": lambda m, y: m.seen.append(y.item()),
-    "an object": lambda m, y: setattr(m, "log", SimpleNamespace(last=y.item())),
+    "a count": lambda m, y: setattr(m, "batches_until_now", m.batches_until_now + 1),
+    "a result": lambda m, y: setattr(m, "best_until_now", y),
+    "a new name": lambda m, y: setattr(m, f"result_until_now_{m.batches_until_now}", y.item()),
+    "a list": lambda m, y: m.seen_until_now.append(y.item()),
+    "an object": lambda m, y: setattr(m, "last_object", SimpleNamespace(last=y.item())),
 }
 
 

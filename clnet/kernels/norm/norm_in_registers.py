@@ -19,6 +19,8 @@ RUNS = Kernel(
 # Elements that an item keeps, of x and of gy.
 _KEPT = 32
 _GROUPS = (256, 128, 64)
+# A part of no more elements for an item than this takes a smaller group, of which more run at once.
+_FEW = 4
 
 
 def part_fits(traits: DeviceTraits, part_size: int, inputs: Sequence[Array]) -> bool:
@@ -46,11 +48,12 @@ def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
         The launch.
     """
     x, gy, part_size = args["x"], args.get("gy"), args["part_size"]
+    part = min(part_size, args["total"])
     group = min(_GROUPS[0], traits.max_group_size)
+    group = min(n for n in _GROUPS if n == group or (n < group and part <= _FEW * n))
     starts = [array.offset for array in (x, gy) if array is not None]
     dense = all(n % 4 == 0 for n in (args["inner"], part_size, *starts))
     width = 4 if dense else 1
-    part = min(part_size, args["total"])
     reads = max(1, ceil_div(part, group * width))
     # Three numbers of reads, so that there are few kernels.
     most = _KEPT // width
