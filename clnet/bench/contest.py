@@ -167,7 +167,8 @@ def run(
         What was found.
 
     Raises:
-        ArgumentError: if a parameter gets no gradient, or PyTorch is asked for and not there.
+        ArgumentError: if a parameter gets no gradient, if the step is traced more than at first, or
+            if PyTorch is asked for and not there.
         ArithmeticError: if the two sides disagree. A mode that does not agree with PyTorch's own
             default either is left out and named.
     """
@@ -178,7 +179,14 @@ def run(
     peer = _peer(where, threads) if torch_modes else None
     entered = _entered(ours, peer, torch_modes, weights, seen)
     del weights, seen
+    traces = ours.traces
     turns = _take_turns(entered.sides, seconds)
+    if ours.traces > traces:
+        raise ArgumentError(
+            f"bench {workload.name}",
+            "the step was traced anew while it was timed, so this is not the time of its plan",
+            times=ours.traces - traces,
+        )
     own = statistics.median(turns["ours"])
     found = {m: statistics.median(turns[m]) for m in torch_modes if m in turns}
     return Outcome(

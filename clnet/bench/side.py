@@ -115,6 +115,11 @@ class Ours:
         return self._run.plans[-1]
 
     @property
+    def traces(self) -> int:
+        """How often the step was traced."""
+        return getattr(self._run, "num_traces", 0)
+
+    @property
     def parameters(self) -> int:
         """How many numbers the network learns."""
         return sum(p.numel() for p in self.model.parameters())

@@ -12,7 +12,7 @@ import clnet
 from clnet.bench import chart, contest, paper, shi2016, torch_networks
 from clnet.bench.peer import peer_on
 from clnet.bench.side import Ours, Theirs
-from clnet.bench.workload import OTHERS, PAPER, WORKLOADS, Workload, chosen
+from clnet.bench.workload import OTHERS, PAPER, WORKLOADS, Workload, chosen, with_batch
 from clnet.device import DeviceKind
 from clnet.errors import ArgumentError, ClnetError
 
@@ -106,6 +106,18 @@ def test_both_sides_take_the_same_steps(device):
         ours.step()
         theirs.step()
         np.testing.assert_allclose(ours.result(), theirs.result(), rtol=1e-4)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("words", [False, True], ids=["", "with states"])
+def test_later_steps_are_not_traced(device, words):
+    """A step with states is given those of the one before, which lie beside it."""
+    ours = Ours(with_batch(WORKLOADS["lstm"], 2) if words else SMALL, device)
+    traces = []
+    for _ in range(4):
+        ours.step()
+        traces.append(ours.traces)
+    assert traces[1:] == [traces[1]] * 3
 
 
 @pytest.mark.device
