@@ -294,12 +294,13 @@ def _surroundings(code: Code) -> Iterator[partial[Any]]:
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
     """The Python functions that are called; objects they are bound to are places themselves."""
-    function = getattr(function, "__wrapped__", function)
+    if not isinstance(function, MethodType):  # whose attributes are its function's
+        function = getattr(function, "__wrapped__", function)
     if isinstance(function, partial):
         function = function.func
     if isinstance(function, MethodType):
         places.append(partial(attribute, function, "__self__"))
-        function = function.__func__
+        function = getattr(function.__func__, "__wrapped__", function.__func__)
     elif not isinstance(function, FunctionType):  # a module, or an object that is called
         kind: Any = type(function)
         function = getattr(kind, "forward", None) or getattr(kind, "__call__", None)  # noqa: B004

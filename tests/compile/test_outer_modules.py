@@ -78,6 +78,21 @@ def test_what_a_later_function_names_counts_from_then_on():
     assert (first(x).item(), later(x).item()) == (1, 3)
 
 
+def test_methods_that_are_decorated_know_their_object():
+    class Decorated(nn.Module):
+        scale = 1.0
+
+        @clnet.no_grad()
+        def forward(self, x):
+            return x * self.scale
+
+    model, x = Decorated(), clnet.ones(1)
+    f = clnet.compile(model.forward)
+    assert f(x).item() == 1
+    model.scale = 3.0
+    assert f(x).item() == 3
+
+
 def test_layers_of_ours_are_asked_for_all_they_have():
     class Padded(nn.Conv1d):
         pass
