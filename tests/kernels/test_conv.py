@@ -283,13 +283,17 @@ def test_strips_match_reference(geometry, where, monkeypatch):
 TILES = {
     "same": ConvGeometry(7, 3, 10, 11, 3, 5, 5, 10, 11, 1, 1, 2, 2, 1, 1, 3),
     "dilated": ConvGeometry(3, 2, 13, 17, 2, 3, 6, 15, 7, 1, 1, 5, 0, 2, 2, 2),
+    "vectors": ConvGeometry(3, 2, 9, 24, 2, 3, 3, 9, 24, 1, 1, 1, 1, 1, 1, 2),
+    "stride": ConvGeometry(3, 2, 11, 16, 2, 3, 3, 6, 8, 2, 2, 1, 1, 1, 1, 2),
+    "stride-dilation": ConvGeometry(2, 3, 14, 12, 3, 2, 3, 5, 10, 3, 2, 2, 6, 2, 2, 3),
+    "large": ConvGeometry(2, 2, 12, 8, 2, 9, 8, 10, 8, 1, 1, 3, 4, 1, 1, 2),
 }
 
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Depthwise convolutions in tiles of few columns, filters in parts."""
-    for name, value in {"_LONGEST": 4, "_WIDEST": 6, "_GROUPS_PER_UNIT": 1}.items():
+    """Depthwise convolutions in tiles of few columns, by items of few results."""
+    for name, value in {"_RESULTS": 8, "_WIDEST": 8, "_GROUPS_PER_UNIT": 1}.items():
         monkeypatch.setattr(conv_depthwise_tile, name, value)
     conv_depthwise_tile._cut.cache_clear()
     yield
@@ -298,14 +302,13 @@ def small_tiles(monkeypatch):
 
 @pytest.mark.parametrize("geometry", TILES)
 def test_tiles_of_planes_match_reference(geometry, where, small_tiles):
-    """Tiles of several strips and planes, of which the last lack some; filters' by strips."""
+    """Tiles of several strips and planes, of which the last lack some."""
     case = Reference(TILES[geometry])
     target = target_of(where, {**GPU, "compute_units": 2, "max_group_size": 64})
     _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
-    names = ["conv_depthwise_tile", "conv_depthwise_tile", "conv_depthwise_strip_weight"]
-    assert [found[0].kernel.name for found in launches] == names
-    if geometry == "same":
-        assert all(found[0].kernel.params["planes"] > 1 for found in launches[:2])
+    assert geometry != "same" or launches[0][0].kernel.params["planes"] > 1
+    ways = ("tile", "tile", "strip_weight" if geometry == "large" else "tile_weight")
+    assert [found[0].kernel.name for found in launches] == [f"conv_depthwise_{w}" for w in ways]
     check(run(where, target, case, Algorithm.DEPTHWISE), case)
     y, *_ = run(where, target, case, Algorithm.DEPTHWISE, "relu")
     np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
@@ -313,12 +316,10 @@ def test_tiles_of_planes_match_reference(geometry, where, small_tiles):
 
 def test_planes_too_large_for_local_memory_are_computed_in_strips(where):
     g = ConvGeometry(1, 1, 90, 3, 1, 5, 4, 2, 3, 1, 1, 0, 1, 22, 1, 1)
-    few = dataclasses.replace(
-        target_of(where, GPU).traits, local_memory_bytes=1024, large_local_memory_bytes=0
-    )
-    assert conv_depthwise_tile.suits(target_of(where, GPU), g, 4)
-    assert not conv_depthwise_tile.suits(Target(few, 0), g, 4)
-    assert not conv_depthwise_tile.suits(target_of(where, GPU), g._replace(sh=2), 4)
+    little = {**GPU, "local_memory_bytes": 1024, "large_local_memory_bytes": 0}
+    for direction in Direction:
+        assert conv_depthwise_tile.suits(target_of(where, GPU), g, direction, 4)
+        assert not conv_depthwise_tile.suits(target_of(where, little), g, direction, 4)
 
 
 def test_filters_too_tall_for_strips_are_computed_without_them(where):

@@ -63,6 +63,8 @@ CHANNELS = ConvGeometry(1, 9, 4, 4, 8, 3, 3, 4, 4, ph=1, pw=1)
 WIDE_FILTER = ConvGeometry(1, 2, 3, 13, 3, 2, 8, 2, 6)
 SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
 LARGE_DEPTHWISE = ConvGeometry(3, 2, 7, 8, 2, 4, 5, 8, 9, ph=2, pw=3, groups=2)
+VECTORS = ConvGeometry(2, 2, 7, 8, 2, 3, 3, 7, 8, ph=1, pw=1, groups=2)
+ROLLED = ConvGeometry(1, 2, 6, 8, 2, 9, 8, 4, 8, ph=3, pw=4, groups=2)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
 
 
@@ -195,10 +197,12 @@ def depthwise_in_strips(target: Target) -> None:
 
 @case("gpu")
 def depthwise_in_tiles(target: Target) -> None:
-    few = {"_LONGEST": 3, "_WIDEST": 5}
+    few = {"_RESULTS": 8, "_WIDEST": 8}
     with constants(conv_depthwise_tile, **few):
         for dtype in REALS:
             check(target, LARGE_DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
+        for g in (VECTORS, VECTORS._replace(oh=4, ow=4, sh=2, sw=2), ROLLED):
+            check(target, g, Algorithm.DEPTHWISE, np.float32, full=False)
     whole = LARGE_DEPTHWISE._replace(h=4, oh=5, w=4, ow=5, n=5)
     traits = replace(target.traits, compute_units=1)
     with constants(conv_depthwise_tile, _GROUPS_PER_UNIT=1):

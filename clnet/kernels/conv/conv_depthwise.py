@@ -24,7 +24,7 @@ def forward(
     target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    if way := _way(target, g, y):
+    if way := _way(target, g, Direction.FORWARD, y):
         return way.forward(target, y, x, weight, g, epilogue)
     params = joined(_params(y, g), epilogue.params)
     offsets = weight if epilogue.bias is None else epilogue.bias
@@ -45,7 +45,7 @@ def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    if way := _way(target, g, gx):
+    if way := _way(target, g, Direction.INPUT_GRAD, gx):
         return way.input_grad(target, gx, gy, weight, g)
     return [
         INPUT.launch(
@@ -61,8 +61,8 @@ def input_grad(
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    if g.flops and conv_depthwise_strip.suits(target, g):
-        return conv_depthwise_strip.weight_grad(target, gw, gy, x, g)
+    if way := _way(target, g, Direction.WEIGHT_GRAD, gw):
+        return way.weight_grad(target, gw, gy, x, g)
     return [
         WEIGHT.launch(
             _params(gw, g),
@@ -81,14 +81,14 @@ def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -
     return True
 
 
-def _way(target: Target, g: ConvGeometry, out: Array) -> ModuleType | None:
+def _way(target: Target, g: ConvGeometry, direction: Direction, out: Array) -> ModuleType | None:
     """The module whose kernels for results suit better than those here, or None.
 
     Sums of nothing, which their grids would not reach, are for the kernels here.
     """
     if g.flops == 0:
         return None
-    if conv_depthwise_tile.suits(target, g, out.dtype.itemsize):
+    if conv_depthwise_tile.suits(target, g, direction, out.dtype.itemsize):
         return conv_depthwise_tile
     return conv_depthwise_strip if conv_depthwise_strip.suits(target, g) else None
 

@@ -1,166 +1,300 @@
-## kernel conv_depthwise_tile: depthwise convolution with large filters, by tiles of planes
+## kernel conv_depthwise_tile: depthwise convolution by tiles of planes
 ##
 ## A group brings tiles of several planes into local memory, with zeros around them, so that what
-## every tap reads lies at a distance the compiler knows, behind no condition. An item computes a
-## strip of results down a column; neighbouring items have neighbouring columns.
+## every tap reads lies at a distance the compiler knows, behind no condition. An item has rows of
+## several results; it reads a row of x as vectors and adds it to all that have to do with it. The
+## input's gradient reads y in x's place: results are as many times as dense as the stride is long.
 ##
-## math     as in conv_depthwise.mako, with a stride of 1 and a filter for each channel
+## math     as in conv_depthwise.mako, with a filter for each channel
 ## param    ctype: str        OpenCL element type
 ## param    kh, kw: int               height and width of the filter
-## param    dh: int           vertical dilation
-## param    dw: int           horizontal dilation
-## param    strip: int        results of an item
-## param    strips: int       strips of a tile, below each other
-## param    columns: int      columns of a tile
+## param    reads_h, reads_w: tuple   what an item's results read of x along an axis: (place,
+##                            ((result, tap), ...)), by places from the item's first
+## param    turn: int         rows of x from a tap's to the next one's, where taps are taken row by
+##                            row and reads_h has the first; else 0
+## param    strip, beside: int        rows and columns of an item: of results, or of places of x
+##                            that several results read alike
+## param    along_h, along_w: int     results of each below and beside each other
+## param    step_h, step_w: int       elements of x from each to the next
+## param    strips, columns: int      items of a tile below and beside each other
 ## param    planes: int       of which a group has a tile each
+## param    rows, row: int    of a tile with its borders, and elements of one of them
 ## param    pad: int          elements between the tiles of planes
+## param    lanes: int        elements that come at once: w, row, pad and where x begins have it as
+##                            a divisor
+## param    vec: int          elements that an item reads at once: row, pad and what lies between
+##                            items have it as a divisor
+## param    shift: int        elements of a tile's row before the first that is read
 ## param    group_size: int   work-items of a group, as many as columns times strips times planes or
-##                            more
-## param    flip: bool        the filter is read from its end, for the input's gradient
+##                            more; a power of two where filters are summed up
+## param    whole: int        results that are stored, or slopes that are read, at once
 ## param    bias: bool        whether there is a bias
 ## param    activation: str|None   applied last
-## param    rows: int         of a tile with its borders
-## param    row: int          elements of one of them
 ## param    step: int         elements from a plane's tile to the next's
-## param    at_once: int      rows that come at once, an item its column of one
+## param    source: str       where the planes begin that a group fetches
+## param    at, last: int     a row behind an item's first, and the column that is read last
+## param    name, number: str, int    of vectors whose elements get names of their own
 ##
+## def      conv_depthwise_tile
 ## arg      y: out ctype[n][channels][oh][ow]  of a gradient, the input's
 ## arg      x: in ctype[n][channels][h][w]     of a gradient, the output's
 ## arg      weight: in ctype[channels][kh][kw]
 ## arg      offsets: in ctype[channels]        the bias; any array when there is none
 ## arg      all, channels: int                 planes, and those of an image
-## arg      h, w, oh, ow: int                  sizes of x and of y or gy
-## arg      ph, pw: int                        padding above and on the left
+## arg      h, w, oh, ow: int                  sizes of x and of y
+## arg      above, before: int                 where the first tile begins in x
 ## arg      down, across: int                  tiles of a plane
 ##
-## launch   one group a tile of planes, in order of columns, rows and planes
-## numerics sums in the order column, row
-<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+## def      conv_depthwise_tile_weight
+## arg      gw: out ctype[parts][channels][kh][kw]  sums of parts of the tiles
+## arg      gy, x: in ctype[n][channels][oh][ow], ctype[n][channels][h][w]
+## arg      n, channels: int                   images, and planes of each
+## arg      h, w, oh, ow, above, before, down, across: int    as above, of x and gy
+## arg      tiles: int                         of all images, those of a group's planes as one
 ##
-## The tiles of planes, from row top and column left of each; all: planes there are.
-<%def name="fetch(ctype, rows, row, step, planes, group_size)">
+## launch   one group a tile of planes, in order of columns, rows and planes; weight gradient:
+##          (parts, channels) groups, of which each goes over every parts-th tile
+## numerics sums in the order row, column of the filter, from the last of a gradient; weight
+##          gradient: an item sums its tiles in order, those of a group and the parts are added up
+##          as trees of one shape
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="taps" file="/lib/taps.mako"/>
+<%def name="vector(ctype, lanes)">${ctype}${lanes if lanes > 1 else ""}</%def>
+##
+## The tiles of planes, from (top, left) of each; source is the first, the next is apart elements
+## from it, and so many as remaining are there.
+<%def name="fetch(source, ctype, rows, row, step, planes, lanes, group_size)">
 <%
-    at_once = group_size // row
+    vectors = row // lanes
+    used = group_size // vectors * vectors
+    # Rows of several planes are found by divisions, which take registers.
+    few = planes == 1 or planes * rows * vectors <= 12 * used
 %>
-% if 0 < at_once <= rows:
-${fetch_rows(ctype, rows, row, step, planes, at_once)}
+% if few and 4 * used >= 3 * group_size:
+${fetch_rows(source, ctype, rows, row, step, planes, lanes, group_size)}
 % else:
-${fetch_any(ctype, rows, row, step, planes, group_size)}
+${fetch_any(source, ctype, rows, row, step, planes, lanes, group_size)}
 % endif
 </%def>
 ##
 ## Items stay in their column, so that what lies beside the plane is found out once.
-<%def name="fetch_rows(ctype, rows, row, step, planes, at_once)">
+<%def name="fetch_rows(source, ctype, rows, row, step, planes, lanes, group_size)">
 <%
+    vectors = row // lanes
+    at_once = group_size // vectors
+    rounds = -(-planes * rows // at_once)
     # Reads of an item that are under way at once.
-    most = 8
-    rounds = list(range(-(-rows // at_once)))
+    most = 12
 %>
-    const int fetch_row = lane / ${row}, fetch_column = left + lane % ${row};
-    const bool within = fetch_row < ${at_once} && fetch_column >= 0 && fetch_column < w;
-    for (int plane = 0; plane < ${planes}; plane++) {
-        const bool there = within && first_plane + plane < all;
-        const long start = (long)(plane * h + top + fetch_row) * w + fetch_column;
-        __local ${ctype} *to = tile + plane * ${step} + lane;
-% for begin in range(0, len(rounds), most):
-        {
-% for u in rounds[begin:begin + most]:
-            ${ctype} value_${u} = 0;
-            if (there && (uint)(top + fetch_row + ${u * at_once}) < (uint)h)
-                value_${u} = x[start + ${u * at_once} * w];
+    {
+        const int line = lane / ${vectors}, to = lane % ${vectors} * ${lanes}, column = left + to;
+        const bool within = line < ${at_once} && column >= 0 && column < w;
+% for begin in range(0, rounds, most):
+% for u in range(begin, min(rounds, begin + most)):
+        const int line_${u} = line + ${u * at_once};
+        const int plane_${u} = ${f"line_{u} / {rows}" if planes > 1 else 0};
+        const int row_${u} = line_${u} - plane_${u} * ${rows}, at_${u} = top + row_${u};
+        ${vector(ctype, lanes)} value_${u} = 0;
+        if (within && line_${u} < ${planes * rows} && (uint)at_${u} < (uint)h
+            && plane_${u} < remaining)
+            value_${u} = *(__global const ${vector(ctype, lanes)} *)(${source}
+                + (plane_${u} * apart + at_${u} * w + column));
 % endfor
-% for u in rounds[begin:begin + most]:
-            if (fetch_row < ${min(at_once, rows - u * at_once)})
-                to[${u * at_once * row}] = value_${u};
+% for u in range(begin, min(rounds, begin + most)):
+        if (line < ${min(at_once, planes * rows - u * at_once)})
+            *(__local ${vector(ctype, lanes)} *)(tile + plane_${u} * ${step} + to
+                + row_${u} * ${row}) = value_${u};
 % endfor
-        }
 % endfor
     }
 </%def>
 ##
-## The same where a row is longer than a group, or a tile has fewer rows than come at once.
-<%def name="fetch_any(ctype, rows, row, step, planes, group_size)">
+## The same where rows would leave items idle, or those of many planes are short.
+<%def name="fetch_any(source, ctype, rows, row, step, planes, lanes, group_size)">
 <%
-    size = planes * rows * row
-    # Reads of an item that are under way at once.
-    most = 8
-    rounds = list(range(-(-size // group_size)))
+    vectors = row // lanes
+    number = planes * rows * vectors
+    turns = -(-number // (8 * group_size))
+    at_once = -(-number // (turns * group_size))
 %>
-% for begin in range(0, len(rounds), most):
-    {
-% for u in rounds[begin:begin + most]:
-        const int at_${u} = lane + ${u * group_size}, in_${u} = at_${u} % ${rows * row};
-        const int plane_${u} = at_${u} / ${rows * row};
-        const int row_${u} = top + in_${u} / ${row}, column_${u} = left + in_${u} % ${row};
-        ${ctype} value_${u} = 0;
-        if (row_${u} >= 0 && row_${u} < h && column_${u} >= 0 && column_${u} < w
-            && first_plane + plane_${u} < all && plane_${u} < ${planes})
-            value_${u} = x[(long)(plane_${u} * h + row_${u}) * w + column_${u}];
+    for (int begin = lane; begin < ${number}; begin += ${at_once * group_size}) {
+% for u in range(at_once):
+        const int vector_${u} = begin + ${u * group_size}, line_${u} = vector_${u} / ${vectors};
+        const int plane_${u} = line_${u} / ${rows};
+        const int row_${u} = line_${u} - plane_${u} * ${rows}, at_${u} = top + row_${u};
+        const int to_${u} = (vector_${u} - line_${u} * ${vectors}) * ${lanes};
+        const int column_${u} = left + to_${u};
+        ${vector(ctype, lanes)} value_${u} = 0;
+        if (plane_${u} < min(${planes}, remaining) && (uint)at_${u} < (uint)h
+            && (uint)column_${u} < (uint)w)
+            value_${u} = *(__global const ${vector(ctype, lanes)} *)(${source}
+                + (plane_${u} * apart + at_${u} * w + column_${u}));
 % endfor
-% for u in rounds[begin:begin + most]:
-        if (at_${u} < ${size})
-            tile[plane_${u} * ${step} + in_${u}] = value_${u};
+% for u in range(at_once):
+        if (vector_${u} < ${number})
+            *(__local ${vector(ctype, lanes)} *)(tile + plane_${u} * ${step} + to_${u}
+                + row_${u} * ${row}) = value_${u};
 % endfor
     }
+</%def>
+##
+## The elements of vectors <name>s_0, <name>s_1 ... as <name>_0, <name>_1 ...
+<%def name="elements(ctype, name, number, vec)">
+% for i in range(number * vec):
+    const ${ctype} ${name}_${i} = ${name}s_${i // vec}${f".s{i % vec}" if vec > 1 else ""};
 % endfor
 </%def>
+##
+## A row of what an item reads: value_0, value_1 ...
+<%def name="read_row(ctype, row, vec, at, last)">
+% for j in range(last // vec + 1):
+            const ${vector(ctype, vec)} values_${j} =
+                *(__local const ${vector(ctype, vec)} *)(from + ${at * row + j * vec});
+% endfor
+            ${elements(ctype, "value", last // vec + 1, vec)}
+</%def>
 <%def name="conv_depthwise_tile(
-    ctype, kh, kw, dh, dw, strip, strips, columns, planes, pad, group_size, flip, bias,
-    activation)">
+    ctype, kh, kw, reads_h, reads_w, turn, strip, beside, along_h, along_w, step_h, step_w, strips,
+    columns, planes, rows, row, pad, lanes, vec, shift, group_size, whole, bias, activation)">
 <%
-    row, rows = columns + (kw - 1) * dw, strip * strips + (kh - 1) * dh
     step = rows * row + pad
-    size = kh * kw
-    # (result, row of the filter) that read a row, by its distance from the first.
-    readers = {}
-    for a in range(strip):
-        for r in range(kh):
-            readers.setdefault(a + r * dh, []).append((a, r))
+    skipped = shift % vec
+    last = reads_w[-1][0] + skipped
+    # Elements from a filter to the next.
+    size = -(-kh * kw // vec) * vec
 %>
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
 __kernel void conv_depthwise_tile(...)
 {
-    __local ${ctype} tile[${planes * step}];
-    __local ${ctype} filters[${planes * size}];
-    const int lane = get_local_id(0), group = get_group_id(0);
-    const int first_plane = group / (down * across) * ${planes};
+    __local ${ctype} tile[${planes * step}] __attribute__((aligned(16)));
+    __local ${ctype} filters[${planes * size}] __attribute__((aligned(16)));
+    const int lane = get_local_id(0), group = get_group_id(0), apart = h * w;
+    const int first_plane = group / (down * across) * ${planes}, remaining = all - first_plane;
     const int first_row = group / across % down * ${strip * strips};
-    const int first_column = group % across * ${columns};
-    const int top = first_row - ph, left = first_column - pw;
-    x += x_offset + (long)first_plane * h * w;
-    for (int i = lane; i < ${planes * size}; i += ${group_size})
-        if (first_plane + i / ${size} < all)
-            filters[i] = weight[weight_offset + (long)((first_plane + i / ${size}) % channels)
-                * ${size} + ${f"{size - 1} - i % {size}" if flip else f"i % {size}"}];
-    ${fetch(ctype, rows, row, step, planes, group_size)}
+    const int first_column = group % across * ${columns * beside};
+    const int top = first_row * ${step_h} + above, left = first_column * ${step_w} + before;
+    x += x_offset + (long)first_plane * apart;
+    for (int i = lane; i < ${planes * size}; i += ${group_size}) {
+        const int plane = i / ${size}, tap = i - plane * ${size};
+        if (plane < remaining && tap < ${kh * kw})
+            filters[i] = weight[weight_offset
+                + (long)((first_plane + plane) % channels) * ${kh * kw} + tap];
+    }
+    ${fetch("x", ctype, rows, row, step, planes, lanes, group_size)}
     barrier(CLK_LOCAL_MEM_FENCE);
     const int own = lane / ${columns * strips}, plane = first_plane + own;
-    const int column = lane % ${columns}, begin = lane / ${columns} % ${strips} * ${strip};
-    if (own >= ${planes} || plane >= all || first_column + column >= ow)
+    const int own_column = lane % ${columns} * ${beside};
+    const int own_row = lane / ${columns} % ${strips} * ${strip};
+    const int result = (first_column + own_column) * ${along_w};
+    if (own >= ${planes} || plane >= all || result >= ow)
         return;
-    __local const ${ctype} *from = tile + own * ${step} + begin * ${row} + column;
+    __local const ${ctype} *from = tile + own * ${step} + own_row * ${step_h * row}
+        + own_column * ${step_w} + ${shift - skipped};
     __local const ${ctype} *filter = filters + own * ${size};
-    const ${ctype} start = ${
-        "offsets[offsets_offset + plane % channels]" if bias else "0"};
-    ${ctype} ${", ".join(f"sum_{a} = start" for a in range(strip))};
-    for (int s = 0; s < ${kw}; s++, filter++, from += ${dw}) {
-% for r in range(kh):
-        const ${ctype} weight_${r} = filter[${r * kw}];
+    const ${ctype} start = ${"offsets[offsets_offset + plane % channels]" if bias else "0"};
+    ${ctype} ${", ".join(f"sum_{a}_{b} = start"
+        for a in range(strip * along_h) for b in range(beside * along_w))};
+% if turn:
+    for (int r = 0; r < ${kh}; r++, filter += ${kw}, from += ${turn * row}) {
+% for s in range(kw):
+        const ${ctype} tap_${s} = filter[${s}];
 % endfor
-% for at, uses in sorted(readers.items()):
+% else:
+    {
+% for i in range(size // vec):
+        const ${vector(ctype, vec)} taps_${i} =
+            *(__local const ${vector(ctype, vec)} *)(filter + ${i * vec});
+% endfor
+        ${elements(ctype, "tap", size // vec, vec)}
+% endif
+% for at, rows_read in reads_h:
         {
-            const ${ctype} value = from[${at * row}];
-% for a, r in uses:
-            sum_${a} += weight_${r} * value;
+            ${read_row(ctype, row, vec, at, last)}
+% for a, r in rows_read:
+% for place, columns_read in reads_w:
+% for b, s in columns_read:
+            sum_${a}_${b} += tap_${r * kw + s} * value_${place + skipped};
+% endfor
+% endfor
 % endfor
         }
 % endfor
     }
-    y += y_offset + (long)plane * oh * ow + first_column + column;
-    const int place = first_row + begin;
-% for a in range(strip):
-    if (place + ${a} < oh)
-        y[(place + ${a}) * ow] = ${epilogue.activate(activation, f"sum_{a}", ctype)};
+    const int place = (first_row + own_row) * ${along_h};
+    y += y_offset + (long)plane * oh * ow + result;
+% for a in range(strip * along_h):
+% for b in range(0, beside * along_w, whole):
+    if (place + ${a} < oh${f" && result + {b} < ow" if b else ""})
+        *(__global ${vector(ctype, whole)} *)(y + (place + ${a}) * ow + ${b}) =
+            (${vector(ctype, whole)})(
+% for i in range(b, b + whole):
+            ${", " if i > b else ""}${epilogue.activate(activation, f"sum_{a}_{i}", ctype)}
 % endfor
+            );
+% endfor
+% endfor
+}
+</%def>
+<%def name="conv_depthwise_tile_weight(
+    ctype, kh, kw, reads_h, reads_w, strip, beside, step_h, step_w, strips, columns, planes, rows,
+    row, pad, lanes, vec, shift, group_size, whole)">
+<%
+    step = rows * row + pad
+    skipped = shift % vec
+    last = reads_w[-1][0] + skipped
+%>
+__attribute__((reqd_work_group_size(${group_size}, 1, 1)))
+__kernel void conv_depthwise_tile_weight(...)
+{
+    __local ${ctype} tile[${planes * step}] __attribute__((aligned(16)));
+    const int lane = get_local_id(0), parts = get_num_groups(0);
+    const int channel = get_group_id(1), first = 0;
+    const int own = lane / ${columns * strips};
+    const int own_column = lane % ${columns} * ${beside};
+    const int own_row = lane / ${columns} % ${strips} * ${strip};
+    const long apart = (long)channels * h * w;
+    gy += gy_offset + (long)channel * oh * ow;
+    x += x_offset + (long)channel * h * w;
+    ${ctype} ${", ".join(f"sum_{r}_{s} = 0" for r in range(kh) for s in range(kw))};
+    for (int work = get_group_id(0); work < tiles; work += parts) {
+        const int image = work / (down * across) * ${planes}, remaining = n - image;
+        const int first_row = work / across % down * ${strip * strips};
+        const int first_column = work % across * ${columns * beside};
+        const int top = first_row * ${step_h} + above, left = first_column * ${step_w} + before;
+        __global const ${ctype} *images = x + image * apart;
+        ${fetch("images", ctype, rows, row, step, planes, lanes, group_size)}
+        const int place = first_row + own_row, result = first_column + own_column;
+        const bool within = own < min(${planes}, remaining) && result < ow;
+        __global const ${ctype} *slopes = gy + (long)(image + own) * channels * oh * ow + result;
+% for a in range(strip):
+% for b in range(0, beside, whole):
+        ${vector(ctype, whole)} slope_${a}s_${b // whole} = 0;
+        if (within && place + ${a} < oh${f" && result + {b} < ow" if b else ""})
+            slope_${a}s_${b // whole} = *(__global const ${vector(ctype, whole)} *)(
+                slopes + (place + ${a}) * ow + ${b});
+% endfor
+        ${elements(ctype, f"slope_{a}", beside // whole, whole)}
+% endfor
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (within) {
+            __local const ${ctype} *from = tile + own * ${step} + own_row * ${step_h * row}
+                + own_column * ${step_w} + ${shift - skipped};
+% for at, rows_read in reads_h:
+            {
+                ${read_row(ctype, row, vec, at, last)}
+% for a, r in rows_read:
+% for spot, columns_read in reads_w:
+% for b, s in columns_read:
+                sum_${r}_${s} += slope_${a}_${b} * value_${spot + skipped};
+% endfor
+% endfor
+% endfor
+            }
+% endfor
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    gw += gw_offset + ((long)get_group_id(0) * channels + channel) * ${kh * kw};
+    ${taps.add_up(ctype, kh, kw, kw, group_size)}
 }
 </%def>

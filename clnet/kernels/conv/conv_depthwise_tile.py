@@ -1,98 +1,176 @@
-"""Depthwise convolution with large filters on GPUs: tiles of planes in local memory."""
+"""Depthwise convolution on GPUs: tiles of planes in local memory."""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
+from itertools import product
 
 from ...array import Array
-from ...device import DeviceTraits, Launch, Target
+from ...device import DeviceTraits, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined, nbytes_of
-from .conv_geometry import ConvGeometry
+from ..reduce import Reduction, reduce
+from .conv_geometry import ConvGeometry, Direction
 
 _ENOUGH = Constraint("group_size >= columns * strips * planes", "an item has one strip")
-TILE = Kernel("conv_depthwise_tile", "conv/conv_depthwise_tile.mako", (_ENOUGH,))
+_WHOLE = Constraint(
+    "row % lanes == row % vec == pad % lanes == pad % vec == 0", "vectors lie where vectors may"
+)
+_POWER = Constraint("group_size & (group_size - 1) == 0", "sums are halved")
+_TEMPLATE = "conv/conv_depthwise_tile.mako"
+TILE = Kernel("conv_depthwise_tile", _TEMPLATE, (_ENOUGH, _WHOLE))
+WEIGHT = Kernel("conv_depthwise_tile_weight", _TEMPLATE, (_ENOUGH, _WHOLE, _POWER))
 
-# Smaller filters read a value so few times that strips without local memory do as well.
-_LEAST_TAPS = 16
-# Rows of a filter that an item has in registers, and results of an item at most; with 28 of these
-# an H200 was faster than with 14 or 7 (docs/notes/convolutions-plain.md).
+# Results of an item at most, which it has in registers, as it has up to so many taps.
+_RESULTS = 28
+_TAPS = 64
+# Sums of a filter's gradient in registers, and the tallest filter of which a row is.
+_SUMS = 56
 _TALLEST = 15
-_LONGEST = 28
 _WIDEST = 64
-_GROUP_SIZE = 256
+_GROUP_SIZE = 128
+_LARGEST_GROUP = 256
 _WARP = 32
+_BANK_BYTES = 128
+_VECTOR_BYTES = 16
 # Several groups share a unit's local memory.
-_LOCAL_BYTES = 32768
+_LOCAL_BYTES = 24576
 _GROUPS_PER_UNIT = 4
+_WEIGHT_GROUPS_PER_UNIT = 8
+
+
+_Reads = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
 
 class Cut(NamedTuple):
     """How planes are cut up.
 
     Attributes:
-        strip: results of an item.
-        strips: strips of a tile, below each other.
-        columns: columns of a tile.
+        strip, beside: rows and columns of an item's results, or of places of x where several
+            results read the same.
+        strips, columns: items of a tile below and beside each other.
         planes: of which a group has a tile each.
-        pad: elements between their tiles.
+        rows, row: of a tile with its borders, and the length of one.
+        pad: elements between the tiles of planes.
+        lanes: elements of a vector that comes at once.
+        vec: elements of one that an item reads.
+        shift: elements of a row before the first that is read.
+        group_size: items of a group.
     """
 
     strip: int
+    beside: int
     strips: int
     columns: int
     planes: int
+    rows: int
+    row: int
     pad: int
+    lanes: int
+    vec: int
+    shift: int
+    group_size: int
 
-    @property
-    def items(self) -> int:
-        """Of a group, that have a strip."""
-        return self.strips * self.columns * self.planes
+
+class _Axis(NamedTuple):
+    """What is computed along an axis: places, each of one result or of several that read alike.
+
+    Attributes:
+        places: results, or as many as a gradient's stride together.
+        along: results of a place.
+        step: from what one reads to what the next one does.
+        taps, stride, dilation: of the filter.
+        first: where the first one's begins.
+        lag: of a gradient: result i reads with tap t what is (lag + i - t * dilation) / stride
+            behind it, if that is a whole number. None of a convolution.
+    """
+
+    places: int
+    along: int
+    step: int
+    taps: int
+    stride: int
+    dilation: int
+    first: int
+    lag: int | None
+
+    @classmethod
+    def forward(cls, results: int, taps: int, stride: int, pad: int, dilation: int) -> _Axis:
+        """Of a convolution."""
+        return cls(results, 1, stride, taps, stride, dilation, -pad, None)
+
+    @classmethod
+    def backward(cls, results: int, taps: int, stride: int, pad: int, dilation: int) -> _Axis:
+        """Of the gradient to what it read: place m has results m * stride and those behind it."""
+        places = ceil_div(results, stride)
+        axis = cls(places, stride, 1, taps, stride, dilation, pad // stride, pad % stride)
+        least = axis.reads(1)[0][0]
+        return axis._replace(first=axis.first + least, lag=pad % stride - least * stride)
+
+    def reads(self, count: int) -> _Reads:
+        """(result, tap) by the place that they read, of so many places from the first."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for result, tap in product(range(count * self.along), range(self.taps)):
+            if self.lag is None:
+                at = result * self.stride + tap * self.dilation
+            else:
+                at, rest = divmod(self.lag + result - tap * self.dilation, self.stride)
+                if rest:
+                    continue
+            found.setdefault(at, []).append((result, tap))
+        return tuple((at, tuple(found[at])) for at in sorted(found))
+
+    def span(self, count: int) -> int:
+        """Elements that so many places read, with what lies between."""
+        return self.reads(1)[-1][0] + 1 + (count - 1) * self.step
 
 
-class _Planes(NamedTuple):
-    """What is computed: the sizes of its results and of what lies around them.
+class _Problem(NamedTuple):
+    """What is cut up: planes of results and what lies around them.
 
     Attributes:
         count: planes, of which any may share a group.
-        oh, ow: sizes of a plane of results.
-        kh, kw: columns and rows of the filter.
-        dh, dw: their distances.
+        rows, columns: places below and beside each other.
+        strip, beside: places of an item, at most.
+        lanes: of vectors that x has, at most.
+        taps: of a filter that is kept beside a plane, or 0.
         least: groups that are wanted.
     """
 
     count: int
-    oh: int
-    ow: int
-    kh: int
-    kw: int
-    dh: int
-    dw: int
+    rows: _Axis
+    columns: _Axis
+    strip: int
+    beside: int
+    lanes: int
+    taps: int
     least: int
 
 
-def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
-    """Whether tiles are for the device and the convolution, forward and to the input.
-
-    Gradients to filters are no faster by tiles: all of 5x5 and 7x7 were slower on an H200.
+def suits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether tiles are for the device and the convolution.
 
     Args:
         target: the device's traits.
         g: the sizes.
+        direction: what is computed.
         itemsize: bytes of an element.
     """
-    single = (g.sh, g.sw, g.icg, g.ocg) == (1, 1, 1, 1)
-    if not in_groups(target.traits) or not single:
+    if not in_groups(target.traits) or (g.icg, g.ocg) != (1, 1):
         return False
-    if g.taps < _LEAST_TAPS or g.kh > _TALLEST:
+    if not 1 < g.taps <= _TALLEST**2 or max(g.kh, g.kw) > _TALLEST:
         return False
-    traits = target.traits
-    problems = (_results(traits, g, g.oh, g.ow), _results(traits, g, g.h, g.w))
-    return all(_cut(traits, problem, itemsize) is not None for problem in problems)
+    if direction is Direction.WEIGHT_GRAD and g.taps > _SUMS:
+        return False
+    if direction is Direction.INPUT_GRAD and g.taps > _TAPS and g.sh > 1:
+        return False
+    problem = _problem(target.traits, g, direction, 0, itemsize)
+    return _cut(target.traits, problem, itemsize) is not None
 
 
 def forward(
@@ -100,78 +178,182 @@ def forward(
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     operands = (y, x, weight, weight if epilogue.bias is None else epilogue.bias)
-    sizes = (g.h, g.w, g.oh, g.ow, g.ph, g.pw)
-    made = joined(by_name("flip", False), epilogue.params)
-    return [_launch(target, operands, sizes, made, g)]
+    return [_launch(target, operands, g, Direction.FORWARD, epilogue.params)]
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    pads = ((g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw)
-    made = joined(by_name("flip", True), NO_EPILOGUE.params)
-    return [_launch(target, (gx, gy, weight, weight), (g.oh, g.ow, g.h, g.w, *pads), made, g)]
+    operands = (gx, gy, weight, weight)
+    return [_launch(target, operands, g, Direction.INPUT_GRAD, NO_EPILOGUE.params)]
 
 
 def _launch(
     target: Target,
     operands: tuple[Array, ...],
-    sizes: tuple[int, ...],
-    params: Named,
     g: ConvGeometry,
+    direction: Direction,
+    epilogue: Named,
 ) -> Launch:
-    y, (_, _, oh, ow, *_) = operands[0], sizes
-    cut = _cut(target.traits, _results(target.traits, g, oh, ow), y.dtype.itemsize)
-    if cut is None:
-        raise _unfit(g)
-    across, down = ceil_div(ow, cut.columns), ceil_div(oh, cut.strip * cut.strips)
-    group = min(round_up(cut.items, _WARP), target.traits.max_group_size)
-    groups = ceil_div(g.n * g.oc, cut.planes) * across * down
+    y, x = operands[:2]
+    problem = _problem(target.traits, g, direction, x.offset, y.dtype.itemsize)
+    cut = _needed_cut(target, problem, g, y)
+    gradient = direction is Direction.INPUT_GRAD
+    down, across = _tiles(problem, cut)
+    groups = ceil_div(g.n * g.oc, cut.planes) * down * across
+    rows, columns = problem.rows, problem.columns
+    # Of a large filter one row after the other is in registers.
+    turn = 0 if g.taps <= _TAPS else -g.dh if gradient else g.dh
+    made = by_name(
+        "turn along_h along_w whole",
+        *(turn, rows.along, columns.along, _whole(cut.beside * columns.along, y)),
+    )
     return TILE.launch(
-        joined(_params(y, g, cut), by_name("group_size", group), params),
+        joined(_params(y, problem, cut, rolled=turn != 0), made, epilogue),
         joined(
             by_name("y x weight offsets", *operands),
-            by_name("h w oh ow ph pw", *sizes),
-            by_name("all channels down across", g.n * g.oc, g.oc, down, across),
+            by_name("h w oh ow", *x.shape[-2:], *y.shape[-2:]),
+            by_name("all channels", g.n * g.oc, g.oc),
+            _places(problem, cut),
         ),
-        global_size=(groups * group,),
-        local_size=(group,),
+        global_size=(groups * cut.group_size,),
+        local_size=(cut.group_size,),
         flops=g.flops,
         bytes=nbytes_of(operands[:3]),
     )
 
 
-def _params(like: Array, g: ConvGeometry, cut: Cut) -> Named:
-    return joined(by_name("ctype", like.dtype.ctype), g.sizes("kh kw dh dw"), cut._asdict())
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    problem = _problem(target.traits, g, Direction.WEIGHT_GRAD, x.offset, x.dtype.itemsize)
+    cut = _needed_cut(target, problem, g, x)
+    down, across = _tiles(problem, cut)
+    tiles = ceil_div(g.n, cut.planes) * down * across
+    wanted = target.traits.compute_units * _WEIGHT_GROUPS_PER_UNIT // g.oc
+    parts = max(1, min(wanted, tiles, target.workspace_limit // gw.nbytes))
+    memory = Scratch(gw.device)
+    out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
+    launch = WEIGHT.launch(
+        joined(_params(gw, problem, cut), by_name("whole", _whole(cut.beside, gy))),
+        joined(
+            by_name("gw gy x n channels tiles", out, gy, x, g.n, g.oc, tiles),
+            g.sizes("h w oh ow"),
+            _places(problem, cut),
+        ),
+        global_size=(parts * cut.group_size, g.oc),
+        local_size=(cut.group_size, 1),
+        flops=g.flops,
+        bytes=nbytes_of((out, gy, x)),
+    )
+    if parts == 1:
+        return [launch]
+    return [launch, *reduce(target, gw, out, dims=(0,), kind=Reduction.SUM, memory=memory)]
 
 
-def _results(traits: DeviceTraits, g: ConvGeometry, oh: int, ow: int) -> _Planes:
-    """Forward, and the input's gradient."""
-    least = traits.compute_units * _GROUPS_PER_UNIT
-    return _Planes(g.n * g.oc, oh, ow, g.kh, g.kw, g.dh, g.dw, least)
+def _whole(width: int, array: Array) -> int:
+    """Elements of an array that lie beside each other, which can be stored or read at once."""
+    common = math.gcd(width, array.shape[-1], array.offset)
+    return _vector(common, _VECTOR_BYTES // array.dtype.itemsize)
+
+
+def _tiles(problem: _Problem, cut: Cut) -> tuple[int, int]:
+    """Tiles of a plane below and beside each other."""
+    down = ceil_div(problem.rows.places, cut.strip * cut.strips)
+    return down, ceil_div(problem.columns.places, cut.columns * cut.beside)
+
+
+def _places(problem: _Problem, cut: Cut) -> Named:
+    """Where the first tile begins, and how many there are."""
+    first = (problem.rows.first, problem.columns.first - cut.shift)
+    return by_name("above before down across", *first, *_tiles(problem, cut))
+
+
+def _params(like: Array, problem: _Problem, cut: Cut, *, rolled: bool = False) -> Named:
+    rows, columns = problem.rows, problem.columns
+    below = rows.reads(cut.strip)
+    if rolled:
+        below = tuple(
+            (at, tuple(use for use in uses if use[1] == 0))
+            for at, uses in below
+            if any(tap == 0 for _, tap in uses)
+        )
+    return joined(
+        by_name("ctype kh kw", like.dtype.ctype, rows.taps, columns.taps),
+        by_name("reads_h reads_w", below, columns.reads(cut.beside)),
+        by_name("step_h step_w", rows.step, columns.step),
+        cut._asdict(),
+    )
+
+
+def _problem(
+    traits: DeviceTraits, g: ConvGeometry, direction: Direction, offset: int, itemsize: int
+) -> _Problem:
+    """What a direction cuts up; offset is x's, or of the input's gradient gy's."""
+    gradient, weight = direction is Direction.INPUT_GRAD, direction is Direction.WEIGHT_GRAD
+    along = _Axis.backward if gradient else _Axis.forward
+    wide = _VECTOR_BYTES // itemsize
+    lanes = _vector(math.gcd(g.ow if gradient else g.w, offset), wide)
+    # Places beside each other are stored at once, or what they read lies beside each other.
+    beside = max(1, _vector(g.w if gradient else g.ow, wide) // g.sw)
+    return _Problem(
+        g.n if weight else g.n * g.oc,
+        along(g.h if gradient else g.oh, g.kh, g.sh, g.ph, g.dh),
+        along(g.w if gradient else g.ow, g.kw, g.sw, g.pw, g.dw),
+        ceil_div(_RESULTS, beside * g.sh * g.sw),
+        beside,
+        lanes,
+        0 if weight else g.taps,
+        ceil_div(traits.compute_units * _GROUPS_PER_UNIT, g.oc if weight else 1),
+    )
 
 
 @lru_cache(maxsize=512)
-def _cut(traits: DeviceTraits, planes: _Planes, itemsize: int) -> Cut | None:
+def _cut(traits: DeviceTraits, problem: _Problem, itemsize: int) -> Cut | None:
     """How to cut up planes; None if not even one tile of a strip fits local memory."""
-    most = min(_GROUP_SIZE, traits.max_group_size)
+    rows, columns, lanes, beside = problem.rows, problem.columns, problem.lanes, problem.beside
+    most = min(_GROUP_SIZE, 1 << traits.max_group_size.bit_length() - 1)
     room = min(traits.static_local_bytes, _LOCAL_BYTES) // itemsize
-    columns = min(most, ceil_div(planes.ow, ceil_div(planes.ow, _WIDEST)))
-    below = ceil_div(planes.oh, _LONGEST)
-    strip = ceil_div(planes.oh, below)
-    row = columns + (planes.kw - 1) * planes.dw
-    for strips in range(min(below, most // columns), 0, -1):
-        size = (strip * strips + (planes.kh - 1) * planes.dh) * row
-        # Where a tile is one strip, the next plane's follows in the banks that come next.
-        pad = (columns - size) % _WARP if strips == 1 else 0
-        fitting = room // (size + pad + planes.kh * planes.kw)
+    banks = _BANK_BYTES // itemsize
+    items = ceil_div(columns.places, beside)
+    items = min(most, ceil_div(items, ceil_div(items * beside, _WIDEST)))
+    if items * beside < columns.places and beside * columns.step % lanes:
+        items = round_up(items, lanes)  # each tile begins where a vector does
+    vec = _vector(beside * columns.step, _VECTOR_BYTES // itemsize)
+    shift = columns.first % lanes
+    skipped = shift % vec
+    reads = round_up(skipped + columns.span(beside), vec)
+    apart = items * beside * columns.step
+    least = round_up(shift - skipped + apart - beside * columns.step + reads, max(lanes, vec))
+    strips_wanted = ceil_div(rows.places, problem.strip)
+    for strips in range(min(strips_wanted, most // items), 0, -1):
+        # Tiles of one size; a strip may be a tenth longer where that spares a tile.
+        down = ceil_div(10 * rows.places, 11 * strips * problem.strip)
+        strip = ceil_div(rows.places, down * strips)
+        # Neighbours read banks beside each other, from an item's strip to the next one's, too.
+        longer = range(least, least + least // 8 + 1, max(lanes, vec)) if strips > 1 else ()
+        row = next((r for r in longer if (strip * rows.step * r - apart) % banks == 0), least)
+        tall = rows.span(strip * strips)
+        pad = round_up((strips * apart - tall * row) % banks, max(lanes, vec))
+        pad = pad if 8 * pad <= tall * row else 0
+        fitting = room // (tall * row + pad + round_up(problem.taps, vec))
         if fitting > 0:
-            wanted = max(1, planes.count // planes.least)
-            together = min(most // (columns * strips), fitting, wanted, planes.count)
-            return Cut(strip, strips, columns, together, pad)
+            wanted = max(1, problem.count // problem.least)
+            together = min(most // (items * strips), fitting, wanted, problem.count)
+            filled = max(min(_WARP, most), items * strips * together)
+            group = 1 << (filled - 1).bit_length()
+            made = (strip, beside, strips, items, together, tall, row, pad, lanes, vec, shift)
+            return Cut(*made, group)
     return None
 
 
-def _unfit(g: ConvGeometry) -> ArgumentError:
-    return ArgumentError("conv_depthwise_tile", "a tile fits local memory", geometry=g)
+def _vector(step: int, most: int) -> int:
+    """Elements of the longest vector that divides a step, of a power of two up to most."""
+    return math.gcd(step, most)
+
+
+def _needed_cut(target: Target, problem: _Problem, g: ConvGeometry, like: Array) -> Cut:
+    cut = _cut(target.traits, problem, like.dtype.itemsize)
+    if cut is None:
+        raise ArgumentError("conv_depthwise_tile", "a tile fits local memory", geometry=g)
+    return cut

@@ -15,20 +15,22 @@
     for r in range(kh):
         for q in range(span):
             taps.append((r, q))
-    # Taps that are added up at once, and items that share one.
-    together = min(8, group_size)
+    # Taps that are added up at once, items that share one, and elements from one to the next,
+    # which lie in other banks.
+    together = min(max(8, 2048 // group_size), group_size)
     pieces = group_size // together
+    pitch = group_size + pieces
 %>
-    __local ${ctype} partial[${together * group_size}];
+    __local ${ctype} partial[${together * pitch}];
 % for begin in range(0, len(taps), together):
     barrier(CLK_LOCAL_MEM_FENCE);
 % for u, tap in enumerate(taps[begin:begin + together]):
-    partial[${u * group_size} + lane] = sum_${tap[0]}_${tap[1]};
+    partial[${u * pitch} + lane] = sum_${tap[0]}_${tap[1]};
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
     {
         const int tap = lane / ${pieces}, piece = lane % ${pieces}, number = ${begin} + tap;
-        __local ${ctype} *row = partial + tap * ${group_size};
+        __local ${ctype} *row = partial + tap * ${pitch};
         ${ctype} sum = 0;
         if (number < ${len(taps)})
             for (int i = piece; i < ${group_size}; i += ${pieces})
