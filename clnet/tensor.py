@@ -500,7 +500,7 @@ class Tensor:
     __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
     __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
-    __eq__, __ne__ = comparison(ops.eq), comparison(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __eq__, __ne__ = comparison(ops.eq), comparison(ops.ne)  # elementwise, as PyTorch's
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # the methods that ops export are attached below

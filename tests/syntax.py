@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-TYPE_CHECKING = "TYPE_CHECKING"
+TYPE_CHECKING = "TYPE_CHECKING"  # pyrefly: ignore[invalid-type-checking-constant] - its name
 
 
 class Import(NamedTuple):

@@ -216,7 +216,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
         self._scope.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+        self._scope.__exit__(*exc)
 
     def __call__(self, function: Any) -> Any:
         """``function``, run in this context.

@@ -266,7 +266,7 @@ class ModuleState(ModuleFace):
 
         return HookHandle(self._clnet_hooks.state_after, called, _nothing)
 
-    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:  # pyright: ignore[reportUnusedFunction] - for programs
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:  # for programs
         """As the public one; a dict that the hook returns takes the place of the state."""
         return HookHandle(self._clnet_hooks.state_after, hook, _nothing)
 
@@ -278,7 +278,7 @@ class ModuleState(ModuleFace):
         """
         return HookHandle(self._clnet_hooks.load_before, hook, _nothing)
 
-    def _register_load_state_dict_pre_hook(  # pyright: ignore[reportUnusedFunction] - for programs
+    def _register_load_state_dict_pre_hook(  # for programs
         self,
         hook: Callable[..., Any],
         with_module: bool = False,  # noqa: FBT001, FBT002 - PyTorch's

@@ -73,7 +73,7 @@ class Pointwise(Function):
         return self.exprs, self.compute, self.dtypes, len(self.scalars)
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Its scalars."""
         return self.scalars
 
@@ -133,7 +133,7 @@ class Overwrite(Function):
         return type(self.function), self.function.repeat_key
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its op's
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Those of the op whose result it is."""
         return self.function.scalars
 
@@ -253,12 +253,12 @@ def pointwise(
             body.__name__, body, xs, settings, result=result, gradient=gradient, out=out
         )
 
-    call.of_elements = True  # pyright: ignore[reportFunctionMemberAccess] - ops/chosen.py reads it
+    call.of_elements = True  # pyrefly: ignore[missing-attribute] - ops/chosen.py reads it
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
     place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+    call.__signature__ = signature.replace(  # pyrefly: ignore[missing-attribute] - inspect reads it
         parameters=[*signature.parameters.values(), place]
     )
     return op(face)(call)
