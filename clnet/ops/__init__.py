@@ -92,6 +92,7 @@ if TYPE_CHECKING:  # modules use others of these names, too, which a checker tak
     from .numeric import mode as mode
     from .reduce import prod as prod
     from .scatter import one_hot as one_hot
+    from .stacking import adjoint as adjoint
 
 # What is shown here checks its arguments; the modules' own names, by which ops call each other, do
 # not.
