@@ -67,8 +67,9 @@ class ModuleState(ModuleFace):
     def _clnet_tell_of(self, name: str) -> None:
         """Count an attribute that was assigned and is no layer, parameter or buffer.
 
-        Not one that no compiled function can read, such as a loop's ``model.global_step``. Going
-        back to an earlier mode makes what was compiled in it valid again.
+        Not one that no compiled function can read (:mod:`clnet.values.programs`), such as a loop's
+        ``model.global_step``. Going back to an earlier mode makes what was compiled in it valid
+        again.
         """
         if NAMES.counts(type(self), name, _known):
             self.__dict__["_clnet_num_changes"] += name != "training"
