@@ -349,13 +349,16 @@ def check_documented(root: Path) -> list[str]:
 
 
 def check_private(root: Path) -> list[str]:
-    """No module imports what another keeps for itself, but to show it under the same name."""
-    return [
-        f"{source.path}: {each.name} is {each.module or 'a package'}'s own"
-        for source in clnet_sources(root)
-        for each in source.facts.imports
-        if each.level and each.name and re.match("_[^_]", each.name) and each.alias != each.name
-    ]
+    """No module takes what another keeps for itself, but to show it under the same name."""
+    bad: list[str] = []
+    files = {PurePosixPath(source.path).stem for source in clnet_sources(root)}
+    for source in clnet_sources(root):
+        inner = [each for each in source.facts.imports if each.level and each.name]
+        taken = [(each.module, each.name) for each in inner if each.alias != each.name]
+        modules = {each.alias or each.name for each in inner if each.name in files}
+        taken += [(owner, name) for owner, name in source.facts.private if owner in modules]
+        bad += [f"{source.path}: {n} is {m}'s own" for m, n in taken if re.match("_[^_]", n)]
+    return bad
 
 
 def check_unused(root: Path) -> list[str]:
@@ -500,6 +503,11 @@ VIOLATIONS = [
     (check_documented, {"clnet/ops/a.py": f"class A(B):\n    {METHOD}"}, "A.f has no docstring"),
     (check_private, {"clnet/ops/a.py": "from .b import _x"}, "a.py: _x is b's own"),
     (check_private, {"clnet/ops/a.py": "from .b import _x as y"}, "a.py: _x is b's own"),
+    (
+        check_private,
+        {"clnet/ops/a.py": "from . import b\nb._x()", "clnet/ops/b.py": "__all__ = []"},
+        "a.py: _x is b's own",
+    ),
     (check_unused, {"clnet/a.py": "\ndef _f(x):\n    pass"}, "a.py: _f is used nowhere"),
     (check_unused, {"clnet/a.py": "\nclass _A(B):\n    pass"}, "a.py: _A is used nowhere"),
 ]
