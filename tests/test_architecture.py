@@ -22,7 +22,7 @@ from tests.syntax import Facts, facts
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # pyrefly: ignore[missing-import] - Python 3.10 only
+    import tomli as tomllib  # Python 3.10 only
 
 CHECKOUT = Path(__file__).parents[1]
 
