@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import pickle
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 from types import FunctionType
 
 import pytest
+from typing_extensions import assert_type
 
 import clnet
-from clnet import nn
+from clnet import Tensor, nn
+from clnet.nn import functional as F
 from clnet.ops import PUBLIC_OPS, Face
 
 
@@ -149,3 +152,12 @@ def test_type_checkers_find_the_ops():
         if Face.FUNCTION in face and at and f"clnet.ops.{at[0]}" != home:
             wrong[name] = at
     assert not wrong
+
+
+def test_types_that_checkers_see():
+    """Looked at by ``make lint``; here ``assert_type`` gives back what it is given."""
+    x = assert_type(clnet.arange(3.0), Tensor)
+    assert_type(clnet.sqrt(x), Tensor)
+    assert_type(clnet.prod(x), Tensor)
+    assert_type(F.relu(x) * 2.0 - x @ x, Tensor)
+    assert assert_type(clnet.e, float) == math.e

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -194,6 +194,18 @@ class Result:
         return from_name(dtype.compute), bool_
 
 
+@overload
+def pointwise(body: Callable[..., Any]) -> Callable[..., Tensor]: ...
+@overload
+def pointwise(
+    body: None = None,
+    *,
+    face: Face = ...,
+    result: Callable[[DType], tuple[DType, DType]] = ...,
+    gradient: Callable[..., Any] | None = ...,
+    inplace: bool = ...,
+    laws: Mapping[str, Callable[..., bool]] = ...,
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
 def pointwise(
     body: Callable[..., Any] | None = None,
     *,
