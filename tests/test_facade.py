@@ -160,4 +160,6 @@ def test_types_that_checkers_see():
     assert_type(clnet.sqrt(x), Tensor)
     assert_type(clnet.prod(x), Tensor)
     assert_type(F.relu(x) * 2.0 - x @ x, Tensor)
+    assert_type(clnet.no_grad(lambda: 1)(), int)
+    assert_type(clnet.inference_mode()(lambda: 1)(), int)
     assert assert_type(clnet.e, float) == math.e
