@@ -49,7 +49,7 @@ fuzz: $(VENV)/with-$(TEST_EXTRAS)
 lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/pyrefly check --min-severity warn --python-interpreter-path $(BIN)/python
 
 # The site of docs/, with the reference made from docstrings: docs/_build/html/index.html.
 docs: $(VENV)/with-docs

@@ -125,7 +125,7 @@ def batch(name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
     random = np.random.default_rng(5)
     if not shape:
         words = random.integers(0, WORDS, (2, 16, BATCH))
-        return tuple(clnet.tensor(np.ascontiguousarray(w)) for w in words)  # pyright: ignore[reportReturnType] - two
+        return tuple(clnet.tensor(np.ascontiguousarray(w)) for w in words)
     x = clnet.tensor(random.standard_normal((BATCH, *shape)).astype(np.float32))
     if name == "unet":
         mask = random.integers(0, 2, (BATCH, 1, *shape[1:])).astype(np.float32)

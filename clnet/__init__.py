@@ -1,5 +1,10 @@
 """Train and run neural networks on any OpenCL device."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # first: the names of modules that ops use are others' below
+    from .ops import *
+
 import importlib as _importlib
 import sys as _sys
 from math import e as e
@@ -7,9 +12,8 @@ from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 from types import ModuleType as _ModuleType
-from typing import TYPE_CHECKING, Any
 
-from . import early as _early  # noqa: F401 # pyright: ignore[reportUnusedImport] - first of all
+from . import early as _early  # noqa: F401 - first of all
 from .values.collector import paused_collector
 
 with paused_collector():
@@ -40,7 +44,7 @@ with paused_collector():
     from .creation import triu_indices as triu_indices
     from .creation import zeros as zeros
     from .device import DeviceKind as DeviceKind
-    from .device import DeviceName as device  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
+    from .device import DeviceName as device  # noqa: F401, N813
     from .device import devices as devices
     from .device import empty_cache as empty_cache
     from .device import max_memory_allocated as max_memory_allocated
@@ -51,11 +55,11 @@ with paused_collector():
     from .device import set_memory_limit as set_memory_limit
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
-    from .face import exchange as _exchange  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .face import exchange as _exchange  # noqa: F401
     from .face import further as _further
     from .face import later as _later_methods
     from .face import storage as _storage
-    from .face import subclass as _subclass  # noqa: F401 # pyright: ignore[reportUnusedImport] - declares
+    from .face import subclass as _subclass  # noqa: F401 - declares
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
@@ -89,9 +93,9 @@ with paused_collector():
     from .tensor import tensor as tensor
     from .values import words as _words
     from .values.dtypes import DType as DType
-    from .values.dtypes import DType as dtype  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
+    from .values.dtypes import DType as dtype  # noqa: F401, N813
     from .values.dtypes import bfloat16 as bfloat16
-    from .values.dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .values.dtypes import bool_ as bool  # noqa: F401
     from .values.dtypes import complex64 as complex64
     from .values.dtypes import complex128 as complex128
     from .values.dtypes import float16 as float16
@@ -134,7 +138,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .compile import compile as compile
     from .io import load as load
     from .io import save as save
-    from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
     from .planning.memory_plan import plan as plan
     from .planning.model_summary import summary as summary
     from .profiling import memory_snapshot as memory_snapshot

@@ -81,7 +81,7 @@ class Array:
     def scratch(memory: Scratch, shape: Shape, dtype: DType) -> Array:
         """A dense array in an op's scratch memory, for launches of that op alone."""
         offset = memory.reserve(prod(shape) * dtype.itemsize) // dtype.itemsize
-        return Array(memory, shape, contiguous_strides(shape), offset, dtype)  # pyright: ignore[reportArgumentType] - scratch stands for storage
+        return Array(memory, shape, contiguous_strides(shape), offset, dtype)  # pyrefly: ignore[bad-argument-type] - scratch stands for storage
 
     @staticmethod
     def from_numpy(values: np.ndarray, device: Device) -> Array:

@@ -15,8 +15,8 @@ from .autodiff.tape import set_grad_enabled as set_grad_enabled
 from .tensor import Tensor as Tensor
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only what is asked for
-    from .autodiff import anomaly as anomaly_mode  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .autodiff import custom as function  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .autodiff import anomaly as anomaly_mode  # noqa: F401
+    from .autodiff import custom as function  # noqa: F401
     from .autodiff import functional as functional
     from .autodiff import variable as variable
     from .autodiff.anomaly import detect_anomaly as detect_anomaly

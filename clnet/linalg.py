@@ -10,7 +10,7 @@ from .values.place import placed
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from .ops.chain import multi_dot as multi_dot
-    from .ops.contraction import linalg_cross as cross  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.contraction import linalg_cross as cross  # noqa: F401
     from .ops.contraction import vecdot as vecdot
     from .ops.definite import cholesky as cholesky
     from .ops.definite import cholesky_ex as cholesky_ex
@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the na
     from .ops.indefinite import ldl_factor as ldl_factor
     from .ops.indefinite import ldl_factor_ex as ldl_factor_ex
     from .ops.indefinite import ldl_solve as ldl_solve
-    from .ops.leastsquares import linalg_cond as cond  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .ops.leastsquares import linalg_diagonal as diagonal  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.leastsquares import linalg_cond as cond  # noqa: F401
+    from .ops.leastsquares import linalg_diagonal as diagonal  # noqa: F401
     from .ops.leastsquares import lstsq as lstsq
     from .ops.leastsquares import matrix_exp as matrix_exp
     from .ops.leastsquares import matrix_rank as matrix_rank
@@ -35,19 +35,19 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the na
     from .ops.leastsquares import vander as vander
     from .ops.matmul import matmul as matmul
     from .ops.orthogonal import householder_product as householder_product
-    from .ops.orthogonal import linalg_qr as qr  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.orthogonal import linalg_qr as qr  # noqa: F401
     from .ops.spectral import eigh as eigh
     from .ops.spectral import eigvalsh as eigvalsh
-    from .ops.spectral import linalg_svd as svd  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.spectral import linalg_svd as svd  # noqa: F401
     from .ops.spectral import svdvals as svdvals
     from .ops.triangular import inv_ex as inv_ex
-    from .ops.triangular import linalg_lu as lu  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .ops.triangular import linalg_lu_factor as lu_factor  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .ops.triangular import linalg_lu_factor_ex as lu_factor_ex  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .ops.triangular import linalg_lu_solve as lu_solve  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .ops.triangular import linalg_lu as lu  # noqa: F401
+    from .ops.triangular import linalg_lu_factor as lu_factor  # noqa: F401
+    from .ops.triangular import linalg_lu_factor_ex as lu_factor_ex  # noqa: F401
+    from .ops.triangular import linalg_lu_solve as lu_solve  # noqa: F401
     from .ops.triangular import solve_ex as solve_ex
     from .ops.triangular import solve_triangular as solve_triangular
-    from .ops.vector import linalg_norm as norm  # noqa: F401 # pyright: ignore[reportUnusedImport] - the alias is what is exported
+    from .ops.vector import linalg_norm as norm  # noqa: F401 - the alias is what is exported
     from .ops.vector import matrix_norm as matrix_norm
     from .ops.vector import vector_norm as vector_norm
 

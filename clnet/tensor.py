@@ -485,8 +485,7 @@ class Tensor:
     # Operators.
 
     __neg__, __pos__, __abs__ = ops.neg, ops.positive, ops.abs
-    __invert__ = ops.bitwise_not
-    __matmul__ = ops.matmul
+    __invert__, __matmul__ = ops.bitwise_not, ops.matmul
     __add__, __radd__ = ops.add, _reflected(ops.add)
     __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
     __mul__, __rmul__ = ops.mul, _reflected(ops.mul)
@@ -500,7 +499,8 @@ class Tensor:
     __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
     __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
-    __eq__, __ne__ = comparison(ops.eq), comparison(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __eq__: Any = comparison(ops.eq)  # elementwise, as PyTorch's
+    __ne__: Any = comparison(ops.ne)
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # the methods that ops export are attached below

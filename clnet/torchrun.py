@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="clnet.torchrun", description=__doc__, allow_abbrev=False)
 
     def option(name: str, *short: str, **told: str) -> None:
-        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", *short, **told)  # pyright: ignore[reportArgumentType] - texts
+        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", *short, **told)  # pyrefly: ignore[bad-argument-type] - texts
 
     option("nproc-per-node", default="1", help="how many processes, or cpu, gpu, auto")
     option("nnodes", default="1", help="1: of several machines mpirun --hostfile")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-TYPE_CHECKING = "TYPE_CHECKING"
+TYPE_CHECKING = "TYPE_CHECKING"  # pyrefly: ignore[invalid-type-checking-constant] - its name
 
 
 class Import(NamedTuple):
@@ -66,6 +66,7 @@ class Facts(NamedTuple):
     calls: list[Call]
     functions: list[Function]
     classes: list[Class]
+    private: list[tuple[str, str]]  # `a._b`
 
 
 @cache
@@ -75,7 +76,7 @@ def facts(text: str) -> Facts:
     Args:
         text: its Python.
     """
-    found = Facts([], [], [], [], [])
+    found = Facts([], [], [], [], [], [])
     for node, depth, at_run_time in _nodes(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.imports.extend(_imports(node, depth, at_run_time))
@@ -86,6 +87,8 @@ def facts(text: str) -> Facts:
             found.functions.append(Function(node.name, _length(node)))
         elif isinstance(node, ast.ClassDef):
             found.classes.append(_class(node))
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            found.private.append((ast.unparse(node.value), node.attr))
         if isinstance(node, ast.Constant):
             if isinstance(node.value, str) and node.value.isidentifier():
                 found.names.append(Name(node.lineno, node.value, True))

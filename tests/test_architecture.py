@@ -9,8 +9,10 @@ from __future__ import annotations
 import graphlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -20,7 +22,7 @@ from tests.syntax import Facts, facts
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # pyright: ignore[reportMissingImports] - Python 3.10 only
+    import tomli as tomllib  # Python 3.10 only
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -346,6 +348,32 @@ def check_documented(root: Path) -> list[str]:
     ]
 
 
+def check_private(root: Path) -> list[str]:
+    """No module takes what another keeps for itself, but to show it under the same name."""
+    bad: list[str] = []
+    files = {PurePosixPath(source.path).stem for source in clnet_sources(root)}
+    for source in clnet_sources(root):
+        inner = [each for each in source.facts.imports if each.level and each.name]
+        taken = [(each.module, each.name) for each in inner if each.alias != each.name]
+        modules = {each.alias or each.name for each in inner if each.name in files}
+        taken += [(owner, name) for owner, name in source.facts.private if owner in modules]
+        bad += [f"{source.path}: {n} is {m}'s own" for m, n in taken if re.match("_[^_]", n)]
+    return bad
+
+
+def check_unused(root: Path) -> list[str]:
+    """What a module keeps for itself it uses, or says beside it for whom it is."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (root / "clnet").rglob("*.py")}
+    named = Counter(word for text in texts.values() for word in re.findall(r"\b_\w+", text))
+    return [
+        f"{path.name}: {found[1]} is used nowhere"
+        for path, text in sorted(texts.items())
+        for above, line in pairwise(text.splitlines())
+        if (found := re.match(r"(?:def|class) (_[A-Za-z]\w*)[^#]*$", line))
+        if named[found[1]] == 1 and not above.startswith(("@", ")"))  # a decorator may keep it
+    ]
+
+
 CHECKS = [
     check_units,
     check_table,
@@ -360,6 +388,8 @@ CHECKS = [
     check_stems,
     check_examples,
     check_documented,
+    check_private,
+    check_unused,
 ]
 
 
@@ -471,6 +501,15 @@ VIOLATIONS = [
     (check_examples, {"examples/a.py": "from tests import opcase"}, "a.py: imports tests"),
     (check_examples, {"examples/a.py": "from clnet._x import y"}, "a.py: imports clnet._x"),
     (check_documented, {"clnet/ops/a.py": f"class A(B):\n    {METHOD}"}, "A.f has no docstring"),
+    (check_private, {"clnet/ops/a.py": "from .b import _x"}, "a.py: _x is b's own"),
+    (check_private, {"clnet/ops/a.py": "from .b import _x as y"}, "a.py: _x is b's own"),
+    (
+        check_private,
+        {"clnet/ops/a.py": "from . import b\nb._x()", "clnet/ops/b.py": "__all__ = []"},
+        "a.py: _x is b's own",
+    ),
+    (check_unused, {"clnet/a.py": "\ndef _f(x):\n    pass"}, "a.py: _f is used nowhere"),
+    (check_unused, {"clnet/a.py": "\nclass _A(B):\n    pass"}, "a.py: _A is used nowhere"),
 ]
 
 ALLOWED = [
@@ -523,6 +562,9 @@ ALLOWED = [
         check_documented,
         {"clnet/ops/a.py": f"class A(m.B[T]):\n    {METHOD}", "clnet/ops/b.py": TOLD},
     ),
+    (check_private, {"clnet/ops/a.py": "from .b import _X as _X, __doc__"}),
+    (check_unused, {"clnet/a.py": "\ndef _f(x):  # for packages\n    pass"}),
+    (check_unused, {"clnet/a.py": "\n@rule\ndef _f(x):\n    pass\n\ndef _g():\n    _g()"}),
 ]
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import math
 import pickle
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import FunctionType
 
 import pytest
+from typing_extensions import assert_type
 
 import clnet
-from clnet import nn
+from clnet import Tensor, nn
+from clnet.nn import functional as F
+from clnet.ops import PUBLIC_OPS, Face
 
 
 def told(script: str) -> str:
@@ -110,3 +118,48 @@ def test_public_functions_are_pickled_by_the_place_that_shows_them():
     )
     layer = pickle.loads(pickle.dumps(clnet.nn.TransformerEncoderLayer(4, 2, 8)))
     assert layer.activation is clnet.relu
+
+
+@cache
+def bound(file: Path) -> dict[str, tuple[str, str]]:
+    """A module's names, as type checkers see them: each from which module, and its name there."""
+    found: dict[str, tuple[str, str]] = {}
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body
+    for node in nodes:
+        if isinstance(node, ast.If):
+            nodes.extend(node.body)
+        elif isinstance(node, ast.FunctionDef):
+            found[node.name] = file.stem, node.name
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.names[0].name == "*":
+                there = bound(file.with_name(f"{module}.py"))
+                found |= {n: at for n, at in there.items() if not n.startswith("_")}
+            else:
+                found |= {each.asname or each.name: (module, each.name) for each in node.names}
+    return found
+
+
+def test_type_checkers_find_the_ops():
+    """They take the last of what star imports show, where modules' own imports are, too."""
+    folder = Path(clnet.ops.__file__).parent
+    wrong = {}
+    for name, (function, face) in PUBLIC_OPS.items():
+        at = bound(folder / "__init__.py").get(name)
+        while at and (file := folder / f"{at[0]}.py").exists() and bound(file).get(at[1], at) != at:
+            at = bound(file)[at[1]]
+        home = inspect.unwrap(function).__module__
+        if Face.FUNCTION in face and at and f"clnet.ops.{at[0]}" != home:
+            wrong[name] = at
+    assert not wrong
+
+
+def test_types_that_checkers_see():
+    """Looked at by ``make lint``; here ``assert_type`` gives back what it is given."""
+    x = assert_type(clnet.arange(3.0), Tensor)
+    assert_type(clnet.sqrt(x), Tensor)
+    assert_type(clnet.prod(x), Tensor)
+    assert_type(F.relu(x) * 2.0 - x @ x, Tensor)
+    assert_type(clnet.no_grad(lambda: 1)(), int)
+    assert_type(clnet.inference_mode()(lambda: 1)(), int)
+    assert assert_type(clnet.e, float) == math.e

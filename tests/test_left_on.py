@@ -23,7 +23,7 @@ class Counting(TorchFunctionMode):
 def told(body: Any, fixture: Any = None) -> str:
     """What the guard says of a test with such a body, behind a fixture."""
     guard, item = LeftOn(), SimpleNamespace(nodeid="tests/x.py::test_y")
-    before, during = guard.pytest_runtest_setup(), guard.pytest_runtest_teardown(item)  # pyright: ignore[reportArgumentType]
+    before, during = guard.pytest_runtest_setup(), guard.pytest_runtest_teardown(item)  # pyrefly: ignore[bad-argument-type]
     next(before)
     if fixture is not None:
         fixture()

@@ -37,4 +37,4 @@ def test_what_a_pattern_has_not_is_an_error():
     with pytest.raises(re.error, match="unterminated"):
         pattern("(").match("")
     with pytest.raises(AttributeError, match="nothing"):
-        pattern("x").nothing  # noqa: B018 # pyright: ignore[reportAttributeAccessIssue]
+        pattern("x").nothing  # noqa: B018 # pyrefly: ignore[missing-attribute]

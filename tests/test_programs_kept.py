@@ -65,7 +65,7 @@ def test_a_class_s_property_does_not_hide_what_ops_read():
 
         class Labelled(clnet.Tensor):
             @property
-            def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - what is tested
+            def array(self) -> Any:
                 return None
 
             @property

@@ -53,7 +53,7 @@ def test_lists_of_tensors_are_pytorchs(name, call):
 
 def test_there_is_no_list_of_what_is_no_op():
     with pytest.raises(AttributeError, match="_foreach_nothing"):
-        clnet._foreach_nothing  # noqa: B018 # pyright: ignore[reportAttributeAccessIssue]
+        clnet._foreach_nothing  # noqa: B018
 
 
 def test_lists_are_cut_by_device_and_dtype():

@@ -148,7 +148,7 @@ def test_a_tensor_with_more_to_know():
     class Located(clnet.Tensor):
         __torch_function__ = clnet._C._disabled_torch_function_impl
 
-        def __new__(cls, data: Any, **given: Any) -> Any:  # pyright: ignore
+        def __new__(cls, data: Any, **given: Any) -> Any:
             made = clnet.Tensor._make_subclass(cls, data)
             made.where = given["where"]
             return made

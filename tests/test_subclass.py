@@ -115,14 +115,14 @@ def test_parameters_take_over_nothing():
 def test_classes_make_their_tensors_themselves():
     class Box(clnet.Tensor):
         def __new__(cls, data, tag=None):
-            return clnet.Tensor._make_subclass(cls, clnet.as_tensor(data))  # pyright: ignore
+            return clnet.Tensor._make_subclass(cls, clnet.as_tensor(data))  # pyrefly: ignore[missing-attribute]
 
         def __init__(self, data, tag=None):
             super().__init__()
             self.tag = tag
 
     class Tagged(clnet.Tensor):
-        def __new__(cls, data, **given):  # pyright: ignore[reportInconsistentConstructor]
+        def __new__(cls, data, **given):  # pyrefly: ignore[implicit-any-parameter]
             made = clnet.as_tensor(data).as_subclass(cls)
             made.given = given
             return made

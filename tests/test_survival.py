@@ -74,7 +74,8 @@ class Countdown:
     """Fails from a call on."""
 
     def __init__(self, real, error) -> None:
-        self.real, self.error, self.left, self.calls = real, error, None, 0
+        self.real, self.error, self.calls = real, error, 0
+        self.left: int | None = None
 
     def __call__(self, *args, **given):
         self.calls += 1

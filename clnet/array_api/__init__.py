@@ -18,7 +18,7 @@ from typing import Any as _Any
 from ..errors import ArgumentError as _ArgumentError
 from ..tensor import Tensor as _Tensor
 from ..utils.dlpack import from_dlpack as from_dlpack
-from ..values.dtypes import bool_ as bool  # noqa: A004, F401 # pyright: ignore[reportUnusedImport]
+from ..values.dtypes import bool_ as bool  # noqa: A004, F401
 from ..values.dtypes import complex64 as complex64
 from ..values.dtypes import complex128 as complex128
 from ..values.dtypes import float32 as float32

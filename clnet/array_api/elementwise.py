@@ -82,4 +82,4 @@ def _below(a: Any, b: Any) -> Tensor:
     return b > a if isinstance(b, Tensor) else a < b
 
 
-__all__ = ["bitwise_invert", "clip", "equal", "sign", *_ONE, *_TWO]  # pyright: ignore[reportUnsupportedDunderAll] - made above
+__all__ = ["bitwise_invert", "clip", "equal", "sign", *_ONE, *_TWO]  # pyrefly: ignore[unresolvable-dunder-all] - made above

@@ -70,4 +70,4 @@ def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     return own.ifftshift(x, axes)
 
 
-__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq", *_GRIDS, *_LINES]  # pyright: ignore[reportUnsupportedDunderAll] - made above
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq", *_GRIDS, *_LINES]  # pyrefly: ignore[unresolvable-dunder-all] - made above

@@ -94,6 +94,11 @@ class Batched(Array):
     """
 
     __slots__ = ("level", "shared", "stacked", "tracked", "whole")
+    whole: Tensor
+    level: Level
+    stacked: bool
+    tracked: bool
+    shared: list[bool]
 
     @staticmethod
     def of(
@@ -123,7 +128,7 @@ class Batched(Array):
         """An element by itself is asked for."""
         raise LoopNeeded
 
-    numpy = write = moved = map = place = on_host = visit = uncounted = require_alone  # pyright: ignore
+    numpy = write = moved = map = place = on_host = visit = uncounted = require_alone
 
 
 def element(whole: Tensor, level: Level, *, stacked: bool = True) -> Tensor:
@@ -206,7 +211,7 @@ def _of_elements(level: Level, function: Function, inputs: tuple[Any, ...]) -> t
 def _flagged(x: Tensor) -> Tensor:
     """Ops ask whether gradients flow to their operands: here, to the whole ones."""
     array: Any = x.array
-    x._requires_grad = array.tracked or array.whole.requires_grad  # pyright: ignore
+    x._requires_grad = array.tracked or array.whole.requires_grad
     return x
 
 

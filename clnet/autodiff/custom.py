@@ -138,13 +138,14 @@ class Function:
     jvp: Any = None
     generate_vmap_rule: bool = False
 
+    # With ``**kwargs``, which nothing gives, a checker takes overrides of any arguments.
     @staticmethod
-    def forward(*args: Any) -> Any:
+    def forward(*args: Any, **kwargs: Any) -> Any:
         """The results: a tensor, or a tuple that may hold other values, too."""
         raise NotImplementedError("forward(ctx, *args) is the subclass's")
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         """The arguments' gradients."""
         raise NotImplementedError("backward(ctx, *grads) is the subclass's")
 

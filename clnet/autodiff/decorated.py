@@ -10,7 +10,7 @@ from typing import Any
 from ..values import mode
 
 
-def in_mode(function: Callable[..., Any], *, grad: bool) -> Callable[..., Any]:
+def in_mode(function: Callable[..., Any], *, grad: bool) -> Any:
     """``function``, run while ops are recorded, or not; around it all is as it was.
 
     A generator runs long after it was called, and its caller between its steps: so each step is

@@ -65,6 +65,9 @@ class Dual(Array):
     """
 
     __slots__ = ("level", "tangent", "whole")
+    whole: Tensor
+    tangent: Tensor
+    level: DualLevel
 
     def off_tape(self) -> Array:
         return self.whole.detach().array
@@ -85,7 +88,7 @@ def dual(primal: Tensor, tangent: Tensor, level: DualLevel) -> Tensor:
     Array.__init__(made, inner.storage, inner.shape, inner.strides, inner.offset, inner.dtype)
     made.whole, made.tangent, made.level = primal, tangent, level
     x = Tensor(made)
-    x._requires_grad = True  # pyright: ignore[reportPrivateUsage] - ops keep what gradients need
+    x._requires_grad = True  # ops keep what gradients need
     return x
 
 

@@ -151,6 +151,6 @@ def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:
         if set_to_none:
             leaf.grad = None
         elif leaf.grad is not None:
-            leaf.grad = leaf.grad.detach()
+            leaf.grad = grad = leaf.grad.detach()
             with mode.using(grad=False):
-                leaf.grad.zero_()
+                grad.zero_()

@@ -215,7 +215,7 @@ def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
     elif isinstance(taken, Diagonal):
         function, inputs = PutDiagonal(taken.offset, taken.dims), (base, view)
     else:
-        function = taken.inverse(base.shape)  # pyright: ignore[reportAttributeAccessIssue] - _check_target lets no others pass
+        function = taken.inverse(base.shape)  # pyrefly: ignore[missing-attribute] - _check_target lets no others pass
         inputs = (view,)
     needs = tuple(x.requires_grad for x in inputs)
     kind = type(view.detach())

@@ -43,7 +43,7 @@ def edge_of(tensor: Any) -> Edge:
 
 def pack(tensor: Any) -> Packed:
     """What the hook of the mode makes of a tensor, off the tape."""
-    pack_hook, unpack_hook = mode.current().saved_hooks  # pyright: ignore[reportGeneralTypeIssues] - asked before
+    pack_hook, unpack_hook = mode.current().saved_hooks  # pyrefly: ignore[not-iterable] - asked before
     with mode.using(grad=False, saved_hooks=None):
         value = pack_hook(tensor.detach())
     return Packed(value, unpack_hook, edge_of(tensor) if tensor.requires_grad else None)

@@ -5,10 +5,10 @@ It knows tensors only by what it was handed; the ops' own gradients are in ``ops
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..device import users_line
 from ..errors import DtypeError, GradientError
@@ -20,6 +20,11 @@ from ..values.record import NamedTuple
 from .decorated import in_mode
 from .graph_face import NodeFace
 from .saved import Edge, Kept, edge_of, pack, unpacked
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _SEQUENCE = count()
 _own_version = attrgetter("seen_version")
@@ -205,6 +210,10 @@ class no_grad:  # noqa: N801 - PyTorch's name
 
     _grad = False
 
+    @overload
+    def __new__(cls, function: F, /) -> F: ...
+    @overload
+    def __new__(cls, *given: Any, **settings: Any) -> Self: ...
     def __new__(cls, *given: Any, **settings: Any) -> Any:
         """The context; ``@clnet.no_grad`` without parentheses is the decorator, too."""
         if cls in _BARE and given and callable(given[0]):
@@ -216,9 +225,9 @@ class no_grad:  # noqa: N801 - PyTorch's name
         self._scope.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+        self._scope.__exit__(*exc)
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: F) -> F:
         """``function``, run in this context.
 
         Raises:
@@ -257,7 +266,7 @@ class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
     def __exit__(self, *exc: object) -> None:
         _change(grad=self._before)
 
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: F) -> F:
         """``function``, run in this context; around it all is as it was."""
         _change(grad=self._before)
         return super().__call__(function)

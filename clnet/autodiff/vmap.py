@@ -141,7 +141,7 @@ def parts_of(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
     if own and set(axes) != set(keys):
         law = "there is an axis for each part of an argument or result"
         raise ArgumentError("vmap", law, axes=dims, parts=len(tree))
-    return [(k, tree[k], dims[k] if own else dims) for k in keys]  # pyright: ignore
+    return [(k, tree[k], dims[k] if own else dims) for k in keys]
 
 
 def remade(tree: Any, parts: dict[Any, Any]) -> Any:

@@ -208,7 +208,7 @@ class _Walk:
                 if self._is_held(grad):
                     self.shown.add(id(grad.array.storage))
                 self._finished.append(leaf)
-                self._finish(leaf, grad, self.shown)  # pyright: ignore[reportOptionalCall] - something is awaited
+                self._finish(leaf, grad, self.shown)  # pyrefly: ignore[not-callable] - something is awaited
 
     def _is_held(self, grad: Any) -> bool:
         """Whether other gradients that are on their way lie in the same memory."""
@@ -352,7 +352,7 @@ def _through_decomposition(
     """Gradients of a fused op by differentiating the simpler ops it stands for, with a graph."""
     # Aliases, so that the walk ends there and one input's gradient does not run through another.
     inputs = [alias(saved.inputs[i]) for i in range(len(saved.input_specs))]
-    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall] - only ops that have one come here
+    outputs = function.decompose(*inputs)  # pyrefly: ignore[not-callable] - only ops that have one come here
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
     wanted = [t for t, need in zip(inputs, needs, strict=True) if need]

@@ -82,7 +82,7 @@ def measure(case: str, where: Device, python: str, rounds: int) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "operands.npz"
         with file.open("wb") as stream:
-            np.savez(stream, **side.operands)  # pyright: ignore[reportArgumentType]
+            np.savez(stream, **side.operands)  # pyrefly: ignore[bad-argument-type]
         command = [python, "-P", str(Path(tinygrad_peer.__file__)), case, str(file)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -284,7 +284,7 @@ def _enter(
         answers = [_stepped(theirs)]
         gradients = theirs.gradients() if workload.training else []
         answers += [_stepped(theirs) for _ in range(_CHECKED_STEPS - 1)]
-    except (RuntimeError, NotImplementedError, OSError, ImportError) as error:
+    except (RuntimeError, OSError, ImportError) as error:
         if torch_mode not in ("compile", "reduce-overhead"):
             raise
         # It needs a compiler on the machine, and may fail at that.

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import full, zeros
+from ..creation import zeros
 from ..device import device
 from ..errors import ArgumentError, ClnetError
 from ..profiling.table import aligned
@@ -35,7 +35,7 @@ from ..ranks.operations import (
 )
 from ..ranks.to_each import all_to_all_single
 from ..ranks.world import load_mpi
-from ..tensor import Tensor
+from ..tensor import Tensor, full
 from .scaling import mpirun
 from .workload import check_counts
 

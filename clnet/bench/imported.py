@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import nn, onnx
-from ..creation import tensor
+from ..tensor import tensor
 from .workload import Workload
 
 

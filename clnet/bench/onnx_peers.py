@@ -18,7 +18,7 @@ Ask = Callable[[], list[np.ndarray]]
 def onnxruntime(path: Path, arrays: Arrays, threads: int) -> Ask:
     """By its CPU provider."""
     try:
-        import onnxruntime  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - optional
+        import onnxruntime  # noqa: PLC0415 - optional
     except ImportError as error:
         raise _absent("onnxruntime") from error
     settings = onnxruntime.SessionOptions()
@@ -32,7 +32,7 @@ def onnxruntime(path: Path, arrays: Arrays, threads: int) -> Ask:
 def openvino(path: Path, arrays: Arrays, threads: int) -> Ask:
     """By its CPU plugin, for these sizes, one call after another, in float32 as the model says."""
     try:
-        import openvino  # noqa: PLC0415  # pyright: ignore[reportMissingImports] - optional
+        import openvino  # noqa: PLC0415 - optional
     except ImportError as error:
         raise _absent("openvino") from error
     core: Any = openvino.Core()

@@ -6,7 +6,6 @@ and the first results; then, for each number read, a line with the seconds of so
 """
 
 # The peer is optional.
-# pyright: reportMissingImports=false
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __exit__(self, *exc: object) -> None:
         """The hooks of before."""
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+        self._scope.__exit__(*exc)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import DeviceError
-from ..errors import DistributedError as DistError  # pyright: ignore[reportUnusedImport] - PyTorch's name
+from ..errors import DistributedError as DistError  # PyTorch's name
 from ..nn.parallel import comm_hook, pipeline, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
@@ -25,7 +25,7 @@ from ..ranks.operations import *
 from ..ranks.to_each import *
 from ..ranks.work import Work as Work
 from ..ranks.world import DEFAULT_SECONDS
-from ..ranks.world import Group as ProcessGroup  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
 from . import fsdp as fsdp
 

@@ -129,8 +129,8 @@ class OptimizedModule(Lenient):
     named_buffers = Module.named_buffers
     modules = Module.modules
     children = Module.children
-    _clnet_named = Module._clnet_named  # pyright: ignore[reportPrivateUsage]
-    _clnet_load_below = Module._clnet_load_below  # pyright: ignore[reportPrivateUsage]
+    _clnet_named = Module._clnet_named  # pyrefly: ignore[protected-access]
+    _clnet_load_below = Module._clnet_load_below  # pyrefly: ignore[protected-access]
 
     def __init__(self, module: Module, *args: Any, **given: Any) -> None:
         super().__init__(module, *args, **given)
@@ -157,7 +157,7 @@ def compile(model: Any = None, **given: Any) -> Any:  # noqa: A001 - PyTorch's n
         return made
     whole = given.get("fullgraph", False)
     kind = OptimizedModule if isinstance(model, Module) else Compiled if whole else Lenient
-    made = kind(model, made._passes, recompute=made._recompute)  # pyright: ignore[reportPrivateUsage]
+    made = kind(model, made._passes, recompute=made._recompute)  # pyrefly: ignore[protected-access]
     if whole:
         vars(made)["lenient"] = False
     return made

@@ -82,7 +82,8 @@ class Node:
         self._args: tuple[Any, ...] = ()
         self._kwargs: dict[str, Any] = {}
         self._read: dict[Node, None] = {}
-        self.prev = self.next = self
+        self.prev: Node = self
+        self.next: Node = self
         self.erased = False
         self._take(args, kwargs or {})
 

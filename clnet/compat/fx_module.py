@@ -83,7 +83,7 @@ class GraphModule(Module):
         code = self.graph.python_code("self")
         names: dict[str, Any] = dict(code.globals)
         exec(compile(code.src, "<fx graph>", "exec"), names)  # the text is made of nodes
-        type(self).forward = names["forward"]  # pyright: ignore[reportAttributeAccessIssue] - its own class
+        type(self).forward = names["forward"]
         self.__dict__["_code"] = code.src
         return code
 
@@ -136,7 +136,7 @@ def _unpickled(parts: dict[str, Any], graph: Graph, class_name: str, training: b
     return found
 
 
-class _CodeOnlyModule(Module):  # pyright: ignore[reportUnusedClass] - for packages
+class _CodeOnlyModule(Module):  # for packages
     """A module of attributes alone.
 
     Args:

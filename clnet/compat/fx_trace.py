@@ -52,10 +52,10 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
-        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - who unpacks it
+        frame = sys._getframe(1)  # who unpacks it
         at = next(i for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti)
         if at.opname == "UNPACK_SEQUENCE":  # so many are wanted
-            return iter([operator.getitem(self, k) for k in range(at.argval)])  # pyright: ignore[reportCallIssue, reportArgumentType] - it has it from below
+            return iter([operator.getitem(self, k) for k in range(at.argval)])  # pyrefly: ignore[no-matching-overload] - it has it from below
         return self.tracer.iter(self)
 
     def __bool__(self) -> bool:
@@ -91,12 +91,12 @@ class Attribute(Proxy):
         self._node: Node | None = None
 
     @property
-    def node(self) -> Node:  # pyright: ignore[reportIncompatibleVariableOverride] - made late
+    def node(self) -> Node:
         """What reads it, written once it is needed as a value."""
         if self._node is None:
             made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
             self._node = made.node
-        return self._node  # pyright: ignore[reportReturnType] - made above
+        return self._node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
@@ -290,7 +290,7 @@ class Tracer(TracerBase):
         """The values that a function is called with."""
         given, args, by_name = concrete_args or {}, list[Any](), dict[str, Any]()
         for p in list(inspect.signature(root_fn).parameters.values())[is_module:]:
-            several = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+            several = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
             default = () if p.default is p.empty else (p.default,)
             made: Any = self.create_proxy("placeholder", several + p.name, default, {})
             value = given.get(p.name, made)
@@ -346,11 +346,11 @@ class Tracer(TracerBase):
             for name in [n for n, v in table.items() if v is function]:
                 kept.append((table, name, function))
                 table[name] = self._wrapped(function)
-        Module.__call__, Module.__getattr__ = called, read  # pyright: ignore[reportAttributeAccessIssue] - for a while
+        Module.__call__, Module.__getattr__ = called, read  # pyrefly: ignore[bad-assignment] - for a while
         try:
             yield
         finally:
-            Module.__call__, Module.__getattr__ = call, get  # pyright: ignore[reportAttributeAccessIssue] - as it was
+            Module.__call__, Module.__getattr__ = call, get
             for table, name, old in reversed(kept):
                 if old is _ABSENT:
                     del table[name]
@@ -375,7 +375,7 @@ _WRAPPED: list[tuple[dict[str, Any], str]] = []
 
 def wrap(fn_or_name: F) -> F:
     """Let a function of this module be one call in graphs: by its name, or as a decorator."""
-    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__  # pyright: ignore[reportAttributeAccessIssue] - a function
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - whose function it is
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__  # pyrefly: ignore[missing-attribute] - a function
+    frame = sys._getframe(1)  # whose function it is
     _WRAPPED.append((frame.f_globals, name))
     return fn_or_name

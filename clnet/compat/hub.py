@@ -130,6 +130,6 @@ def download_url_to_file(url: str, dst: str, *args: Any, **kwargs: Any) -> None:
     )
 
 
-def _check_module_exists(name: str) -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+def _check_module_exists(name: str) -> bool:  # for packages
     """Whether a package is installed."""
     return find_spec(name) is not None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..autodiff.axes import hidden as _functorch  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from ..autodiff.axes import hidden as _functorch  # noqa: F401 - for packages
 from ..device import DeviceName
 from ..errors import ClnetError, LinAlgError
 from ..face.attribute import destination
-from ..face.subclass import disabled as _disabled_torch_function_impl  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from ..face.subclass import disabled as _disabled_torch_function_impl  # noqa: F401 - for packages
 from ..values import mode, override
 from ..values.generator import Generator
 from . import differences
@@ -47,7 +47,7 @@ class DispatchKeySet:
         return made
 
 
-class _TensorMeta(type):  # pyright: ignore[reportUnusedClass] - for packages
+class _TensorMeta(type):  # for packages
     """The class of PyTorch's class of tensors; clnet's has Python's own."""
 
 
@@ -61,7 +61,7 @@ class DisableTorchFunctionSubclass(mode.using):
 DisableTorchFunction = DisableTorchFunctionSubclass
 
 
-class _ExcludeDispatchKeyGuard:  # pyright: ignore[reportUnusedClass] - for packages
+class _ExcludeDispatchKeyGuard:  # for packages
     """A block like any other."""
 
     def __init__(self, keys: Any) -> None:
@@ -90,12 +90,12 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, None]:
     return device, dtype, bool(kwargs.get("non_blocking")), None
 
 
-def _is_torch_function_mode_enabled() -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+def _is_torch_function_mode_enabled() -> bool:  # for packages
     """Whether this thread is in a mode."""
     return bool(override.modes())
 
 
-def _is_alias_of(a: Any, b: Any) -> bool:  # pyright: ignore[reportUnusedFunction] - for packages
+def _is_alias_of(a: Any, b: Any) -> bool:  # for packages
     """Whether two tensors lie in one memory."""
     return a.array.storage is b.array.storage
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from multiprocessing import *  # noqa: F403 # pyright: ignore[reportWildcardImportFromLibrary]
+from multiprocessing import *  # noqa: F403
 from multiprocessing import spawn as _spawn
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -193,7 +193,7 @@ def spawn(
     if started is None:
         context = _python.get_context(start_method)
         started = [
-            context.Process(target=_call, args=(fn, rank, args, folder.name), daemon=daemon)  # pyright: ignore[reportAttributeAccessIssue] - every context has it
+            context.Process(target=_call, args=(fn, rank, args, folder.name), daemon=daemon)  # pyrefly: ignore[missing-attribute] - every context has it
             for rank in range(nprocs)
         ]
         for process in started:

@@ -137,7 +137,7 @@ def narrow(
     dim: int,
     start: Any,
     length: Any,
-    layout: Layout = STRIDED,  # pyright: ignore[reportArgumentType] - a word of layouts
+    layout: Layout = STRIDED,  # pyrefly: ignore[bad-function-definition] - a word of layouts
 ) -> Any:
     """A part of each row of a tensor, as an element of a jagged one.
 

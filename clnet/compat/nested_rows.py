@@ -214,7 +214,7 @@ class NestedTensor(Tensor):
             )
         inner: list[int] = [*self._values.shape]
         inner[self.ragged - 1] = self.rows.size
-        return tuple.__new__(Size, (len(self), *inner))
+        return tuple.__new__(Size, (len(self), *inner))  # pyrefly: ignore[bad-specialization] - a tuple
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one axis.

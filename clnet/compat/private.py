@@ -45,7 +45,7 @@ class ExceptionWrapper:
         raise error
 
 
-def _get_device_index(  # pyright: ignore[reportUnusedFunction] - for packages
+def _get_device_index(  # for packages
     device: Any,
     optional: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
     allow_cpu: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
@@ -57,19 +57,19 @@ def _get_device_index(  # pyright: ignore[reportUnusedFunction] - for packages
     return int(named) if named.isdecimal() else 0
 
 
-def _element_size(dtype: DType) -> int:  # pyright: ignore[reportUnusedFunction] - for packages
+def _element_size(dtype: DType) -> int:  # for packages
     """Bytes of an element."""
     return dtype.itemsize
 
 
-def _flatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for packages
+def _flatten_dense_tensors(  # for packages
     tensors: Sequence[Tensor],
 ) -> Tensor:
     """All elements of tensors of one dtype, behind each other."""
     return cat([t.reshape(-1) for t in tensors])
 
 
-def _unflatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for packages
+def _unflatten_dense_tensors(  # for packages
     flat: Tensor, tensors: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Parts of ``flat`` in the shapes of ``tensors``, the inverse of the above."""
@@ -77,12 +77,12 @@ def _unflatten_dense_tensors(  # pyright: ignore[reportUnusedFunction] - for pac
     return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))
 
 
-def _get_available_device_type() -> str | None:  # pyright: ignore[reportUnusedFunction] - for packages
+def _get_available_device_type() -> str | None:  # for packages
     """The accelerator that programs mean: ``"cuda"`` if there is one, else None."""
     return "cuda" if cuda.is_available() else None
 
 
-def _get_device_module(device_type: str) -> Any:  # pyright: ignore[reportUnusedFunction] - for packages
+def _get_device_module(device_type: str) -> Any:  # for packages
     """``torch.cuda``, by its name.
 
     Raises:

@@ -43,7 +43,7 @@ class SobolEngine:
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         drawn = initial_seed() if seed is None else seed
         rng = np.random.default_rng(drawn % 2**64)
-        self._points = qmc.Sobol(dimension, scramble=scramble, bits=self.MAXBIT, seed=rng)  # pyright: ignore[reportCallIssue] - by either name
+        self._points = qmc.Sobol(dimension, scramble=scramble, bits=self.MAXBIT, seed=rng)
         self.num_generated = 0
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: DType | None = None) -> Tensor:

@@ -91,7 +91,7 @@ def check(cond: Any, message: Callable[[], str] | None = None) -> None:
         raise ArgumentError("_check", "the condition holds", message=message() if message else None)
 
 
-def _check_with(  # pyright: ignore[reportUnusedFunction] - torch._check_with
+def _check_with(  # torch._check_with
     error_type: type[Exception], cond: Any, message: Callable[[], str] | None = None
 ) -> None:
     if not cond:

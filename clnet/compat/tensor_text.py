@@ -17,7 +17,7 @@ def _tensor_str(self: Tensor, indent: int) -> str:
     return elements_of(self.detach(), indent)
 
 
-def _add_suffixes(  # pyright: ignore[reportUnusedFunction] - for packages
+def _add_suffixes(  # for packages
     tensor_str: str,
     suffixes: Sequence[str],
     indent: int,
@@ -27,7 +27,7 @@ def _add_suffixes(  # pyright: ignore[reportUnusedFunction] - for packages
     return closed(tensor_str, suffixes, indent=indent, apart=force_newline)
 
 
-def _str_intern(  # pyright: ignore[reportUnusedFunction] - for packages
+def _str_intern(  # for packages
     inp: Tensor, *, tensor_contents: str | None = None
 ) -> str:
     """The text of a tensor, perhaps with another text for its elements."""

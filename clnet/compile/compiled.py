@@ -328,16 +328,15 @@ class Compiled:
             raise
         outer.settle()
         self.num_traces += 1
-        on_tape = recorded.backward and Differentiable(
-            plan, recorded.backward, self._planned_backward
-        )
+        back = recorded.backward
+        on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
         return plan, _Finish(recorded, on_tape, recorded.tracer.asked)
 
     def _recorded(
         self, outer: Outer, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Recorded, AnyPlan]:
         """What the function does with these arguments, and its plan."""
-        before = outer._clnet_version  # pyright: ignore[reportPrivateUsage]
+        before = outer._clnet_version  # pyrefly: ignore[protected-access]
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None

@@ -59,7 +59,7 @@ def _folded(trace: Trace, step: Step) -> tuple[int, list[Step | Action]] | None:
     offset = Array.abstract(mean.shape, mean.dtype, mean.device)
 
     def pointwise(expr: object, inputs: tuple[Array, ...], made: Array) -> Step:
-        function = Pointwise("fold", (expr,), norm.scalars, norm.compute, (made.dtype,))  # pyright: ignore[reportArgumentType] - an expression
+        function = Pointwise("fold", (expr,), norm.scalars, norm.compute, (made.dtype,))  # pyrefly: ignore[bad-argument-type] - an expression
         return Step(function, inputs, (made,), step.module_path, step.phase)
 
     columns = tuple(a.view((a.size, 1, 1, 1), (a.strides[0], 0, 0, 0)) for a in (var, scale))

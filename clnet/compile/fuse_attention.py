@@ -6,6 +6,7 @@ weights dropped; and so do the gradients. The kernels store none of them, and dr
 
 from __future__ import annotations
 
+import itertools
 from math import isclose
 from typing import Any, cast
 
@@ -240,14 +241,13 @@ def _mask(trace: Trace, step: Step, at: int) -> tuple[_Mask, Array] | None:
 
 def _chosen(expr: Expr, function: Pointwise) -> tuple[int, int, bool, float] | None:
     """Of a choice between elements and a number: their operands, when it is taken, which it is."""
-    for condition in (0, 1):
+    for condition, number, on in itertools.product((0, 1), (Scalar(0), Const(0)), (True, False)):
         mask, own = Input(condition, boolean=True), 1 - condition
-        for number in (Scalar(0), Const(0)):
-            for on, pair in ((True, (number, Input(own))), (False, (Input(own), number))):
-                if expr == where(mask, *pair):
-                    value = function.scalars[0] if number is Scalar(0) else 0.0
-                    if isinstance(value, int | float):
-                        return condition, own, on, float(value)
+        pair = (number, Input(own)) if on else (Input(own), number)
+        if expr == where(mask, *pair):
+            value = function.scalars[0] if number is Scalar(0) else 0.0
+            if isinstance(value, int | float):
+                return condition, own, on, float(value)
     return None
 
 

@@ -76,11 +76,9 @@ class Outer:
 
     Numbers, texts, and containers of these are compared by value, tensors (also as attributes of
     objects within objects, if the function uses them) and other objects by identity, functions by
-    their code. Of objects, and of classes and Python modules, those attributes matter whose name
-    occurs in code that may run: a meter's sum, which the step does not read, may be another at
-    every call. Of an object that is found by name all plain ones do, where code reads attributes
-    without their names (``vars``) or the object's class is a library's. What the function changes
-    itself while it is traced is left out: that happens at the trace alone.
+    their code. Which attributes of objects, classes and Python modules count,
+    :mod:`clnet.values.programs` says; all of an object only if it is found by name. What the
+    function changes itself while it is traced is left out: that happens at the trace alone.
 
     Args:
         function: what is traced: a function, method, module, partial or callable object.

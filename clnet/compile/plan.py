@@ -272,7 +272,7 @@ def turn_of(runners: Collection[Any]) -> AbstractContextManager[object]:
     stack = ExitStack()
     try:
         for runner in sorted(runners, key=id):
-            stack.enter_context(runner.reserve())
+            stack.enter_context(runner.reserve())  # pyrefly: ignore[missing-attribute] - a Runner
     except BaseException:
         stack.close()
         raise

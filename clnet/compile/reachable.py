@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 MISSING = object()
+_CONTAINERS = (list, tuple, dict)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
@@ -145,32 +146,38 @@ class Objects:
                 continue
             if self._looked >= _MOST_OBJECTS:
                 return
-            held = table_of(each)
-            if isinstance(each, functools.partial):
-                self.callables.append(each.func)
-                held = dict(enumerate((each.func, *each.args, *each.keywords.values())))
-            elif held is not None and (depth == 0 or not _is_ours(type(each))):
-                self.owners.append((each, held, depth))
-            elif getattr(type(each), "_clnet_tells_changes", False):
-                held = self._add_layers(each)
-                self._looked -= 1  # a network has hundreds
-            elif type(each) in (list, tuple, dict):
-                held = dict(enumerate(each.values() if type(each) is dict else each))
-                depth -= 1  # what lies in a container is as near as that
-            elif isinstance(each, ModuleType | type) and is_programs(each):
-                self.spaces.append(each)
-                held = {}
-            elif isinstance(each, FunctionType | MethodType):
-                self.callables.append(each)
-                held = {}
-            else:
+            held = self._held_by(each, depth)
+            if held is None:
                 continue
             self._known[id(each)] = each
             self._looked += 1
-            if depth < _MOST_DEPTH:
-                pending += [(part, depth + 1) for part in held.values()]
+            below = depth if type(each) in _CONTAINERS else depth + 1
+            if below <= _MOST_DEPTH:
+                pending += [(part, below) for part in held]
 
-    def _add_layers(self, network: Any) -> dict[int, Any]:
+    def _held_by(self, each: Any, depth: int) -> Iterable[Any] | None:
+        """What an object holds, which is noted by what it is; None of one that holds nothing."""
+        if isinstance(each, functools.partial):
+            self.callables.append(each.func)
+            return (each.func, *each.args, *each.keywords.values())
+        table = table_of(each)
+        if table is not None and (depth == 0 or not _is_ours(type(each))):
+            self.owners.append((each, table, depth))
+            return table.values()
+        if getattr(type(each), "_clnet_tells_changes", False):
+            self._looked -= 1  # a network has hundreds
+            return self._add_layers(each)
+        if type(each) in _CONTAINERS:
+            return each.values() if type(each) is dict else each
+        if isinstance(each, ModuleType | type) and is_programs(each):
+            self.spaces.append(each)
+            return ()
+        if isinstance(each, FunctionType | MethodType):
+            self.callables.append(each)
+            return ()
+        return None
+
+    def _add_layers(self, network: Any) -> list[Any]:
         """Know a module and those in it, of the program's classes; gives what they hold."""
         held: list[Any] = []
         for layer in network.modules():
@@ -179,7 +186,7 @@ class Objects:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer
                 held += [v for k, v in vars(layer).items() if not k.startswith("_")]
-        return dict(enumerate(held))
+        return held
 
     def methods(self, names: set[str]) -> Iterator[Any]:
         """The functions of classes and modules that go by one of these names, or by Python's."""

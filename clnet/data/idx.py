@@ -62,7 +62,7 @@ def read_idx(path: Path, *, ndim: int) -> NDArray[Any]:
             ) from error
         content, found = array.reshape(-1).view(np.uint8).data, 0
         while found < len(content):
-            count = file.readinto(content[found : found + _CHUNK])  # pyright: ignore[reportAttributeAccessIssue] - both kinds have it
+            count = file.readinto(content[found : found + _CHUNK])  # pyrefly: ignore[missing-attribute] - both kinds have it
             if not count:
                 raise _sized(path, header, "truncated", header.start + found)
             found += count

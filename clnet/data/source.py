@@ -91,7 +91,6 @@ def download(name: str, remote: Remote, folder: Path) -> Path:
     """
     try:
         import pooch  # noqa: PLC0415 - optional
-        import requests  # noqa: PLC0415 - pooch downloads with it
     except ImportError as error:
         raise DataError(
             name, "a download needs pooch", error=error, remedy="pip install 'clnet[data]'"
@@ -100,7 +99,7 @@ def download(name: str, remote: Remote, folder: Path) -> Path:
         path = pooch.retrieve(
             remote.url, known_hash=f"md5:{remote.md5}", fname=remote.name, path=folder
         )
-    except (ValueError, OSError, requests.RequestException) as error:
+    except (ValueError, OSError) as error:
         raise DataError(
             name,
             "the download failed",

@@ -78,10 +78,10 @@ def channel_stats(images: NDArray[Any], *, chunk: int = 1024) -> ChannelStats:
     axes = (0, *range(2, images.ndim))
     count = images.size // images.shape[1]
     parts = [images[i : i + chunk] for i in range(0, len(images), chunk)]
-    mean = sum(part.sum(axis=axes, dtype=np.float64) for part in parts) / count
+    mean: Any = sum(part.sum(axis=axes, dtype=np.float64) for part in parts) / count
     # A second pass, because the mean of squares less the squared mean cancels.
     column = _per_channel(mean, images.ndim)
-    square = sum(np.square(part - column).sum(axis=axes) for part in parts)
+    square: Any = sum(np.square(part - column).sum(axis=axes) for part in parts)
     return ChannelStats(mean, np.sqrt(square / count))
 
 

@@ -72,7 +72,7 @@ def unpacked(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         file.seek(0)
         if packed:
             with gzip.open(file) as stream:
-                yield stream, MOST_OF_A_BYTE * size  # pyright: ignore[reportReturnType] - it reads
+                yield stream, MOST_OF_A_BYTE * size  # pyrefly: ignore[invalid-yield] - it reads
         else:
             yield file, size
 
@@ -95,7 +95,7 @@ def from_tar(path: Path, names: Collection[str], *, most: int) -> dict[str, byte
     # Not tarfile's own gzip mode, which ignores the checksum at the end.
     with reading(path, "a whole tar.gz archive"), gzip.open(path) as stream:
         bounded = _Bounded(path, stream, most)
-        with tarfile.open(fileobj=bounded, mode="r|") as archive:  # pyright: ignore[reportArgumentType, reportCallIssue] - it reads
+        with tarfile.open(fileobj=bounded, mode="r|") as archive:  # pyrefly: ignore[no-matching-overload] - it reads
             for count, member in enumerate(archive):
                 if count == _MOST_MEMBERS:
                     raise DataError(str(path), f"it holds more than {_MOST_MEMBERS} files")

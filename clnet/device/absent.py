@@ -76,7 +76,7 @@ class MetaDevice(AbsentDevice):
         """``"meta"``."""
         return self.name
 
-    index = None  # pyright: ignore[reportAssignmentType] - there is one of it
+    index = None
 
 
 class _Block:

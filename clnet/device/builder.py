@@ -46,9 +46,9 @@ def build(
     """
     begin, used = time.perf_counter(), time.thread_time()
     try:
-        program = cl.Program(context, text).build(options=list(options), cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        program = cl.Program(context, text).build(options=list(options), cache_dir=False)  # pyrefly: ignore[bad-argument-type] - no cache
         parsed = time.thread_time()
-        binary: Any = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue] - a list
+        binary: Any = program.get_info(cl.program_info.BINARIES)[0]  # pyrefly: ignore[bad-index] - a list
         if replaced:
             binary = changed(binary, replaced)
             again: Any = cl.Program(context, context.devices, [binary])

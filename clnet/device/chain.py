@@ -338,7 +338,8 @@ def _arguments(args: Sequence[Any], signature: Signature, places: dict[Storage, 
     found: list[int] = []
     for value, kind in zip(values, signature.types, strict=True):
         if kind is np.void:
-            found += np.frombuffer(value, np.int64).tolist()
+            numbers: Any = np.frombuffer(value, np.int64)
+            found += numbers.tolist()
         elif kind in (np.float32, np.float64):
             bits = np.int32 if kind is np.float32 else np.int64
             found.append(int(np.array(value, kind).view(bits)))

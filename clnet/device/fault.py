@@ -166,7 +166,7 @@ class Faults:
 def users_line() -> str:
     """``file:line`` of the nearest caller outside clnet; "" if there is none."""
     # inspect.stack would read every file.
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class LargePages:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], bool] = {}
-        self._madvise = _found() if sys.platform == "linux" else None
+        self._madvise = _found()
         self.given = 0
 
     def used(self, host: np.ndarray) -> None:
@@ -59,7 +60,9 @@ class LargePages:
             self.given += nbytes
 
 
-def _found() -> ctypes._NamedFuncPointer:  # pyright: ignore[reportPrivateUsage]
+def _found() -> Any:
+    if sys.platform != "linux":
+        return None
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return madvise

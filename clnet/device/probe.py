@@ -258,7 +258,7 @@ def warpgroups_multiply(handle: Any) -> bool:
         queue = cl.CommandQueue(context)
         options = ["-cl-std=CL1.2"]
         program = built(cl.Program(context, TRIAL), options)
-        binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])  # pyright: ignore[reportIndexIssue, reportArgumentType] - a list
+        binary = retargeted(program.get_info(cl.program_info.BINARIES)[0])
         if binary is None:
             return False
         again = built(cl.Program(context, [handle], [binary]), options)
@@ -327,7 +327,7 @@ def takes_ptx(handle: Any) -> bool:
         _CONTEXTS[handle] = context, {}
         source = "__kernel void probe(__global float *y) { y[0] = 1; }"
         program = built(cl.Program(context, source))
-        text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
+        text: bytes = program.get_info(cl.program_info.BINARIES)[0]
     except cl.Error:
         return False
     target = re.search(rb"^\.target sm_(\d+)", text, re.MULTILINE)

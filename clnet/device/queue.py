@@ -408,7 +408,7 @@ class Queue:
         array, event = cl.enqueue_map_buffer(
             queue,
             storage.buffer,
-            cl.map_flags.READ | cl.map_flags.WRITE if write else cl.map_flags.READ,  # pyright: ignore[reportArgumentType] - its flags join to a number
+            cl.map_flags.READ | cl.map_flags.WRITE if write else cl.map_flags.READ,  # pyrefly: ignore[bad-argument-type] - its flags join to a number
             storage.begin + offset_bytes,
             (nbytes,),
             np.dtype(np.uint8),
@@ -433,7 +433,7 @@ class Queue:
             array, event = cl.enqueue_map_buffer(
                 self._queue,
                 storage.buffer,
-                flags,  # pyright: ignore[reportArgumentType] - its flags join to a number
+                flags,  # pyrefly: ignore[bad-argument-type] - its flags join to a number
                 storage.begin + offset_bytes,
                 (nbytes,),
                 np.dtype(np.uint8),

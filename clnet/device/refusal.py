@@ -24,7 +24,7 @@ def told(method: _Method) -> _Method:
         except cl.Error as error:
             raise refusal(method.__name__, error) from error
 
-    return telling  # pyright: ignore[reportReturnType] - called as the method is
+    return telling  # pyrefly: ignore[bad-return] - called as the method is
 
 
 @contextmanager

@@ -12,51 +12,51 @@ stand beside ours.
 
 from __future__ import annotations
 
-from . import apart  # noqa: F401 # pyright: ignore[reportUnusedImport] - declares its formulas
-from . import bounded as continuous_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import apart  # noqa: F401 - declares its formulas
+from . import bounded as continuous_bernoulli  # noqa: F401
 from . import composed as independent
-from . import composed as log_normal  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import composed as log_normal  # noqa: F401
 from . import composed as mixture_same_family
 from . import composed as multivariate_normal
 from . import composed as transformed_distribution
 from . import constraint as constraints
-from . import continuous as cauchy  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import continuous as exponential  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import continuous as gumbel  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import continuous as half_normal  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import continuous as cauchy  # noqa: F401
+from . import continuous as exponential  # noqa: F401
+from . import continuous as gumbel  # noqa: F401
+from . import continuous as half_normal  # noqa: F401
 from . import continuous as laplace
 from . import continuous as normal
 from . import continuous as uniform
-from . import counts as binomial  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import counts as multinomial  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import counts as poisson  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import counts as binomial  # noqa: F401
+from . import counts as multinomial  # noqa: F401
+from . import counts as poisson  # noqa: F401
 from . import discrete as bernoulli
 from . import discrete as categorical
-from . import discrete as geometric  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import discrete as one_hot_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import discrete as geometric  # noqa: F401
+from . import discrete as one_hot_categorical  # noqa: F401
 from . import divergence as kl
 from . import gammas as beta
-from . import gammas as chi2  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import gammas as chi2  # noqa: F401
 from . import gammas as dirichlet
 from . import gammas as gamma
-from . import gammas as studentT  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import matrices as lkj_cholesky  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
-from . import matrices as wishart  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from . import gammas as studentT  # noqa: F401
+from . import matrices as lkj_cholesky  # noqa: F401 - for packages
+from . import matrices as wishart  # noqa: F401 - for packages
 from . import parameter as utils
-from . import registry as constraint_registry  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as logistic_normal  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as lowrank_multivariate_normal  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as negative_binomial  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import relaxed as von_mises  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as fishersnedecor  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as generalized_pareto  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as half_cauchy  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as inverse_gamma  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as kumaraswamy  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as pareto  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from . import tails as weibull  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import registry as constraint_registry  # noqa: F401
+from . import relaxed as logistic_normal  # noqa: F401
+from . import relaxed as lowrank_multivariate_normal  # noqa: F401
+from . import relaxed as negative_binomial  # noqa: F401
+from . import relaxed as relaxed_bernoulli  # noqa: F401
+from . import relaxed as relaxed_categorical  # noqa: F401
+from . import relaxed as von_mises  # noqa: F401
+from . import tails as fishersnedecor  # noqa: F401
+from . import tails as generalized_pareto  # noqa: F401
+from . import tails as half_cauchy  # noqa: F401
+from . import tails as inverse_gamma  # noqa: F401
+from . import tails as kumaraswamy  # noqa: F401
+from . import tails as pareto  # noqa: F401
+from . import tails as weibull  # noqa: F401
 from . import transform as transforms
 from .bounded import ContinuousBernoulli
 from .composed import (

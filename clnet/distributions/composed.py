@@ -50,12 +50,12 @@ class Independent(Distribution):
         super().__init__(batch[:cut], event, validate_args=validate_args)
 
     @property
-    def has_rsample(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def has_rsample(self) -> bool:
         """Whether the other one has."""
         return self.base_dist.has_rsample
 
     @property
-    def has_enumerate_support(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def has_enumerate_support(self) -> bool:
         """Whether the other one has, and no axis is reinterpreted."""
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
@@ -204,7 +204,7 @@ class TransformedDistribution(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     @property
-    def has_rsample(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def has_rsample(self) -> bool:
         """Whether the other one has."""
         return self.base_dist.has_rsample
 
@@ -281,12 +281,12 @@ class LogNormal(TransformedDistribution):
     @property
     def loc(self) -> Tensor:
         """The mean of the logarithm."""
-        return self.base_dist.loc  # pyright: ignore[reportAttributeAccessIssue] - a Normal
+        return self.base_dist.loc  # pyrefly: ignore[missing-attribute] - a Normal
 
     @property
     def scale(self) -> Tensor:
         """The deviation of the logarithm."""
-        return self.base_dist.scale  # pyright: ignore[reportAttributeAccessIssue] - a Normal
+        return self.base_dist.scale  # pyrefly: ignore[missing-attribute] - a Normal
 
     @property
     def mean(self) -> Tensor:

@@ -107,7 +107,7 @@ class Constraint:
         if not self.on_host or value.numel() > _FEW or value.is_complex():
             return bool(self.check(value).all().item())
         with np.errstate(all="ignore"):  # a NaN, or what is infinite, belongs to few of them
-            return bool(np.all(self.check(value.array.numpy())))  # pyright: ignore[reportArgumentType] - on_host
+            return bool(np.all(self.check(value.array.numpy())))  # pyrefly: ignore[bad-argument-type] - on_host
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v}" for k, v in self.bounds.items())

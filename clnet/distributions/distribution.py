@@ -216,7 +216,7 @@ class Distribution:
         """
         if _instance is not None:
             return _instance
-        if type(self).__init__ is not cls.__init__:  # pyright: ignore[reportGeneralTypeIssues]
+        if type(self).__init__ is not cls.__init__:
             name = type(self).__name__
             raise NotImplementedError(f"{name} has an __init__ of its own and needs an expand, too")
         return type(self).__new__(type(self))

@@ -43,14 +43,14 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     return tuple(ops.broadcast_tensors(*made))
 
 
-def _standard_normal(  # pyright: ignore[reportUnusedFunction]
+def _standard_normal(  # for packages
     shape: Sequence[int], dtype: DType | None, device: Any
 ) -> Tensor:
     """Drawn numbers, by the name that packages import."""
     return randn(*shape, dtype=dtype, device=device)
 
 
-def _sum_rightmost(value: Tensor, dim: int) -> Tensor:  # pyright: ignore[reportUnusedFunction]
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:  # for packages
     """Summed over so many of the last axes."""
     return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)
 

@@ -99,7 +99,7 @@ def _slices(registry: ConstraintRegistry) -> Factory:
 
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry("transform_to")
 for _registry in (biject_to, transform_to):
-    _registry._factories.update(  # pyright: ignore[reportPrivateUsage] - its own module
+    _registry._factories.update(  # pyrefly: ignore[protected-access] - its own module
         {
             "Real": lambda _: identity_transform,
             "GreaterThan": _above,
@@ -115,4 +115,4 @@ for _registry in (biject_to, transform_to):
             "Stack": _slices(_registry),
         }
     )
-transform_to._factories["Simplex"] = lambda _: SoftmaxTransform()  # pyright: ignore[reportPrivateUsage]
+transform_to._factories["Simplex"] = lambda _: SoftmaxTransform()  # pyrefly: ignore[protected-access]

@@ -183,17 +183,17 @@ class _Relaxed(TransformedDistribution):
     @property
     def temperature(self) -> Any:
         """How far from 0 and 1 values are."""
-        return self.base_dist.temperature  # pyright: ignore[reportAttributeAccessIssue] - relaxed
+        return self.base_dist.temperature  # pyrefly: ignore[missing-attribute] - relaxed
 
     @property
     def probs(self) -> Tensor:
         """The probabilities."""
-        return self.base_dist.probs  # pyright: ignore[reportAttributeAccessIssue] - relaxed
+        return self.base_dist.probs  # pyrefly: ignore[missing-attribute] - relaxed
 
     @property
     def logits(self) -> Tensor:
         """Their logits, or logarithms."""
-        return self.base_dist.logits  # pyright: ignore[reportAttributeAccessIssue] - relaxed
+        return self.base_dist.logits  # pyrefly: ignore[missing-attribute] - relaxed
 
 
 class RelaxedBernoulli(_Relaxed):
@@ -265,7 +265,7 @@ class LogisticNormal(TransformedDistribution):
 
     @property
     def _normal(self) -> Any:
-        return self.base_dist.base_dist  # pyright: ignore[reportAttributeAccessIssue] - independent
+        return self.base_dist.base_dist  # pyrefly: ignore[missing-attribute] - independent
 
     @property
     def loc(self) -> Tensor:

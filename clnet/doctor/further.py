@@ -9,9 +9,10 @@ import numpy as np
 from .. import fft as fourier
 from .. import ops
 from ..creation import arange
-from ..random import Generator, rand
+from ..random import rand
 from ..tensor import Tensor
 from ..values.dtypes import float16, float32, float64
+from ..values.generator import Generator
 from . import reference as ref
 from .case import Case, values
 from .draw import between, normal

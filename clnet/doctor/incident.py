@@ -95,7 +95,7 @@ def incident(device: Device, diary: Diary, error: BaseException | None) -> str:
 
 
 def _section(title: str, rows: object) -> list[str]:
-    return [f"## {title}", "", *(f"- {k}: {v}" for k, v in rows), ""]  # pyright: ignore[reportGeneralTypeIssues] - pairs
+    return [f"## {title}", "", *(f"- {k}: {v}" for k, v in rows), ""]  # pyrefly: ignore[not-iterable] - pairs
 
 
 def _settings() -> Iterator[tuple[str, object]]:

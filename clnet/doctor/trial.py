@@ -18,9 +18,9 @@ from ..device import Device, Storage
 from ..errors import ClnetError
 from ..nn import Linear
 from ..optim import SGD, Adam
-from ..random import Generator
 from ..tensor import Tensor
 from ..user_kernel import kernel
+from ..values.generator import Generator
 from .case import Finding, Outcome, off
 
 Yielded = Iterator[tuple[str, np.ndarray, np.ndarray, float]]

@@ -283,9 +283,9 @@ class Const(Expr):
             )
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ArgumentError("expr", "a constant fits 64 bits", value=value)
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:  # pyrefly: ignore[missing-attribute] - a float
             value = value if value == 0.0 and math.copysign(1, value) < 0 else int(value)
-        identity = value.hex() if isinstance(value, float) else repr(value)
+        identity = value.hex() if isinstance(value, float) else repr(value)  # pyrefly: ignore[missing-attribute] - a float
         return _interned(
             cls, (value,), identity=identity, value=value, boolean=isinstance(value, bool)
         )
@@ -321,7 +321,7 @@ class Call(Expr):
 
 def _text(expr: Expr, depth: int) -> str:
     if not isinstance(expr, Call):
-        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"  # pyright: ignore[reportPrivateUsage] - this module's own
+        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"  # pyrefly: ignore[protected-access] - this module's own
     inside = ", ".join(_text(a, depth - 1) for a in expr.args) if depth else "..."
     return f"{expr.primitive.name}({inside})"
 
@@ -362,7 +362,7 @@ def call(primitive: str, *args: Operand) -> Expr:
     """
     for a in args:
         if hasattr(a, "of_primitive"):  # a complex number, of which nothing here knows
-            return a.of_primitive(primitive, args)  # pyright: ignore[reportAttributeAccessIssue]
+            return a.of_primitive(primitive, args)
     takes = PRIMITIVES[primitive].takes
     if len(args) != len(takes):
         raise ArgumentError(primitive, f"takes {len(takes)} operands", operands=len(args))
@@ -378,7 +378,7 @@ def bitwise(name: str, *args: Operand) -> Expr:
     """``and``, ``or``, ``xor`` or ``not``: logical if all operands are booleans, else by bits."""
     for a in args:
         if hasattr(a, "of_primitive"):
-            return a.of_primitive(f"bitwise_{name}", args)  # pyright: ignore[reportAttributeAccessIssue]
+            return a.of_primitive(f"bitwise_{name}", args)
     exprs = [as_expr(a) for a in args]
     kind = "logical" if all(e.boolean for e in exprs) else "bitwise"
     return call(f"{kind}_{name}", *exprs)

@@ -515,8 +515,8 @@ def _of_sizes_or_data(given: tuple[Any, ...]) -> Array:
     return empty(*given).array
 
 
-Tensor.to = to  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
-Tensor.of_sizes_or_data = staticmethod(_of_sizes_or_data)  # pyright: ignore[reportAttributeAccessIssue] - what it is declared for
+Tensor.to = to
+Tensor.of_sizes_or_data = staticmethod(_of_sizes_or_data)
 
 
 def new_of(x: Tensor, host: np.ndarray) -> Tensor:

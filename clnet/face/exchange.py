@@ -96,8 +96,8 @@ def _open(view: np.ndarray) -> np.ndarray:
     steps = zip(view.shape, view.strides, strict=True)  # none is below 0
     extent = sum((n - 1) * step for n, step in steps) + view.itemsize
     memory = (ctypes.c_char * extent).from_address(view.ctypes.data)
-    memory.kept = view  # pyright: ignore[reportAttributeAccessIssue] - ctypes lets arrays have any
-    flat: Any = np.frombuffer(memory, view.dtype, extent // view.itemsize)  # pyright: ignore
+    memory.kept = view  # pyrefly: ignore[missing-attribute] - ctypes lets arrays have any
+    flat: Any = np.frombuffer(memory, view.dtype, extent // view.itemsize)  # pyrefly: ignore[no-matching-overload]
     return np.lib.stride_tricks.as_strided(flat, view.shape, view.strides)
 
 
@@ -133,7 +133,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device=open_device(device))
 
 
-Tensor.__array_wrap__ = wrapped  # pyright: ignore[reportAttributeAccessIssue]
-Tensor.__dlpack__ = to_dlpack  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
-Tensor.__dlpack_device__ = dlpack_device  # pyright: ignore[reportAttributeAccessIssue]
-Tensor.to_device = to_device  # pyright: ignore[reportAttributeAccessIssue]
+Tensor.__array_wrap__ = wrapped
+Tensor.__dlpack__ = to_dlpack
+Tensor.__dlpack_device__ = dlpack_device
+Tensor.to_device = to_device

@@ -495,7 +495,7 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
 
     overwrite.__name__ = overwrite.__qualname__ = f"{name}_"
     overwrite.__doc__ = f"Overwrite ``x`` with its :func:`{name}`; returns ``x``."
-    overwrite.__door__ = getattr(function, "__door__", None)  # pyright: ignore[reportFunctionMemberAccess] - for who looks at it
+    overwrite.__door__ = getattr(function, "__door__", None)  # pyrefly: ignore[missing-attribute] - for who looks at it
     return overwrite
 
 
@@ -571,7 +571,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 for _function in (exponential_, log_normal_, cauchy_, geometric_, narrow_copy, new_empty_strided):
     setattr(Tensor, _function.__name__, checked(_function, skip=1))
-Tensor.record_stream = record_stream  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
+Tensor.record_stream = record_stream
 for _name in METHODS:
     setattr(Tensor, _name, FUNCTIONS[_name])
 for _name in IN_PLACE:

@@ -164,10 +164,10 @@ def as_subclass(x: Tensor, cls: type[TensorT]) -> TensorT:
     Tensor.__init__(made, x.array, x.node, x.index)
     made.source, made.version = x.source, x.version
     if x.node is None:
-        made._requires_grad = x.requires_grad  # pyright: ignore[reportPrivateUsage] - its own kind
+        made._requires_grad = x.requires_grad
     return made
 
 
 for _function in (storage, untyped_storage):
     setattr(Tensor, _function.__name__, checked(_function, skip=1))
-Tensor.as_subclass = as_subclass  # pyright: ignore[reportAttributeAccessIssue] - no class takes it over
+Tensor.as_subclass = as_subclass  # no class takes it over

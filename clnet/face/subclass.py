@@ -106,7 +106,7 @@ def disabled(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 
-disabled.disabled = True  # pyright: ignore[reportFunctionMemberAccess] - the doors look for it
-Tensor.__init_subclass__ = classmethod(_init_subclass)  # pyright: ignore[reportAttributeAccessIssue] - attached
-Tensor._make_subclass = staticmethod(_make_subclass)  # pyright: ignore[reportAttributeAccessIssue] - PyTorch's name
-Tensor.__torch_function__ = classmethod(_torch_function)  # pyright: ignore[reportAttributeAccessIssue] - PyTorch's name
+disabled.disabled = True  # pyrefly: ignore[missing-attribute] - the doors look for it
+Tensor.__init_subclass__ = classmethod(_init_subclass)  # pyrefly: ignore[bad-assignment] - attached
+Tensor._make_subclass = staticmethod(_make_subclass)  # PyTorch's name
+Tensor.__torch_function__ = classmethod(_torch_function)  # PyTorch's name

@@ -195,4 +195,4 @@ def text_of(x: Tensor) -> str:
     return closed("tensor(" + elements_of(x), suffixes)
 
 
-Tensor.__repr__ = text_of  # pyright: ignore[reportAttributeAccessIssue] - the text of a tensor
+Tensor.__repr__ = text_of  # pyrefly: ignore[bad-assignment] - the text of a tensor

@@ -107,7 +107,7 @@ def set_state(value: Any, state: Any) -> None:
         good = type(state) is tuple and len(state) == 1 + len(own) and state[1] in ("<", ">", "|")
         if not good or [*state[2:]] != own[1:]:
             raise _refused("a dtype says how its bytes lie, and no more")
-        value.__setstate__(state)  # pyright: ignore[reportAttributeAccessIssue] - NumPy has it
+        value.__setstate__(state)  # pyrefly: ignore[missing-attribute] - NumPy has it
     elif isinstance(value, np.ndarray):
         _fill(value, state)
 
@@ -118,4 +118,4 @@ def _fill(array: np.ndarray, state: Any) -> None:
     good = sizes and isinstance(dtype, np.dtype) and not dtype.hasobject and dtype.itemsize > 0
     if not (good and isinstance(data, bytes) and len(data) == prod(shape) * dtype.itemsize):
         raise _refused("an array has the bytes of its shape and dtype")
-    array.__setstate__((1, shape, dtype, bool(fortran), data))  # pyright: ignore[reportArgumentType] - it wants Python's
+    array.__setstate__((1, shape, dtype, bool(fortran), data))  # pyrefly: ignore[bad-argument-type] - it wants Python's

@@ -157,7 +157,7 @@ def load(
     if pickle_module is not None:
         raise ArgumentError("load", "there is no unpickler to choose: nothing in a file is run")
     theirs = map_location is None or callable(map_location) or isinstance(map_location, Mapping)
-    device = current_device() if theirs else open_device(map_location)  # pyright: ignore[reportArgumentType] - checked there
+    device = current_device() if theirs else open_device(map_location)
     if isinstance(f, str | os.PathLike):
         if not Path(f).exists():
             raise MissingFileError(str(f), "there is no such file", folder=Path(f).parent)

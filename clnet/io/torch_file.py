@@ -190,7 +190,7 @@ def _set_metadata(value: Any, state: Any) -> None:
     """Of a container's attributes, the versions that state dicts carry are kept."""
     set_state(value, state)
     if isinstance(value, OrderedDict) and type(state) is dict and "_metadata" in state:
-        value._metadata = state["_metadata"]  # pyright: ignore[reportAttributeAccessIssue] - as PyTorch's do
+        value._metadata = state["_metadata"]  # pyrefly: ignore[missing-attribute] - as PyTorch's do
 
 
 def _storage_id(name: str, given: Any) -> tuple[dtypes.DType, str, int]:

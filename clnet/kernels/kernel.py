@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-# NamedTuple spells its public method with an underscore.
-# pyright: reportPrivateUsage=false
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -22,8 +20,6 @@ from .template import declared, render
 
 class _Fields(Protocol):
     """Parameters of a kernel: a NamedTuple, whose fields are the def's arguments."""
-
-    _fields: Any
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -192,11 +188,11 @@ class Kernel:
             TemplateError: if they are not the def's, or break a constraint.
         """
         key = params if type(params) is tuple else _split(params)
-        bound = self._bound.get(key)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+        bound = self._bound.get(key)
         if bound is None:
             # One object for all threads and orders of names, since programs are kept by it.
-            bound = self._bound.setdefault(self._key_of(params), Rendered(self, _by_name(params)))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
-            self._bound[key] = bound  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+            bound = self._bound.setdefault(self._key_of(params), Rendered(self, _by_name(params)))
+            self._bound[key] = bound
         return bound
 
     def _key_of(self, params: Params | Named) -> tuple[_Names, tuple[Any, ...]]:

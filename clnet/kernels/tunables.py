@@ -5,8 +5,6 @@ A new kernel's :class:`.Tunable` stands beside the kernel and in ``TUNABLES``, a
 
 from __future__ import annotations
 
-# NamedTuple spells its public method with an underscore.
-# pyright: reportPrivateUsage=false
 import json
 import sys
 import time

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import nn
-from ..creation import full
 from ..nn import functional as F
 from ..nn import init
-from ..tensor import Tensor
+from ..tensor import Tensor, full
 from .initial import zero
 from .parts import StochasticDepth
 

@@ -16,7 +16,7 @@ def _drawn(model: nn.Module) -> None:
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
             init.normal_(module.weight, 0.0, 0.02)
         elif isinstance(module, nn.BatchNorm2d):
-            init.normal_(module.weight, 1.0, 0.02)
+            init.normal_(module.weight, 1.0, 0.02)  # pyrefly: ignore[bad-argument-type] - it has one
             zero(module.bias)
 
 

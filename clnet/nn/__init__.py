@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only what i
     from . import attention as attention
     from . import modules as modules
     from . import parallel as parallel
-    from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from . import parameters as utils  # noqa: F401
     from .adaptive import *
     from .conv import *
     from .distance import *

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from . import attention_bias as bias  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from . import attention_bias as bias  # noqa: F401 - PyTorch's name
 from . import flex_attention as flex_attention
 
 __path__: list[str] = []  # ``import clnet.nn.attention.flex_attention`` is found

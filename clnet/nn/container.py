@@ -83,7 +83,7 @@ class _Numbered(Module):
         return self._chosen([(str(k), m) for k, m in enumerate([*self, *modules])])
 
     def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
-        return type(self)([m for _, m in entries])  # pyright: ignore[reportCallIssue] - its subclasses are made from a list
+        return type(self)([m for _, m in entries])
 
     def _name(self, index: int) -> str:
         if not -len(self) <= index < len(self):

@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 
-def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:  # pyright: ignore[reportUnusedFunction] - for programs
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:  # for programs
     """PyTorch's name of :func:`calculate_fan_in_and_fan_out`."""
     return calculate_fan_in_and_fan_out(tensor)
 
 
-def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:  # pyright: ignore[reportUnusedFunction] - for programs
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:  # for programs
     """The one that ``mode`` names, ``"fan_in"`` or ``"fan_out"``."""
     return calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
 
 
-def _no_grad_trunc_normal_(  # pyright: ignore[reportUnusedFunction] - for programs
+def _no_grad_trunc_normal_(  # for programs
     tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
 ) -> Tensor:
     """PyTorch's inner name of :func:`trunc_normal_`."""

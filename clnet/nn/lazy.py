@@ -75,7 +75,7 @@ class LazyModuleMixin(Module):
     def reset_parameters(self) -> None:
         """Draw the parameters anew, if they have shapes."""
         if not self._of_no_size() and not self.has_uninitialized_params():
-            super().reset_parameters()  # pyright: ignore[reportAttributeAccessIssue] - of the layer
+            super().reset_parameters()
 
     def _of_no_size(self) -> bool:
         """Whether the size that is to be found is 0, which stands for none."""

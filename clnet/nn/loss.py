@@ -54,7 +54,7 @@ class Loss(OpLayer):
         return type(self).op(x, target, **self._settings())
 
 
-class _Loss(Module):  # pyright: ignore[reportUnusedClass] - PyTorch's name, for programs
+class _Loss(Module):  # PyTorch's name, for programs
     """What losses that programs write inherit in PyTorch: a way to reduce.
 
     Args:
@@ -75,7 +75,7 @@ class _Loss(Module):  # pyright: ignore[reportUnusedClass] - PyTorch's name, for
         self.reduction = named if old else reduction
 
 
-class _WeightedLoss(_Loss):  # pyright: ignore[reportUnusedClass] - as above
+class _WeightedLoss(_Loss):  # as above
     """The same with a weight for each class, a buffer.
 
     Args:

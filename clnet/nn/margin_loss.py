@@ -86,7 +86,7 @@ class GaussianNLLLoss(Loss):
     full: bool = False
     eps: float = 1e-6
 
-    def forward(self, x: Tensor, target: Tensor, var: Tensor | float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - of three
+    def forward(self, x: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         """``()``, or the loss of each element without reduction."""
         return ops.gaussian_nll_loss(x, target, var, **self._settings())
 

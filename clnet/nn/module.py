@@ -21,7 +21,7 @@ from .module_hook import register_module_full_backward_hook as register_module_f
 from .module_hook import (
     register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
 )
-from .module_state import EXTRA as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's
+from .module_state import EXTRA as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - PyTorch's
 from .module_state import IncompatibleKeys as IncompatibleKeys
 from .module_state import ModuleState
 from .parameter import Buffer as Buffer

@@ -67,8 +67,9 @@ class ModuleState(ModuleFace):
     def _clnet_tell_of(self, name: str) -> None:
         """Count an attribute that was assigned and is no layer, parameter or buffer.
 
-        Not one that no compiled function can read, such as a loop's ``model.global_step``. Going
-        back to an earlier mode makes what was compiled in it valid again.
+        Not one that no compiled function can read (:mod:`clnet.values.programs`), such as a loop's
+        ``model.global_step``. Going back to an earlier mode makes what was compiled in it valid
+        again.
         """
         if NAMES.counts(type(self), name, _known):
             self.__dict__["_clnet_num_changes"] += name != "training"
@@ -266,7 +267,7 @@ class ModuleState(ModuleFace):
 
         return HookHandle(self._clnet_hooks.state_after, called, _nothing)
 
-    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:  # pyright: ignore[reportUnusedFunction] - for programs
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:  # for programs
         """As the public one; a dict that the hook returns takes the place of the state."""
         return HookHandle(self._clnet_hooks.state_after, hook, _nothing)
 
@@ -278,7 +279,7 @@ class ModuleState(ModuleFace):
         """
         return HookHandle(self._clnet_hooks.load_before, hook, _nothing)
 
-    def _register_load_state_dict_pre_hook(  # pyright: ignore[reportUnusedFunction] - for programs
+    def _register_load_state_dict_pre_hook(  # for programs
         self,
         hook: Callable[..., Any],
         with_module: bool = False,  # noqa: FBT001, FBT002 - PyTorch's

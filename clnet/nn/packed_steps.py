@@ -11,13 +11,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..creation import tensor
 from ..ops import cat, reshape, select, stack
 from ..ops.index import MovedRows
 from ..ops.machinery.function import apply
 from ..ops.recurrence import recurrence, side_by_side
 from ..ops.rnn import Cell
-from ..tensor import Tensor
+from ..tensor import Tensor, tensor
 from ..values.lazy import lazy
 
 States = tuple[Tensor, ...]

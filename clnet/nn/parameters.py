@@ -22,7 +22,7 @@ from ..tensor import Tensor
 from ..values.arguments import checked
 from ..values.plain import shown
 from . import fusion as fusion
-from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
+from . import packed as rnn  # noqa: F401 - nn.utils.rnn
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import prune as prune
@@ -199,9 +199,9 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
-def _scaled(g, factor):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+def _scaled(g, factor):  # pyrefly: ignore[implicit-any-parameter]
     return (g * factor,)
 
 
-def _held(g, most):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+def _held(g, most):  # pyrefly: ignore[implicit-any-parameter]
     return (minimum(maximum(g, -most), most),)

@@ -1,9 +1,10 @@
 """Parameters computed from others whenever they are read; ``nn.utils.parametrize`` in PyTorch."""
 
+# It puts what is computed in place of a module's own parameters.
+# pyrefly: ignore-errors[protected-access]
+
 from __future__ import annotations
 
-# It puts what is computed in place of a module's own parameters.
-# pyright: reportPrivateUsage=false
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -187,7 +188,7 @@ def register_parametrization(
             remedy="Pass unsafe=True",
         )
     if known:
-        _lists(module)[tensor_name].append(parametrization)  # pyright: ignore[reportAttributeAccessIssue] - a list
+        _lists(module)[tensor_name].append(parametrization)
         return module
     entry = ParametrizationList(parametrization, before)
     delattr(module, tensor_name)
@@ -252,7 +253,7 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
 
 
 def _lists(module: Module) -> ModuleDict:
-    return module._modules[_PLACE]  # pyright: ignore[reportReturnType] - only made here
+    return module._modules[_PLACE]
 
 
 def _inverted(parametrization: Module, value: Tensor) -> Any:

@@ -198,7 +198,7 @@ class Layer:
                 return self._by_channel(device)
             w, bias, scale = (known.on(device) for known in self._held)
             of_filters = geometry._replace(n=1, h=1, w=1, oh=1, ow=1)
-            found = integer.pack_integers(w, bias, scale, of_filters)  # pyright: ignore[reportArgumentType]
+            found = integer.pack_integers(w, bias, scale, of_filters)  # pyrefly: ignore[bad-argument-type]
             if mode.current().tracer is None:
                 self._packed[key] = found
         return found

@@ -173,19 +173,28 @@ class Program:
         """Compute once what depends on host data alone."""
         left: list[Step] = []
         for step in self.steps:
-            known = all(not name or name in self.constants for name in step.inputs)
-            if known and step.on_host is not None and step.inputs:
-                given = [self.constants[name] if name else None for name in step.inputs]
-                if all(v is None or _is_host(v) for v in given):
-                    scope = dict(self.constants)
-                    step.dead = ()
-                    step.run(scope, None)
-                    made = {n: scope[n] for n in step.outputs if n}
-                    if all(_is_host(v) for v in made.values()):
-                        self.constants.update({n: Known(_array(v)) for n, v in made.items()})
-                        continue
-            left.append(step)
+            made = self._known_of(step)
+            if made is None:
+                left.append(step)
+            else:
+                self.constants.update(made)
         self.steps = left
+
+    def _known_of(self, step: Step) -> dict[str, Known] | None:
+        """What a step gives, if that is host data and depends on nothing else."""
+        read = [name for name in step.inputs if name]
+        known = all(name in self.constants for name in read)
+        if step.on_host is None or not step.inputs or not known:
+            return None
+        if not all(_is_host(v) for v in map(self.constants.get, read) if v is not None):
+            return None
+        scope = dict(self.constants)
+        step.dead = ()
+        step.run(scope, None)
+        made = {n: scope[n] for n in step.outputs if n}
+        if not all(map(_is_host, made.values())):
+            return None
+        return {n: Known(_array(v)) for n, v in made.items()}
 
 
 def missing_text(missing: Missing) -> str:

@@ -174,7 +174,7 @@ def to_array(tensor: Any) -> np.ndarray:
         )
     try:
         array = library().numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, UnicodeDecodeError) as error:
+    except (ValueError, TypeError) as error:
         raise OnnxError(
             "onnx.load", f"tensor {tensor.name!r} cannot be read: {shortened(error)}"
         ) from error

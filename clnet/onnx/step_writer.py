@@ -109,7 +109,7 @@ class StepWriter:
                 kept.append(position)
                 alive.update(step.reads)
         for position in reversed(kept):
-            self._step([steps[position] for steps in traces])  # pyright: ignore[reportArgumentType] - no actions
+            self._step([steps[position] for steps in traces])  # pyrefly: ignore[bad-argument-type] - no actions
 
     def _step(self, steps: Sequence[Step]) -> None:
         step = steps[0]
@@ -201,7 +201,7 @@ def _parts(step: Step) -> tuple[Steps, tuple[Array, ...]]:
     tracer = Tracer()
     try:
         with mode.using(tracer=tracer, device=step.outputs[0].device), no_grad():
-            found: Any = function.decompose(*(Tensor(x) for x in step.inputs))  # pyright: ignore[reportOptionalCall] - it has one
+            found: Any = function.decompose(*(Tensor(x) for x in step.inputs))  # pyrefly: ignore[not-callable] - it has one
     finally:
         tracer.undo()
     made = found if isinstance(found, tuple) else (found,)

@@ -1,5 +1,7 @@
 """What can be computed, by family; each op is declared in one place, which also exports it."""
 
+from typing import TYPE_CHECKING
+
 from .activation import *
 from .arithmetic import *
 from .attention import *
@@ -77,6 +79,20 @@ from .subscript import *
 from .synonym import *
 from .triangular import *
 from .vector import *
+
+if TYPE_CHECKING:  # modules use others of these names, too, which a checker takes from the last
+    from .arithmetic import floor as floor
+    from .arithmetic import floor_divide as floor_divide
+    from .arithmetic import log1p as log1p
+    from .arithmetic import mul as mul
+    from .arithmetic import remainder as remainder
+    from .arithmetic import sqrt as sqrt
+    from .masked import where as where
+    from .mathematics import isfinite as isfinite
+    from .numeric import mode as mode
+    from .reduce import prod as prod
+    from .scatter import one_hot as one_hot
+    from .stacking import adjoint as adjoint
 
 # What is shown here checks its arguments; the modules' own names, by which ops call each other, do
 # not.

@@ -2,10 +2,11 @@
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from math import inf
 from typing import TYPE_CHECKING
 

@@ -4,10 +4,11 @@ Bodies are called once with symbols (see :mod:`.machinery.pointwise`); what PyTo
 names has two names here.
 """
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
 import math
 from collections.abc import Callable

@@ -89,7 +89,7 @@ class Attention(Function):
         )
 
     @property
-    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+    def repeats(self) -> bool:
         """Where no weight is dropped: the generator's place is another each time."""
         return self.counter is None
 
@@ -119,7 +119,7 @@ class Attention(Function):
         found = apply(function, gy, lse, delta, *inputs)
         return (*found, *[None] * (len(needs) - 3))
 
-    def decompose(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> tuple[Any, ...]:
         """In products and a softmax."""
         k, v = (_repeat_heads(x, q) for x in (k, v))
         scores = _scores(q, k, mask[0] if mask else None, self.scores)
@@ -157,7 +157,7 @@ class AttentionBackward(Function):
         )  # fmt: skip
 
     @property
-    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+    def repeats(self) -> bool:
         """Where no weight is dropped."""
         return self.counter is None
 

@@ -212,7 +212,7 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:  
 
 
 @pointwise(face=_BOTH, result=Result.floating)
-def angle(x):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+def angle(x):  # pyrefly: ignore[implicit-any-parameter]
     """The angle of complex numbers, in radians; of real ones pi below 0, else 0."""
     if isinstance(x, e.Pair):
         return e.pair_angle(x)
@@ -220,7 +220,7 @@ def angle(x):  # pyright: ignore[reportMissingParameterType, reportUnknownParame
 
 
 @pointwise(face=_BOTH)
-def sgn(x):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+def sgn(x):  # pyrefly: ignore[implicit-any-parameter]
     """``x / |x|``, 0 for 0; of real numbers -1, 0 or 1."""
     return e.pair_sgn(x) if isinstance(x, e.Pair) else e.sign(x)
 

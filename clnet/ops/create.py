@@ -41,7 +41,7 @@ class Full(Function):
     device: Device
 
     @property
-    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+    def repeats(self) -> bool:
         """Where the value is one number of a launch."""
         return not self.dtype.is_complex
 
@@ -51,12 +51,12 @@ class Full(Function):
         return self.shape, self.dtype, self.device
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """The value."""
         return (self.value,)
 
     def with_varying(self, numbers: tuple[Any, ...]) -> Full:
-        return replace(self, value=numbers[0])  # pyright: ignore[reportArgumentType] - it becomes a dataclass
+        return replace(self, value=numbers[0])
 
     def infer(self) -> tuple[Array, ...]:
         _check_sizes("full", self.shape)
@@ -65,7 +65,7 @@ class Full(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         compute = from_name(self.dtype.compute)
         value = self.value
-        values = (value.real, value.imag) if self.dtype.is_complex else (value,)  # pyright: ignore[reportAttributeAccessIssue] - a number
+        values = (value.real, value.imag) if self.dtype.is_complex else (value,)  # pyrefly: ignore[missing-attribute] - a number
         exprs = tuple(Scalar(k) for k in range(len(values)))
         return launch_pointwise(
             target, outputs[0].parts, (), exprs, scalars=values, compute=compute
@@ -186,7 +186,7 @@ class MakeInto(Function):
     mutates = (0,)
 
     @property
-    def repeats(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - of each
+    def repeats(self) -> bool:
         """As the function does."""
         return self.function.repeats
 
@@ -196,7 +196,7 @@ class MakeInto(Function):
         return type(self.function), self.function.repeat_key
 
     @property
-    def varying(self) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its function's
+    def varying(self) -> tuple[Any, ...]:
         """The function's."""
         return self.function.varying
 

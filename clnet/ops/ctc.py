@@ -1,9 +1,10 @@
 """Connectionist temporal classification: the forward recursion in log space, in one launch."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ class Alignments(Function):
         given = (contiguous(grads[0]), *states, *(saved.inputs[i] for i in (0, 2, 3)))
         return apply(AlignmentsBackward(self.blank), *given)[0], None, None, None
 
-    def decompose(self, emitted: Tensor, targets: Tensor, *lengths: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, emitted: Tensor, targets: Tensor, *lengths: Tensor) -> tuple[Any, ...]:
         """Step by step."""
         steps, counts = lengths
         return _composed(emitted, targets, steps, counts, self.blank)

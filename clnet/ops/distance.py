@@ -2,10 +2,11 @@
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,7 +84,7 @@ class Distances(Function):
             gb = apply(function, b, a, contiguous(w))
         return ga, gb
 
-    def decompose(self, a: Tensor, b: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, a: Tensor, b: Tensor) -> Tensor:
         """As a norm of all differences."""
         apart = unsqueeze(a, -2) - unsqueeze(b.transpose(-1, -2), -3)
         return norm(apart, 1 if self.absolute else 2, -1)

@@ -1,9 +1,10 @@
 """The gamma function's logarithm and the derivatives of that; random numbers go by them, too."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import math
 from typing import TYPE_CHECKING
 

@@ -91,7 +91,7 @@ class GroupNorm(Function):
             out[-1] = sums[1]
         return tuple(out)
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """In means, differences and products."""
         x, weight, bias = affine(self, inputs)
         mean = x.mean((2, 3), keepdim=True)
@@ -135,7 +135,7 @@ class GroupNormSums(Function):
         written = (gweight, gbias, scaled, level)
         return group_norm_sums(target, written, gy, x, mean, invstd, scale)
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """In differences and products."""
         gy, x, mean, invstd, *weight = inputs
         n, groups, members, _ = x.shape

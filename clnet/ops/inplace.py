@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import activation, arithmetic, complex_parts, mathematics  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import activation, arithmetic, complex_parts, mathematics  # noqa: F401
 from .machinery.function import PUBLIC_OPS, Face, op
 from .rearrange import tril, triu
 from .shape import settled

@@ -1,9 +1,10 @@
 """Losses of likelihoods, in PyTorch's names; composed of ops."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from math import log as number_log
 from math import pi
 from typing import TYPE_CHECKING

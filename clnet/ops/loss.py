@@ -1,9 +1,10 @@
 """Losses, in PyTorch's names: each gives the mean, the sum, or the loss of every element."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
 import math
 import warnings
@@ -125,7 +126,7 @@ class CrossEntropy(Function):
         gx = apply(function, contiguous(grads[0]), *inputs, *kept)
         return (gx, *[None] * (len(needs) - 1))
 
-    def decompose(self, x: Tensor, targets: Tensor, *weight: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, x: Tensor, targets: Tensor, *weight: Tensor) -> tuple[Any, ...]:
         """In sums over a mask of the targets' classes."""
         axis = builtins.min(1, x.ndim - 1)
         log_p = log_softmax(x, axis) if self.settings.normalize else x

@@ -1,9 +1,10 @@
 """Losses of pairs, triplets and margins, in PyTorch's names; composed of ops."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Callable
 from math import nan
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,10 @@
 """Elementwise functions of mathematics beyond arithmetic, in PyTorch's names."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

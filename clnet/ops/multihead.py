@@ -13,8 +13,8 @@ from .create import zeros_like
 from .machinery.function import Face, op
 from .matmul import linear
 from .random import dropout
+from .shape import cat
 from .softmax import softmax
-from .stacking import cat
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -87,7 +87,7 @@ class BatchNorm(Function):
             parts.append(gbias)
         return tuple(g if need else None for g, need in zip(parts, needs, strict=True))
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """In means, differences and products."""
         x, weight, bias = affine(self, inputs)
         dims = (0, *range(2, x.ndim))

@@ -137,7 +137,7 @@ def max_pool3d(
             rows = reshape(y, (prod(lead), 1, depth, -1))
             y = max_pool2d(rows, (k, 1), (step, 1), (pad, 0), (gap, 1), ceil_mode=ceil_mode)
         return reshape(y, (*lead, *sizes))
-    window = Window3(kernel, steps, pads, gaps)  # pyright: ignore[reportArgumentType]
+    window = Window3(kernel, steps, pads, gaps)  # pyrefly: ignore[bad-argument-type]
     result = picked(x, WindowMax(name, tuple(sizes), window))
     return result if return_indices else result[0]
 

@@ -162,7 +162,7 @@ class Dropout(Function):
         return self.p
 
     @property
-    def varying(self) -> tuple[HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[HostScalar, ...]:
         """Where the generator stood."""
         return self.counter.seed, self.counter.offset
 
@@ -207,7 +207,7 @@ class DrawnFrom(Function):
         return self.draw
 
     @property
-    def varying(self) -> tuple[HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[HostScalar, ...]:
         """Where the generator stood."""
         return self.counter.seed, self.counter.offset
 

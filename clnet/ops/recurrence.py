@@ -60,7 +60,7 @@ class Recurrence(Function):
         return self.cell.value[0].replace("cell", "sequence")
 
     @property
-    def differentiable(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+    def differentiable(self) -> tuple[int, ...]:
         """The states."""
         return tuple(range(self.cell.results))
 
@@ -157,7 +157,7 @@ class Recurrence(Function):
         rows, given = (_over_steps(t) for t in (gshares, read))
         return apply(MatMul(f"{self.name}_weight"), rows.transpose(-1, -2), given)
 
-    def decompose(self, x: Tensor, *rest: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, x: Tensor, *rest: Tensor) -> tuple[Any, ...]:
         """Step by step."""
         count = self.cell.results
         states: tuple[Any, ...] = rest[:count]
@@ -166,7 +166,7 @@ class Recurrence(Function):
         for t in order(x.shape[0], backwards=self.backwards):
             share = _share(states[0], weight, bias[0] if bias else None)
             if self.cell is Cell.LSTM:
-                states = lstm_gates(x[t], share, states[1])
+                states = lstm_gates(x[t], share, states[1])  # pyrefly: ignore[bad-index] - with two states
             else:
                 states = (gru_gates(x[t], share, states[0]),)
             made.append((*states, share))

@@ -141,7 +141,7 @@ class Reduce(Function):
         return super().of_complex(x)
 
     @property
-    def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
+    def decompose(self) -> Any:
         """A product in products of two, whose gradients of any order are right beside zeros."""
         return self._in_pairs if self.kind is Reduction.PROD else None
 

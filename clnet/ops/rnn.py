@@ -119,7 +119,7 @@ class Gates(Function):
         gx, *rest = found
         return (gx, gx, *rest) if len(rest) == 1 else (gx, *rest)
 
-    def decompose(self, x: Tensor, h: Tensor, state: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, x: Tensor, h: Tensor, state: Tensor) -> tuple[Any, ...]:
         """Gate by gate."""
         n, size = self.cell.gates, state.shape[-1]
         own, last = ([narrow(t, -1, k * size, size) for k in range(n)] for t in (x, h))

@@ -50,7 +50,7 @@ class Rotary(Function):
         compute = from_name(outputs[0].dtype.compute)
         return pointwise(target, _halves(outputs[0]), halves, exprs, compute=compute)
 
-    def decompose(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """In halves and products."""
         if self.back:
             first, second = (x * sin).chunk(2, -1)

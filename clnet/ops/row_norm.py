@@ -86,7 +86,7 @@ class RowNorm(Function):
             for g, dtype, need in zip(given, dtypes, needs, strict=True)
         )
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """In means, differences and products; of 16 bits in float32."""
         x, weight, bias = affine(self, inputs)
         distance = to_dtype(x, from_name(x.dtype.compute))

@@ -6,10 +6,11 @@ and so has the op's twin in simpler ones, where each tap is a pick of rows times
 
 # ruff: noqa: FBT001 - PyTorch's signatures
 
+# Bodies are called with symbols.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate, product
@@ -130,7 +131,7 @@ class GridSample(Function):
         scalars = tuple(_scalars(size, self.align_corners) for size in sizes)
         return kernels.Taps(exprs, slopes, scalars)
 
-    def decompose(self, x: Tensor, grid: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, x: Tensor, grid: Tensor) -> Tensor:
         """Rows of pixels picked, times weights."""
         n, c, *sizes = x.shape
         places = prod(grid.shape[1:-1])

@@ -89,7 +89,7 @@ class Cumulate(Function):
         return (apply(function, contiguous(g), saved.inputs[0], saved.outputs[0]),)
 
     @property
-    def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
+    def decompose(self) -> Any:
         """Products over twice as many elements each time, right beside zeros to any order."""
         return self._doubled if self.kind is Scan.PROD else None
 
@@ -122,7 +122,7 @@ class CumulateBackward(Function):
             return []
         return [running_product_slope(target, outputs[0], *inputs, dim=self.dim)]
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """In running sums of what each factor is multiplied with, and of that without zeros."""
         g, x, y = inputs
         # Behind the first zero all results are 0; at it, they are what they would be without it.
@@ -189,7 +189,7 @@ class RunningLogSum(Function):
         x, y = saved.inputs[0], saved.outputs[0]
         return (apply(RunningLogSumBackward(self.dim), contiguous(grads[0]), x, y),)
 
-    def decompose(self, x: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, x: Tensor) -> tuple[Any, ...]:
         """Steps of 1, 2, 4 ... elements back: after each the sums of twice as many are known."""
         back = 1
         while back < x.shape[self.dim]:

@@ -119,7 +119,7 @@ class Search(Function):
         """One launch."""
         return [search_rows(target, *outputs, *inputs, or_equal=self.or_equal)]
 
-    def decompose(self, rows: Tensor, values: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, rows: Tensor, values: Tensor) -> tuple[Any, ...]:
         """In as many steps."""
         return (_counted_in_steps(rows, values, or_equal=self.or_equal),)
 

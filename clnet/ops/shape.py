@@ -435,7 +435,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 def transpose(x: Tensor, dim0: int | Sequence[int], dim1: int | None = None) -> Tensor:
     """Two axes exchanged, without a copy; alone, ``dim0`` has all in another order (NumPy's)."""
     if dim1 is None:  # so opt_einsum calls it
-        return permute(x, dims=dim0)  # pyright: ignore[reportArgumentType] - asked at its door
+        return permute(x, dims=dim0)  # pyrefly: ignore[bad-argument-type] - asked at its door
     dims = integers("transpose", "dim", (dim0, dim1))
     a, b = (normalize_dim("transpose", d, x.ndim) for d in dims)
     return apply(Permute(tuple({a: b, b: a}.get(k, k) for k in range(x.ndim))), x)

@@ -56,7 +56,7 @@ class Softmax(Function):
         function = SoftmaxBackward(self.dim, self.log)
         return (apply(function, contiguous(grads[0]), saved.outputs[0]),)
 
-    def decompose(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
+    def decompose(self, x: Tensor) -> Tensor:
         """In exponentials and sums."""
         shifted = x - x.detach().amax(self.dim, keepdim=True)
         if self.log:

@@ -1,9 +1,10 @@
 """Further mathematics of elements: angles, the inverse of erf, powers of 2, tests of sign."""
 
+# Bodies are called with symbols and say so here, once.
+# pyrefly: ignore-errors[implicit-any-parameter]
+
 from __future__ import annotations
 
-# Bodies are called with symbols and say so here, once.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import math
 from typing import TYPE_CHECKING, Any
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import arithmetic, inplace, mathematics, rearrange, shape, special  # noqa: F401 # pyright: ignore[reportUnusedImport] - declare what is named here
+from . import arithmetic, inplace, mathematics, rearrange, shape, special  # noqa: F401 - declare what is named here
 from .machinery.function import PUBLIC_OPS, op
 
 _PAIRS = """
@@ -16,7 +16,7 @@ _PAIRS = """
 SYNONYMS = {p.partition("=")[0]: p.partition("=")[2] for p in _PAIRS.split()}
 """Each with the op it is."""
 
-__all__ = [*SYNONYMS]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*SYNONYMS]  # pyrefly: ignore[unresolvable-dunder-all]
 
 for _name, _of in SYNONYMS.items():
     globals()[_name] = PUBLIC_OPS[_of][0]

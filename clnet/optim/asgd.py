@@ -8,7 +8,8 @@ from typing import Any
 
 from ..ops.machinery.update import Body
 from ..tensor import Tensor
-from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT
+from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .parameter_state import Cells
 from .state_form import number_of
 from .update_rule import decayed
 

@@ -459,7 +459,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self._last_lr = self._rates()
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Note a metric, a number or a tensor of one element (which waits for the device).
 
         Args:

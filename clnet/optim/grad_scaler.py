@@ -92,7 +92,7 @@ class GradScaler:
             return outputs * self._tensors(outputs)[0]
         if isinstance(outputs, Sequence | map):
             found = [self.scale(x) for x in outputs]
-            return type(outputs)(found) if isinstance(outputs, list | tuple) else found  # pyright: ignore[reportCallIssue]
+            return type(outputs)(found) if isinstance(outputs, list | tuple) else found
         raise ArgumentError(
             "GradScaler.scale", "it takes tensors and sequences", type=type(outputs).__name__
         )

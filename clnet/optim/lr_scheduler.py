@@ -16,4 +16,4 @@ from .scheduler import LRScheduler as LRScheduler
 from .scheduler import MultiplicativeLR as MultiplicativeLR
 from .scheduler import MultiStepLR as MultiStepLR
 from .scheduler import StepLR as StepLR
-from .scheduler import _LRScheduler as _LRScheduler  # pyright: ignore[reportPrivateUsage]
+from .scheduler import _LRScheduler as _LRScheduler

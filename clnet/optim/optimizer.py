@@ -130,7 +130,7 @@ class Optimizer(Hooked):
             raise ArgumentError(type(self).__name__, "it gets one parameter or more")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
-            self.add_param_group(group)  # pyright: ignore[reportArgumentType] - either form of groups
+            self.add_param_group(group)  # pyrefly: ignore[bad-argument-type] - either form of groups
         made(self)
 
     def check(self, group: Group) -> None:
@@ -561,7 +561,7 @@ class Optimizer(Hooked):
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
                 )
-        return groups, saved, kept  # pyright: ignore[reportReturnType] - checked above
+        return groups, saved, kept  # pyrefly: ignore[bad-return] - checked above
 
     def _kept_after(self, p: Tensor, before: Group, after: Group) -> dict[str, Any]:
         """What is kept of a parameter under other settings: momentum has a tensor, none has not."""

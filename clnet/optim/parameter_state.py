@@ -50,7 +50,8 @@ class ParameterState(dict[str, Any]):
         own = dict(kept or {})
         step = own.pop("step", count) if counted else count
         super().__init__(own)
-        self._count, self._shown = int(step), None
+        self._count = int(step)
+        self._shown: tuple[Tensor, int] | None = None
         self.cells, self.counted = cells, counted
 
     @property
@@ -129,7 +130,7 @@ class ParameterState(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType] - as a dict's
+    __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.tensors(), self.counted, self.count, self.cells)

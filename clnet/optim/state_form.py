@@ -10,10 +10,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..creation import full
 from ..errors import CheckpointError
 from ..ops import full_like
-from ..tensor import Tensor
+from ..tensor import Tensor, full
 from ..values.arguments import shown
 from ..values.dtypes import float32
 

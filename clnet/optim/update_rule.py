@@ -48,7 +48,7 @@ def maximized(body: Body, position: int) -> Body:
         return body(*symbols[:position], -gradient, *symbols[position + 1 :])
 
     negated.__name__ = f"{body.__name__}_maximize"
-    negated.__signature__ = inspect.signature(body)  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+    negated.__signature__ = inspect.signature(body)  # pyrefly: ignore[missing-attribute] - inspect reads it
     return negated
 
 

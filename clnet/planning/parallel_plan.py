@@ -381,15 +381,7 @@ def _schedule(
     Each stage does in order: some parts forward, then one back and one forward in turns.
     """
     stages = len(forward)
-    orders: list[list[tuple[str, int]]] = []
-    for k in range(stages):
-        ahead = min(stages - k, parts)
-        order = [("f", i) for i in range(ahead)]
-        for i in range(parts):
-            order.append(("b", i))
-            if ahead + i < parts:
-                order.append(("f", ahead + i))
-        orders.append(order)
+    orders = [_order(parts, min(stages - k, parts)) for k in range(stages)]
     done: dict[tuple[str, int, int], float] = {}
     clock, place = [0.0] * stages, [0] * stages
     while any(place[k] < len(orders[k]) for k in range(stages)):
@@ -406,6 +398,16 @@ def _schedule(
                 clock[k] = done[kind, k, i] = max(clock[k], ready) + took
                 place[k] += 1
     return max(clock)
+
+
+def _order(parts: int, ahead: int) -> list[tuple[str, int]]:
+    """What a stage does that takes so many parts forward before the first goes back."""
+    order = [("f", i) for i in range(ahead)]
+    for i in range(parts):
+        order.append(("b", i))
+        if ahead + i < parts:
+            order.append(("f", ahead + i))
+    return order
 
 
 def _needed(kind: str, stage: int, part: int, stages: int) -> tuple[str, int, int] | None:

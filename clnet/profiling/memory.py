@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
@@ -378,7 +378,7 @@ def _size(nbytes: int, *, sign: bool = False) -> str:
     return f"{value:{plus}.0f} B" if unit == "B" else f"{value:{plus},.1f} {unit}"
 
 
-def _html(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _html(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table of a notebook, its dearest rows."""
     head = "".join(f"<th>{escape(title)}</th>" for title in titles)
     body = "".join(

@@ -7,4 +7,4 @@ from .membership import *
 from .message import *
 from .operations import *
 from .work import Work as Work
-from .world import Group as ProcessGroup  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from .world import Group as ProcessGroup  # noqa: F401 - PyTorch's name

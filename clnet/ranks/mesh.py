@@ -45,7 +45,7 @@ class DeviceMesh:
             raise ArgumentError("DeviceMesh", "names of axes differ", names=mesh_dim_names)
         self._groups: list[Group | None] = []
         for axis in range(self.mesh.ndim):
-            lines = np.moveaxis(self.mesh, axis, -1).reshape(-1, self.mesh.shape[axis])
+            lines: Any = np.moveaxis(self.mesh, axis, -1).reshape(-1, self.mesh.shape[axis])
             made = [new_group(line.tolist()) for line in lines]
             own = [g for g in made if g is not GroupMember.NON_GROUP_MEMBER]
             self._groups.append(own[0] if own else None)

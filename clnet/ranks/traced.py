@@ -76,13 +76,13 @@ class ExchangeStep(Function):
 
     exchange: Exchange
     call: str
-    begins: bool  # pyright: ignore[reportIncompatibleVariableOverride] - likewise
-    mutates: tuple[int, ...]  # pyright: ignore[reportIncompatibleVariableOverride] - of each its own
+    begins: bool
+    mutates: tuple[int, ...]
 
     reports = True
 
     @property
-    def waits(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+    def waits(self) -> bool:
         """Whether it is the one that is waited for."""
         return not self.begins
 

@@ -118,7 +118,7 @@ class SparseTensor(Tensor):
         return (OPERATORS[function.name](*inputs),)
 
     @property
-    def array(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - it has none
+    def array(self) -> Any:
         """None: refused."""
         raise _dense_only("a sparse tensor")
 
@@ -404,7 +404,7 @@ class SparseTensor(Tensor):
             raise ShapeError("t", "the tensor is a matrix", shape=self.shape)
         return self.transpose(0, 1)
 
-    T = mT = property(t, doc="A matrix transposed.")  # noqa: N815 # pyright: ignore[reportAssignmentType]
+    T = mT = property(t, doc="A matrix transposed.")  # noqa: N815
 
     def index_select(self, dim: int, index: Tensor) -> SparseTensor:
         """The slices that an index names, along a sparse axis; each may be named once."""

@@ -102,7 +102,7 @@ def find_learning_rate(
             highest=highest,
             steps=steps,
         )
-    rates = np.geomspace(lowest, highest, steps)
+    rates: Any = np.geomspace(lowest, highest, steps)
     with _put_back(model, optimizer, loader), closing(_endless(loader)) as batches:
         seen = _losses(model, loss_fn, optimizer, zip(rates, batches, strict=False))
         losses = list(_until_diverged(seen))

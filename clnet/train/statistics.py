@@ -43,7 +43,7 @@ class Statistics:
     counts: NDArray[np.int64]
 
     @property
-    def edges(self) -> NDArray[np.float64]:
+    def edges(self) -> NDArray[Any]:
         """The intervals' ends, one more than there are intervals."""
         return np.linspace(self.least, self.most, len(self.counts) + 1)
 

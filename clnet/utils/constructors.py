@@ -17,7 +17,7 @@ _NAMES = """
 
 
 @lru_cache(maxsize=1)
-def _device_constructors() -> frozenset[Callable[..., Any]]:  # pyright: ignore[reportUnusedFunction] - for packages
+def _device_constructors() -> frozenset[Callable[..., Any]]:  # for packages
     """The functions."""
     homes = (creation, random, tensor)
     return frozenset(next(vars(h)[n] for h in homes if n in vars(h)) for n in _NAMES)

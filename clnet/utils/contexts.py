@@ -58,7 +58,7 @@ class _DecoratorContextManager:
         return type(self)()
 
 
-class _NoParamDecoratorContextManager(_DecoratorContextManager):  # pyright: ignore[reportUnusedClass] - for packages
+class _NoParamDecoratorContextManager(_DecoratorContextManager):  # for packages
     """One that decorates without parentheses, too."""
 
     def __new__(cls, orig_func: Any = None) -> Any:

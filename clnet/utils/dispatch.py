@@ -47,11 +47,11 @@ def is_traceable_wrapper_subclass(t: Any) -> bool:
     return False
 
 
-def _get_current_dispatch_mode() -> None:  # pyright: ignore[reportUnusedFunction] - for packages
+def _get_current_dispatch_mode() -> None:  # for packages
     """None: there is none."""
 
 
 @contextmanager
-def _disable_current_modes() -> Iterator[list[Any]]:  # pyright: ignore[reportUnusedFunction] - for packages
+def _disable_current_modes() -> Iterator[list[Any]]:  # for packages
     """A block like any other."""
     yield []

@@ -134,11 +134,11 @@ def _list_flatten(d: Iterable[Any]) -> tuple[list[Any], Any]:
     return list(d), None
 
 
-def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:  # pyright: ignore[reportUnusedFunction] - for packages
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:  # for packages
     return list(values)
 
 
-def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[Any], Any]:  # pyright: ignore[reportUnusedFunction] - for packages
+def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[Any], Any]:  # for packages
     return [(SequenceKey(k), value) for k, value in enumerate(d)], None
 
 
@@ -171,25 +171,25 @@ Context = Any
 """What the making of a container needs beside its children."""
 
 
-def _dict_flatten(  # pyright: ignore[reportUnusedFunction] - for packages
+def _dict_flatten(  # for packages
     d: dict[Any, Any],
 ) -> tuple[list[Any], Context]:
     return list(d.values()), list(d)
 
 
-def _dict_flatten_with_keys(  # pyright: ignore[reportUnusedFunction] - for packages
+def _dict_flatten_with_keys(  # for packages
     d: dict[Any, Any],
 ) -> tuple[list[tuple[Any, Any]], Context]:
     return [(MappingKey(key), value) for key, value in d.items()], list(d)
 
 
-def _dict_unflatten(  # pyright: ignore[reportUnusedFunction] - for packages
+def _dict_unflatten(  # for packages
     values: Iterable[Any], context: Context
 ) -> dict[Any, Any]:
     return dict(zip(context, values, strict=True))
 
 
-def _get_node_type(tree: Any) -> Any:  # pyright: ignore[reportUnusedFunction] - for packages
+def _get_node_type(tree: Any) -> Any:  # for packages
     named = isinstance(tree, tuple) and hasattr(tree, "_fields")
     return namedtuple if named and type(tree) not in SUPPORTED_NODES else type(tree)
 
@@ -226,7 +226,7 @@ def register_pytree_node(
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
-def _register_pytree_node(  # pyright: ignore[reportUnusedFunction] - PyTorch's older name
+def _register_pytree_node(  # PyTorch's older name
     cls: Any, flatten_fn: Any, unflatten_fn: Any, **given: Any
 ) -> None:
     register_pytree_node(cls, flatten_fn, unflatten_fn, **given)

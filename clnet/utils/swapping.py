@@ -27,7 +27,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         if tensor.source is not None:
             raise ArgumentError("swap_tensors", "neither is a view", shape=tensor.shape)
     first, second = _parts(t1), _parts(t2)
-    t1.__class__, t2.__class__ = t2.__class__, t1.__class__  # pyright: ignore[reportAttributeAccessIssue] - all have these slots
+    t1.__class__, t2.__class__ = t2.__class__, t1.__class__  # all have these slots
     _become(t1, second)
     _become(t2, first)
 

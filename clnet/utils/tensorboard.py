@@ -372,7 +372,7 @@ def _on_host(values: Any) -> np.ndarray:
 def _picture(tag: str, host: np.ndarray, dataformats: str, columns: int = 8) -> np.ndarray:
     """Bytes ``(h, w, channels)``; of several images, rows of so many, black behind the last."""
     axes = dataformats.upper()
-    if sorted(axes) not in (sorted(kind) for kind in ("HW", "CHW", "NHW", "NCHW")):
+    if "".join(sorted(axes)) not in ("HW", "CHW", "HNW", "CHNW"):
         law = "dataformats names axes: HW, with C or N"
         raise ArgumentError("add_image", law, dataformats=dataformats)
     if host.ndim != len(axes):

@@ -21,10 +21,11 @@ class WeakIdRef(weakref.ref[Any]):
     """
 
     __slots__ = ("_id",)
+    _id: int
 
     def __new__(cls, key: Any, callback: Any = None) -> WeakIdRef:
         """The reference."""
-        made = super().__new__(cls, key, callback)  # pyright: ignore[reportCallIssue] - it takes both
+        made = super().__new__(cls, key, callback)
         made._id = id(key)  # of a dead object too: tables must find what they drop
         return made
 

@@ -217,7 +217,7 @@ def _parse(
         sides = _parse(node.left, names), _parse(node.right, names)
         if sides[0] is None or sides[1] is None:
             return None
-        return tuple(a + b if isinstance(a, list) else a | b for a, b in zip(*sides, strict=True))  # pyright: ignore
+        return tuple(a + b if isinstance(a, list) else a | b for a, b in zip(*sides, strict=True))  # pyrefly: ignore[no-matching-overload]
     if isinstance(node, ast.Constant) and node.value is None:
         return _atom("None")
     if isinstance(node, ast.Subscript):

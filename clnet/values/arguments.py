@@ -311,8 +311,8 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
                         raise
         return _looked_at(door, at_the_door, known, args, given)
 
-    at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
-    return at_the_door  # pyright: ignore[reportReturnType] - it takes and gives the same
+    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for who looks at it
+    return at_the_door  # pyrefly: ignore[bad-return] - it takes and gives the same
 
 
 def _looked_at(
@@ -364,7 +364,7 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
     if forward is not None and "Tensor" in forward.__annotations__.values():
         name = cls.__name__.strip("_")
         # Its key is none of the file's: what stands there under the class's name is __init__.
-        cls.forward = checked(forward, name, skip=1, key=f"{name}.forward")  # pyright: ignore[reportAttributeAccessIssue] - it has one
+        cls.forward = checked(forward, name, skip=1, key=f"{name}.forward")
     own = vars(cls).get("__init__")
     if own is None:
         return
@@ -385,7 +385,7 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
             taken, _ = Door(name, getattr(cls, take), skip=1).settle((self, value), {}, name)
             getattr(self, take)(*taken[1:])
 
-    at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
+    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for who looks at it
     cls.__init__ = at_the_door
 
 

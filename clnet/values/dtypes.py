@@ -102,7 +102,7 @@ _MOVED_AS = {"half": "ushort", "float2": "long"}
 def _dtype(
     name: str, kind: Kind, ctype: str, compute: str | None = None, numpy: object = None
 ) -> DType:
-    host = np.dtype(name if numpy is None else numpy)  # pyright: ignore[reportArgumentType, reportCallIssue] - any spelling NumPy takes
+    host = np.dtype(name if numpy is None else numpy)  # pyrefly: ignore[no-matching-overload] - any spelling NumPy takes
     return DType(name, kind, host.itemsize, ctype, compute or name, host)
 
 
@@ -171,7 +171,7 @@ def as_dtype(spelling: object) -> DType:
     is_numpys = isinstance(spelling, type) and issubclass(spelling, np.generic)
     if is_numpys or isinstance(spelling, np.dtype):
         try:
-            return from_numpy(np.dtype(spelling))  # pyright: ignore[reportArgumentType, reportCallIssue] - a scalar's type
+            return from_numpy(np.dtype(spelling))
         except TypeError:
             pass
     raise DtypeError(

@@ -130,7 +130,7 @@ def call_over(
         TypeError: if all say so.
     """
     for kind in kinds:
-        found = kind.__torch_function__(function, tuple(kinds), args, dict(given))  # pyright: ignore[reportAttributeAccessIssue] - that is how it was found
+        found = kind.__torch_function__(function, tuple(kinds), args, dict(given))
         if found is not NotImplemented:
             return found
     names = ", ".join(kind.__name__ for kind in kinds)

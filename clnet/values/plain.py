@@ -42,7 +42,7 @@ def shown(value: object) -> str:
         text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge int"
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     if is_tensor(value):
-        return f"a tensor of shape {value.shape}"  # pyright: ignore[reportAttributeAccessIssue] - it is one
+        return f"a tensor of shape {value.shape}"  # pyrefly: ignore[missing-attribute] - it is one
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     if isinstance(value, tuple | list) and len(value) <= 8:

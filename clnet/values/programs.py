@@ -1,4 +1,12 @@
-"""What is the program's own, and which of its names compiled functions may read."""
+"""What is the program's own, and which attributes of its objects compiled functions may read.
+
+An attribute counts whose name occurs in code that may run: a meter's sum, which the step does not
+read, may be another at every call. All plain attributes of an object count where code reads some
+without their names (``vars``), or where the object's class is a library's, whose methods may read
+what they name in code that is not looked at. What a compiled function finds outside is asked so of
+that function's code (``compile/outer.py``); modules, which tell when one is assigned, ask of the
+code of all functions that were compiled (:class:`Names`).
+"""
 
 from __future__ import annotations
 
@@ -44,8 +52,6 @@ def _is_programs_file(place: str) -> bool:
 
 def is_plain(kind: type, known: Iterable[type] = ()) -> bool:
     """Whether a class inherits from those of the program and of Python alone, whose code is known.
-
-    A library's methods may read what they name in code that is not looked at.
 
     Args:
         kind: the class.

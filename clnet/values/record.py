@@ -19,7 +19,7 @@ __all__ = ["NamedTuple"]
 _namedtuple: Any = collections.namedtuple
 # How an element is read does not depend on whose it is.
 _NAMES = [f"element_{place}" for place in range(64)]
-_READERS = [vars(_namedtuple("_Elements", _NAMES))[name] for name in _NAMES]
+_READERS = [vars(_namedtuple("_Elements", _NAMES))[name] for name in _NAMES]  # pyrefly: ignore[bad-class-definition] - named at run time
 _NO_FIELDS: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
 
 
@@ -48,9 +48,9 @@ class _Record(tuple[Any, ...]):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         declared: Any = next(c for c in cls.__mro__ if "_fields" in vars(c))
         defaults = declared._field_defaults.values()
-        made = _namedtuple(declared.__name__, declared._fields, defaults=defaults)
+        made = _namedtuple(declared.__name__, declared._fields, defaults=defaults)  # pyrefly: ignore[bad-class-definition, invalid-argument, name-mismatch] - named at run time
         declared.__new__ = made.__new__
-        return declared.__new__(cls, *args, **kwargs)
+        return declared.__new__(cls, *args, **kwargs)  # pyrefly: ignore[bad-specialization] - made above
 
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> Any:

@@ -32,7 +32,7 @@ class Size(tuple[int, ...]):
 
     def __new__(cls, sizes: Iterable[Any] = (), /) -> Size:
         given = tuple(sizes) if is_iterable(sizes) else sizes
-        return tuple.__new__(cls, integers("Size", "size", given))
+        return tuple.__new__(cls, integers("Size", "size", given))  # pyrefly: ignore[bad-specialization] - a tuple
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
@@ -40,7 +40,7 @@ class Size(tuple[int, ...]):
 
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)
-        return tuple.__new__(Size, found) if type(found) is tuple else found
+        return tuple.__new__(Size, found) if type(found) is tuple else found  # pyrefly: ignore[bad-specialization] - a tuple
 
     def __add__(self, other: Any) -> Any:
         return Size(tuple.__add__(self, tuple(other)))

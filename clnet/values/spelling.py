@@ -80,7 +80,7 @@ def _signatures() -> dict[str, str]:
 def _parsed(line: str) -> inspect.Signature:
     """The signature of a line ``name(a, b=1, *, c=None)``, whose defaults are literals."""
     (node,) = ast.parse(f"def made({line.strip().partition('(')[2]}: ...").body
-    given = node.args  # pyright: ignore[reportAttributeAccessIssue] - a function's
+    given = node.args  # pyrefly: ignore[missing-attribute] - a function's
     listed: list[inspect.Parameter] = []
     bare = len(given.args) - len(given.defaults)
     for k, arg in enumerate(given.args):

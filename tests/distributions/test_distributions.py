@@ -381,7 +381,7 @@ def test_supports_are_enumerated():
             ArgumentError,
             "probs lies in Simplex",
         ),
-        (lambda: ours.Normal(0.0, 1.0).log_prob(1.0), DtypeError, "value is a tensor"),  # pyright: ignore[reportArgumentType]
+        (lambda: ours.Normal(0.0, 1.0).log_prob(1.0), DtypeError, "value is a tensor"),  # pyrefly: ignore[bad-argument-type]
         (lambda: ours.Poisson(1.0).log_prob(clnet.tensor(-1.0)), ArgumentError, "a value lies in"),
         (
             lambda: ours.Dirichlet(clnet.ones(3)).log_prob(clnet.ones(2)),
@@ -395,7 +395,7 @@ def test_supports_are_enumerated():
         ),
         (lambda: ours.MultivariateNormal(clnet.zeros(2)), ArgumentError, "one of covariance"),
         (lambda: ours.Independent(ours.Normal(0.0, 1.0), 1), ArgumentError, "axes=1"),
-        (lambda: ours.Multinomial(2.5, clnet.ones(2)), ClnetError, "whole number"),  # pyright: ignore[reportArgumentType]
+        (lambda: ours.Multinomial(2.5, clnet.ones(2)), ClnetError, "whole number"),  # pyrefly: ignore[bad-argument-type]
     ],
 )
 def test_what_does_not_fit_is_refused(make, error, text):

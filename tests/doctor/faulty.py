@@ -69,7 +69,7 @@ class Driver:
             given = (self.text(given[0]),)
         return Program(self, cl.Program(context, *given))
 
-    def Kernel(self, program: Any, name: str) -> Kernel:  # noqa: N802 - pyopencl's
+    def Kernel(self, program: Any, name: str) -> Any:  # noqa: N802 - pyopencl's
         return Kernel(self, getattr(program, "real", program), name)
 
     def enqueue_nd_range_kernel(self, queue: Any, kernel: Any, total: Any, group: Any) -> Any:

@@ -287,7 +287,7 @@ def _extend(rng: random.Random, tree: ast.Expression) -> ast.Expression:
     name = rng.choice((*names, rng.choice(KEYWORDS)))
     if name not in {k.arg for k in node.keywords}:
         value = ast.parse(_suited(rng, name, "") if rng.random() < 0.5 else _hostile(rng))
-        node.keywords.append(ast.keyword(name, value.body[0].value))  # pyright: ignore
+        node.keywords.append(ast.keyword(name, value.body[0].value))  # pyrefly: ignore[missing-attribute]
     return tree
 
 

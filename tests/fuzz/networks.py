@@ -239,7 +239,7 @@ def draw(seed: int) -> Network:
             if min(part.shape) > 0 and np.prod(part.shape) <= _MOST_ELEMENTS
         ]
         parts.append(rng.choice(fitting))
-        shapes.append(parts[-1].shape)  # pyright: ignore[reportAttributeAccessIssue]
+        shapes.append(parts[-1].shape)  # pyrefly: ignore[missing-attribute]
     return Network(
         seed,
         rng.randint(2, 5),

@@ -568,7 +568,7 @@ def test_arguments_are_checked(tmp_path):
     with pytest.raises(CheckpointError, match="folder that exists"):
         clnet.save(1, tmp_path / "none" / "x")
     with pytest.raises(ArgumentError, match="f is a path or a binary file"):
-        clnet.save(1, 3)  # pyright: ignore[reportArgumentType] - refused, as tested
+        clnet.save(1, 3)  # pyrefly: ignore[bad-argument-type] - refused, as tested
     with pytest.raises(ArgumentError, match="nothing in a file is run"):
         clnet.load(tmp_path / "x", pickle_module=pickle)
     with pytest.raises(ArgumentError, match="names=\\['where'\\]"):

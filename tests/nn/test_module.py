@@ -112,7 +112,7 @@ def test_a_buffer_may_stay_out_of_the_state():
 def test_a_parameter_is_not_replaced_by_a_plain_tensor():
     layer = nn.Linear(2, 2)
     with pytest.raises(DtypeError, match="a parameter is replaced by a Parameter or None"):
-        layer.weight = clnet.zeros(2, 2)  # pyright: ignore[reportAttributeAccessIssue] - refused, as tested
+        layer.weight = clnet.zeros(2, 2)  # pyrefly: ignore[bad-assignment] - refused, as tested
     layer.bias = None
     assert list(layer.state_dict()) == ["weight"]
     assert layer(clnet.ones(1, 2)).shape == (1, 2)

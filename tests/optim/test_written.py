@@ -180,7 +180,7 @@ def steps(kind: Any, *, compiled: bool, count: int = 4) -> tuple[list[np.ndarray
         if k == count - 1:
             optimizer.param_groups[0]["lr"] = 0.02
         run(x)
-    return values([w, b]), run.num_traces if compiled else 0  # pyright: ignore[reportFunctionMemberAccess]
+    return values([w, b]), run.num_traces if compiled else 0  # pyrefly: ignore[missing-attribute]
 
 
 def test_a_users_step_is_compiled_once_for_each_setting():

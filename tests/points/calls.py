@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from clnet.compile.tracer import Step, Tracer
-from clnet.errors import ClnetError, TraceError
+from clnet.errors import ClnetError
 from clnet.ops import PUBLIC_OPS, Face
 from clnet.ops.machinery.derived import Derived
 from clnet.ops.machinery.pointwise import Pointwise
@@ -286,7 +286,7 @@ def _functions(case: OpCase) -> set[type]:
             tensors = inputs(case, dtype)
             with mode.using(tracer=tracer):
                 case.fn(*tensors)
-        except (ClnetError, TraceError):
+        except ClnetError:
             continue
         return {type(s.function) for s in tracer.steps if isinstance(s, Step)}
     return set()

@@ -331,7 +331,7 @@ def sent(rank: int, size: int) -> None:
             dist.recv(clnet.zeros(2), 0)
     for tag in (-1, 2**31, "a"):
         with pytest.raises(ArgumentError, match="tag is a whole number"):
-            dist.send(clnet.ones(1), dst=after, tag=tag)  # pyright: ignore[reportArgumentType]
+            dist.send(clnet.ones(1), dst=after, tag=tag)  # pyrefly: ignore[bad-argument-type]
     with pytest.raises(DistributedError, match="not to itself"):
         dist.send(clnet.ones(1), dst=rank)
     out_of_order(rank)

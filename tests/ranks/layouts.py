@@ -398,7 +398,7 @@ def refused(mesh: dist.DeviceMesh) -> None:
     with pytest.raises(ArgumentError, match="without max_norm"):
         parallelize_module(table, mesh, ColwiseParallel())
     with pytest.raises(ArgumentError, match="a layout is"):
-        ColwiseParallel(output_layouts=0)  # pyright: ignore[reportArgumentType]
+        ColwiseParallel(output_layouts=0)  # pyrefly: ignore[bad-argument-type]
     with pytest.raises(ArgumentError, match="names of axes differ"):
         dist.init_device_mesh("cpu", (1, mesh.size()), mesh_dim_names=("a", "a"))
     with pytest.raises(ArgumentError, match="it divides Linear, Embedding"):

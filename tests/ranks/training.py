@@ -327,7 +327,7 @@ def hooked(size: int) -> None:
         gradients(None, lambda _, bucket: bucket.buffer())
     model = DDP(nn.Linear(2, 1))
     with pytest.raises(ArgumentError, match="hook can be called"):
-        model.register_comm_hook(None, 1)  # pyright: ignore[reportArgumentType]
+        model.register_comm_hook(None, 1)  # pyrefly: ignore[bad-argument-type]
     model.register_comm_hook(None, hooks.allreduce_hook)
     step = clnet.compile(lambda x: model(x).sum().backward())
     with pytest.raises(TraceError, match="a communication hook is called in each"):

@@ -154,7 +154,7 @@ class Problem(NamedTuple):
         """The kernels' arguments for ``finish``: none without one."""
         return {} if self.epilogue.finish is None else self.epilogue.finish.args()
 
-    def packed_args(self, sizes: bytes, out_slice: int = 0, *, bias: Array | None) -> Named:
+    def packed_args(self, sizes: bytes, out_slice: int = 0, *, bias: Array | None) -> Named:  # pyrefly: ignore[not-a-type] - Python's
         """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
 
         Args:
@@ -171,7 +171,7 @@ class Problem(NamedTuple):
         finish = self.epilogue.finish
         return None if finish is None else finish.params(self.out.dtype.ctype, width)
 
-    def sizes(self, *further: int) -> bytes:
+    def sizes(self, *further: int) -> bytes:  # pyrefly: ignore[not-a-type] - Python's
         """The kernels' argument ``sizes``; see ``lib/product.mako``.
 
         Args:
@@ -179,7 +179,7 @@ class Problem(NamedTuple):
         """
         return ints(self.m, self.n, self.k, self.out.shape[1], *further)
 
-    def strides(self, out_slice: int = 0) -> bytes:
+    def strides(self, out_slice: int = 0) -> bytes:  # pyrefly: ignore[not-a-type] - Python's
         """The kernels' argument ``strides``; see ``lib/product.mako``.
 
         Args:

@@ -6,8 +6,6 @@ declaration serves the default, the tuner and the tests.
 
 from __future__ import annotations
 
-# NamedTuple spells its public method with an underscore.
-# pyright: reportPrivateUsage=false
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar

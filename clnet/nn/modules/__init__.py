@@ -1,7 +1,6 @@
 """``nn.modules``: where PyTorch's layers lie, by the names of its files."""
 
 # ruff: noqa: F401
-# pyright: reportUnusedImport=false
 
 from __future__ import annotations
 

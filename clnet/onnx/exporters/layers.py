@@ -44,7 +44,7 @@ def conv_transpose(given: Given) -> str:
     places = range(2)
 
     def extra(step: Step) -> list[int]:
-        function: ConvInputGrad = step.function  # pyright: ignore[reportAssignmentType] - the exporter's
+        function: ConvInputGrad = step.function  # pyrefly: ignore[bad-assignment] - the exporter's
         gy, weight = step.inputs
         return [
             function.x_shape[2 + i]

@@ -74,14 +74,14 @@ def part(given: Given) -> str:
     """Every so-many-th element from a start."""
 
     def ends(step: Step) -> list[int]:
-        of: Slice = step.function  # pyright: ignore[reportAssignmentType] - the exporter's
+        of: Slice = step.function  # pyrefly: ignore[bad-assignment] - the exporter's
         return [
             start + (n - 1) * step + 1 if n else start
             for start, step, n in zip(of.starts, of.steps, of.shape, strict=True)
         ]
 
     steps = given.function.steps
-    starts = given.sizes(lambda step: step.function.starts)  # pyright: ignore[reportAttributeAccessIssue] - a Slice
+    starts = given.sizes(lambda step: step.function.starts)  # pyrefly: ignore[missing-attribute] - a Slice
     stops, sizes = given.sizes(ends), given.shape()
     cut = [
         axis
@@ -154,12 +154,12 @@ def constant_pad(given: Given) -> str:
     """One value around."""
 
     def ends(step: Step) -> list[int]:
-        of: ConstantPad = step.function  # pyright: ignore[reportAssignmentType] - the exporter's
+        of: ConstantPad = step.function  # pyrefly: ignore[bad-assignment] - the exporter's
         sizes = zip(of.shape, of.starts, step.inputs[0].shape, strict=True)
         return [whole - start - n for whole, start, n in sizes]
 
     graph, x = given.graph, given.step.inputs[0]
-    starts = given.sizes(lambda step: step.function.starts)  # pyright: ignore[reportAttributeAccessIssue] - a ConstantPad
+    starts = given.sizes(lambda step: step.function.starts)  # pyrefly: ignore[missing-attribute] - a ConstantPad
     pads = graph.shape([*starts, *given.sizes(ends)])
     value = graph.constant(given.function.value, x.dtype.numpy)
     return graph.add("Pad", given.names[0], pads, value)

@@ -405,7 +405,7 @@ def _pooled(
 def image_decoder(stream: Host, *, pixel_format: str = "RGB") -> Host:
     """The picture in a file's bytes, rows first; files are the host's business."""
     try:
-        from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - optional
+        from PIL import Image  # noqa: PLC0415 - optional
     except ImportError as error:
         raise ArgumentError(
             "onnx", "pictures are read by Pillow", remedy="pip install 'clnet[data]'"
@@ -415,6 +415,6 @@ def image_decoder(stream: Host, *, pixel_format: str = "RGB") -> Host:
         if pixel_format == "Grayscale":
             return np.asarray(picture.convert("L"))[:, :, None]
         found = np.asarray(picture.convert("RGB"))
-    except (OSError, ValueError, UnidentifiedImageError) as error:
+    except (OSError, ValueError) as error:
         raise DataError("onnx", f"a picture can be read: {shortened(error)}") from error
     return np.ascontiguousarray(found[:, :, ::-1]) if pixel_format == "BGR" else found

@@ -266,7 +266,7 @@ def _sources(size: int, before: int, after: int, mode: str) -> np.ndarray:
     modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
     if mode not in modes:
         raise ArgumentError("onnx", "padding is constant, edge, reflect or wrap", mode=mode)
-    return np.pad(np.arange(size), (before, after), mode=mode)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return np.pad(np.arange(size), (before, after), mode=mode)
 
 
 def _on(x: Tensor, array: np.ndarray) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,15 @@ def string_normalizer(
     return made if np.ndim(x) == 1 else made.reshape(1, -1)
 
 
+def _sequences(line: list[Any], lengths: Iterable[int], gap: int) -> Iterator[tuple[Any, ...]]:
+    """Members of a row, so many, with up to ``gap`` others between each two."""
+    for length in lengths:
+        steps = 1 if length == 1 else min(gap + 1, len(line))
+        for step in range(1, steps + 1):
+            for at in range(len(line) - (length - 1) * step):
+                yield tuple(line[at : at + (length - 1) * step + 1 : step])
+
+
 @handler("TfIdfVectorizer", since=9)
 def tf_idf_vectorizer(
     x: Host,
@@ -108,15 +117,11 @@ def tf_idf_vectorizer(
     given = np.asarray(x)
     rows = given.reshape(1, -1) if given.ndim == 1 else given
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), dtype=np.float32)
+    lengths = range(min_gram_length, max_gram_length + 1)
     for row, line in zip(counts, rows.tolist(), strict=True):
-        for length in range(min_gram_length, max_gram_length + 1):
-            for step in range(1, min(max_skip_count + 1, len(line)) + 1):
-                for at in range(len(line) - (length - 1) * step):
-                    found = grams.get(tuple(line[at : at + (length - 1) * step + 1 : step]))
-                    if found is not None:
-                        row[ngram_indexes[found]] += 1
-                if length == 1:
-                    break
+        for sequence in _sequences(line, lengths, max_skip_count):
+            if (found := grams.get(sequence)) is not None:
+                row[ngram_indexes[found]] += 1
     scale = np.ones(counts.shape[1], np.float32)
     if weights is not None:
         scale[list(ngram_indexes)] = weights

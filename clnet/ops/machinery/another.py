@@ -21,4 +21,4 @@ def as_another(view: F) -> F:
         found = view(x, *args, **given)
         return found.view(found.shape) if found is x else found
 
-    return another  # pyright: ignore[reportReturnType] - of the same signature
+    return another  # pyrefly: ignore[bad-return] - of the same signature

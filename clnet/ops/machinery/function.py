@@ -122,7 +122,7 @@ class Function:
 
     def with_varying(self, numbers: tuple[Any, ...]) -> Function:
         """The same with other ``varying`` numbers."""
-        return replace(self, scalars=numbers)  # pyright: ignore[reportArgumentType] - it becomes a dataclass
+        return replace(self, scalars=numbers)  # pyrefly: ignore[bad-specialization] - it becomes a dataclass
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Whether a device's kernels take 16-bit inputs, though not every device's do."""

@@ -46,7 +46,7 @@ class Fused(Function):
         return self.exprs, self.compute, self.shape, self.changed, self.dtypes, len(self.scalars)
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Its scalars."""
         return self.scalars
 
@@ -59,7 +59,7 @@ class Fused(Function):
         return "+".join(names[:_MOST_NAMES]) + ("+..." if len(names) > _MOST_NAMES else "")
 
     @property
-    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+    def mutates(self) -> tuple[int, ...]:
         """The first inputs."""
         return tuple(range(self.changed))
 
@@ -102,12 +102,12 @@ class UpdateMany(Function):
         return self.exprs, self.compute, self.groups, self.operands, len(self.scalars)
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Its scalars."""
         return self.scalars
 
     @property
-    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+    def mutates(self) -> tuple[int, ...]:
         """The first arrays of each group."""
         starts = range(0, self.groups * self.operands, self.operands)
         return tuple(start + k for start in starts for k in range(len(self.exprs)))

@@ -48,7 +48,7 @@ class Paired(Function):
         return self.exprs, self.wide, self.compute, self.dtypes, len(self.scalars)
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Its scalars."""
         return self.scalars
 

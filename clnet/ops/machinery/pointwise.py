@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Pointwise(Function):
         return self.exprs, self.compute, self.dtypes, len(self.scalars)
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - of its settings
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Its scalars."""
         return self.scalars
 
@@ -133,7 +133,7 @@ class Overwrite(Function):
         return type(self.function), self.function.repeat_key
 
     @property
-    def varying(self) -> tuple[float | HostScalar, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - its op's
+    def varying(self) -> tuple[float | HostScalar, ...]:
         """Those of the op whose result it is."""
         return self.function.scalars
 
@@ -194,6 +194,18 @@ class Result:
         return from_name(dtype.compute), bool_
 
 
+@overload
+def pointwise(body: Callable[..., Any]) -> Callable[..., Tensor]: ...
+@overload
+def pointwise(
+    body: None = None,
+    *,
+    face: Face = ...,
+    result: Callable[[DType], tuple[DType, DType]] = ...,
+    gradient: Callable[..., Any] | None = ...,
+    inplace: bool = ...,
+    laws: Mapping[str, Callable[..., bool]] = ...,
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
 def pointwise(
     body: Callable[..., Any] | None = None,
     *,
@@ -253,12 +265,12 @@ def pointwise(
             body.__name__, body, xs, settings, result=result, gradient=gradient, out=out
         )
 
-    call.of_elements = True  # pyright: ignore[reportFunctionMemberAccess] - ops/chosen.py reads it
+    call.of_elements = True  # pyrefly: ignore[missing-attribute] - ops/chosen.py reads it
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
     place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+    call.__signature__ = signature.replace(  # pyrefly: ignore[missing-attribute] - inspect reads it
         parameters=[*signature.parameters.values(), place]
     )
     return op(face)(call)

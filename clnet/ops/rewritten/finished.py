@@ -45,7 +45,7 @@ class Finished(Function):
         return "+".join(dict.fromkeys((self.product.name, *self.parts)))
 
     @property
-    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+    def mutates(self) -> tuple[int, ...]:
         """The first inputs."""
         return tuple(range(self.changed))
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from . import collate as _collate
-from . import loader as dataloader  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
-from . import sampler as distributed  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import loader as dataloader  # noqa: F401 - PyTorch's name
+from . import sampler as distributed  # noqa: F401
 from . import worker as _worker
 from .collate import default_collate, default_convert
 from .dataset import (

@@ -152,7 +152,7 @@ def _mapping(like: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
             made = copy.copy(like)
             made.update(values)
             return made
-        return type(like)(values)  # pyright: ignore[reportCallIssue] - if it can be made of a dict
+        return type(like)(values)  # pyrefly: ignore[bad-argument-count] - if it can be made of a dict
     except TypeError:
         return values
 
@@ -167,6 +167,6 @@ def _sequence(like: Sequence[Any], values: list[Any]) -> Any:
             for k, value in enumerate(values):
                 made[k] = value
             return made
-        return type(like)(values)  # pyright: ignore[reportCallIssue] - if it can be made of a list
+        return type(like)(values)  # pyrefly: ignore[bad-argument-count] - if it can be made of a list
     except (TypeError, ShapeError):  # of a bytearray: a tensor of several elements is no byte
         return values

@@ -44,7 +44,7 @@ class IterableDataset(Dataset[T]):
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__}.__iter__")
 
-    def __add__(self, other: Dataset[T]) -> ChainDataset[T]:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's
+    def __add__(self, other: Dataset[T]) -> ChainDataset[T]:
         return ChainDataset([self, other])
 
 
@@ -184,7 +184,7 @@ class ChainDataset(IterableDataset[T]):
             yield from dataset
 
     def __len__(self) -> int:
-        return sum(len(d) for d in self.datasets)  # pyright: ignore[reportArgumentType] - those that have a length
+        return sum(len(d) for d in self.datasets)
 
 
 class Subset(Dataset[T]):

@@ -16,10 +16,10 @@ from ...tensor import tensor
 from ...values.generator import Generator
 from .collate import Make, OnHost, collated, converted, default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset, several
-from .passes import Kind as _DatasetKind  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's names
-from .passes import Pass as _BaseDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from .passes import PassWithoutWorkers as _SingleProcessDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from .passes import PassWithWorkers as _MultiProcessingDataLoaderIter  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from .passes import Kind as _DatasetKind  # noqa: F401 - PyTorch's names
+from .passes import Pass as _BaseDataLoaderIter  # noqa: F401
+from .passes import PassWithoutWorkers as _SingleProcessDataLoaderIter  # noqa: F401
+from .passes import PassWithWorkers as _MultiProcessingDataLoaderIter  # noqa: F401
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 from .worker import Failed, Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
 
@@ -123,8 +123,8 @@ class DataLoader(Generic[T]):
     def __len__(self) -> int:
         """Batches in a pass, if the set and the samplers know."""
         if not isinstance(self.dataset, IterableDataset):
-            return len(self._tasks)  # pyright: ignore[reportArgumentType] - those that have a length
-        n = len(self.dataset)  # pyright: ignore[reportArgumentType] - those that have a length
+            return len(self._tasks)  # pyrefly: ignore[bad-argument-type] - those that have a length
+        n = len(self.dataset)  # pyrefly: ignore[bad-argument-type] - those that have a length
         if self.batch_size is None:
             return n
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)

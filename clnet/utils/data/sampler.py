@@ -38,7 +38,8 @@ def permutation(n: int, generator: Generator | None) -> list[int]:
         n: how many.
         generator: None: the default one.
     """
-    return order_of(n, drawn_seed(generator)).tolist()
+    order: Any = order_of(n, drawn_seed(generator))
+    return order.tolist()
 
 
 class Sampler(Generic[T]):
@@ -112,10 +113,12 @@ class RandomSampler(Sampler[int]):
         if self.replacement:
             for begin in range(0, count, _PIECE):
                 some = np.arange(begin, min(begin + _PIECE, count))
-                yield from (Draw(seed, 0, some).uniform() * n).astype(np.int64).tolist()
+                places: Any = (Draw(seed, 0, some).uniform() * n).astype(np.int64)
+                yield from places.tolist()
             return
         for turn in range(-(-count // n)):
-            yield from order_of(n, seed, epoch=turn).tolist()[: count - turn * n]
+            order: Any = order_of(n, seed, epoch=turn)
+            yield from order.tolist()[: count - turn * n]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -195,7 +198,8 @@ class WeightedRandomSampler(Sampler[int]):
         with np.errstate(divide="ignore"):
             clocks = -np.log1p(-_uniform(len(self.weights), seed)) / self.weights
         clocks[self.weights == 0] = np.inf
-        return iter(np.argsort(clocks, kind="stable")[: self.num_samples].tolist())
+        first: Any = np.argsort(clocks, kind="stable")[: self.num_samples]
+        return iter(first.tolist())
 
     def __len__(self) -> int:
         return self.num_samples
@@ -240,7 +244,7 @@ class BatchSampler(Sampler["list[int]"]):
             yield batch
 
     def __len__(self) -> int:
-        n = len(self.sampler)  # pyright: ignore[reportArgumentType] - those that have a length
+        n = len(self.sampler)  # pyrefly: ignore[bad-argument-type] - those that have a length
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
 
@@ -288,7 +292,8 @@ class DistributedSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n = len(self.dataset)
         order = order_of(n, self.seed, epoch=self.epoch) if self.shuffle else np.arange(n)
-        return iter(np.resize(order, self.total_size)[self.rank :: self.num_replicas].tolist())
+        own: Any = np.resize(order, self.total_size)[self.rank :: self.num_replicas]
+        return iter(own.tolist())
 
     def __len__(self) -> int:
         return self.num_samples

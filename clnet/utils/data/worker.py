@@ -63,10 +63,11 @@ def get_worker_info() -> WorkerInfo | None:
     return _WORKER.get()
 
 
-def _generate_state(base_seed: int, worker_id: int) -> list[int]:  # pyright: ignore[reportUnusedFunction] - for packages
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:  # for packages
     """Seeds of NumPy for a worker, which others' do not meet."""
     entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    return np.random.SeedSequence(entropy).generate_state(4).tolist()
+    seeds: Any = np.random.SeedSequence(entropy).generate_state(4)
+    return seeds.tolist()
 
 
 class Task(NamedTuple):
