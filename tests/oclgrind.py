@@ -108,8 +108,8 @@ def check(
     """Run a Python script under Oclgrind with its checks.
 
     The script sees one platform, the simulator, and empty caches: a program from a cache could
-    be one that was built without the checks' options. It must not compute in child processes,
-    because they would write over its log.
+    be one that was built without the checks' options. A child process that computes must have a
+    log of its own, beside the script's (``OCLGRIND_LOG`` and something behind it).
 
     Args:
         script: the Python file.
@@ -142,7 +142,8 @@ def check(
             timeout=timeout,
             check=False,
         )
-        return Report(parse(log.read_text() if log.exists() else ""), run.returncode, run.stdout)
+        logs = "\n".join(path.read_text() for path in sorted(Path(folder).glob("log*")))
+        return Report(parse(logs), run.returncode, run.stdout)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,21 +14,12 @@ from tests.oclgrind_cases.harness import kernel_modules
 SCRIPT = Path(__file__).parent / "oclgrind_kernels.py"
 
 # What 128 emulated items share lies in local memory: more than Oclgrind has.
-WITH_TILES = ("gemm_cases", "conv_cases", "attention_cases")
-OPTIONS = dict.fromkeys(WITH_TILES, ("--local-mem-size", str(2**17)))
+OPTIONS = ("--local-mem-size", str(2**17))
 
-# Each process under Oclgrind takes a second before its first case: what is short shares one. Longer
-# ones together take longer than apart: no buffer is released, and Oclgrind knows of them all.
-SHORT = (
-    "axis_cases",
-    "blocked_layers_cases",
-    "fourier_cases",
-    "integer_cases",
-    "items_cases",
-    "last_cases",
-    "special_cases",
-)
-PROCESSES = (*((family,) for family in FAMILIES if family not in SHORT), SHORT)
+# Each process under Oclgrind takes a second before its first case: what is short shares one.
+LONG = ("attention_cases", "conv_cases", "gemm_cases", "index_cases", "rows_cases")
+SHORT = tuple(family for family in FAMILIES if family not in LONG)
+PROCESSES = (*((family,) for family in LONG), SHORT[::2], SHORT[1::2])
 
 # Runs a family with a text of its kernels replaced; numbers that are wrong then are no surprise.
 PLANTED = """
@@ -65,16 +56,15 @@ def test_every_kernel_belongs_to_one_family():
 @pytest.mark.slow
 @pytest.mark.parametrize("families", PROCESSES, ids=" ".join)
 def test_kernels_have_no_finding(families: tuple[str, ...]):
-    report = check(SCRIPT, *families, "narrow", options=OPTIONS.get(families[0], ()))
+    report = check(SCRIPT, *families, "narrow", options=OPTIONS)
     assert report.returncode == 0, report.output
     assert not report.findings, "\n".join(map(str, report.findings))
 
 
 @needs_oclgrind
 @pytest.mark.slow
-@pytest.mark.parametrize("families", PROCESSES, ids=" ".join)
-def test_kernels_with_wide_vectors_have_no_finding(families: tuple[str, ...]):
-    report = check(SCRIPT, *families, "wide", uninitialized=False)
+def test_kernels_with_wide_vectors_have_no_finding():
+    report = check(SCRIPT, *FAMILIES, "wide", uninitialized=False)
     assert report.returncode == 0, report.output
     assert not report.findings, "\n".join(map(str, report.findings))
 

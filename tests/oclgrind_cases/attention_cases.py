@@ -36,7 +36,7 @@ warpgroup_module = on_units[4]
 
 MODULES = (attention_module, tiles_module, grad_q_module, grad_kv_module, *on_units)
 
-BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
+BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2  # without a mask, which one may share, one batch
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
 SIZES = ((11, 13), (19, 5))
 
@@ -46,9 +46,9 @@ def mask_of(kind: str | None, rows: int, keys: int, dtype: Any) -> tuple[Array |
 
     Of the masks that are added, all batches share one; of the booleans, all heads do.
     """
-    shape = (BATCH, HEADS, rows, keys)
     if kind is None:
-        return None, np.zeros(shape)
+        return None, np.zeros((1, HEADS, rows, keys))
+    shape = (BATCH, HEADS, rows, keys)
     if kind == "add":
         mask = normal(rows, keys, dtype=dtype)
         mask[2] = -np.inf
@@ -73,9 +73,10 @@ def check(
     drop: Drop | None = None,
 ) -> None:
     scores, (head, value_head) = Scores(0.7, causal), heads
-    q = normal(BATCH, HEADS, rows, head, dtype=dtype)
-    k = normal(BATCH, HEADS, keys, head, dtype=dtype)
-    v = normal(BATCH, HEADS, keys, value_head, dtype=dtype)
+    batch = 1 if kind is None else BATCH
+    q = normal(batch, HEADS, rows, head, dtype=dtype)
+    k = normal(batch, HEADS, keys, head, dtype=dtype)
+    v = normal(batch, HEADS, keys, value_head, dtype=dtype)
     mask, added = mask_of(kind, rows, keys, dtype)
 
     s = scores.scale * np.einsum("nhre,nhke->nhrk", *(x.astype(np.float64) for x in (q, k))) + added

@@ -73,6 +73,8 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     """The convolution and both gradients; ``full``: with bias, activation and, if it can, a sum."""
     block = block_size(target.traits)
     assert block is not None
+    if block < 16 and algorithm is not BlockedAlgorithm.FEW:  # still several blocks
+        g = g._replace(ic=g.ic // 2, oc=g.oc // 2, groups=max(g.groups // 2, 1))
     form = BlockedForm(algorithm, block)
     x, w = normal(g.n, g.ic, g.h, g.w), normal(g.oc, g.icg, g.kh, g.kw)
     own = w

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +33,8 @@ _START = RNG.bit_generator.state
 REALS = (np.float32, np.float64)
 # One patch of items: of larger tiles most items have nothing of a small product.
 SMALLEST_TILE = Tile(16, 32, 8, 4, 4, 4)
+# So many bytes of buffers are left behind: a process more takes longer than launches beside them.
+_MOST_BYTES = 300_000
 
 Case = Callable[[Target], None]
 
@@ -149,6 +154,8 @@ def constants(owner: Any, **values: Any) -> Iterator[None]:
 def execute(*families: ModuleType, shapes: str) -> None:
     """Run the cases of all families imported; the narrow ones must launch all their kernels.
 
+    Some at a time, in a process of their own: what begins is a copy of this one.
+
     Args:
         families: modules with cases, and with ``MODULES``: the kernel modules they answer for.
         shapes: ``"narrow"`` or ``"wide"``.
@@ -156,19 +163,49 @@ def execute(*families: ModuleType, shapes: str) -> None:
     Raises:
         AssertionError: if a number is wrong, or a kernel or a parameter's value is missing.
     """
-    begun = ""
-    with _exact_buffers():
-        for function, wanted in _cases:
-            if function.__module__ != begun:  # a family draws the same, whichever ran before
-                begun, RNG.bit_generator.state = function.__module__, _START
-            for name in [name for name in SHAPES[shapes] if name in wanted]:
-                start = time.process_time()
-                function(SHAPES[shapes][name]())
-                print(f"{time.process_time() - start:6.2f} s  {function.__name__}, {name}-shaped")
+    turns = [
+        (function, name) for function, wanted in _cases for name in SHAPES[shapes] if name in wanted
+    ]
+    processes, done = get_context("fork"), 0
+    while done < len(turns):
+        answers, told = processes.Pipe(duplex=False)
+        child = processes.Process(target=_some, args=(turns, done, SHAPES[shapes], told))
+        child.start()
+        told.close()
+        try:
+            done, seen = answers.recv()
+        except EOFError:
+            raise AssertionError("a case failed: see above") from None
+        finally:
+            child.join()
+        for name, params in seen.items():
+            _seen[name] |= params
     if shapes == "narrow":
         modules = [module for family in families for module in family.MODULES]
         missing = [text for kernel in kernels_of(*modules) for text in _missing(kernel)]
         assert not missing, "\n".join(["no case has:", *missing])
+
+
+def _some(
+    turns: Sequence[tuple[Case, str]], first: int, targets: Mapping[str, Any], told: Connection
+) -> None:
+    """Run cases from one on, until their buffers are many bytes, and say where to go on.
+
+    Oclgrind remembers who accessed each byte of all buffers there are, and forgets it with every
+    launch: so launches take the longer, the more was run before.
+    """
+    if "OCLGRIND_LOG" in os.environ:  # a context writes over what another one found
+        os.environ["OCLGRIND_LOG"] += f".{first}"
+    done = first
+    with _exact_buffers() as created:
+        while done < len(turns) and sum(created) < _MOST_BYTES:
+            function, name = turns[done]
+            start, RNG.bit_generator.state = time.process_time(), _START
+            function(targets[name]())
+            took = time.process_time() - start
+            print(f"{took:6.2f} s  {function.__name__}, {name}-shaped", flush=True)
+            done += 1
+    told.send((done, dict(_seen)))
 
 
 def kernels_of(*modules: ModuleType) -> list[Kernel]:
@@ -209,12 +246,16 @@ def _missing(kernel: Kernel) -> list[str]:
 
 
 @contextmanager
-def _exact_buffers() -> Iterator[None]:
+def _exact_buffers() -> Iterator[list[int]]:
     """Every array in a new buffer of its size, scratch memory too: Oclgrind sees a buffer's ends.
 
     No buffer is released: Oclgrind would take what it knows of it for knowledge of the next one.
     Nor is a byte of it written at once, as the pool does: it would take that byte for the whole.
+
+    Yields:
+        How many bytes each has that was created so far.
     """
+    created: list[int] = []
 
     def scratch(memory: Scratch, shape: tuple[int, ...], dtype: DType) -> Array:
         array = Array.abstract(shape, dtype, memory.device)
@@ -222,6 +263,7 @@ def _exact_buffers() -> Iterator[None]:
         return array
 
     def untouched(nbytes: int) -> cl.Buffer:
+        created.append(nbytes)
         return cl.Buffer(device().queue._context, cl.mem_flags.READ_WRITE, nbytes)
 
     kept: list[Any] = []
@@ -232,4 +274,4 @@ def _exact_buffers() -> Iterator[None]:
         constants(pool, give_back=kept.append),
         constants(Array, scratch=staticmethod(scratch)),
     ):
-        yield
+        yield created
