@@ -90,7 +90,6 @@ CHANGES = {
     "entry": lambda net: net.__setitem__(3, nn.Linear(4, 2)),
     "removed": lambda net: net.__delitem__(3),
     "dtype": lambda net: net[:2].double().float(),
-    "frozen": lambda net: net.requires_grad_(requires_grad=False),
     "hook": lambda net: net[0].register_forward_hook(lambda *given: given[-1] + 1),
     "spectral": lambda net: nn.utils.parametrizations.spectral_norm(net[0]),
     "pruned": lambda net: nn.utils.prune.l1_unstructured(net[0], "weight", 5),
@@ -112,6 +111,42 @@ def test_every_change_of_a_module_is_seen(change):
         net.eval()  # and what eager makes of it is the same
         np.testing.assert_allclose(run(x).numpy(), net(x).numpy(), rtol=1e-5, atol=1e-6)
         assert found.shape == (5, net(x).shape[1])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_weights_that_are_frozen_between_steps_stay_and_are_trained_again(whole):
+    """Whoever freezes them, and though nobody reads the gradient that an earlier step left."""
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).square().sum().backward()
+        optimizer.step()
+
+    def freeze(wanted):
+        (layer if whole else layer.bias).requires_grad_(not wanted)
+        if whole:
+            layer.weight.requires_grad = True
+
+    traces = []
+    for frozen in (False, True, False, True, False):
+        freeze(frozen)
+        before = layer.bias.detach().clone()
+        step(clnet.ones(4, 3))
+        assert clnet.equal(before, layer.bias) == frozen
+        assert (layer.bias.grad is None) == frozen
+        traces.append(step.num_traces)
+    assert traces[-1] == traces[-3]  # a plan for each is kept
+
+
+def test_what_a_function_asks_of_flags_it_is_asked_again():
+    weights = [nn.Parameter(clnet.ones(2)), nn.Parameter(clnet.ones(2))]
+    total = clnet.compile(lambda: sum(w.detach().sum() for w in weights if w.requires_grad))
+    assert total().item() == 4
+    weights[0].requires_grad_(False)
+    assert total().item() == 2
 
 
 def test_a_written_weight_is_prepared_anew():
