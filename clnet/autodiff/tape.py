@@ -212,11 +212,10 @@ class no_grad:  # noqa: N801 - PyTorch's name
         return super().__new__(cls)
 
     def __enter__(self) -> None:
-        self._scope = mode.using(grad=self._grad)
-        self._scope.__enter__()
+        mode.begin(self, grad=self._grad)
 
     def __exit__(self, *exc: object) -> None:
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+        mode.end(self)
 
     def __call__(self, function: Any) -> Any:
         """``function``, run in this context.

@@ -80,6 +80,40 @@ def test_what_nobody_calls_is_seen_too(function, change):
     assert np.array_equal(run(x).detach().numpy(), function(x).detach().numpy())
 
 
+class Settings:
+    factor = 2.0
+
+
+def counting(x, seen=[]):  # noqa: B006 - what is asked
+    seen.append(1)
+    return x * len(seen)
+
+
+def logging(x, log=[]):  # noqa: B006
+    log.append(1)
+    return x * 2
+
+
+def test_what_a_default_holds_is_seen():
+    """A list, a dict or an object that a call leaves out is the same at every call."""
+    settings, factors = Settings(), {"k": 3.0}
+
+    def scaled(x, settings=settings, *, factors=factors):
+        return x * settings.factor * factors["k"]
+
+    run, x = clnet.compile(scaled), clnet.ones(1)
+    assert run(x).item() == 6
+    settings.factor = 5.0
+    assert run(x).item() == 15
+    factors["k"] = 1.0
+    assert run(x).item() == 5
+    run = clnet.compile(counting)
+    assert [run(x).item() for _ in range(3)] == [1, 2, 3]
+    run = clnet.compile(logging)
+    assert [run(x).item() for _ in range(3)] == [2, 2, 2]
+    assert run.num_traces == 1  # who never asks for what it counts is left alone
+
+
 CHANGES = {
     "train": lambda net: net.train(),
     "training": lambda net: setattr(net[1], "training", True),
