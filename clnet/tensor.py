@@ -13,7 +13,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.data import give_data, take_data
-from .autodiff.given import listed_inputs, require_gradient
+from .autodiff.given import checked_flag, listed_inputs, require_gradient
 from .autodiff.overwrite import node_of, overwrite, refresh, set_node
 from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
@@ -28,6 +28,7 @@ from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.reinterpret import memory_copied
 from .values import mode
 from .values.arguments import checked, shown
+from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_as, host_of
 from .values.shapes import Size, normalize_dim, size_of
@@ -108,6 +109,8 @@ class Tensor:
                 return found if isinstance(found, tuple) else (found,)
             if recording and (x._requires_grad or x._node is not None):
                 needed = True
+        if recording and now.tracer is not None:
+            now.tracer.see_flags(inputs)
         if now.autocast is not None:
             function, inputs = cast(now.autocast, function, inputs)
         if needed and function.mutates:
@@ -166,6 +169,8 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to it."""
+        if (tracer := mode.current().tracer) is not None:
+            tracer.see_flags((self,))
         return self._requires_grad or self.node is not None
 
     @requires_grad.setter
@@ -178,17 +183,12 @@ class Tensor:
         Raises:
             GradientError: if it is not a leaf, or not floating.
         """
-        self.array.require_alone()
-        if self.node is not None and not requires_grad:
-            raise GradientError(
-                "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
-            )
-        if requires_grad and not self.dtype.differentiable:
-            law = "only floating and complex tensors have gradients"
-            raise GradientError("requires_grad_", law, dtype=self.dtype)
-        self._requires_grad = requires_grad and self.node is None
+        flag = checked_flag(self, requires_grad)
         if (tracer := mode.current().tracer) is not None:
             tracer.flagged[id(self)] = self
+        before, self._requires_grad = self._requires_grad, flag
+        if flag is not before and self.array.storage.moves is not None:
+            FLAGS.tell()
         return self
 
     def size(self, dim: int | None = None) -> Any:

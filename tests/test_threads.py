@@ -375,3 +375,35 @@ def test_a_module_called_by_threads_keeps_names_apart():
     with hasty():
         found = in_threads(work, THREADS)
     assert found == [None, "Sequential.0, Linear"] * (THREADS // 2)
+
+
+CONTEXTS = {
+    "no_grad": (clnet.no_grad, lambda: not clnet.is_grad_enabled()),
+    "autocast": (
+        lambda: clnet.autocast("cpu", dtype=clnet.bfloat16),
+        lambda: clnet.is_autocast_enabled("cpu"),
+    ),
+    "hooks": (
+        lambda: clnet.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+        lambda: clnet.values.mode.current().saved_hooks is not None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "inside"), CONTEXTS.values(), ids=CONTEXTS)
+def test_a_context_made_once_is_entered_by_threads_at_once(make, inside):
+    context = make()
+
+    def work(number):
+        found = []
+        for _ in range(20):
+            with context:
+                found.append(inside())
+                with context:
+                    found.append(inside())
+                found.append(inside())
+            found.append(not inside())
+        return all(found)
+
+    with hasty():
+        assert in_threads(work, THREADS) == [True] * THREADS

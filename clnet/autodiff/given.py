@@ -44,3 +44,19 @@ def require_gradient(tensor: Any, value: Any) -> None:
     if own != its:
         law = "a gradient has its tensor's shape, dtype and device"
         raise GradientError("grad", law, tensor=own, gradient=its)
+
+
+def checked_flag(tensor: Any, requires_grad: bool) -> bool:  # noqa: FBT001 - PyTorch's
+    """Whether a tensor is a leaf that requires a gradient, once it was asked for one or for none.
+
+    Raises:
+        GradientError: if it is not a leaf, or not floating.
+    """
+    tensor.array.require_alone()
+    if tensor.node is not None and not requires_grad:
+        law = "only a leaf stops requiring gradients"
+        raise GradientError("requires_grad_", law, remedy="Use detach()")
+    if requires_grad and not tensor.dtype.differentiable:
+        law = "only floating and complex tensors have gradients"
+        raise GradientError("requires_grad_", law, dtype=tensor.dtype)
+    return bool(requires_grad) and tensor.node is None

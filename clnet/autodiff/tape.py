@@ -221,11 +221,14 @@ class no_grad:  # noqa: N801 - PyTorch's name
         return super().__new__(cls)
 
     def __enter__(self) -> None:
-        self._scope = mode.using(grad=self._grad)
-        self._scope.__enter__()
+        mode.begin(self, grad=self._grad)
 
     def __exit__(self, *exc: object) -> None:
+<<<<<<< HEAD
         self._scope.__exit__(*exc)
+=======
+        mode.end(self)
+>>>>>>> help-Q
 
     def __call__(self, function: F) -> F:
         """``function``, run in this context.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextvars import Token
 from enum import Enum
 from functools import wraps
 from types import ModuleType
@@ -106,7 +105,6 @@ class autocast:  # noqa: N801 - PyTorch's name
             enabled = False
         self._enabled = enabled
         self._cache_enabled = _Chosen.caching if cache_enabled is None else cache_enabled
-        self._tokens: list[Token[mode.Mode]] = []
 
     def __enter__(self) -> autocast:
         outside = mode.current().autocast
@@ -117,12 +115,12 @@ class autocast:  # noqa: N801 - PyTorch's name
                 cache = outside.cache
             cache = {} if cache is None else cache
             inside = Autocast(self.dtype, cache if self._cache_enabled else None)
-        self._tokens.append(mode.enter(autocast=inside))
+        mode.begin(self, autocast=inside)
         return self
 
     def __exit__(self, *raised: object) -> None:
         """The state outside again; narrow forms of weights go with the outermost context."""
-        mode.leave(self._tokens.pop())
+        mode.end(self)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function``, run in this context."""

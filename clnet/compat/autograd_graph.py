@@ -53,12 +53,15 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         """Begin."""
-        self._scope = mode.using(saved_hooks=(self.pack_hook, self.unpack_hook))
-        self._scope.__enter__()
+        mode.begin(self, saved_hooks=(self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *exc: object) -> None:
         """The hooks of before."""
+<<<<<<< HEAD
         self._scope.__exit__(*exc)
+=======
+        mode.end(self)
+>>>>>>> help-Q
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name

@@ -156,7 +156,6 @@ class Compiled:
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
             guards,
-            self._frozen() if now.grad else None,
         )
         if key in self._eager:
             return self._function(*args, **kwargs)
@@ -228,12 +227,6 @@ class Compiled:
         if named is self:  # decorated: what others find by that name is this
             return name
         return partial(type(self), recompute=self._recompute), (self._function, self._passes)
-
-    def _frozen(self) -> tuple[bool, ...]:
-        """Which parameters of the module require no gradient: another plan if others do."""
-        if self._module is None:
-            return ()
-        return tuple([not p.requires_grad for p in self._module.parameters()])
 
     def explain(self, form: str = "text") -> str:
         """The plan that ran last, for a reader.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import ref
 
 from ..device import Storage
-from ..values.changes import MODULES, PLACES
+from ..values.changes import FLAGS, MODULES, PLACES
 from .outer import Outer
 
 
@@ -59,6 +60,28 @@ class Places:
         if mark is not self._mark:
             if any(storage.moves != moves for storage, moves in self._outside.items()):
                 return True
+            self._mark = mark
+        return False
+
+
+class Flags:
+    """Tensors outside that a trace found: do they want gradients as they did then?
+
+    Args:
+        wanting: the tensors, and whether they did; those that are gone are nobody's any more.
+    """
+
+    def __init__(self, wanting: Iterable[tuple[ref[Any], bool]]) -> None:
+        self._wanting = [each for each in wanting if each[0]() is not None]
+        self._mark: object = None
+
+    def turned(self) -> bool:
+        """Whether one was frozen or thawed, and is not again what it was."""
+        mark = FLAGS.mark
+        if mark is not self._mark:
+            for find, wanted in self._wanting:
+                if (x := find()) is not None and x.requires_grad is not wanted:
+                    return True
             self._mark = mark
         return False
 

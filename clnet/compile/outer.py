@@ -23,6 +23,7 @@ from .reachable import (
     Objects,
     attribute,
     content,
+    default_of,
     present,
     table_of,
 )
@@ -365,7 +366,7 @@ def _write(place: partial[Any], value: Any) -> None:
         owner.cell_contents = value
     elif place.func is attribute:
         setattr(owner, name[0], value)
-    elif place.func is not _state:
+    elif place.func is not _state and place.func is not default_of:
         name[0][owner] = value
 
 

@@ -14,7 +14,7 @@ from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
 from .explain import as_graphviz, as_mermaid, as_text, held_at_peak
 from .explain_steps import reasons
-from .guards import Guards, Places
+from .guards import Flags, Guards, Places
 from .regions import Lowered, MemoryPlan, lower, lowered, parted, plan_memory, with_less_scratch
 from .replay import Gate, Replay
 from .trace import Trace
@@ -48,6 +48,7 @@ class Plan:
         self._grads_after = list(tracer.grads_after.values())
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
+        self._flags = Flags(tracer.wanting.values())
         self._grads_before = list(tracer.grads_before.values())
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
@@ -146,8 +147,8 @@ class Plan:
         return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
 
     def valid(self) -> bool:
-        """Whether modules, optimisers, gradients and parameters' memory are as they were traced."""
-        if self._guards.outdated() or self._places.left():
+        """Whether modules, optimisers, gradients and parameters are as they were traced."""
+        if self._guards.outdated() or self._places.left() or self._flags.turned():
             return False
         return not self._grads_before or self.gradients_unchanged()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dis import Instruction, get_instructions
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -19,6 +19,7 @@ __all__ = [
     "Objects",
     "attribute",
     "content",
+    "default_of",
     "present",
     "table_of",
 ]
@@ -33,6 +34,7 @@ _MOST_DEPTH = 8
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 # What puts an object on Python's stack whose attribute is asked for.
 _OBJECT = ("PUSH_NULL", "LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")
+_UNCHANGING = (int, bool, float, complex, str, bytes, type(None), type)
 _WRITERS = ("append", "extend", "add", "update", "appendleft")
 _ASKING = {"getattr", "hasattr"}
 # By which an object's attributes are read whose names stand nowhere.
@@ -97,6 +99,7 @@ class Code:
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
         names, codes = dict[str, None](), [function.__code__]
+        kept = _kept_defaults(function)
         while codes:
             code = codes.pop()
             self.names.update(code.co_names)
@@ -106,7 +109,7 @@ class Code:
                 self.names |= asked
                 self.reads |= asked
             steps = [*get_instructions(code)]
-            self.reads |= _reads(steps)
+            self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
@@ -115,6 +118,7 @@ class Code:
         yield from (partial(_global, name, space) for name in names if name in space)
         cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
         yield from (partial(content, cell, name) for cell, name in cells)
+        yield from (partial(default_of, name, function) for name in kept)
 
 
 class Objects:
@@ -253,18 +257,41 @@ def content(cell: CellType, name: str) -> Any:
         return MISSING
 
 
+def default_of(name: str, function: FunctionType) -> Any:
+    """What a parameter is that a call leaves out."""
+    return _kept_defaults(function).get(name, MISSING)
+
+
+def _kept_defaults(function: FunctionType) -> dict[str, Any]:
+    """Parameters whose default is an object that may change from call to call: a list, a dict."""
+    code, given = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    found = dict(zip(names, given, strict=True)) | (function.__kwdefaults__ or {})
+    return {name: v for name, v in found.items() if type(v) not in _UNCHANGING}
+
+
 def _global(name: str, space: dict[str, Any]) -> Any:
     return space.get(name, MISSING)
 
 
-def _reads(steps: list[Instruction]) -> set[str]:
+def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
     """The names that code reads, but for ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)``.
 
     Who changes a counter and never asks for it computes the same at every call.
+
+    Args:
+        steps: the code.
+        own: parameters that count as well, since their defaults are kept from call to call.
     """
     found: set[str] = set()
     for i, step in enumerate(steps):
-        if step.opname not in _LOADS or "NULL|self" in step.argrepr:  # what is called no counter is
+        if step.opname.startswith("LOAD_FAST"):
+            if isinstance(step.argval, tuple):  # two at once
+                found.update(own & {*step.argval})
+                continue
+            if step.argval not in own:
+                continue
+        elif step.opname not in _LOADS or "NULL|self" in step.argrepr:  # called: no counter
             continue
         before = steps[i - 1].opname if i else ""
         behind = steps[i + 1 : i + 4]

@@ -19,7 +19,7 @@ from ..array import Array
 from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
-from .guards import Guards, Places
+from .guards import Flags, Guards, Places
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -229,6 +229,7 @@ class SpanningPlan:
         self._results = _positions(trace.results)
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
+        self._flags = Flags(tracer.wanting.values())
         self._grads_before = list(tracer.grads_before.values())
 
     @property
@@ -288,7 +289,8 @@ class SpanningPlan:
 
     def valid(self) -> bool:
         """As of a :class:`.Plan`."""
-        return not (self.outdated() or self._places.left()) and self.gradients_unchanged()
+        left = self._places.left() or self._flags.turned()
+        return not (self.outdated() or left) and self.gradients_unchanged()
 
     def gradients_unchanged(self) -> bool:
         """As of a :class:`.Plan`."""

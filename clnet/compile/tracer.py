@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+from weakref import ref
 
 from ..array import Array, Uncounted
 from ..device import Storage, users_line
@@ -88,6 +89,8 @@ class Tracer:
     Attributes:
         asked: of which tensor of a call the function asked what, beside its form, and the answer.
         flagged: tensors that were asked for a gradient, or no more, by ``id``.
+        wanting: tensors from outside that were looked at for whether they want gradients, by
+            ``id``, and the answer.
         steps: what was recorded, in order.
         watched: objects whose ``_clnet_version`` the trace depends on, by ``id``.
         grads_before: gradients that were read before they were written, by ``id`` of the leaf.
@@ -106,6 +109,7 @@ class Tracer:
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
         self._copied: set[Storage] = set()
         self.flagged: dict[int, Any] = {}
+        self.wanting: dict[int, tuple[ref[Any], bool]] = {}
         self.steps: list[Step | Action] = []
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
@@ -186,6 +190,21 @@ class Tracer:
             answer = question(given)
         self.asked.append((place, question, answer))
         return answer
+
+    def see_flags(self, tensors: Iterable[Any]) -> None:
+        """Of leaves from outside it counts whether they want gradients, unless it said so itself.
+
+        They are not held: most are views that the function makes on its way.
+        """
+        for x in tensors:
+            storage = getattr(x.array, "storage", None)
+            if storage is None or storage.buffer is None or x.node is not None:
+                continue
+            known = self.wanting.get(id(x))
+            if id(x) in self.flagged or (known is not None and known[0]() is x):
+                continue
+            storage.moves = storage.moves or 0
+            self.wanting[id(x)] = (ref(x), x._requires_grad)
 
     def is_leaf(self, x: Any) -> bool:
         """Whether no recorded op made a tensor, or the one for which it stands.

@@ -507,8 +507,6 @@ class Module(ModuleState):
         """Train the parameters (or not); returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
-        for module in self.modules():
-            module._clnet_changed()
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's

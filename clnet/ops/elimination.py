@@ -15,6 +15,7 @@ from ..errors import LinAlgError, ShapeError
 from ..kernels.reduce import Bad
 from ..values import mode
 from ..values.record import NamedTuple
+from ..values.shapes import broadcast_shapes
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
 from .check import of_value, require_elements
@@ -26,7 +27,7 @@ from .matmul import matmul
 from .rearrange import diag_embed, diagonal
 from .reduce import prod
 from .reduce import sum as total
-from .shape import clone, fresh, reshape, unsqueeze
+from .shape import clone, expand, fresh, reshape, squeeze, unsqueeze
 from .triangular import (
     adjoint,
     identity_like,
@@ -170,28 +171,36 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     Args:
         x: ``(..., n, n)``, floating or complex.
         b: ``(..., n, k)``, or ``(n,)``, or for several ``x`` as many vectors, ``(..., n)``; for
-            ``left=False`` ``(..., k, n)``.
+            ``left=False`` ``(..., k, n)``. Batches are broadcast.
         left: on which side ``x`` stands.
 
     Returns:
-        The shape of ``b``.
+        The shape of ``b``, with the broadcast batch.
 
     Raises:
         ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
         LinAlgError: if ``x`` is singular.
     """
     require_square("solve", x, complex_too=True)
-    vectors = b.ndim == 1 or b.shape == x.shape[:-1]
-    if not left and not vectors:
-        return solve(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
+    if b.ndim == 1 or b.shape == x.shape[:-1]:
+        if not left:
+            raise ShapeError("solve", "with left=False b is of matrices", x=x.shape, b=b.shape)
+        return squeeze(_solve_columns(x, unsqueeze(b, -1)), -1)
     if not left:
-        raise ShapeError("solve", "with left=False b is of matrices", x=x.shape, b=b.shape)
-    columns = unsqueeze(b, -1) if vectors else b
-    if columns.shape[:-1] != x.shape[:-1]:
+        return _solve_columns(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
+    return _solve_columns(x, b)
+
+
+def _solve_columns(x: Tensor, b: Tensor) -> Tensor:
+    """``y`` with ``x @ y = b``, both of matrices; ``x`` is factored once for all of its ``b``."""
+    if b.ndim < 2 or b.shape[-2] != x.shape[-1]:
         raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
-    found = _solved("solve", x.detach(), columns.detach())
-    y, *_ = derived("solve", _solve_rule, (x, columns), found, partial=True)
-    return reshape(y, b.shape)
+    batch = broadcast_shapes("solve", x.shape[:-2], b.shape[:-2])
+    b = expand(b, (*batch, *b.shape[-2:]))
+    y, factors, pivots = _solved("solve", x.detach(), b.detach())
+    x, factors = (expand(z, (*batch, *z.shape[-2:])) for z in (x, factors))
+    found = y, factors, expand(pivots, x.shape[:-1])
+    return derived("solve", _solve_rule, (x, b), found, partial=True)[0]
 
 
 def _solve_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MODULES", "PLACES", "WRITES", "Changes"]
+__all__ = ["FLAGS", "MODULES", "PLACES", "WRITES", "Changes"]
 
 
 class Changes:
@@ -34,3 +34,6 @@ MODULES = Changes()
 
 PLACES = Changes()
 """Of tensors that a plan looks for in one memory and that were given another."""
+
+FLAGS = Changes()
+"""Of tensors in memory that a plan knows and that ask for gradients now, or no more."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
+from threading import local
 from typing import Any
 
 from .generator import Generator
@@ -94,6 +96,41 @@ def enter(**changes: Any) -> Token[Mode]:
 
 
 leave = _MODE.reset
+
+
+class _Blocks(local):
+    """The blocks that a thread is in, by the ``id`` of who began them."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[int, list[Token[Mode]]] = {}
+
+
+_BLOCKS = _Blocks()
+
+
+def begin(owner: object, **changes: Any) -> None:
+    """Go on under the current mode with ``changes``, until :func:`end` is called with ``owner``.
+
+    For objects that programs make once and enter again and again, within each other and in several
+    threads at once: ``context = clnet.no_grad()``.
+    """
+    _BLOCKS.tokens.setdefault(id(owner), []).append(enter(**changes))
+
+
+def end(owner: object) -> None:
+    """End the last block that ``owner`` began in this thread; nothing, if it began none here.
+
+    A generator that stands in a block may be closed by another thread, whose mode it never changed.
+    """
+    tokens = _BLOCKS.tokens.get(id(owner))
+    if not tokens:
+        return
+    token = tokens.pop()
+    if not tokens:
+        del _BLOCKS.tokens[id(owner)]
+    with suppress(ValueError):  # begun in another context of this thread's: a task's of asyncio
+        leave(token)
+
 
 restore = _MODE.set
 """Go on under a mode that :func:`current` gave, in the ``finally`` of what a training calls.

@@ -80,6 +80,40 @@ def test_what_nobody_calls_is_seen_too(function, change):
     assert np.array_equal(run(x).detach().numpy(), function(x).detach().numpy())
 
 
+class Settings:
+    factor = 2.0
+
+
+def counting(x, seen=[]):  # noqa: B006 - what is asked
+    seen.append(1)
+    return x * len(seen)
+
+
+def logging(x, log=[]):  # noqa: B006
+    log.append(1)
+    return x * 2
+
+
+def test_what_a_default_holds_is_seen():
+    """A list, a dict or an object that a call leaves out is the same at every call."""
+    settings, factors = Settings(), {"k": 3.0}
+
+    def scaled(x, settings=settings, *, factors=factors):
+        return x * settings.factor * factors["k"]
+
+    run, x = clnet.compile(scaled), clnet.ones(1)
+    assert run(x).item() == 6
+    settings.factor = 5.0
+    assert run(x).item() == 15
+    factors["k"] = 1.0
+    assert run(x).item() == 5
+    run = clnet.compile(counting)
+    assert [run(x).item() for _ in range(3)] == [1, 2, 3]
+    run = clnet.compile(logging)
+    assert [run(x).item() for _ in range(3)] == [2, 2, 2]
+    assert run.num_traces == 1  # who never asks for what it counts is left alone
+
+
 CHANGES = {
     "train": lambda net: net.train(),
     "training": lambda net: setattr(net[1], "training", True),
@@ -90,7 +124,6 @@ CHANGES = {
     "entry": lambda net: net.__setitem__(3, nn.Linear(4, 2)),
     "removed": lambda net: net.__delitem__(3),
     "dtype": lambda net: net[:2].double().float(),
-    "frozen": lambda net: net.requires_grad_(requires_grad=False),
     "hook": lambda net: net[0].register_forward_hook(lambda *given: given[-1] + 1),
     "spectral": lambda net: nn.utils.parametrizations.spectral_norm(net[0]),
     "pruned": lambda net: nn.utils.prune.l1_unstructured(net[0], "weight", 5),
@@ -112,6 +145,42 @@ def test_every_change_of_a_module_is_seen(change):
         net.eval()  # and what eager makes of it is the same
         np.testing.assert_allclose(run(x).numpy(), net(x).numpy(), rtol=1e-5, atol=1e-6)
         assert found.shape == (5, net(x).shape[1])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_weights_that_are_frozen_between_steps_stay_and_are_trained_again(whole):
+    """Whoever freezes them, and though nobody reads the gradient that an earlier step left."""
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).square().sum().backward()
+        optimizer.step()
+
+    def freeze(wanted):
+        (layer if whole else layer.bias).requires_grad_(not wanted)
+        if whole:
+            layer.weight.requires_grad = True
+
+    traces = []
+    for frozen in (False, True, False, True, False):
+        freeze(frozen)
+        before = layer.bias.detach().clone()
+        step(clnet.ones(4, 3))
+        assert clnet.equal(before, layer.bias) == frozen
+        assert (layer.bias.grad is None) == frozen
+        traces.append(step.num_traces)
+    assert traces[-1] == traces[-3]  # a plan for each is kept
+
+
+def test_what_a_function_asks_of_flags_it_is_asked_again():
+    weights = [nn.Parameter(clnet.ones(2)), nn.Parameter(clnet.ones(2))]
+    total = clnet.compile(lambda: sum(w.detach().sum() for w in weights if w.requires_grad))
+    assert total().item() == 4
+    weights[0].requires_grad_(False)
+    assert total().item() == 2
 
 
 def test_a_written_weight_is_prepared_anew():

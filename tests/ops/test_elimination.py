@@ -83,6 +83,25 @@ CASES = [
         label="right",
         ulps=64,
     ),
+    case(
+        "linalg.solve",
+        lambda x, b: linalg.solve(x, b),
+        np.linalg.solve,
+        BATCH,
+        normal(3, 1, BATCH.shape[-1], 2),
+        label="broadcast",
+        ulps=64,
+        grad2=True,
+    ),
+    case(
+        "linalg.solve",
+        lambda x, b: linalg.solve(x, b),
+        lambda x, b: np.linalg.solve(x, b),
+        BATCH,
+        normal(BATCH.shape[-1]),
+        label="one vector",
+        ulps=64,
+    ),
 ]
 
 
@@ -142,6 +161,8 @@ def test_solve_takes_as_many_vectors_as_matrices():
     np.testing.assert_allclose(found.numpy(), np.linalg.solve(x, b[..., None])[..., 0], rtol=1e-3)
     with pytest.raises(ShapeError, match="with left=False b is of matrices"):
         linalg.solve(clnet.tensor(x), clnet.tensor(b), left=False)
+    with pytest.raises(ShapeError, match="b has the rows of x"):  # not as vectors, once turned
+        linalg.solve(clnet.eye(4).expand(2, 4, 4), clnet.ones(4, 2), left=False)
 
 
 X = clnet.zeros(2, 4)
