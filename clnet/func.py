@@ -30,6 +30,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",
@@ -466,6 +467,27 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 @checked
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let a module's batch norms keep no running statistics, which ``vmap`` could not change.
+
+    Args:
+        root: a module; changed in place.
+
+    Returns:
+        It.
+
+    Raises:
+        DtypeError: if it is no module.
+    """
+    if not hasattr(root, "named_parameters"):
+        raise DtypeError("replace_all_batch_norm_modules_", "root is a module", got=shown(root))
+    for module in root.modules():
+        if getattr(module, "keeps_averages", False):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Parameters and buffers of modules of one kind, by name, each ``(len(models), ...)``.
 

@@ -208,3 +208,15 @@ def test_axes_by_numpy_s_name():
     x, y = clnet.ones(2, 3), clnet.ones(3, 4)
     assert clnet.tensordot(x, y, axes=([1], [0])).shape == (2, 4)
     assert clnet.transpose(clnet.ones(2, 3, 4), (2, 0, 1)).shape == (4, 2, 3)
+
+
+def test_batch_norms_keep_no_averages_where_they_are_replaced():
+    net = clnet.nn.Sequential(clnet.nn.Conv2d(3, 4, 3), clnet.nn.BatchNorm2d(4))
+    norms = [net[1], clnet.nn.InstanceNorm2d(4, track_running_stats=True)]
+    assert clnet.func.replace_all_batch_norm_modules_(net) is net
+    clnet.func.replace_all_batch_norm_modules_(norms[1])
+    assert [norm.track_running_stats for norm in norms] == [False, True]
+    assert norms[0].running_mean is None
+    assert "1.num_batches_tracked" not in net.state_dict()
+    x = clnet.rand(2, 2, 3, 8, 8)
+    np.testing.assert_allclose(clnet.func.vmap(net)(x)[1], net(x[1]), rtol=1e-4, atol=1e-5)

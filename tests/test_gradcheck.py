@@ -156,3 +156,37 @@ def test_gradients_of_gradients():
     assert gradcheck(Bent.apply, drawn(2, 2))
     with pytest.raises(GradcheckError, match="gradgradcheck: the gradient differs"):
         gradgradcheck(Bent.apply, drawn(2, 2))
+
+
+class Halved(clnet.autograd.Function):
+    """Twice its input, with tangents that are wrong by a factor."""
+
+    factor = 2.0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @classmethod
+    def jvp(cls, ctx, tangent):
+        return tangent * cls.factor
+
+
+def test_tangents_are_checked_without_a_backward():
+    with clnet.no_grad():
+        x = drawn(2, 3)
+    x.requires_grad_()
+    asked = {"check_forward_ad": True, "check_backward_ad": False}
+    assert gradcheck(Halved.apply, x, **asked)
+    wrong = type("Wrong", (Halved,), {"factor": 1.5})
+    with pytest.raises(GradcheckError, match="the tangent differs from central differences"):
+        gradcheck(wrong.apply, x, **asked)
+    assert not gradcheck(wrong.apply, x, **asked, raise_exception=False)
+    with pytest.raises(ArgumentError, match="check_forward_ad or check_backward_ad"):
+        gradcheck(Halved.apply, x, check_backward_ad=False)
+
+
+def test_several_gradients_at_once_are_checked():
+    assert gradcheck(
+        lambda x, y: (x @ y).tanh(), [drawn(3, 4), drawn(4, 2)], check_batched_grad=True
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import clnet
 from clnet.compat.autograd_graph import save_on_cpu, saved_tensors_hooks
-from clnet.errors import DtypeError
+from clnet.errors import DtypeError, GradientError
 
 pytestmark = pytest.mark.device
 
@@ -130,3 +130,14 @@ def test_what_is_saved_lies_in_the_hosts_memory(dtype):
         y.backward()
         found.append(x.grad.float().numpy())
     np.testing.assert_array_equal(*found)
+
+
+def test_hooks_are_refused_where_a_program_says_so():
+    disabled = clnet.autograd.graph.disable_saved_tensors_hooks
+    caught = pytest.raises(GradientError, match="offloading breaks this")
+    with disabled("offloading breaks this"), caught, save_on_cpu():
+        pass
+    with save_on_cpu(), pytest.raises(GradientError, match="no hooks"):
+        disabled("no hooks").__enter__()
+    with save_on_cpu():
+        pass

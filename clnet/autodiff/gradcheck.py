@@ -12,11 +12,14 @@ import numpy as np
 from ..errors import ArgumentError, GradcheckError
 from ..ops.complex_parts import view_as_complex, view_as_real
 from ..tensor import Tensor, tensor
+from ..values import mode
 from ..values.arguments import checked
 from ..values.dtypes import DType, float32, float64
 from ..values.plain import shown
+from .dual import DualLevel, dual, parts_of_dual
 from .gradient import grad
 from .tape import enable_grad, no_grad
+from .vmap import vmap
 
 _SEED = 0
 # eps, atol, rtol. In float64 they are PyTorch's; in float32 eps is near the cube root of the
@@ -63,6 +66,11 @@ def gradcheck(
     dtype: DType | None = None,
     fast_mode: bool = False,
     nondet_tol: float = 0.0,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    check_batched_grad: bool = False,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
 ) -> bool:
     """Whether the gradients of a function agree with central differences of its values.
 
@@ -84,6 +92,13 @@ def gradcheck(
             float64 where the device has it, else float32.
         fast_mode: whether eight entries of each input are enough, or ``samples`` if these are less.
         nondet_tol: PyTorch's, and without effect: sums have one order.
+        check_forward_ad: whether tangents of the arguments (``autograd.forward_ad``) are compared,
+            too; parameters have none.
+        check_backward_ad: whether gradients are.
+        check_batched_grad: whether ``vmap`` over several gradients that arrive is compared with
+            one after the other.
+        check_undefined_grad: PyTorch's, and without effect: what does not arrive is 0.
+        check_grad_dtypes: PyTorch's, and without effect: a gradient has its tensor's dtype.
 
     Returns:
         True if they agree.
@@ -98,12 +113,20 @@ def gradcheck(
         >>> clnet.autograd.gradcheck(clnet.nn.Linear(4, 3), clnet.ones(2, 4))
         True
     """
+    del nondet_tol, check_undefined_grad, check_grad_dtypes
     settings = _Settings(
         eps, atol, rtol, raise_exception, min(samples, 8) if fast_mode else samples
     )
+    if not check_forward_ad and not check_backward_ad:
+        law = "check_forward_ad or check_backward_ad is True"
+        raise ArgumentError("gradcheck", law, check_backward_ad=check_backward_ad)
     own = _parameters(fn)
     fn, given = _over_parts(fn, _sequence(inputs))
-    return _check("gradcheck", fn, given, settings, dtype, own)
+    if check_backward_ad and not _check("gradcheck", fn, given, settings, dtype, own):
+        return False
+    if check_forward_ad and not _check_forward(fn, given, settings, dtype):
+        return False
+    return not check_batched_grad or _check_batched(fn, given, settings, dtype)
 
 
 @checked
@@ -119,8 +142,15 @@ def gradgradcheck(
     dtype: DType | None = None,
     fast_mode: bool = False,
     nondet_tol: float = 0.0,
+    gen_non_contig_grad_outputs: bool = False,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
 ) -> bool:
-    """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives."""
+    """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives.
+
+    ``gen_non_contig_grad_outputs``, too, is PyTorch's and without effect.
+    """
+    del nondet_tol, gen_non_contig_grad_outputs, check_undefined_grad, check_grad_dtypes
     own = _parameters(fn)
     fn, given = _over_parts(fn, _sequence(inputs))
     dtype = _dtype_of(given, own, dtype)
@@ -172,9 +202,7 @@ def _check(
     _require_reached(name, candidates, gradients)
     dtypes = [y.dtype for y in outputs]
     coarsest = next((t for t in dtypes if t is not float64), float64)
-    defaults = _TOLERANCES.get(coarsest, _TOLERANCES[float32])
-    asked = (settings.eps, settings.atol, settings.rtol)
-    step, absolute, relative = (d if v is None else v for v, d in zip(asked, defaults, strict=True))
+    step, absolute, relative = _tolerances(settings, coarsest)
     reached = [g is not None for g in gradients]
     weights = [w for _, w in weighted]
     for place, (subject, gradient) in enumerate(zip(candidates, gradients, strict=True)):
@@ -199,6 +227,94 @@ def _check(
                 rtol=relative,
             )
     return True
+
+
+def _check_forward(
+    fn: Callable[..., Any], given: list[Any], settings: _Settings, dtype: DType | None
+) -> bool:
+    """Compare the outputs' tangents, of one moved entry after the other, with differences."""
+    dtype = _dtype_of(given, [], dtype)
+    arguments = [_leaf(x, dtype) for x in given]
+    places = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
+    if not places:
+        raise ArgumentError("gradcheck", "an input requires a gradient", inputs=len(given))
+    weights = [w for _, w in _weighted(_outputs(fn, arguments))]
+    step, absolute, relative = _tolerances(settings, dtype)
+    for i in places:
+        subject = _Subject(arguments[i], {"input": i}, i)
+        for index in _sampled(arguments[i].shape, settings.samples):
+            numeric = _numeric(fn, arguments, weights, subject, index, step)
+            found = _forward(fn, arguments, weights, i, index)
+            if abs(numeric - found) <= absolute + relative * abs(found):
+                continue
+            if not settings.raise_exception:
+                return False
+            raise GradcheckError(
+                "gradcheck",
+                "the tangent differs from central differences",
+                input=i,
+                index=index,
+                numeric=numeric,
+                tangent=found,
+            )
+    return True
+
+
+def _forward(
+    fn: Callable[..., Any],
+    arguments: list[Any],
+    weights: list[np.ndarray],
+    place: int,
+    index: tuple[int, ...],
+) -> float:
+    """How the outputs' weighted sum moves with one entry, in forward mode."""
+    x = arguments[place].detach()
+    moved = np.zeros(x.shape)
+    moved[index] = 1
+    around = mode.current().batching or ()
+    level = DualLevel(len(around))
+    with mode.using(batching=(*around, level)):
+        own = dual(x, tensor(moved, dtype=x.dtype, device=x.device), level)
+        outputs = _outputs(fn, [*arguments[:place], own, *arguments[place + 1 :]])
+        tangents = [parts_of_dual(y, level)[1] for y in outputs]
+    pairs = zip(weights, tangents, strict=True)
+    return sum(float((w * np.asarray(t.detach())).sum()) for w, t in pairs if t is not None)
+
+
+def _check_batched(
+    fn: Callable[..., Any], given: list[Any], settings: _Settings, dtype: DType | None
+) -> bool:
+    """Compare gradients of several arriving ones at once with those of one after the other."""
+    arguments = [_leaf(x, _dtype_of(given, [], dtype)) for x in given]
+    leaves = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
+    for k, y in enumerate(_outputs(fn, arguments)):
+        if not y.requires_grad:
+            continue
+        rng = np.random.default_rng(_SEED)
+        several = tensor(rng.standard_normal((2, *y.shape)).astype(y.dtype.numpy), device=y.device)
+
+        def back(arriving: Tensor, y: Tensor = y) -> Any:
+            return grad(y, leaves, arriving, retain_graph=True, materialize_grads=True)
+
+        _, absolute, relative = _tolerances(settings, y.dtype)
+        one_by_one = [back(g) for g in several]
+        for i, at_once in enumerate(vmap(back)(several)):
+            expected = np.stack([np.asarray(each[i]) for each in one_by_one])
+            if np.allclose(np.asarray(at_once), expected, rtol=relative, atol=absolute):
+                continue
+            if not settings.raise_exception:
+                return False
+            law = "gradients under vmap differ from those of one after the other"
+            raise GradcheckError("gradcheck", law, output=k, input=i)
+    return True
+
+
+def _tolerances(settings: _Settings, dtype: DType) -> tuple[float, float, float]:
+    """How far an entry is moved, and what may differ, in outputs of a dtype."""
+    defaults = _TOLERANCES.get(dtype, _TOLERANCES[float32])
+    asked = (settings.eps, settings.atol, settings.rtol)
+    step, absolute, relative = (d if v is None else v for v, d in zip(asked, defaults, strict=True))
+    return step, absolute, relative
 
 
 def _is_checked(place: int, copies: int, reached: list[bool]) -> bool:

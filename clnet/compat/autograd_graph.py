@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = [
     "GradientEdge",
     "Node",
     "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
     "register_multi_grad_hook",
@@ -37,6 +39,9 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         unpack_hook: called with that when backward wants the tensor, which it returns; of the
             same shape and dtype.
 
+    Raises:
+        GradientError: as the block begins, inside :class:`disable_saved_tensors_hooks`.
+
     Example:
         >>> import clnet
         >>> x = clnet.tensor([1.0, 2.0], requires_grad=True)
@@ -53,7 +58,15 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         """Begin."""
+<<<<<<< HEAD
         mode.begin(self, saved_hooks=(self.pack_hook, self.unpack_hook))
+=======
+        refused = mode.current().refused_hooks
+        if refused is not None:
+            raise GradientError("saved_tensors_hooks", refused)
+        self._scope = mode.using(saved_hooks=(self.pack_hook, self.unpack_hook))
+        self._scope.__enter__()
+>>>>>>> help-P
 
     def __exit__(self, *exc: object) -> None:
         """The hooks of before."""
@@ -62,6 +75,31 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 =======
         mode.end(self)
 >>>>>>> help-Q
+
+
+class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's name
+    """A block, or a function, in which :class:`saved_tensors_hooks` is refused.
+
+    Args:
+        error_message: what the error says.
+
+    Raises:
+        GradientError: as the block begins, inside a block of hooks.
+    """
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        """Begin."""
+        if mode.current().saved_hooks is not None:
+            raise GradientError("disable_saved_tensors_hooks", self.error_message)
+        self._scope = mode.using(refused_hooks=self.error_message)
+        self._scope.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        """As before."""
+        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name

@@ -96,6 +96,7 @@ class BatchNorm(Normalization):
     """What the layers of this file share; ``ndims`` is how many axes their input may have."""
 
     ndims: ClassVar[tuple[int, ...]]
+    keeps_averages: ClassVar[bool] = True  # of batches; ``func`` asks modules for it
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``.

@@ -39,6 +39,28 @@ class StepHandle:
         self._hooks.pop(self.id, None)
 
 
+EVERY_BEFORE: OrderedDict[int, Hook] = OrderedDict()
+"""What is called before the steps of all optimisers, by number."""
+EVERY_AFTER: OrderedDict[int, Hook] = OrderedDict()
+"""What is called after them."""
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> StepHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimiser, before its own.
+
+    As :meth:`Optimizer.register_step_pre_hook`.
+    """
+    return StepHandle(EVERY_BEFORE, hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> StepHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimiser, after its own.
+
+    As :meth:`Optimizer.register_step_post_hook`.
+    """
+    return StepHandle(EVERY_AFTER, hook)
+
+
 class StateHooks:
     """What is called before and after an optimiser's state is taken, and loaded."""
 

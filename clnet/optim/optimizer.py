@@ -25,6 +25,8 @@ from ..values.containers import ByPosition
 from ..values.declared import declare
 from ..values.record import NamedTuple
 from .hook import Hooked, around_loading, around_saving
+from .hook import register_optimizer_step_post_hook as register_optimizer_step_post_hook
+from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
 from .parameter_state import Cells, ParameterState, part_cells
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import (
@@ -37,7 +39,7 @@ from .state_form import (
     taken,
 )
 from .update_rule import maximized, put_back, scalars_of, withheld
-from .written import around, by_identity, by_place, load_state, numbers, state_of
+from .written import around, by_identity, by_place, load_state, state_of, version_of
 
 Group = dict[str, Any]
 MOST_UNSETTLED = 16
@@ -97,6 +99,7 @@ class Optimizer(Hooked):
     derived: ClassVar[tuple[str, ...]] = ("step",)
     """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
     _named_numbers: ClassVar[tuple[str, ...]] = ()
+    _num_changes = 0
     _torn = False
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
@@ -229,14 +232,10 @@ class Optimizer(Hooked):
         Of a ``step`` that a user wrote, numbers are part of what is recorded.
         """
         if self.written:
-            groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
-            return (self._num_changes, numbers(groups), numbers(self.state))
+            return (self._num_changes, *version_of(self))
         rules = (self._rule(group) for group in self.param_groups)
         places = (tuple(map(id, group["params"])) for group in self.param_groups)
-        of_programs = (
-            len(self.state),
-            ParameterState.num_changes(),
-        )  # which may clear all, move some
+        of_programs = len(self.state), ParameterState.num_changes()  # may clear all, move some
         return (self._num_changes, of_programs, *places, *rules)
 
     def add_param_group(self, group: Group) -> None:

@@ -70,7 +70,7 @@ def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[
         CheckpointError: if they do not fit the optimiser's.
     """
     name = type(optimizer).__name__
-    if not isinstance(state, Mapping) or set(state) != {"param_groups", "state"}:
+    if not isinstance(state, Mapping) or not {"param_groups", "state"} <= set(state):
         raise CheckpointError(name, "not an optimiser's state", state=shown(state))
     groups = state["param_groups"]
     sizes = [len(group["params"]) for group in optimizer.param_groups]

@@ -19,7 +19,7 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
 from ..values.plain import shown
-from .hook import StateHooks
+from .hook import EVERY_AFTER, EVERY_BEFORE, StateHooks
 
 
 def around(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,13 +28,15 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._opt_called = True
-        if "_before" not in vars(self):  # a wrapper that left super().__init__() out: it has none
-            return step(self, *args, **kwargs)
+        if "_before" not in vars(self):  # a wrapper that left super().__init__() out: no hooks
+            if mode.current().tracer is None or not self.written:
+                return step(self, *args, **kwargs)
+            return traced_step(step, self, args, kwargs)
         if self._stepping:  # super().step() of a subclass that has hooks of its own around it
             return step(self, *args, **kwargs)
         self._stepping = True
         try:
-            for hook in tuple(self._before.values()):
+            for hook in (*EVERY_BEFORE.values(), *self._before.values()):
                 changed = hook(self, (self, *args), kwargs)  # PyTorch's: as the method gets them
                 if changed is not None:
                     args, kwargs = _arguments(changed)
@@ -43,7 +45,7 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
             result = (
                 taken(self, *args, **kwargs) if taken is step else taken(step, self, args, kwargs)
             )
-            for hook in tuple(self._after.values()):
+            for hook in (*self._after.values(), *EVERY_AFTER.values()):
                 hook(self, (self, *args), kwargs)
         finally:
             self._stepping = False
@@ -62,6 +64,27 @@ def _arguments(changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         law = "a hook before a step gives None, or ((optimizer, *args), kwargs)"
         raise GradientError("step", law, given=shown(changed))
     return tuple(changed[0][1:]), changed[1]
+
+
+_OWN = frozenset(
+    (
+        *("defaults", "param_groups", "state", "skips", "unless"),
+        *("_after", "_before", "_last_updated", "_num_changes", "_opt_called", "_settled"),
+        *("_shapeless", "_state_hooks", "_stepping", "_torn", "_unsettled"),
+    )
+)
+"""Attributes of every optimiser, which say nothing of a user's step beyond groups and state."""
+
+
+def version_of(optimizer: Any) -> tuple[Any, ...]:
+    """What a trace of a user's step depends on: groups, state, plain values of attributes."""
+    groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+    own = {
+        name: value
+        for name, value in vars(optimizer).items()
+        if name not in _OWN and not isinstance(value, Tensor)
+    }
+    return numbers(groups), numbers(getattr(optimizer, "state", {})), numbers(own)
 
 
 def numbers(value: Any) -> Any:
@@ -96,27 +119,28 @@ def traced_step(
     name = type(optimizer).__name__
     tracer = mode.current().tracer
     tracer.watch(optimizer)
-    before = {p: dict(state) for p, state in optimizer.state.items()}
+    kept = getattr(optimizer, "state", {})  # a wrapper may have none
+    before = {p: dict(state) for p, state in kept.items()}
     seen = numbers(before)
     with mode.using(phase="update", module_path=name):
         result = step(optimizer, *args, **kwargs)
     made = [
         key
-        for p, state in optimizer.state.items()
+        for p, state in kept.items()
         for key, value in state.items()
         if isinstance(value, Tensor) and value.array.storage.buffer is None
         if before.get(p, {}).get(key) is not value
     ]
     if made:
-        optimizer.state.clear()
-        optimizer.state.update(before)
+        kept.clear()
+        kept.update(before)
         raise TraceError(
             f"{name}.step",
             "it makes tensors of its state inside a function that clnet.compile traces",
             names=sorted(map(str, set(made))),
             remedy="Call step() once before, outside the compiled function; write state in place",
         )
-    if numbers({p: dict(state) for p, state in optimizer.state.items()}) != seen:
+    if numbers({p: dict(state) for p, state in kept.items()}) != seen:
         warnings.warn(
             f"{name}.step: its state holds numbers of Python that it changes, so every call is "
             "traced anew. Keep them in tensors, changed in place",

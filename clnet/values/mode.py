@@ -32,6 +32,7 @@ class Mode:
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
         autocast: what :mod:`clnet.ops.machinery.autocast` casts operands by, or None.
         saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
+        refused_hooks: what is said to who asks for such, where that is not allowed, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
         anomaly: what looks at all that ops and gradients make, or None.
@@ -55,6 +56,7 @@ class Mode:
     abstract: bool = False
     autocast: Any = None
     saved_hooks: tuple[Any, Any] | None = None
+    refused_hooks: str | None = None
     after_backward: list[Any] | None = None
     debug: bool = SETTINGS.debug
     anomaly: Any = None

@@ -264,3 +264,66 @@ def test_hooks_are_called_around_the_state(name):
         optimizer.state_dict()
     assert said["clnet"] == said["torch"]
     assert "loaded 0.25" in said["clnet"]
+
+
+@pytest.mark.parametrize("where", ["group", "attribute"])
+def test_a_wrapper_that_counts_in_python_is_traced_anew(where):
+    """Lookahead as users write it: without ``super().__init__()``, around another optimiser."""
+
+    class Ahead(clnet.optim.Optimizer):
+        def __init__(self, optimizer):
+            self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+            self.count, self.state = 0, {}
+            for p in self.param_groups[0]["params"]:
+                self.state[p] = {"slow": p.detach().clone()}
+
+        def step(self):
+            self.optimizer.step()
+            kept = self.param_groups[0] if where == "group" else vars(self)
+            kept["count"] = (kept.get("count", 0) + 1) % 2
+            if kept["count"] == 0:
+                for p, state in self.state.items():
+                    p.data.copy_(state["slow"].lerp_(p.data, 0.5))
+
+    def trained(compiled):
+        w = clnet.nn.Parameter(clnet.tensor(START[0]))
+        optimizer = Ahead(clnet.optim.SGD([w], lr=0.1, momentum=0.9))
+
+        def step():
+            w.grad = w.detach() * 2
+            optimizer.step()
+
+        run = clnet.compile(step) if compiled else step
+        for _ in range(6):
+            run()
+        return w.detach().numpy()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_allclose(trained(True), trained(False), rtol=1e-5)
+
+
+def test_hooks_of_all_optimisers_stand_around_the_own_ones():
+    optimiser = clnet.optim.optimizer
+    p, said = clnet.nn.Parameter(clnet.ones(2)), []
+    optimizer = clnet.optim.SGD([p], lr=0.5)
+    handles = [
+        register(lambda *_, name=name: said.append(name))
+        for name, register in {
+            "before": optimizer.register_step_pre_hook,
+            "after": optimizer.register_step_post_hook,
+            "all before": optimiser.register_optimizer_step_pre_hook,
+            "all after": optimiser.register_optimizer_step_post_hook,
+        }.items()
+    ]
+    optimizer.step()
+    assert said == ["all before", "before", "after", "all after"]
+    for handle in handles:
+        handle.remove()
+    optimizer.step()
+    assert len(said) == 4
+
+
+def test_a_state_with_more_in_it_is_loaded():
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(2))], lr=0.5)
+    optimizer.load_state_dict({**optimizer.state_dict(), "epoch": 3})
