@@ -224,11 +224,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
         mode.begin(self, grad=self._grad)
 
     def __exit__(self, *exc: object) -> None:
-<<<<<<< HEAD
-        self._scope.__exit__(*exc)
-=======
         mode.end(self)
->>>>>>> help-Q
 
     def __call__(self, function: F) -> F:
         """``function``, run in this context.

@@ -58,23 +58,14 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         """Begin."""
-<<<<<<< HEAD
-        mode.begin(self, saved_hooks=(self.pack_hook, self.unpack_hook))
-=======
         refused = mode.current().refused_hooks
         if refused is not None:
             raise GradientError("saved_tensors_hooks", refused)
-        self._scope = mode.using(saved_hooks=(self.pack_hook, self.unpack_hook))
-        self._scope.__enter__()
->>>>>>> help-P
+        mode.begin(self, saved_hooks=(self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *exc: object) -> None:
         """The hooks of before."""
-<<<<<<< HEAD
-        self._scope.__exit__(*exc)
-=======
         mode.end(self)
->>>>>>> help-Q
 
 
 class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's name
@@ -94,12 +85,11 @@ class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's n
         """Begin."""
         if mode.current().saved_hooks is not None:
             raise GradientError("disable_saved_tensors_hooks", self.error_message)
-        self._scope = mode.using(refused_hooks=self.error_message)
-        self._scope.__enter__()
+        mode.begin(self, refused_hooks=self.error_message)
 
     def __exit__(self, *exc: object) -> None:
         """As before."""
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+        mode.end(self)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
