@@ -488,6 +488,7 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     return root
 
 
+@checked
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Parameters and buffers of modules of one kind, by name, each ``(len(models), ...)``.
 
