@@ -26,15 +26,15 @@ _TEMPLATE = "conv/conv_depthwise_tile.mako"
 TILE = Kernel("conv_depthwise_tile", _TEMPLATE, (_ENOUGH, _WHOLE))
 WEIGHT = Kernel("conv_depthwise_tile_weight", _TEMPLATE, (_ENOUGH, _WHOLE, _POWER))
 
-# Results of an item at most, which it has in registers, as it has up to so many taps.
+# What an item has in registers: results, taps of a filter (of larger ones a row), and sums of its
+# gradient. These and those below by measurements on an H200: docs/notes/convolutions-plain.md.
 _RESULTS = 28
 _TAPS = 64
-# Sums of a filter's gradient in registers, and the tallest filter of which a row is.
-_SUMS = 56
 _TALLEST = 15
+_SUMS = 56
+# Columns of a tile, and items of a group.
 _WIDEST = 64
 _GROUP_SIZE = 128
-_LARGEST_GROUP = 256
 _WARP = 32
 _BANK_BYTES = 128
 _VECTOR_BYTES = 16
@@ -43,7 +43,7 @@ _LOCAL_BYTES = 24576
 _GROUPS_PER_UNIT = 4
 _WEIGHT_GROUPS_PER_UNIT = 8
 
-
+# Pairs of a result and a tap, by the place that both have to do with.
 _Reads = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
 
@@ -324,15 +324,17 @@ def _cut(traits: DeviceTraits, problem: _Problem, itemsize: int) -> Cut | None:
     skipped = shift % vec
     reads = round_up(skipped + columns.span(beside), vec)
     apart = items * beside * columns.step
-    least = round_up(shift - skipped + apart - beside * columns.step + reads, max(lanes, vec))
+    shortest = round_up(shift - skipped + apart - beside * columns.step + reads, max(lanes, vec))
     strips_wanted = ceil_div(rows.places, problem.strip)
     for strips in range(min(strips_wanted, most // items), 0, -1):
         # Tiles of one size; a strip may be a tenth longer where that spares a tile.
         down = ceil_div(10 * rows.places, 11 * strips * problem.strip)
         strip = ceil_div(rows.places, down * strips)
         # Neighbours read banks beside each other, from an item's strip to the next one's, too.
-        longer = range(least, least + least // 8 + 1, max(lanes, vec)) if strips > 1 else ()
-        row = next((r for r in longer if (strip * rows.step * r - apart) % banks == 0), least)
+        longer = (
+            range(shortest, shortest + shortest // 8 + 1, max(lanes, vec)) if strips > 1 else ()
+        )
+        row = next((r for r in longer if (strip * rows.step * r - apart) % banks == 0), shortest)
         tall = rows.span(strip * strips)
         pad = round_up((strips * apart - tall * row) % banks, max(lanes, vec))
         pad = pad if 8 * pad <= tall * row else 0
