@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
-from dis import Instruction, get_instructions
+from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -32,8 +32,8 @@ _MOST_DEEP = 2  # calls into libraries
 _MOST_OBJECTS = 4096
 _MOST_DEPTH = 8
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
-# What puts an object on Python's stack whose attribute is asked for.
-_OBJECT = ("PUSH_NULL", "LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR")
+_CALLS = ("CALL", "PRECALL", "CALL_FUNCTION")
+_JUMPS = {*hasjrel, *hasjabs}
 _UNCHANGING = (int, bool, float, complex, str, bytes, type(None), type)
 _WRITERS = ("append", "extend", "add", "update", "appendleft")
 _ASKING = {"getattr", "hasattr"}
@@ -310,12 +310,31 @@ def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
 
 def _asks_at_will(steps: list[Instruction]) -> bool:
     """Whether code asks for an attribute whose name it does not hold: ``getattr(x, name)``."""
+    return any(
+        step.argval in _ASKING and step.opname.startswith("LOAD_") and not _asks(steps[i + 1 :])
+        for i, step in enumerate(steps)
+    )
+
+
+def _asks(steps: list[Instruction]) -> bool:
+    """Whether what is called for an attribute gets a constant alone as the name.
+
+    Python's stack is followed: of ``getattr(x, "y" + name)`` the second argument is computed.
+
+    Args:
+        steps: what follows when ``getattr`` or ``hasattr`` was loaded.
+    """
+    depth, constant = 0, False  # arguments on the stack; whether the second is a constant
     for i, step in enumerate(steps):
-        if step.argval not in _ASKING or not step.opname.startswith("LOAD_"):
+        if step.opname == "PUSH_NULL" and i == 0:  # a part of the call
             continue
-        asked = next((s for s in steps[i + 1 :] if s.opname not in _OBJECT), step)
-        if asked.opname != "LOAD_CONST":
-            return True
+        if step.opname in _CALLS and depth == step.arg:
+            return constant
+        if step.opcode in _JUMPS or depth < 0:
+            return False
+        before, depth = depth, depth + stack_effect(step.opcode, step.arg)
+        if depth <= 2:
+            constant = before == 1 and step.opname == "LOAD_CONST"
     return False
 
 

@@ -234,6 +234,7 @@ def _state(
     """
     copied: list[tuple[Tensor, Tensor]] = []
     others: list[_Assigned] = []
+    tracer.keep_cleared()
     for (_, name), (owner, table, before) in tracer.rebound.items():
         kept: Tensor = table[name]
         value = kept.detach()

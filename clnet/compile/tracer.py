@@ -248,6 +248,14 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
+    def keep_cleared(self) -> None:
+        """Let attributes that are no tensors at the end be so; the next call is another one."""
+        found = [(k, table.get(k[1])) for k, (_, table, _) in self.rebound.items()]
+        for key in [k for k, value in found if not hasattr(value, "detach")]:
+            owner, _, before = self.rebound.pop(key)
+            if before is not None:
+                owner._clnet_tell_of(key[1])
+
     def restore(self) -> None:
         """Give attributes back what they held; without effect the second time."""
         if self._find is not None:

@@ -254,7 +254,7 @@ class Module(ModuleState):
                 type=type(value).__name__,
                 remedy=f"Make it a {found[1]} first, or del the attribute",
             )
-        else:
+        elif not self._clnet_resets(name, value):
             self._clnet_forget(name)
             object.__setattr__(self, name, value)
             self._clnet_tell_of(name)

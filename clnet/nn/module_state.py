@@ -12,6 +12,7 @@ from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
 from ..errors import CheckpointError
 from ..tensor import Tensor, tensor
+from ..values import mode
 from ..values.changes import MODULES
 from ..values.dtypes import from_numpy
 from ..values.foreign import host_array
@@ -74,6 +75,21 @@ class ModuleState(ModuleFace):
         if NAMES.counts(type(self), name, _known):
             self.__dict__["_clnet_num_changes"] += name != "training"
             MODULES.tell()
+
+    def _clnet_resets(self, name: str, value: Any) -> bool:
+        """Whether None is assigned to a state in a trace, or to what is None: that changes nothing.
+
+        A forward that begins with ``self.memory = None`` leaves a tensor there at the end.
+        """
+        if value is not None or name not in vars(self):
+            return False
+        held, tracer = vars(self)[name], mode.current().tracer
+        if hasattr(getattr(type(self), name, None), "__set__"):  # a property has its way
+            return False
+        if held is None or tracer is None or type(held) is not Tensor:
+            return held is None
+        tracer.rebind(self, vars(self), name, None)
+        return True
 
     def state_dict(
         self,

@@ -366,7 +366,17 @@ class AskingAtWill(Looping):
         return x * sum(getattr(self, name) for name in ("fac" + "tor",))
 
 
-@pytest.mark.parametrize("kind", [Looking, AskingAtWill])
+class Composing(Looping):
+    def step(self, x, end="tor"):
+        return x * getattr(self, "fac" + end)
+
+
+class Formatting(Looping):
+    def step(self, x, end="tor"):
+        return x * getattr(self, f"fac{end}", 1)
+
+
+@pytest.mark.parametrize("kind", [Looking, AskingAtWill, Composing, Formatting])
 def test_code_that_reads_what_it_does_not_name(kind):
     trainer, x = kind(), clnet.ones(1)
     assert trainer.run(x).item() == 1

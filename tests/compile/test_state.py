@@ -286,3 +286,52 @@ def test_seeds_and_forks_of_the_generator_are_those_of_eager():
     assert found[0] == found[1]
     with pytest.raises(ArgumentError, match="seed"):
         clnet.compile(lambda: clnet.manual_seed(2**65))()
+
+
+class Spiking(nn.Module):
+    """Its forward begins anew; it ends without a state where it is told to forget."""
+
+    def __init__(self, forgets):
+        super().__init__()
+        self.memory, self.forgets = None, forgets
+
+    def forward(self, x):
+        self.memory = None
+        for _ in range(3):
+            self.memory = x if self.memory is None else self.memory * 0.5 + x
+        y = self.memory * 2
+        if self.forgets:
+            self.memory = None
+        return y
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_state_that_forward_resets_is_no_reason_to_trace(forgets):
+    model = Spiking(forgets)
+    f = clnet.compile(model)
+    for k in range(5):
+        assert f(clnet.full((2,), float(k))).numpy().tolist() == [3.5 * k] * 2
+        assert model.memory is None if forgets else model.memory.tolist() == [1.75 * k] * 2
+    assert f.num_traces <= 2
+    model.memory = None  # by the program, between calls
+    assert f(clnet.ones(2)).numpy().tolist() == [3.5] * 2
+    model.memory, model.forgets = clnet.ones(2), True
+    assert f(clnet.ones(2)).numpy().tolist() == [3.5] * 2
+    assert model.memory is None
+
+
+@pytest.mark.parametrize("left", [3, None])
+def test_a_state_may_end_as_no_tensor(left):
+    class Ending(nn.Module):
+        def forward(self, x):
+            self.kept = x + 1
+            y = self.kept * 2
+            self.kept = left
+            return y
+
+    model = Ending()
+    f = clnet.compile(model)
+    for _ in range(3):
+        assert f(clnet.ones(1)).item() == 4
+        assert model.kept is left
+    assert left is not None or f.num_traces <= 2

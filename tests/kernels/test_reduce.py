@@ -419,6 +419,7 @@ def test_pairs(shaped, kind, shape, dims, how, dtype):
         wide, other = x.astype(np.longdouble), y.astype(np.longdouble)
         terms = {
             Pairing.PRODUCT: lambda: wide * other,
+            Pairing.DIFFERENCE: lambda: wide - other,
             Pairing.SQUARED_DISTANCE: lambda: (wide - other) ** 2,
             Pairing.DECAY: lambda: np.exp(wide - other),
         }[kind]()
@@ -437,3 +438,20 @@ def test_a_pair_of_long_vectors_takes_two_launches_on_gpus():
         gpu_shaped(device()), poisoned(()), x, x, dims=(0,), kind=Pairing.PRODUCT
     )
     assert [launch.kernel.name for launch in launches] == ["reduce_pairs", "reduce_group"]
+
+
+@both_shapes
+@pytest.mark.parametrize("dims", [(0, 1), (0,), (1,)])
+@pytest.mark.parametrize("center", [0, 1e3, 1e5, 1e6])
+def test_variances_far_from_0(shaped, dims, center):
+    """The mean is rounded, by more than the elements differ."""
+    values = np.random.default_rng(0).normal(center, 1e-2, (700, 300)).astype(np.float32)
+    values[:, 0] = values[0, 0]
+    x = on_device(values)
+    kept = tuple(1 if d in dims else n for d, n in enumerate(values.shape))
+    out, middle = poisoned(kept), poisoned(kept)
+    target = shaped(device())
+    enqueue(reduce_spread(target, out, middle, x, dims=dims, divisor=values.size, root=False))
+    wide = values.astype(np.float64)
+    expected = ((wide - wide.mean(dims, keepdims=True)) ** 2).sum(dims, keepdims=True) / values.size
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-12)

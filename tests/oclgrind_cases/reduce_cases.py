@@ -130,6 +130,7 @@ def pairs(target: Target) -> None:
                 x, y = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
                 for kind, terms in (
                     (Pairing.PRODUCT, x * y),
+                    (Pairing.DIFFERENCE, x - y),
                     (Pairing.SQUARED_DISTANCE, (x - y) ** 2),
                     (Pairing.DECAY, np.exp(x - y)),
                 ):

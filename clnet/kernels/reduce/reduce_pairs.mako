@@ -1,7 +1,7 @@
 ## kernel reduce_pairs: out[kept] = sum over reduced of what is made of x[kept, reduced] and y there
 ##
 ## layout   as of reduce.mako, axes sorted by x's strides; y has strides of its own
-## param    of: product|gap|decay  what is summed: x * y, the square of x - y, or exp(x - y)
+## param    of: product|apart|gap|decay  what is summed: x * y, x - y, its square, or exp(x - y)
 ## param    ctype: str           element type of all arrays
 ## param    mean: bool           divide the result
 ## param    flat: int|long       type of sizes and flat indices: long where need be
@@ -42,7 +42,8 @@
 ${lib.join("sum", ctype, 1)}
 inline ${ctype} made_of(const ${ctype} v, const ${ctype} w)
 {
-    return ${{"product": "v * w", "gap": "(v - w) * (v - w)", "decay": "exp(v - w)"}[of]};
+<% terms = {"product": "v * w", "apart": "v - w", "gap": "(v - w) * (v - w)"} %>
+    return ${terms.get(of, "exp(v - w)")};
 }
 __kernel void reduce_pairs(...)
 {

@@ -1,4 +1,4 @@
-"""Sums of what is made of two arrays: products, or squares or exponentials of differences."""
+"""Sums of what is made of two arrays: products, differences, their squares or exponentials."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Pairing(Enum):
     """What is summed of two elements: as the template names it."""
 
     PRODUCT = "product"
+    DIFFERENCE = "apart"
     SQUARED_DISTANCE = "gap"
     DECAY = "decay"
 
@@ -28,6 +29,8 @@ class Pairing(Enum):
         x, y = Input(0), Input(1)
         if self is Pairing.DECAY:
             return exp(x - y)
+        if self is Pairing.DIFFERENCE:
+            return x - y
         return x * y if self is Pairing.PRODUCT else (x - y) * (x - y)
 
 
@@ -50,7 +53,7 @@ def reduce_pairs(
         x: any shape and strides, float32 or float64.
         y: the same shape (a stride of 0 repeats it) and dtype.
         dims: axes of ``x``, as of :func:`.reduce.reduce`.
-        kind: products, or squares or exponentials of differences.
+        kind: products, differences, or their squares or exponentials.
         divisor: of the sums.
         memory: the scratch memory of the op that this is a part of, if it has any.
 

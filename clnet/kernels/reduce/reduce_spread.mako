@@ -10,7 +10,8 @@
 ## param    kept_fast: bool      neighbouring work-items take neighbouring outputs
 ## param    kept_rank: int       number of kept axes
 ## param    reduced_rank: int    number of reduced axes
-## param    term: str            the function of an element, to be summed
+## param    value: str           an element
+## param    squares: bool        sum squares of distances, and in shift distances; else elements
 ## arg      outs: flat           number of outputs
 ## arg      parts: int           1: a group has all elements of its outputs
 ## arg      part_stride: long    not read
@@ -34,10 +35,22 @@
 ## arg      divisor: ctype
 ## % endif
 ## launch   a group takes (group / reduce_items) outputs
-## numerics the mean is known before distances are taken; sums of items are joined in a fixed order
+## numerics the mean is known before distances are taken, and what its rounding adds to their
+##          squares is subtracted; sums of items are joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="reduce" file="reduce.mako"/>
-<%def name="sum_of(term, ctype, flat, reduce_items, reduced_rank)">
+<%def name="term(value, ctype, squares)">
+% if squares:
+            {
+                const ${ctype} gap = ${value} - center;
+                shift += gap;
+                result += gap * gap;
+            }
+% else:
+            result += ${value};
+% endif
+</%def>
+<%def name="sum_of(squares, ctype, flat, reduce_items, reduced_rank)">
 <% in_flight = 8 %>
     result = 0;
     if (at < outs) {
@@ -48,14 +61,14 @@
             const ${ctype} v_${n} = x[x_start + (i + ${n * reduce_items}) * reduced_x0];
 % endfor
 % for n in range(in_flight):
-            result += ${term}(v_${n}, center);
+            ${term(f"v_{n}", ctype, squares)}
 % endfor
         }
 % endif
         for (; i < total; i += ${reduce_items}) {
             long x_at = x_start;
             ${reduce.decode("i", flat, "reduced", reduced_rank, {"x_at": "x"})}
-            result += ${term}(x[x_at], center);
+            ${term("x[x_at]", ctype, squares)}
         }
     }
 </%def>
@@ -63,14 +76,6 @@
     of, ctype, mean, flat, group, reduce_items, kept_fast, kept_rank, reduced_rank)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", ctype, 1)}
-inline ${ctype} itself(const ${ctype} v, const ${ctype} center)
-{
-    return v;
-}
-inline ${ctype} squared(const ${ctype} v, const ${ctype} center)
-{
-    return (v - center) * (v - center);
-}
 __kernel void reduce_spread(...)
 {
     __local ${ctype} partial[${group}];
@@ -81,18 +86,23 @@ __kernel void reduce_spread(...)
     long x_start = x_offset, y_at = 0, out_at = 0;
     ${reduce.decode("at", flat, "kept", kept_rank,
         {"x_start": "x", "y_at": "y", "out_at": "out"})}
-    ${ctype} result, center = 0;
-    ${sum_of("itself", ctype, flat, reduce_items, reduced_rank)}
+    ${ctype} result, center = 0, shift = 0;
+    ${sum_of(False, ctype, flat, reduce_items, reduced_rank)}
     partial[lane * ${kept_items} + kept] = result;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     center = partial[kept] / total;
     barrier(CLK_LOCAL_MEM_FENCE);
-    ${sum_of("squared", ctype, flat, reduce_items, reduced_rank)}
+    ${sum_of(True, ctype, flat, reduce_items, reduced_rank)}
+    partial[lane * ${kept_items} + kept] = shift;
+    ${lib.tree("sum", "partial", reduce_items, kept_items)}
+    shift = partial[kept];
+    barrier(CLK_LOCAL_MEM_FENCE);
     partial[lane * ${kept_items} + kept] = result;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     if (lane == 0 && at < outs) {
         y[y_at] = center;
-        result = partial[kept]${" / divisor" if mean else ""};
+        result = partial[kept] - shift * (shift / total);
+        result = (result < 0 ? 0 : result)${" / divisor" if mean else ""};
         out[out_at] = ${"sqrt(result)" if of == "root" else "result"};
     }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...expr import Input, sqrt
+from ...expr import Expr, Input, Scalar, sqrt, where
 from ...values.shapes import broadcast_strides
 from ..grid import in_groups
 from ..kernel import Kernel
@@ -27,6 +27,9 @@ def reduce_spread(
 ) -> list[Launch]:
     """``center = mean of x over dims, out = sum over dims of (x - center)^2``, divided.
 
+    The mean is rounded, which far from 0 is much beside small distances: what it adds to their
+    squares, the square of their sum over their number, is subtracted.
+
     Args:
         target: the device's traits and the scratch memory allowed.
         out: as of :func:`.reduce.reduce`, of ``x``'s dtype, with size 1 in place of ``dims``.
@@ -37,8 +40,8 @@ def reduce_spread(
         root: the square root of that.
 
     Returns:
-        One launch where groups have whole outputs; else those of a mean, of distances from it, and
-        of a root.
+        One launch where groups have whole outputs; else those of a mean, of the sums of distances
+        from it and of their squares, and of what is made of both.
     """
     around = center.view(x.shape, broadcast_strides(center.shape, center.strides, x.shape))
     axes = axes_of(out, x, around, dims)
@@ -50,10 +53,25 @@ def reduce_spread(
         return launches_of(target, problem._replace(pair=pair), None)
     memory = Scratch(x.device)
     launches = reduce(target, center, x, dims=dims, kind=Reduction.MEAN, memory=memory)
-    apart = Pairing.SQUARED_DISTANCE
-    launches += reduce_pairs(
-        target, out, x, around, dims=dims, kind=apart, divisor=divisor, memory=memory
+    shift = Array.scratch(memory, out.shape, x.dtype)
+    if in_groups(target.traits):
+        for y, kind in ((shift, Pairing.DIFFERENCE), (out, Pairing.SQUARED_DISTANCE)):
+            launches += reduce_pairs(target, y, x, around, dims=dims, kind=kind, memory=memory)
+    else:
+        apart, gap = Array.scratch(memory, x.shape, x.dtype), Input(0) - Input(1)
+        launches += pointwise(target, (apart,), (x, around), (gap,), compute=x.dtype)
+        for y, kind in ((shift, Reduction.SUM), (out, Reduction.SUM_SQUARES)):
+            launches += reduce(target, y, apart, dims=dims, kind=kind, memory=memory)
+    scalars = (float(problem.total), 1.0 if divisor is None else divisor)
+    made = (_spread(root=root),)
+    return launches + pointwise(
+        target, (out,), (out, shift), made, scalars=scalars, compute=x.dtype
     )
-    if root:
-        launches += pointwise(target, (out,), (out,), (sqrt(Input(0)),), compute=x.dtype)
-    return launches
+
+
+def _spread(*, root: bool) -> Expr:
+    """A result, of the sum of squares and that of distances."""
+    squares, shift = Input(0), Input(1)
+    left = squares - shift * (shift / Scalar(0))
+    left = where(left < 0, 0, left) / Scalar(1)  # rounded; NaN stays
+    return sqrt(left) if root else left
