@@ -15,6 +15,7 @@ from ..values.changes import WRITES
 from .explain import as_graphviz, as_mermaid, as_text, held_at_peak
 from .explain_steps import reasons
 from .guards import Flags, Guards, Places
+from .left_gradients import LeftGradients
 from .regions import Lowered, MemoryPlan, lower, lowered, parted, plan_memory, with_less_scratch
 from .replay import Gate, Replay
 from .trace import Trace
@@ -45,11 +46,13 @@ class Plan:
         self.device = device = trace.device
         self._trace = trace
         self._results = trace.results
-        self._grads_after = list(tracer.grads_after.values())
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
         self._grads_before = list(tracer.grads_before.values())
+        for _, grad in self._grads_before:
+            if grad is not None:  # it stays where it is: see LeftGradients
+                grad.array.storage.moves = grad.array.storage.moves or 0
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
         setup = [lowered(step, target) for step in trace.setup]
@@ -70,6 +73,9 @@ class Plan:
         for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
+        self._apart_from = {*self._arenas, *self._own}
+        kept = [s for s in trace.kept if s in self.memory.homes or s in self._own]
+        self._gradients = LeftGradients(tracer.grads_after.values(), kept)
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
         # core beside a training step, so that is chained where launches cost more than they do.
@@ -212,8 +218,11 @@ class Plan:
                 self._seen = versions
             self._seen_at = mark
         self._told = False
+        self._gradients.let_go()
         for argument, given in zip(self._arguments, arguments, strict=True):
-            apart = given.storage not in self._changed and given.storage.arena not in self._arenas
+            apart = (
+                given.storage not in self._changed and given.storage.arena not in self._apart_from
+            )
             argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
         return {storage: self._made_anew(storage) for storage in self._trace.returned}
@@ -222,13 +231,13 @@ class Plan:
         """Tell what was changed; an exception half-way leaves some of it changed."""
         for storage in self._mutated:
             storage.written()
+        self._gradients.written()
 
     def _tell(self) -> None:
         """Tell what was changed, and leave the gradients."""
         self._told = True
         self._written()
-        for leaf, grad in self._grads_after:
-            leaf.grad = grad
+        self._gradients.leave()
 
     def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
         if not self._told:

@@ -103,6 +103,20 @@ class Storage:
         """Look at the region another storage is; for a value that replaces another in place."""
         self.buffer, self.arena, self.begin = other.buffer, other.arena, other.begin
 
+    def look_at(self, other: Storage) -> None:
+        """Look at another's memory, which lives as long as this does."""
+        self.lie_in(other.arena or other, other.begin)
+        self.buffer = other.buffer
+
+    def move_away(self) -> None:
+        """Take memory of its own, with the elements that are seen here now."""
+        seen = Storage(self.device, self.nbytes)
+        seen.share(self)
+        self.buffer, self.arena, self.begin = None, None, 0
+        self.materialize()
+        if self.nbytes:
+            self.device.queue.copy(self, seen, self.nbytes)
+
     # At the interpreter's end nothing that this needs may be left, and all memory goes anyway. An
     # object whose making was interrupted has no pool either.
     def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:

@@ -128,6 +128,12 @@ class Hooked:
         self._after: OrderedDict[int, Hook] = OrderedDict()
         self._state_hooks = StateHooks()
 
+    @property
+    def _hooks(self) -> tuple[int, ...]:
+        """Which hooks stand around a step, on which a trace of it depends."""
+        own = vars(self)  # a wrapper may leave super().__init__() out
+        return (*EVERY_BEFORE, *own.get("_before", ()), 0, *own.get("_after", ()), *EVERY_AFTER)
+
     def register_step_pre_hook(self, hook: Hook) -> StepHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; it may return other arguments.
 

@@ -232,11 +232,11 @@ class Optimizer(Hooked):
         Of a ``step`` that a user wrote, numbers are part of what is recorded.
         """
         if self.written:
-            return (self._num_changes, *version_of(self))
+            return (self._num_changes, *self._hooks, *version_of(self))
         rules = (self._rule(group) for group in self.param_groups)
         places = (tuple(map(id, group["params"])) for group in self.param_groups)
         of_programs = len(self.state), ParameterState.num_changes()  # may clear all, move some
-        return (self._num_changes, of_programs, *places, *rules)
+        return (self._num_changes, self._hooks, of_programs, *places, *rules)
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.

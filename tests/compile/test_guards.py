@@ -236,3 +236,80 @@ def test_marks_never_come_back():
         thread.join()
     assert len({id(mark) for mark in seen}) > 600  # all are kept, so none has another's place
     assert WRITES.mark is not seen[0]
+
+
+def trained(held, *, compiled, inside=True):
+    """Train a layer; ``held(layer)`` is kept of each step. Gives that, and the step."""
+    clnet.manual_seed(0)
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+    def step(x):
+        if inside:
+            optimizer.zero_grad()
+        layer(x).square().mean().backward()
+        optimizer.step()
+
+    run, kept = clnet.compile(step) if compiled else step, []
+    for k in range(5):
+        if not inside:
+            optimizer.zero_grad()
+        run(clnet.full((4, 3), float(k)))
+        kept.append(held(layer))
+    return [x.tolist() for x in kept], run
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize(
+    "held", [lambda m: m.weight.grad, lambda m: m.bias.grad.detach()[1:]], ids=["itself", "view"]
+)
+def test_gradients_that_a_program_keeps_stay_what_they_were(held, inside):
+    expected, _ = trained(held, compiled=False, inside=inside)
+    found, run = trained(held, compiled=True, inside=inside)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert run.num_traces == 1
+
+
+def test_gradients_that_nobody_keeps_are_the_same_tensor():
+    found = set()
+    trained(lambda m: found.add(id(m.weight.grad)) or m.weight.detach(), compiled=True)
+    assert len(found) == 1
+
+
+def test_gradients_that_are_added_to_are_the_same_tensor():
+    layer = nn.Linear(3, 2)
+    step = clnet.compile(lambda x: layer(x).sum().backward())
+    step(clnet.ones(1, 3))
+    kept = layer.weight.grad
+    step(clnet.ones(1, 3))
+    assert layer.weight.grad is kept
+    assert kept.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_hooks_around_steps_come_and_go_between_calls(everywhere):
+    layer, calls = nn.Linear(3, 2), []
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    hook = optim.optimizer.register_optimizer_step_pre_hook
+    register = hook if everywhere else optimizer.register_step_pre_hook
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    def no_gradient(optimizer, args, kwargs):
+        calls.append(type(optimizer))
+        layer.weight.grad = None
+
+    x = clnet.ones(1, 3)
+    step(x)
+    with_hook = layer.weight.tolist()
+    handle = register(no_gradient)
+    step(x)
+    assert calls == [optim.SGD]
+    assert layer.weight.tolist() == with_hook
+    handle.remove()
+    step(x)
+    assert layer.weight.tolist() != with_hook
