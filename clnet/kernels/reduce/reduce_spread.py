@@ -54,7 +54,8 @@ def reduce_spread(
     memory = Scratch(x.device)
     launches = reduce(target, center, x, dims=dims, kind=Reduction.MEAN, memory=memory)
     shift = Array.scratch(memory, out.shape, x.dtype)
-    if in_groups(target.traits):
+    # Elsewhere two passes over distances that are kept take less than two that compute them.
+    if in_groups(target.traits) or x.size * x.dtype.itemsize > target.workspace_limit:
         for y, kind in ((shift, Pairing.DIFFERENCE), (out, Pairing.SQUARED_DISTANCE)):
             launches += reduce_pairs(target, y, x, around, dims=dims, kind=kind, memory=memory)
     else:
