@@ -8,14 +8,11 @@
 ## math     as in conv_depthwise.mako, with a filter for each channel
 ## param    ctype: str        OpenCL element type
 ## param    kh, kw: int               height and width of the filter
-## param    reads_h, reads_w: tuple   what an item's results read of x along an axis: (place,
-##                            ((result, tap), ...)), by places from the item's first
+## param    reads_h, reads_w: Reads   what an item's results read of x along an axis
 ## param    turn: int         rows of x from a tap's to the next one's, where taps are taken row by
 ##                            row and reads_h has the first; else 0
 ## param    strip, beside: int        rows and columns of an item: of results, or of places of x
 ##                            that several results read alike
-## param    along_h, along_w: int     results of each below and beside each other
-## param    step_h, step_w: int       elements of x from each to the next
 ## param    strips, columns: int      items of a tile below and beside each other
 ## param    planes: int       of which a group has a tile each
 ## param    rows, row: int    of a tile with its borders, and elements of one of them
@@ -154,12 +151,13 @@ ${fetch_any(source, ctype, rows, row, step, planes, lanes, group_size)}
             ${elements(ctype, "value", last // vec + 1, vec)}
 </%def>
 <%def name="conv_depthwise_tile(
-    ctype, kh, kw, reads_h, reads_w, turn, strip, beside, along_h, along_w, step_h, step_w, strips,
-    columns, planes, rows, row, pad, lanes, vec, shift, group_size, whole, bias, activation)">
+    ctype, kh, kw, reads_h, reads_w, turn, strip, beside, strips, columns, planes, rows, row, pad,
+    lanes, vec, shift, group_size, whole, bias, activation)">
 <%
+    step_h, step_w, along_h, along_w = reads_h.step, reads_w.step, reads_h.along, reads_w.along
     step = rows * row + pad
     skipped = shift % vec
-    last = reads_w[-1][0] + skipped
+    last = reads_w.span - 1 + skipped
     # Elements from a filter to the next.
     size = -(-kh * kw // vec) * vec
 %>
@@ -207,11 +205,11 @@ __kernel void conv_depthwise_tile(...)
 % endfor
         ${elements(ctype, "tap", size // vec, vec)}
 % endif
-% for at, rows_read in reads_h:
+% for at, rows_read in reads_h.pairs():
         {
             ${read_row(ctype, row, vec, at, last)}
 % for a, r in rows_read:
-% for place, columns_read in reads_w:
+% for place, columns_read in reads_w.pairs():
 % for b, s in columns_read:
             sum_${a}_${b} += tap_${r * kw + s} * value_${place + skipped};
 % endfor
@@ -236,12 +234,13 @@ __kernel void conv_depthwise_tile(...)
 }
 </%def>
 <%def name="conv_depthwise_tile_weight(
-    ctype, kh, kw, reads_h, reads_w, strip, beside, step_h, step_w, strips, columns, planes, rows,
-    row, pad, lanes, vec, shift, group_size, whole)">
+    ctype, kh, kw, reads_h, reads_w, strip, beside, strips, columns, planes, rows, row, pad, lanes,
+    vec, shift, group_size, whole)">
 <%
+    step_h, step_w = reads_h.step, reads_w.step
     step = rows * row + pad
     skipped = shift % vec
-    last = reads_w[-1][0] + skipped
+    last = reads_w.span - 1 + skipped
 %>
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
 __kernel void conv_depthwise_tile_weight(...)
@@ -279,11 +278,11 @@ __kernel void conv_depthwise_tile_weight(...)
         if (within) {
             __local const ${ctype} *from = tile + own * ${step} + own_row * ${step_h * row}
                 + own_column * ${step_w} + ${shift - skipped};
-% for at, rows_read in reads_h:
+% for at, rows_read in reads_h.pairs():
             {
                 ${read_row(ctype, row, vec, at, last)}
 % for a, r in rows_read:
-% for spot, columns_read in reads_w:
+% for spot, columns_read in reads_w.pairs():
 % for b, s in columns_read:
                 sum_${r}_${s} += slope_${a}_${b} * value_${spot + skipped};
 % endfor

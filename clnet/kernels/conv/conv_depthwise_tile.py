@@ -43,8 +43,51 @@ _LOCAL_BYTES = 24576
 _GROUPS_PER_UNIT = 4
 _WEIGHT_GROUPS_PER_UNIT = 8
 
-# Pairs of a result and a tap, by the place that both have to do with.
-_Reads = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+
+class Reads(NamedTuple):
+    """What neighbouring places read along an axis: each has a result, or several that read alike.
+
+    Attributes:
+        count: places.
+        taps, stride, dilation: of the filter.
+        lag: of a gradient: result i reads with tap t what is (lag + i - t * dilation) / stride
+            behind what the first place reads first, if that is a whole number. None of a
+            convolution.
+    """
+
+    count: int
+    taps: int
+    stride: int
+    dilation: int
+    lag: int | None
+
+    @property
+    def along(self) -> int:
+        """Results of a place."""
+        return 1 if self.lag is None else self.stride
+
+    @property
+    def step(self) -> int:
+        """From what a place reads to what the next one does."""
+        return self.stride if self.lag is None else 1
+
+    @property
+    def span(self) -> int:
+        """Elements that are read, with what lies between."""
+        return self.pairs()[-1][0] + 1
+
+    def pairs(self) -> list[tuple[int, list[tuple[int, int]]]]:
+        """(result, tap) by what both have to do with, counted from what is read first."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for result, tap in product(range(self.count * self.along), range(self.taps)):
+            if self.lag is None:
+                at = result * self.stride + tap * self.dilation
+            else:
+                at, rest = divmod(self.lag + result - tap * self.dilation, self.stride)
+                if rest:
+                    continue
+            found.setdefault(at, []).append((result, tap))
+        return sorted(found.items())
 
 
 class Cut(NamedTuple):
@@ -78,56 +121,35 @@ class Cut(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """What is computed along an axis: places, each of one result or of several that read alike.
+    """An axis of what is computed.
 
     Attributes:
-        places: results, or as many as a gradient's stride together.
-        along: results of a place.
-        step: from what one reads to what the next one does.
-        taps, stride, dilation: of the filter.
+        places: of all results.
         first: where the first one's begins.
-        lag: of a gradient: result i reads with tap t what is (lag + i - t * dilation) / stride
-            behind it, if that is a whole number. None of a convolution.
+        reads: what one of them reads.
     """
 
     places: int
-    along: int
-    step: int
-    taps: int
-    stride: int
-    dilation: int
     first: int
-    lag: int | None
+    reads: Reads
 
     @classmethod
     def forward(cls, results: int, taps: int, stride: int, pad: int, dilation: int) -> _Axis:
         """Of a convolution."""
-        return cls(results, 1, stride, taps, stride, dilation, -pad, None)
+        return cls(results, -pad, Reads(1, taps, stride, dilation, None))
 
     @classmethod
     def backward(cls, results: int, taps: int, stride: int, pad: int, dilation: int) -> _Axis:
         """Of the gradient to what it read: place m has results m * stride and those behind it."""
-        places = ceil_div(results, stride)
-        axis = cls(places, stride, 1, taps, stride, dilation, pad // stride, pad % stride)
-        least = axis.reads(1)[0][0]
-        return axis._replace(first=axis.first + least, lag=pad % stride - least * stride)
+        first, rest = divmod(pad, stride)
+        reads = Reads(1, taps, stride, dilation, rest)
+        least = reads.pairs()[0][0]
+        reads = reads._replace(lag=rest - least * stride)
+        return cls(ceil_div(results, stride), first + least, reads)
 
-    def reads(self, count: int) -> _Reads:
-        """(result, tap) by the place that they read, of so many places from the first."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for result, tap in product(range(count * self.along), range(self.taps)):
-            if self.lag is None:
-                at = result * self.stride + tap * self.dilation
-            else:
-                at, rest = divmod(self.lag + result - tap * self.dilation, self.stride)
-                if rest:
-                    continue
-            found.setdefault(at, []).append((result, tap))
-        return tuple((at, tuple(found[at])) for at in sorted(found))
-
-    def span(self, count: int) -> int:
-        """Elements that so many places read, with what lies between."""
-        return self.reads(1)[-1][0] + 1 + (count - 1) * self.step
+    def read_by(self, count: int) -> Reads:
+        """What so many places read."""
+        return self.reads._replace(count=count)
 
 
 class _Problem(NamedTuple):
@@ -202,13 +224,9 @@ def _launch(
     gradient = direction is Direction.INPUT_GRAD
     down, across = _tiles(problem, cut)
     groups = ceil_div(g.n * g.oc, cut.planes) * down * across
-    rows, columns = problem.rows, problem.columns
     # Of a large filter one row after the other is in registers.
     turn = 0 if g.taps <= _TAPS else -g.dh if gradient else g.dh
-    made = by_name(
-        "turn along_h along_w whole",
-        *(turn, rows.along, columns.along, _whole(cut.beside * columns.along, y)),
-    )
+    made = by_name("turn whole", turn, _whole(cut.beside * problem.columns.reads.along, y))
     return TILE.launch(
         joined(_params(y, problem, cut, rolled=turn != 0), made, epilogue),
         joined(
@@ -270,18 +288,10 @@ def _places(problem: _Problem, cut: Cut) -> Named:
 
 
 def _params(like: Array, problem: _Problem, cut: Cut, *, rolled: bool = False) -> Named:
-    rows, columns = problem.rows, problem.columns
-    below = rows.reads(cut.strip)
-    if rolled:
-        below = tuple(
-            (at, tuple(use for use in uses if use[1] == 0))
-            for at, uses in below
-            if any(tap == 0 for _, tap in uses)
-        )
+    below, aside = problem.rows.read_by(cut.strip), problem.columns.read_by(cut.beside)
     return joined(
-        by_name("ctype kh kw", like.dtype.ctype, rows.taps, columns.taps),
-        by_name("reads_h reads_w", below, columns.reads(cut.beside)),
-        by_name("step_h step_w", rows.step, columns.step),
+        by_name("ctype kh kw", like.dtype.ctype, below.taps, aside.taps),
+        by_name("reads_h reads_w", below._replace(taps=1) if rolled else below, aside),
         cut._asdict(),
     )
 
@@ -317,14 +327,16 @@ def _cut(traits: DeviceTraits, problem: _Problem, itemsize: int) -> Cut | None:
     banks = _BANK_BYTES // itemsize
     items = ceil_div(columns.places, beside)
     items = min(most, ceil_div(items, ceil_div(items * beside, _WIDEST)))
-    if items * beside < columns.places and beside * columns.step % lanes:
+    if items * beside < columns.places and beside * columns.reads.step % lanes:
         items = round_up(items, lanes)  # each tile begins where a vector does
-    vec = _vector(beside * columns.step, _VECTOR_BYTES // itemsize)
+    vec = _vector(beside * columns.reads.step, _VECTOR_BYTES // itemsize)
     shift = columns.first % lanes
     skipped = shift % vec
-    reads = round_up(skipped + columns.span(beside), vec)
-    apart = items * beside * columns.step
-    shortest = round_up(shift - skipped + apart - beside * columns.step + reads, max(lanes, vec))
+    reads = round_up(skipped + columns.read_by(beside).span, vec)
+    apart = items * beside * columns.reads.step
+    shortest = round_up(
+        shift - skipped + apart - beside * columns.reads.step + reads, max(lanes, vec)
+    )
     strips_wanted = ceil_div(rows.places, problem.strip)
     for strips in range(min(strips_wanted, most // items), 0, -1):
         # Tiles of one size; a strip may be a tenth longer where that spares a tile.
@@ -334,8 +346,10 @@ def _cut(traits: DeviceTraits, problem: _Problem, itemsize: int) -> Cut | None:
         longer = (
             range(shortest, shortest + shortest // 8 + 1, max(lanes, vec)) if strips > 1 else ()
         )
-        row = next((r for r in longer if (strip * rows.step * r - apart) % banks == 0), shortest)
-        tall = rows.span(strip * strips)
+        row = next(
+            (r for r in longer if (strip * rows.reads.step * r - apart) % banks == 0), shortest
+        )
+        tall = rows.read_by(strip * strips).span
         pad = round_up((strips * apart - tall * row) % banks, max(lanes, vec))
         pad = pad if 8 * pad <= tall * row else 0
         fitting = room // (tall * row + pad + round_up(problem.taps, vec))
