@@ -101,7 +101,8 @@ __kernel void reduce_spread(...)
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
     if (lane == 0 && at < outs) {
         y[y_at] = center;
-        result = partial[kept] - shift * (shift / total);
+        result = partial[kept];
+        result -= isinf(result) ? 0 : shift * (shift / total);
         result = (result < 0 ? 0 : result)${" / divisor" if mean else ""};
         out[out_at] = ${"sqrt(result)" if of == "root" else "result"};
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...expr import Expr, Input, Scalar, sqrt, where
+from ...expr import Expr, Input, Scalar, isinf, sqrt, where
 from ...values.shapes import broadcast_strides
 from ..grid import in_groups
 from ..kernel import Kernel
@@ -73,6 +73,6 @@ def reduce_spread(
 def _spread(*, root: bool) -> Expr:
     """A result, of the sum of squares and that of distances."""
     squares, shift = Input(0), Input(1)
-    left = squares - shift * (shift / Scalar(0))
-    left = where(left < 0, 0, left) / Scalar(1)  # rounded; NaN stays
+    left = squares - where(isinf(squares), 0, shift * (shift / Scalar(0)))
+    left = where(left < 0, 0, left) / Scalar(1)  # rounded; NaN stays, and infinity
     return sqrt(left) if root else left
