@@ -185,7 +185,7 @@ def suits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) 
     """
     if not in_groups(target.traits) or (g.icg, g.ocg) != (1, 1):
         return False
-    if not 1 < g.taps <= _TALLEST**2 or max(g.kh, g.kw) > _TALLEST:
+    if g.taps == 1 or max(g.kh, g.kw) > _TALLEST:
         return False
     if direction is Direction.WEIGHT_GRAD and g.taps > _SUMS:
         return False
