@@ -29,14 +29,12 @@ from zlib import crc32
 
 import numpy as np
 
-from ..creation import zeros
 from ..device import Device, DeviceKind, device, max_memory_allocated
 from ..errors import ArgumentError, ClnetError
 from ..models import gpt
 from ..nn import Module
 from ..nn import functional as F
 from ..optim import SGD
-from ..planning.exchange_cost import Link
 from ..planning.parallel_plan import ways
 from ..planning.step_cost import Task, measured
 from ..profiling.table import aligned
@@ -49,11 +47,12 @@ from ..ranks.membership import (
     is_initialized,
 )
 from ..ranks.message import all_gather_object
-from ..ranks.operations import all_reduce, barrier
+from ..ranks.operations import barrier
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import int64
 from . import torch_networks, zoo_twins
+from .link import busy_link, idle_link
 from .precision import PRECISIONS
 from .scaling_ways import WAYS, Share, Step, refuse_unfit, step_of, whole_step
 from .workload import WORKLOADS, Workload, check_counts, with_batch
@@ -75,8 +74,6 @@ _TEXTS, _TEXT_IMAGES = 8, 8  # of GPT-2, and for how many images the zoo has one
 _LETTERS, _LENGTH = 256, 64  # of the small GPT
 _FIRST_STEPS = 3
 _AGREE, _ROUGHLY = 1e-3, 3e-2  # losses on one batch, however divided: of float32, of 16 bits
-# Exchanges through which a line is laid: what they take without any bytes, and each byte.
-_LINK_BYTES = (4 * 2**20, 64 * 2**20)
 
 Fields = dict[str, Any]
 
@@ -422,7 +419,9 @@ def _foretold(
     if workers < 2:
         return None
 
-    link = _link(workers, where, meet)
+    overlap = all(_gathered(where.traits.kind is not DeviceKind.CPU))
+    link = idle_link(workers, where, meet)
+    busy = busy_link(workers, where, meet, link) if overlap else link
     settings: dict[str, Any] = dict(workload.sgd)
     meet()
     # By all at once: parts of one processor share its memory.
@@ -430,27 +429,12 @@ def _foretold(
         cost = measured(workload.make, _task(workload), where, lambda p: SGD(p, **settings))
     found = None
     if rank == 0:
-        overlap = where.traits.kind is not DeviceKind.CPU
         batch = workload.input_shape[0]
-        each = ways(cost, workers, batch, link, overlap=overlap)
+        each = ways(cost, workers, batch, link, overlap=overlap, busy=busy)
         fit = [w.seconds * 1e3 for w in each if w.name == job["way"] and not w.problem]
         found = fit[0] if fit else None  # it knows only parts of equal size
     meet()
     return found
-
-
-def _link(workers: int, where: Device, meet: Callable[[], object]) -> Link:
-    """A link by whose model sums over all workers take as long as here."""
-
-    def exchange(x: Tensor) -> Callable[[], None]:
-        def run() -> None:
-            all_reduce(x)
-            where.synchronize()
-
-        return run
-
-    sums = ((n, min(_timed(exchange(zeros(n // 4)), meet, 15)) * 1e-3) for n in _LINK_BYTES)
-    return Link.of_sums(workers, *sums)
 
 
 def _task(workload: Workload) -> Task:

@@ -49,6 +49,7 @@ class _Job:
 
     Attributes:
         overlap: whether a device computes while it exchanges; processors do both themselves.
+        busy: the link of devices that compute meanwhile.
     """
 
     cost: StepCost
@@ -56,6 +57,7 @@ class _Job:
     batch: int
     link: Link
     overlap: bool
+    busy: Link
 
     @property
     def share(self) -> float:
@@ -69,7 +71,13 @@ class _Job:
 
 
 def ways(
-    cost: StepCost, workers: int, batch: int, link: Link, *, overlap: bool = True
+    cost: StepCost,
+    workers: int,
+    batch: int,
+    link: Link,
+    *,
+    overlap: bool = True,
+    busy: Link | None = None,
 ) -> list[Way]:
     """All ways to divide a step, in a fixed order.
 
@@ -79,6 +87,7 @@ def ways(
         batch: examples of a step, all devices together.
         link: between them.
         overlap: whether a device computes while it exchanges.
+        busy: the link while it does; None: as ``link``.
 
     Returns:
         One way for a single device, else all; those with a ``problem`` cannot be.
@@ -93,7 +102,7 @@ def ways(
     if workers == 1:
         held = cost.memory.at(batch)
         return [Way("one device", cost.seconds(batch), 0.0, 0.0, held)]
-    job = _Job(cost, workers, batch, link, overlap)
+    job = _Job(cost, workers, batch, link, overlap, busy or link)
     makers: tuple[Callable[[_Job], Way], ...] = (
         _data,
         _sharded_optimizer,
@@ -171,7 +180,8 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
     outside = job.cost.trained_bytes - sum(x.trained_bytes for x in job.cost.layers)
     waiting = job.link.broadcast(job.workers, job.cost.buffer_bytes)
     now = waiting + sum(x.forward.at(n) for x in layers) + job.cost.rest.at(n)
-    link_free, held, most = 0.0, 0.0, FIRST_BYTES
+    begun: list[tuple[float, float]] = []
+    held, most = 0.0, FIRST_BYTES
     for layer in reversed(layers):
         now += layer.backward.at(n)
         held += layer.trained_bytes
@@ -180,14 +190,26 @@ def _buckets(job: _Job, layers: Sequence[Layer], n: float) -> tuple[float, float
         if held < most and not (last and held):
             continue
         now += job.cost.bucketing(held / job.cost.trained_bytes)
-        took = job.link.all_reduce(job.workers, held)
         if job.overlap:
-            link_free = max(now, link_free) + took
+            begun.append((now, held))
         else:
+            took = job.link.all_reduce(job.workers, held)
             now, waiting = now + took, waiting + took
         held, most = 0.0, usual_bytes(job.cost.trained_bytes)
+    link_free = 0.0
+    for ready, nbytes in begun:
+        link_free = _averaged(job, max(ready, link_free), nbytes, now)
     waiting += max(link_free - now, 0.0)
     return max(now, link_free) + job.cost.update, waiting
+
+
+def _averaged(job: _Job, begin: float, nbytes: float, computed: float) -> float:
+    """When a sum is there that begins at a time, of devices that compute until another."""
+    busy = job.busy.all_reduce(job.workers, nbytes)
+    beside = max(computed - begin, 0.0)
+    if busy <= beside:
+        return begin + busy
+    return begin + beside + (1 - beside / busy) * job.link.all_reduce(job.workers, nbytes)
 
 
 def _filters(job: _Job) -> Way:

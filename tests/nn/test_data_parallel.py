@@ -12,6 +12,7 @@ import clnet
 from clnet import nn
 from clnet.compile.passes import KEEPING_BITS
 from clnet.errors import ArgumentError, DeviceError
+from clnet.nn.parallel.bucket import buckets_of
 from clnet.nn.parallel.data_parallel import _sizes
 
 
@@ -218,3 +219,15 @@ def test_shares_are_measured_and_nothing_is_changed(device, part_of_device, monk
     assert clnet.rand(2).tolist() == expected
     alone = nn.DataParallel(nn.Linear(2, 2))
     assert alone.measure(clnet.ones(1, 2)) == [1.0]
+
+
+def test_a_bias_goes_with_the_weight_behind_it(device):
+    dense = [nn.Linear(512, 1024, device=device), nn.Linear(1024, 300, device=device)]
+    parameters = [p for layer in dense for p in layer.parameters()]
+    sizes = [[p.numel() for p in b.parameters] for b in buckets_of(parameters, 2**20)]
+    # The last layer's first: its bias of 1.2 KB with its weight of 1.2 MB, more than a bucket; the
+    # first layer's bias of 4 KB alike.
+    assert sizes == [[300, 300 * 1024], [1024, 1024 * 512]]
+    # What is not small beside the next is not held back: 40 KB and 120 KB, of 100.
+    rows = [clnet.zeros(30_000, device=device), clnet.zeros(10_000, device=device)]
+    assert [len(b.parameters) for b in buckets_of(rows, 100_000)] == [1, 1]

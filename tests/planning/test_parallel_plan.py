@@ -95,6 +95,17 @@ def test_gradients_go_while_backward_goes_on():
     assert alone.waiting == pytest.approx(132e-3)
 
 
+def test_sums_beside_computing_are_slower_until_that_ends():
+    of = cost(conv("a", 0, 10), conv("b", 1, 40))
+    link, busy = Link(MIB * 1e-6), Link(MIB * 0.5e-6)  # a MiB takes a millisecond, and two
+    # Computing ends 12 + 12 ms forward and back; b's 40 MiB go from 16 on. In the 8 ms beside a's
+    # gradients they send a tenth, the rest at the rate of the idle link; then a's.
+    data = ways(of, 2, 8, link, busy=busy)[0]
+    assert data.seconds == pytest.approx((24 + 0.9 * 40 + 10) * 1e-3)
+    same = ways(of, 2, 8, link, busy=link)[0]
+    assert same.seconds == ways(of, 2, 8, link)[0].seconds == pytest.approx((16 + 50) * 1e-3)
+
+
 def test_rows_behind_columns_exchange_nothing_between():
     link = Link(1.0)
     a, relu, b = conv("m.0", 0), Layer("m.1", 1), conv("m.2", 2)

@@ -25,6 +25,9 @@ LAST_BYTES = 2**18
 _USUAL_BYTES = 25 * 2**20
 # Each costs a meeting of the ranks and some turns of Python, 0.3 to 0.5 ms beside two H200.
 _MOST_USUAL = 10
+# A bias that comes before a large weight would be a bucket of its own: less than this part of what
+# comes next goes with it.
+_SMALL_PART = 1 / 8
 
 
 def usual_bytes(total: int) -> int:
@@ -141,7 +144,7 @@ def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:
 
     Args:
         parameters: in the order of the model.
-        most_bytes: of a bucket; a larger parameter is alone.
+        most_bytes: of a bucket; a larger parameter is alone, but for small ones before it.
     """
     last = min(LAST_BYTES, most_bytes)
     early = sum(size <= last for size in accumulate(p.array.nbytes for p in parameters))
@@ -157,7 +160,8 @@ def _filled(parameters: Iterable[Tensor], first: int, most: int) -> list[Bucket]
         key = (p.dtype, p.device)
         held = open_ones.setdefault(key, [])
         limit = most if made else first
-        if held and sum(x.array.nbytes for x in (*held, p)) > limit:
+        size, more = sum(x.array.nbytes for x in held), p.array.nbytes
+        if size + more > limit and size > more * _SMALL_PART:
             made.append(Bucket(tuple(held)))
             open_ones[key] = held = []
         held.append(p)
