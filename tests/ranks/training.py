@@ -179,7 +179,7 @@ def data_parallel(rank: int, size: int, *, compiled: bool, step: Any = None) -> 
     x, t = (clnet.tensor(a) for a in batch(size))
     alone, inner = net(1), net(rank + 1)  # which begin as rank 0's
     # Buckets of some KiB: there are several, in reverse order.
-    model = DDP(clnet.compile(inner) if compiled else inner, bucket_cap_mb=0.004)
+    model = DDP(clnet.compile(inner) if compiled else inner, bucket_cap_mb=0.0005)
     assert len(model._reduced._buckets) > 2
     assert [*model.state_dict()] == [f"module.{name}" for name in alone.state_dict()]
     mine = slice(8 * rank, 8 * rank + 8)
@@ -199,7 +199,7 @@ def data_parallel(rank: int, size: int, *, compiled: bool, step: Any = None) -> 
 
 def beside_backward() -> None:
     """A plan begins with the first bucket before it has computed the gradients of the last."""
-    model = DDP(net(1), bucket_cap_mb=0.004)
+    model = DDP(net(1), bucket_cap_mb=0.0005)
     step = KeptBits()
     x, t = (clnet.tensor(a) for a in batch(1))
     step(model, optim.SGD(model.parameters(), lr=0.1), x, t)
@@ -296,7 +296,7 @@ def hooked(size: int) -> None:
         return work.get_future().then(lambda done: done.value()[0] * state)
 
     def gradients(state: Any, hook: Any) -> list[Any]:
-        model = DDP(net(1), bucket_cap_mb=0.004)
+        model = DDP(net(1), bucket_cap_mb=0.0005)
         if hook is not None:
             model.register_comm_hook(state, hook)
             with pytest.raises(ArgumentError, match="a hook is registered once"):
