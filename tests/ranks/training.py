@@ -74,7 +74,7 @@ def waits_come_late() -> None:
     """A bucket's updates follow its own wait, and nothing changes places that must not."""
     clnet.manual_seed(0)
     parts = nn.Linear(6, 40), nn.BatchNorm1d(40), nn.Linear(40, 40), nn.Linear(40, 3)
-    model = DDP(nn.Sequential(*parts), bucket_cap_mb=40 * 40 * 4 / 2**20)
+    model = DDP(nn.Sequential(*parts), bucket_cap_mb=0.0005)
     o = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x, t = (clnet.tensor(v) for v in batch(1))
 
