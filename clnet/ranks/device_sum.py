@@ -1,4 +1,4 @@
-"""Sums over ranks of one machine that their devices add up, each a slice of all.
+"""What devices of ranks of one machine exchange by themselves: sums, and what each gives to all.
 
 A card with memory of its own copies at 55 GB/s from and to host memory that is pinned, where the
 host adds at 5 to 10. So ranks share memory that each has had pinned by its device. A device leaves
@@ -167,6 +167,16 @@ class DeviceSums:
         if adder is not None:
             adder.sum(x, average=average)
 
+    def gather(self, x: Array) -> None:
+        """Fill a dense array, in which this rank's part is there, with those of the others.
+
+        Args:
+            x: a part for each rank, of as many elements; of one dtype on all.
+        """
+        adder = self._adders[x.device]
+        if adder is not None:
+            adder.gather(x)
+
     def free(self) -> None:
         """Give the memory back."""
         self._adders, self._rooms = {}, None
@@ -181,7 +191,7 @@ class _Rooms:
     Attributes:
         memory: of each rank: what it gives, the sums of its slices where it adds up such, a line
             for meetings; or nothing.
-        number: of the next piece of two ranks, whatever device adds it: both count alike.
+        number: of the next piece, but for slices', whatever device takes it: all count alike.
     """
 
     def __init__(self, here: Any) -> None:
@@ -231,6 +241,7 @@ class _Adder:
         self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
         self._others = [i for i in self._ranks if i != self._mine]
         self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
+        self._down, self._taking = device.beside, device.beside.another()
 
     def _room(self, nbytes: int) -> Storage:
         storage = Storage(self._device, nbytes)
@@ -258,6 +269,39 @@ class _Adder:
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`."""
         raise NotImplementedError
+
+    def gather(self, x: Array) -> None:
+        """As :meth:`DeviceSums.gather`.
+
+        While others' pieces come up the next one of this rank goes down. Who comes to a meeting has
+        taken the piece before, so that its room may be written again; to the last, all.
+        """
+        soon, size, rooms = x.nbytes <= _SOON_BYTES, x.size // len(self._ranks), self._rooms
+        parts = [self._pieces(x.view((size,), (1,), x.offset + i * size)) for i in self._ranks]
+        own, taken = parts[self._mine], list[Any]()
+        left = [self._leave(own[0], rooms.number)]
+        for k in range(len(own)):
+            self._down.wait(left, soon=soon)
+            self._taking.wait(taken, soon=soon)
+            self._meet(soon=soon)
+            if k + 1 < len(own):
+                left.append(self._leave(own[k + 1], rooms.number + 1))
+            for i in self._others:
+                piece = parts[i][k]
+                given = rooms.given(i, rooms.number, piece.dtype.numpy)[: piece.size]
+                begin = piece.offset * piece.dtype.itemsize
+                taken.append(self._taking.write(piece.storage, given, begin))
+            self._taking.flush()
+            rooms.number += 1
+        self._taking.wait(taken, soon=soon)
+        self._meet(soon=soon)
+
+    def _leave(self, piece: Array, number: int) -> Any:
+        """Begin to give a piece to the others."""
+        room = self._rooms.given(self._mine, number, piece.dtype.numpy)[: piece.size]
+        event = self._down.read(room, piece.storage, piece.offset * piece.dtype.itemsize)
+        self._down.flush()
+        return event
 
     def _pieces(self, x: Array) -> list[Array]:
         """A dense array in some of equal size; complex numbers are two each."""
@@ -307,8 +351,8 @@ class _Both(_Adder):
 
     def __init__(self, rooms: _Rooms, device: Device) -> None:
         super().__init__(rooms, device)
-        self._down = device.beside
-        self._up = [(device.beside.another(), self._room(_PIECE_BYTES)) for _ in range(2)]
+        queues = self._taking, device.beside.another()
+        self._up = [(queue, self._room(_PIECE_BYTES)) for queue in queues]
 
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`.
@@ -338,12 +382,6 @@ class _Both(_Adder):
         for number in range(rooms.number - min(2, len(pieces)), rooms.number):
             queue, room = self._up[number % 2]
             queue.wait([queue.read(rooms.told(self._mine), room, 0)], soon=soon)
-
-    def _leave(self, piece: Array, number: int) -> Any:
-        room = self._rooms.given(self._mine, number, piece.dtype.numpy)[: piece.size]
-        event = self._down.read(room, piece.storage, piece.offset * piece.dtype.itemsize)
-        self._down.flush()
-        return event
 
 
 class _Piece:
@@ -426,7 +464,7 @@ class _Slices(_Adder):
 
     def __init__(self, rooms: _Rooms, device: Device) -> None:
         super().__init__(rooms, device)
-        self._moving, self._adding = _Way(device.beside), _Way(device.beside.another())
+        self._moving, self._adding = _Way(self._down), _Way(self._taking)
         self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
 
     def sum(self, x: Array, *, average: bool) -> None:

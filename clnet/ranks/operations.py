@@ -9,7 +9,7 @@ begin those of one group in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import Enum
 from typing import Any
@@ -35,6 +35,7 @@ from .membership import group_of, root_of, seconds_of
 from .moves import collect, spread, sum_parts, sum_to
 from .pieces import (
     everywhere,
+    gathered_everywhere,
     in_pieces,
     is_narrow,
     join_hosts,
@@ -301,10 +302,16 @@ def all_gather_into_tensor(
     if members is None:
         return None
     _check_parts(name, members, whole=y, part=x)
+
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
+
+    if x.numel() and may_add(y.device):
+        return _gathered_where_it_lies(name, members, y, x, agree, async_op=async_op)
     x = apart(x, y)
 
     def agreed() -> bool:
-        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
+        agree()
         return x.numel() > 0
 
     def fill(mine: np.ndarray, everyone: np.ndarray) -> None:
@@ -323,6 +330,32 @@ def all_gather_into_tensor(
                 fill(mine, everyone)
 
     return members.exchange([y], job, async_op)
+
+
+def _gathered_where_it_lies(
+    name: str,
+    members: Group,
+    y: Tensor,
+    x: Tensor,
+    agree: Callable[[int], set[int]],
+    *,
+    async_op: bool,
+) -> Work | None:
+    """As :func:`all_gather_into_tensor`, on a device that may exchange by itself."""
+    y.detach().reshape(members.size(), -1)[members.rank()].copy_(x.detach().reshape(-1))
+
+    def meet(given: Sequence[Visit | Marked]) -> None:
+        gathered_everywhere(members, given[0], agree)
+
+    def visit(array: Array) -> Visit | Marked:
+        return visited(members, array, ReduceOp.SUM.value)
+
+    if is_traced():
+        return record_exchange(
+            name, members, [y], meet, writes=(True,), async_op=async_op, visit=visit
+        )
+    given = visit(y.array)
+    return members.exchange([y], lambda: reduced_where_it_lies(y, given, meet), async_op)
 
 
 def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:

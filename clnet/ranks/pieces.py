@@ -13,13 +13,14 @@ from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
 from .hosted import arrived, arriving
-from .moves import joiner, plain
+from .moves import collect, joiner, plain
 from .nearby import NEAR_BYTES
 from .world import Group
 
 __all__ = [
     "Join",
     "everywhere",
+    "gathered_everywhere",
     "in_pieces",
     "is_narrow",
     "join_hosts",
@@ -109,18 +110,47 @@ def everywhere(
         agree(Wish.HOST)
         join_hosts(group, arrived(given), op)
         return
+    if _by_devices(group, given, op, agree):
+        group.device_sums.sum(given.array, average=op == "AVG")
+    elif group.size() > 1:
+        by_host(given.array, lambda host: join_hosts(group, host, op))
+
+
+def gathered_everywhere(
+    group: Group, given: Visit | Marked, agree: Callable[[int], set[int]]
+) -> None:
+    """Fill elements in a row, in which this rank's part is there, with those of the other ranks.
+
+    Args:
+        group: who takes part.
+        given: a part for each rank; else as for :func:`everywhere`.
+        agree: as there.
+    """
+
+    def fill(host: np.ndarray) -> None:
+        rows = host.reshape(group.size(), -1)
+        collect(group, rows[group.rank()].copy(), [*rows])
+
+    if not isinstance(given, Marked):
+        agree(Wish.HOST)
+        fill(arrived(given))
+    elif _by_devices(group, given, "SUM", agree):
+        group.device_sums.gather(given.array)
+    elif group.size() > 1:
+        by_host(given.array, fill)
+
+
+def _by_devices(group: Group, given: Marked, op: str, agree: Callable[[int], set[int]]) -> bool:
+    """Whether ranks agree that their devices exchange it; it may be read then."""
     x, sums = given.array, group.device_sums
     wishes = agree(sums.wish(x, op))
     if group.size() == 1:
-        return
+        return False
     given.wait()
     if Wish.UNKNOWN in wishes and Wish.HOST not in wishes:
         sums.try_out(group.nearby(), x.device)
         wishes = {sums.wish(x, op)}
-    if wishes == {Wish.DEVICE}:
-        sums.sum(x, average=op == "AVG")
-    else:
-        by_host(x, lambda host: join_hosts(group, host, op))
+    return wishes == {Wish.DEVICE}
 
 
 def join_hosts(group: Group, host: np.ndarray, op: str) -> None:

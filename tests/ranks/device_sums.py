@@ -35,6 +35,7 @@ def main() -> None:
     device_sum._PIECE_BYTES = 2**18
     rank, size = dist.get_rank(), dist.get_world_size()
     by_numpy(rank, size)
+    gathered(rank, size)
     begun(rank, size)
     in_a_plan(rank, size)
     in_any_order(rank, size)
@@ -106,6 +107,27 @@ def by_numpy(rank: int, size: int) -> None:
     assert (x == size - 1).all()
 
 
+def gathered(rank: int, size: int) -> None:
+    """Every bit of each rank's part comes to its place, also of ones that no sum would keep."""
+    for dtype in DTYPES:
+        for n in (*SIZES, 5) if dtype is clnet.float32 else SIZES[1:2]:
+            around = clnet.full((size * n + 3,), 7, dtype=dtype)
+            found = around[1:-2].view(size, n)
+            version = found.array.storage.version
+            dist.all_gather_into_tensor(found, clnet.tensor(drawn(rank, n, dtype)))
+            rows = [drawn(r, n, dtype).tobytes() for r in range(size)]
+            assert found.numpy().tobytes() == b"".join(rows), (dtype, n)
+            assert found.array.storage.version > version
+            assert around[[0, -2, -1]].tolist() == [7, 7, 7]
+    odd = np.resize(np.array([0x8000_0000, 0x7FC1_2345, 1, 0xFF80_0000], np.uint32), 2**17) ^ rank
+    whole = clnet.empty(size * 2**17)
+    own = whole[rank * 2**17 : (rank + 1) * 2**17]  # as programs for PyTorch do
+    own.copy_(clnet.tensor(odd.view(np.float32)))
+    dist.all_gather_into_tensor(whole, own)
+    bits = whole.numpy().view(np.uint32).reshape(size, -1)
+    assert all((row == odd ^ rank ^ r).all() for r, row in enumerate(bits))
+
+
 def begun(rank: int, size: int) -> None:
     """Several at a time, each of what was there when it was called; others compute meanwhile."""
     xs = [clnet.full((100_001,), float(rank + i)) for i in range(4)]
@@ -127,20 +149,26 @@ def in_a_plan(rank: int, size: int) -> None:
         dist.all_reduce(half, dist.ReduceOp.AVG)
         dist.all_reduce(few)  # MPI's
         z = (x @ x) * 0 + x
+        whole = clnet.zeros(size, 400, 400)
+        gathering: Any = dist.all_gather_into_tensor(whole, x * 3, async_op=True)
         work.wait()
-        return y + 1, half, few, z
+        y += 1
+        gathering.wait()
+        return y, half, few, z, whole - 1
 
     compiled = clnet.compile(step)
     total = sum(range(size))
     for number in range(5):
         x = clnet.full((400, 400), float(rank + number))
         run: Callable[..., Any] = step if number == 2 else compiled
-        y, half, few, z = run(x)
+        y, half, few, z, whole = run(x)
         assert (y == 2 * (total + size * number) + 1).all()
         mean = clnet.tensor(total / size + number + 1).bfloat16()
         assert (half == mean).all()
         assert (few == total + size * number).all()
         assert (z == x).all()
+        ranks = clnet.arange(size).reshape(size, 1, 1)
+        assert (whole == 3 * (ranks + number) - 1).all()
 
 
 def in_any_order(rank: int, size: int) -> None:
@@ -155,6 +183,10 @@ def in_any_order(rank: int, size: int) -> None:
     device_sum._Adder._meet = late
     n = 12 * 2**16 - 5
     x = clnet.tensor(drawn(rank, n, clnet.float32))
+    for _ in range(2):
+        whole = clnet.zeros(size, n)
+        dist.all_gather_into_tensor(whole, x)
+        assert all((whole[r].numpy() == drawn(r, n, clnet.float32)).all() for r in range(size))
     dist.all_reduce(x)
     device_sum._Adder._meet = meet
     assert x.numpy().tobytes() == wanted(size, n, clnet.float32, "SUM").tobytes()
@@ -172,6 +204,9 @@ def told_apart(rank: int, size: int) -> None:
         dist.all_reduce(x)
         assert x.numpy().tobytes() == wanted(size, 300_007, dtype, "SUM").tobytes()
     assert sums_by_host.count == before + 2
+    whole = clnet.zeros(size, 300_007)
+    dist.all_gather_into_tensor(whole, clnet.tensor(drawn(rank, 300_007, clnet.float32)))
+    assert all((whole[r].numpy() == drawn(r, 300_007, clnet.float32)).all() for r in range(size))
     device_sum.SETTINGS = SETTINGS
     dist.all_reduce(clnet.ones(2**16))  # one piece: the next is none that a room begins with
     if clnet.device().type == "cpu":
