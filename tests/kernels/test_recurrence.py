@@ -87,6 +87,33 @@ def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
     assert back == 1 < many_back
 
 
+@pytest.mark.parametrize(
+    ("cell", "lead", "arrived", "little"),
+    [(Cell.LSTM, (2,), (True, False), 3072), (Cell.GRU, (), (True,), 2048)],
+)
+def test_weights_in_registers_give_the_same_bits(monkeypatch, cell, lead, arrived, little):
+    one, module, ways = gpu_shaped(device()), import_module(Steps.__module__), []
+    inputs = drawn(cell, lead, bias=bool(lead), size=16, n=3)
+    # None of an item's eight weights, half of them, all; half, and no room for the others.
+    ways_to = ((0, 0, 49152), (4, 52, 49152), (8, 61, 49152), (4, 52, little))
+    for held, registers, room in ways_to:
+        sizes = {"local_memory_bytes": room, "large_local_memory_bytes": room if held else 0}
+        target = replace(one, traits=replace(one.traits, max_group_size=64, **sizes))
+        monkeypatch.setattr(module, "_MOST_REGISTERS", registers)
+        steps = Steps.of(target, inputs[0], inputs[1 + cell.results], cell.results, [])
+        assert steps is not None
+        assert (steps.held, steps.near) == (held, room != little)
+        forth = lowered(Recurrence(cell, backwards=True), target, inputs)[1]
+        grads = [normal(*forth[k].shape, seed=9 + k) for k, given in enumerate(arrived) if given]
+        saved = (*inputs[: 2 + cell.results], *map(offset, forth), *map(offset, grads))
+        backward = RecurrenceBackward(cell, backwards=True, arrived=arrived)
+        back = lowered(backward, target, saved)[1]
+        ways.append([*forth, *back])
+    for found in ways[1:]:
+        for a, b in zip(found, ways[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 @LAYERS
 @pytest.mark.parametrize(("n", "size", "place"), [(N, SIZE, offset), (19, 76, on_device)])
 @pytest.mark.usefixtures("each_step")

@@ -368,6 +368,12 @@ def recurrent_layers(target: Target) -> None:
     check_recurrence(target, Cell.GRU, (), bias=False)
     tight = replace(target, traits=replace(target.traits, local_memory_bytes=1024))
     check_recurrence(tight, Cell.GRU, (), bias=False)
+    with constants(recurrence_module, _MOST_REGISTERS=52):  # half of the weights, near and not
+        for room in (49152, 2048):
+            sizes = {"local_memory_bytes": room, "large_local_memory_bytes": room}
+            traits = replace(target.traits, max_group_size=64, **sizes)
+            held = replace(target, traits=traits)
+            check_recurrence(held, Cell.GRU, (), bias=False, size=16)
 
 
 @case("gpu")

@@ -3,8 +3,9 @@
 ## A group owns `rows` examples of one layer and takes all steps of theirs: examples know nothing of
 ## each other, so that no group waits for another. States and the gates' shares of a step lie in
 ## local memory; the weights lie there, too, or come through the caches in every step, each read for
-## all rows at once. What an item reads of a step from global memory is on its way before the
-## product.
+## all rows at once. An item may keep the first of its weights in registers: local memory gives a
+## unit 32 of them at a time. What an item reads of a step from global memory is on its way before
+## the product.
 ##
 ## math     forward: share = h @ columns + bias, then the states, by `results` of the gates' shares
 ##          of the sequence g_<gate>, those of the state s_<gate>, and the state c
@@ -17,7 +18,9 @@
 ## param    states: int               of a cell; the first is h
 ## param    rows: int                 examples of a group
 ## param    slices: int               parts of a sum, which different items make; of 4 terms each
-## param    near: bool                the weights lie in local memory
+## param    near: bool                the weights lie in local memory, but for those held
+## param    held: int                 terms of an item's sum whose weights are in registers, a
+##                                    multiple of 4; not 0: there is an item for each part
 ## param    group: int                work-items of it
 ## param    biased: bool              the states' shares have a bias
 ## param    arrived: tuple[bool]      for each state, whether gradients of it arrived
@@ -25,8 +28,6 @@
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of what is stored
 ## param    functions: tuple[str]     elementary functions that they call
-## param    forward: bool             which way the product goes
-## param    name: str                 of the argument that the weights are
 ## param    u: int                    which of an item's elements
 ## def      recurrence
 ## arg      steps, n: int
@@ -64,58 +65,10 @@
 ## launch   (groups of rows * group items, layers), groups of group
 ## numerics products add in the order of the states, slice by slice (backward: gate by gate)
 <%namespace name="elementary" file="/lib/elementary.mako"/>
-##
-## parts[slice][row][2 * pair] of the product of what lies in local memory with the weights: forward
-## h with columns; backward each gate's slopes with the gate's rows of the weight.
-<%def name="product(size, gates, rows, slices, group, near, forward)">
-<%
-    width = gates * size if forward else size
-    pairs, terms, pitch = gates * size // 2, size // slices, size if forward else gates * size
-    space = "__local" if near else "__global"
-%>
-        for (int part = item; part < ${slices * pairs}; part += ${group}) {
-            const int pair = part % ${pairs}, k_first = part / ${pairs} * ${terms};
-% if forward:
-            __local const float *a = h + k_first;
-            ${space} const float *b = weights + k_first * ${width} + 2 * pair;
-% else:
-            const int gate = pair / ${size // 2}, column = 2 * (pair % ${size // 2});
-            __local const float *a = slopes + gate * ${size} + k_first;
-            ${space} const float *b = weights + (gate * ${size} + k_first) * ${size} + column;
-% endif
-            float2 ${", ".join(f"sum_{r} = 0" for r in range(rows))};
-            for (int k = 0; k < ${terms}; k += 4, a += 4, b += ${4 * width}) {
-% for t in range(4):
-                const float2 b_${t} = *(${space} const float2 *)(b + ${t * width});
-% endfor
-% for r in range(rows):
-                {
-                    const float4 four = *(__local const float4 *)(a + ${r * pitch});
-% for t, lane in enumerate("xyzw"):
-                    sum_${r} = fma((float2)(four.${lane}), b_${t}, sum_${r});
-% endfor
-                }
-% endfor
-            }
-% for r in range(rows):
-            *(__local float2 *)(parts + part / ${pairs} * ${rows * gates * size}
-                + ${r * gates * size} + 2 * pair) = sum_${r};
-% endfor
-        }
-</%def>
-##
-## The weights of a layer, brought near if they are to be.
-<%def name="staged(size, gates, group, near, name)">
-    ${name} += ${name}_offset + (long)layer * ${gates * size * size};
-% if near:
-    __local float weights[${gates * size * size}] __attribute__((aligned(16)));
-    for (int at = item; at < ${gates * size * size}; at += ${group}) weights[at] = ${name}[at];
-% else:
-    __global const float *const weights = ${name};
-% endif
-</%def>
+<%namespace name="lib" file="/lib/step_product.mako"/>
 <%def name="recurrence(
-    size, gates, states, rows, slices, group, near, biased, statements, results, functions)">
+    size, gates, states, rows, slices, group, near, held, biased, statements, results,
+    functions)">
 <% each = -(-rows * size // group) %>
 ${elementary.define(functions, "float", 1)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
@@ -126,7 +79,7 @@ __kernel void recurrence(...)
     const int item = get_local_id(0), layer = get_group_id(1), layers = get_num_groups(1);
     const int from = get_group_id(0) * ${rows}, count = min(${rows}, n - from) * ${size};
     const long row = (long)layer * n + from, all = (long)layers * n;
-    ${staged(size, gates, group, near, "columns")}
+    ${lib.staged(size, gates, slices, group, near, held, "columns", True)}
     x += x_offset + row * ${gates * size};
     shares += shares_offset + row * ${gates * size};
 % for k in range(states):
@@ -151,7 +104,7 @@ __kernel void recurrence(...)
         }
 % endfor
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${product(size, gates, rows, slices, group, near, True)}
+        ${lib.product(size, gates, rows, slices, group, near, held, True)}
         barrier(CLK_LOCAL_MEM_FENCE);
 % for u in range(each):
         if (at_${u} < count) {
@@ -182,7 +135,7 @@ __kernel void recurrence(...)
 }
 </%def>
 <%def name="recurrence_backward(
-    size, gates, states, rows, slices, group, near, arrived, apart, statements, results,
+    size, gates, states, rows, slices, group, near, held, arrived, apart, statements, results,
     functions)">
 <% each = -(-rows * size // group) %>
 ${elementary.define(functions, "float", 1)}
@@ -194,7 +147,7 @@ __kernel void recurrence_backward(...)
     const int item = get_local_id(0), layer = get_group_id(1), layers = get_num_groups(1);
     const int from = get_group_id(0) * ${rows}, count = min(${rows}, n - from) * ${size};
     const long row = (long)layer * n + from, all = (long)layers * n;
-    ${staged(size, gates, group, near, "weight")}
+    ${lib.staged(size, gates, slices, group, near, held, "weight", False)}
     x += x_offset + row * ${gates * size};
     shares += shares_offset + row * ${gates * size};
     gx += gx_offset + row * ${gates * size};
@@ -236,7 +189,7 @@ __kernel void recurrence_backward(...)
         }
 % endfor
         if (number > 0) {
-            ${product(size, gates, rows, slices, group, near, False)}
+            ${lib.product(size, gates, rows, slices, group, near, held, False)}
         }
         barrier(CLK_LOCAL_MEM_FENCE);
 % for u in range(each):
@@ -268,7 +221,7 @@ __kernel void recurrence_backward(...)
 % endfor
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    ${product(size, gates, rows, slices, group, near, False)}
+    ${lib.product(size, gates, rows, slices, group, near, held, False)}
     barrier(CLK_LOCAL_MEM_FENCE);
 % for u in range(each):
     if (at_${u} < count) {

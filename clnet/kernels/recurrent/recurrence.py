@@ -26,6 +26,9 @@ _NEAR_BYTES = 2**20
 # Of many rows, an item's sums take the registers that more items would need.
 _MOST_ROWS, _FEW_ROWS, _WARP = 16, 8, 32
 _MOST_ITEMS, _FEW_ITEMS = 1024, 512
+# Of a unit of NVIDIA's GPUs, and of an item at most; how many it needs beside weights, sums and what
+# it has read.
+_REGISTERS, _MOST_REGISTERS, _OWN_REGISTERS = 65_536, 255, 25
 
 
 class Layers(NamedTuple):
@@ -74,7 +77,8 @@ class Steps(NamedTuple):
         rows: examples of a group.
         slices: parts of each sum, which different items make.
         group: work-items of a group.
-        near: whether the weights lie in local memory.
+        near: whether the weights lie in local memory, but for those held.
+        held: terms of an item's sum whose weights are in its registers.
     """
 
     layers: int
@@ -86,6 +90,7 @@ class Steps(NamedTuple):
     slices: int
     group: int
     near: bool
+    held: int
 
     @classmethod
     def of(
@@ -115,13 +120,20 @@ class Steps(NamedTuple):
         fitting = (s for s in (8, 4, 2) if size % (_FOUR * s) == 0 and s * row // 2 <= most)
         slices = next((s for s in fitting if (1 + s) * rows * row <= room), 1)
         group = min(round_up(slices * row // 2, _WARP), most)
-        near = (1 + slices) * rows * row + row * size <= room
-        return cls(layers, n, size, gates, states, rows, slices, group, near)
+        terms = size // slices
+        held = 0
+        if traits.large_local_memory_bytes and slices * row // 2 <= group:
+            own = _OWN_REGISTERS + 2 * rows + (2 * gates + 3) * ceil_div(rows * size, group)
+            left = min(_REGISTERS // group, _MOST_REGISTERS) - own
+            held = min(max(left // 2, 0) // _FOUR * _FOUR, terms)
+        far = row * size // terms * (terms - held)
+        near = (1 + slices) * rows * row + far <= room
+        return cls(layers, n, size, gates, states, rows, slices, group, near, held)
 
     @property
     def params(self) -> Named:
         """The templates' parameters."""
-        return by_name("size gates states rows slices group near", *self[2:])
+        return by_name("size gates states rows slices group near held", *self[2:])
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
