@@ -208,7 +208,7 @@ class RecurrenceBackward(Function):
         step and the gates of the next are one launch where :class:`.Step` says so.
         """
         cell, own = self.cell, _Saved.of(self.cell, self.arrived, inputs)
-        together = Steps.of(target, own.x, own.weight, cell.results, inputs[1:])
+        together = Steps.of(target, own.x, own.weight, cell.results, inputs[1:], back=True)
         if together is not None:
             return launch_recurrence_backward(
                 together,

@@ -93,7 +93,7 @@ def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
 )
 def test_weights_in_registers_give_the_same_bits(monkeypatch, cell, lead, arrived, little):
     one, module, ways = gpu_shaped(device()), import_module(Steps.__module__), []
-    inputs = drawn(cell, lead, bias=bool(lead), size=16, n=3)
+    inputs = drawn(cell, lead, bias=bool(lead), size=16, n=3, place=on_device)
     # None of an item's eight weights, half of them, all; half, and no room for the others.
     ways_to = ((0, 0, 49152), (4, 52, 49152), (8, 61, 49152), (4, 52, little))
     for held, registers, room in ways_to:
@@ -109,6 +109,9 @@ def test_weights_in_registers_give_the_same_bits(monkeypatch, cell, lead, arrive
         backward = RecurrenceBackward(cell, backwards=True, arrived=arrived)
         back = lowered(backward, target, saved)[1]
         ways.append([*forth, *back])
+        odd = offset(normal(*inputs[1 + cell.results].shape))  # whose rows are not read in twos
+        taken = Steps.of(target, inputs[0], odd, cell.results, [], back=True)
+        assert (taken is None) == (room == little)
     for found in ways[1:]:
         for a, b in zip(found, ways[0], strict=True):
             np.testing.assert_array_equal(a, b)

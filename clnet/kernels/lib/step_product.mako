@@ -85,7 +85,7 @@
         ${place(size, gates, slices, forward)}
         __global const float *b = ${name} + block * ${terms * width} + column;
 % for k in range(held):
-        w_${k} = *(__global const float2 *)(b + ${k * width});
+        w_${k} = vload2(0, b + ${k * width});
 % endfor
     }
 % endif

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
+from ...device import DeviceTraits, Launch, Scratch, Target
 from ...expr import Expr, flops, print_c
 from ...values.dtypes import float32
 from ...values.record import NamedTuple
@@ -26,9 +26,12 @@ _NEAR_BYTES = 2**20
 # Of many rows, an item's sums take the registers that more items would need.
 _MOST_ROWS, _FEW_ROWS, _WARP = 16, 8, 32
 _MOST_ITEMS, _FEW_ITEMS = 1024, 512
-# Of a unit of NVIDIA's GPUs, and of an item at most; how many it needs beside weights, sums and what
-# it has read.
+# Of a unit of NVIDIA's GPUs, and of an item at most; how many it needs beside weights, sums and
+# what it has read.
 _REGISTERS, _MOST_REGISTERS, _OWN_REGISTERS = 65_536, 255, 25
+# Of more rows, forward and on the walk back, all the registers are wanted for sums; and where not
+# all other weights are near, less than an eighth of them gains nothing.
+_MOST_ROWS_HELD, _MOST_ROWS_HELD_BACK, _LEAST_HELD = 4, 2, 8
 
 
 class Layers(NamedTuple):
@@ -94,7 +97,14 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(
-        cls, target: Target, x: Array, weight: Array, states: int, others: Sequence[Array | None]
+        cls,
+        target: Target,
+        x: Array,
+        weight: Array,
+        states: int,
+        others: Sequence[Array | None],
+        *,
+        back: bool = False,
     ) -> Steps | None:
         """None where a product in each step is better, or all there is.
 
@@ -104,6 +114,7 @@ class Steps(NamedTuple):
             weight: ``([layers,] gates * size, size)``.
             states: of a cell.
             others: further operands, which have to be dense as ``x`` has.
+            back: whether it is the walk back.
         """
         known = Layers.of(target, x, weight, others)
         if known is None:
@@ -120,15 +131,31 @@ class Steps(NamedTuple):
         fitting = (s for s in (8, 4, 2) if size % (_FOUR * s) == 0 and s * row // 2 <= most)
         slices = next((s for s in fitting if (1 + s) * rows * row <= room), 1)
         group = min(round_up(slices * row // 2, _WARP), most)
-        terms = size // slices
-        held = 0
-        if traits.large_local_memory_bytes and slices * row // 2 <= group:
-            own = _OWN_REGISTERS + 2 * rows + (2 * gates + 3) * ceil_div(rows * size, group)
-            left = min(_REGISTERS // group, _MOST_REGISTERS) - own
-            held = min(max(left // 2, 0) // _FOUR * _FOUR, terms)
-        far = row * size // terms * (terms - held)
-        near = (1 + slices) * rows * row + far <= room
-        return cls(layers, n, size, gates, states, rows, slices, group, near, held)
+        bare = cls(layers, n, size, gates, states, rows, slices, group, near=False, held=0)
+        steps = bare._replace(held=bare._most_held(traits, back=back))
+        if not steps._fits(room) and _LEAST_HELD * steps.held < size // slices:
+            steps = bare
+        steps = steps._replace(near=steps._fits(room))
+        if back and not steps.near and weight.offset % 2:  # its rows are read in twos
+            return None
+        return steps
+
+    def _most_held(self, traits: DeviceTraits, *, back: bool) -> int:
+        """Terms of a sum whose weights an item's registers have room for beside all else."""
+        items = self.slices * self.gates * self.size // 2
+        rows = _MOST_ROWS_HELD_BACK if back else _MOST_ROWS_HELD
+        if not traits.large_local_memory_bytes or items > self.group or self.rows > rows:
+            return 0
+        read = (2 * self.gates + 3) * ceil_div(self.rows * self.size, self.group)
+        own = _OWN_REGISTERS + 2 * self.rows + read
+        left = min(_REGISTERS // self.group, _MOST_REGISTERS) - own
+        return min(max(left // 2, 0) // _FOUR * _FOUR, self.size // self.slices)
+
+    def _fits(self, room: int) -> bool:
+        """Whether local memory of so many elements holds the weights that are in no registers."""
+        row = self.gates * self.size
+        far = row * (self.size - self.slices * self.held)
+        return (1 + self.slices) * self.rows * row + far <= room
 
     @property
     def params(self) -> Named:
