@@ -98,7 +98,8 @@ def test_weights_in_registers_give_the_same_bits(monkeypatch, cell, lead, arrive
     ways_to = ((0, 0, 49152), (4, 52, 49152), (8, 61, 49152), (4, 52, little))
     for held, registers, room in ways_to:
         sizes = {"local_memory_bytes": room, "large_local_memory_bytes": room if held else 0}
-        target = replace(one, traits=replace(one.traits, max_group_size=64, **sizes))
+        sizes |= {"max_group_size": 64, "compute_units": 2}
+        target = replace(one, traits=replace(one.traits, **sizes))
         monkeypatch.setattr(module, "_MOST_REGISTERS", registers)
         steps = Steps.of(target, inputs[0], inputs[1 + cell.results], cell.results, [])
         assert steps is not None

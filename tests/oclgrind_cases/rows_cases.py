@@ -371,7 +371,7 @@ def recurrent_layers(target: Target) -> None:
     with constants(recurrence_module, _MOST_REGISTERS=52):  # half of the weights, near and not
         for room in (49152, 2048):
             sizes = {"local_memory_bytes": room, "large_local_memory_bytes": room}
-            traits = replace(target.traits, max_group_size=64, **sizes)
+            traits = replace(target.traits, max_group_size=64, compute_units=2, **sizes)
             held = replace(target, traits=traits)
             check_recurrence(held, Cell.GRU, (), bias=False, size=16)
 
