@@ -291,15 +291,16 @@ def _checkpointed(model: Module) -> Iterator[None]:
 
     Blocks are the modules of the outermost lists, and segments of rows of single layers.
     """
-    changed: list[Module] = []
+    before: dict[Module, Any] = {}  # a module's own ``forward``; None: it had its class's
 
     def change(module: Module, forward: Callable[..., Any]) -> None:
-        vars(module)["forward"] = forward
-        changed.append(module)
+        if module not in before:  # one that stands at several places is one block
+            before[module] = vars(module).get("forward")
+            vars(module)["forward"] = forward
 
     def visit(module: Module) -> None:
         children = list(module.children())
-        if isinstance(module, Sequential) and len(children) > 1:
+        if _is_row(module) and len(children) > 1:
             blocks = any(list(child.children()) for child in children)
             segments = len(children) if blocks else max(round(sqrt(len(children))), 2)
             change(module, partial(checkpoint_sequential, children, segments))
@@ -310,9 +311,18 @@ def _checkpointed(model: Module) -> Iterator[None]:
             for child in children:
                 visit(child)
 
-    visit(model)
     try:
+        visit(model)
         yield
     finally:
-        for module in changed:
-            del vars(module)["forward"]
+        for module, forward in before.items():
+            if forward is None:
+                del vars(module)["forward"]
+            else:
+                vars(module)["forward"] = forward
+
+
+def _is_row(module: Module) -> bool:
+    """Whether it runs its layers one behind the other, and nothing else."""
+    own = "forward" in vars(module) or type(module).forward is not Sequential.forward
+    return isinstance(module, Sequential) and not own

@@ -21,16 +21,14 @@ from ..device import AbsentDevice, Device, DeviceTraits, Launch, Recorder
 from ..errors import ArgumentError
 from ..nn import Conv2d, LayerNorm, Linear, Module, ModuleList, RMSNorm, Sequential, Softmax
 from ..nn.functional import cross_entropy
-from ..optim import Optimizer
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType, float32, int64
 from ..values.generator import Generator
-from .memory_plan import Loss
+from .memory_plan import Loss, Make
 
 __all__ = ["Layer", "Line", "StepCost", "Task", "figured", "measured"]
 
-Make = Callable[[Iterable[Tensor]], Optimizer]
 # Of a step that is soon done so many; of one that takes long, those that begin within the seconds.
 _ROUNDS, _LEAST_ROUNDS, _ROUNDS_SECONDS = 9, 4, 4.0
 _MOST_EXAMPLES = 64

@@ -16,6 +16,7 @@ from ..data import DataLoader
 from ..errors import ArgumentError, CheckpointError, NonFiniteError
 from ..io import load_checkpoint, save_checkpoint
 from ..nn import DataParallel, Module
+from ..nn.module_mode import in_mode
 from ..nn.parallel import DistributedDataParallel
 from ..optim import Optimizer
 from ..optim.grad_scaler import GradScaler
@@ -195,7 +196,7 @@ class Trainer:
             loader: gives batches ``(inputs, targets)``.
 
         Returns:
-            Means over the examples by name; the model is back in the mode it was in.
+            Means over the examples by name; each module is back in the mode it was in.
         """
         with Interrupt() as interrupt:
             return self._evaluate(loader, "", "evaluation", interrupt)
@@ -345,21 +346,19 @@ class Trainer:
     ) -> dict[str, float]:
         means = Means(self.measures)
         reader = _Reader(means)
-        training = self.model.training
-        self.model.eval()
-        try:
-            with Bar(label, len(loader), shown=self.progress) as bar:
-                start = time.perf_counter()
-                for inputs, targets in self._uploaded(loader):
-                    reader.add(self._evaluate_step(inputs, targets), len(inputs))
-                    _stop_if(interrupt)
-                    if reader.due:
-                        batches = len(reader.read())
-                        speed = means.examples / (time.perf_counter() - start)
-                        bar.advance(batches, means.values(), speed)
-                reader.read()
-        finally:
-            self.model.train(training)
+        with (
+            in_mode(self.model, training=False),
+            Bar(label, len(loader), shown=self.progress) as bar,
+        ):
+            start = time.perf_counter()
+            for inputs, targets in self._uploaded(loader):
+                reader.add(self._evaluate_step(inputs, targets), len(inputs))
+                _stop_if(interrupt)
+                if reader.due:
+                    batches = len(reader.read())
+                    speed = means.examples / (time.perf_counter() - start)
+                    bar.advance(batches, means.values(), speed)
+            reader.read()
         return means.values(prefix)
 
     def _uploaded(
