@@ -23,9 +23,9 @@ from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
 from .index import pick
+from .join import unbind
 from .machinery.function import Arrays, Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
-from .rearrange import unbind
 from .shape import contiguous, expand, narrow, overwrite, reshape, to_dtype
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from .index import (
     require_index,
     select_within,
 )
+from .join import cat
 from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
@@ -38,7 +39,6 @@ from .machinery.pointwise import Operand, apart, evaluate
 from .rearrange import select
 from .shape import (
     Slice,
-    cat,
     clone,
     contiguous,
     expand,
