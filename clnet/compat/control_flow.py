@@ -9,6 +9,7 @@ from typing import Any
 from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values.containers import again
 from ..values.shapes import normalize_dim
 
 __all__ = ["associative_scan", "cond", "while_loop"]
@@ -111,10 +112,8 @@ def _filled(tree: Any, leaves: Iterator[Tensor]) -> Any:
     """The same containers around other tensors."""
     if isinstance(tree, dict):
         return {key: _filled(part, leaves) for key, part in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[_filled(part, leaves) for part in tree])
     if isinstance(tree, tuple | list):
-        return type(tree)([_filled(part, leaves) for part in tree])
+        return again(tree, [_filled(part, leaves) for part in tree])
     return next(leaves)
 
 
