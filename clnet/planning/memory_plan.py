@@ -79,14 +79,16 @@ class Forecast:
         return need.problem is None and need.taken <= self.traits.global_memory_bytes
 
     def __str__(self) -> str:
+        width = max(map(len, self.needs))
         lines = [
             f"device memory {self.traits.global_memory_bytes / _MIB:,.0f} MiB, "
             f"parameters {self.parameters / _MIB:,.1f} MiB",
-            f"{'MiB':24}{'in use':>10}{'taken':>10}",
+            f"{'MiB':{width}}{'in use':>10}{'taken':>10}",
         ]
         for way, need in self.needs.items():
             verdict = need.problem or ("fits" if self.fits(way) else "does not fit")
-            lines.append(f"{way:24}{need.used / _MIB:10,.1f}{need.taken / _MIB:10,.1f}  {verdict}")
+            figures = f"{need.used / _MIB:10,.1f}{need.taken / _MIB:10,.1f}"
+            lines.append(f"{way:{width}}{figures}  {verdict}")
         lines.append(
             "workspaces, MiB: "
             + ", ".join(f"{name} {n / _MIB:,.1f}" for name, n in self.workspaces.items())

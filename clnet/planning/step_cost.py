@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from ..autodiff.tape import no_grad
+from ..autodiff.tensor_hook import HookHandle
 from ..compile import compile as compiled
 from ..creation import zeros
 from ..device import AbsentDevice, Device, DeviceTraits, Launch, Recorder
@@ -365,34 +367,12 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], dict[str, list[str]]
     Between both, the modules' names by the path that their launches tell: it leaves out lists,
     which nobody calls, so that items of several may share one.
     """
-    blocks = list(_blocks(model, ""))
-    layers: dict[str, Layer] = {}
-    hooks: list[Any] = []
-    counted: set[int] = set()
-    called: dict[str, list[str]] = {}
+    seen = _Seen(model)
+    hooks: list[HookHandle] = []
     for path, module in model.named_modules():
-
-        def named(m: Module, args: Any, output: Any, path: str = path) -> None:
-            del m, args, output
-            names = called.setdefault(mode.current().module_path.partition(".")[2], [])
-            if path not in names:
-                names.append(path)
-
-        hooks.append(module.register_forward_hook(named))
-        if next(module.children(), None) is not None:
-            continue
-
-        def seen(m: Module, args: Any, output: Any, path: str = path) -> None:
-            if path in layers:  # one ReLU for all
-                return
-            block = next((i for i, b in enumerate(blocks) if f"{path}.".startswith(f"{b}.")), 0)
-            own = {id(p): p for p in m.parameters() if id(p) not in counted}
-            counted.update(own)
-            layer = layers[path] = _layer(path, block, m, args, output)
-            layer.parameter_bytes = sum(p.array.nbytes for p in own.values())
-            layer.frozen_bytes = sum(p.array.nbytes for p in own.values() if not p.requires_grad)
-
-        hooks.append(module.register_forward_hook(seen))
+        hooks.append(module.register_forward_hook(partial(seen.call, path)))
+        if next(module.children(), None) is None:
+            hooks.append(module.register_forward_hook(partial(seen.layer, path)))
     try:
         with no_grad(), mode.using(abstract=True):
             output = model(x)
@@ -403,7 +383,40 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], dict[str, list[str]]
         raise ArgumentError(
             "plan", "a model divided over devices gives a tensor", gives=type(output).__name__
         )
-    return list(layers.values()), called, tuple(output.shape)
+    return list(seen.layers.values()), seen.called, tuple(output.shape)
+
+
+class _Seen:
+    """What a forward pass shows of a model.
+
+    Attributes:
+        layers: by path, in order.
+        called: modules' names by the path that their launches tell.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self.layers: dict[str, Layer] = {}
+        self.called: dict[str, list[str]] = {}
+        self._blocks = list(_blocks(model, ""))
+        self._counted: set[int] = set()  # parameters, of which several layers may have one
+
+    def call(self, path: str, module: Module, args: Any, output: Any) -> None:
+        """Behind each module's ``forward``."""
+        del module, args, output
+        names = self.called.setdefault(mode.current().module_path.partition(".")[2], [])
+        if path not in names:
+            names.append(path)
+
+    def layer(self, path: str, module: Module, args: Any, output: Any) -> None:
+        """Behind the ``forward`` of one that has no modules inside."""
+        if path in self.layers:  # one ReLU for all
+            return
+        within = (i for i, block in enumerate(self._blocks) if f"{path}.".startswith(f"{block}."))
+        own = {id(p): p for p in module.parameters() if id(p) not in self._counted}
+        self._counted.update(own)
+        layer = self.layers[path] = _layer(path, next(within, 0), module, args, output)
+        layer.parameter_bytes = sum(p.array.nbytes for p in own.values())
+        layer.frozen_bytes = sum(p.array.nbytes for p in own.values() if not p.requires_grad)
 
 
 def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Layer:

@@ -127,6 +127,8 @@ def test_checkpoints_and_inference_need_less():
     needs = {way: need.used for way, need in forecast.needs.items()}
     assert needs["eager, checkpoints"] < 0.8 * needs["eager"]
     assert needs["compiled, checkpoints"] < 0.9 * needs["compiled"]
+    _, heads, *rows = str(forecast).splitlines()
+    assert {line.index("fits") for line in rows[:-1]} == {len(heads) + 2}
     inference = clnet.plan(deep, (64, 3, 16, 16))
     assert inference.peak_bytes < 0.7 * needs["compiled"]
     assert set(inference.needs) == {"eager", "compiled"}
