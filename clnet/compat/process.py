@@ -15,6 +15,7 @@ from ..creation import arange
 from ..device import Device
 from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError
+from ..face.storage import UntypedStorage
 from ..ops.machinery.pointwise import know_numbers
 from ..random import initial_seed, manual_seed
 from ..tensor import Tensor
@@ -322,8 +323,8 @@ def is_inference_mode_enabled() -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """False: memory has no face of its own."""
-    return False
+    """Whether it is a tensor's memory, as ``x.untyped_storage()`` gives it."""
+    return isinstance(obj, UntypedStorage)
 
 
 def assert_(condition: Any, message: str = "") -> None:

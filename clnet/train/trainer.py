@@ -267,15 +267,7 @@ class Trainer:
             begun, start = self._means.examples, time.perf_counter()
             before = self._seconds
             for inputs, targets in self._uploaded(loader, self._ranks):
-                with ExitStack() as looking_on:
-                    for callback in self.callbacks:
-                        looking_on.enter_context(callback.around_step(self, inputs, targets))
-                    values = self._train_step(inputs, targets)
-                examples = len(inputs) * (1 if self._ranks is None else self._ranks.size())
-                reader.add(values, examples, self._rate)
-                self.num_steps += 1
-                if self.scheduler is not None and self.scheduler_per_batch:
-                    self.scheduler.step()
+                self._take_step(inputs, targets, reader)
                 self._loader_state = loader.state_dict()
                 due = self.checkpoint_every and self.num_steps % self.checkpoint_every == 0
                 told = logged and self.num_steps % logged == 0
@@ -294,6 +286,18 @@ class Trainer:
                 _stop_if(interrupt)
             self._look(reader)
             self._seconds = before + time.perf_counter() - start
+
+    def _take_step(self, inputs: Tensor, targets: Tensor, reader: _Reader) -> None:
+        """A step, with the callbacks around it, after which the scheduler may make one, too."""
+        with ExitStack() as looking_on:
+            for callback in self.callbacks:
+                looking_on.enter_context(callback.around_step(self, inputs, targets))
+            values = self._train_step(inputs, targets)
+        examples = len(inputs) * (1 if self._ranks is None else self._ranks.size())
+        reader.add(values, examples, self._rate)
+        self.num_steps += 1
+        if self.scheduler is not None and self.scheduler_per_batch:
+            self.scheduler.step()
 
     @property
     def _rate(self) -> float:
