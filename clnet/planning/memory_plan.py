@@ -258,35 +258,6 @@ def on_absent(model: Module, absent: AbsentDevice) -> Iterator[None]:
             t.array, t.grad = array, grad
 
 
-def _recomputed(forward: Callable[..., Any], *args: Any) -> Any:
-    """What ``forward`` gives, checkpointed; a block may give tensors within tuples, as Llama's."""
-    nests: list[Any] = []  # without the tensors, which would be held until backward
-
-    def flat(*args: Any) -> tuple[Tensor, ...]:
-        made = forward(*args)
-        nests.append(_nest(made))
-        return tuple(_leaves(made))
-
-    leaves = checkpoint(flat, *args)
-    return _filled(nests[0], iter(leaves))
-
-
-def _nest(made: Any) -> Any:
-    return None if isinstance(made, Tensor) else tuple(map(_nest, made))
-
-
-def _leaves(made: Any) -> Iterator[Tensor]:
-    if isinstance(made, Tensor):
-        yield made
-    else:
-        for part in made:
-            yield from _leaves(part)
-
-
-def _filled(nest: Any, leaves: Iterator[Tensor]) -> Any:
-    return next(leaves) if nest is None else tuple(_filled(part, leaves) for part in nest)
-
-
 @contextmanager
 def _checkpointed(model: Module) -> Iterator[None]:
     """Have the model's blocks computed again in backward while the body runs.
@@ -308,7 +279,7 @@ def _checkpointed(model: Module) -> Iterator[None]:
             change(module, partial(checkpoint_sequential, children, segments))
         elif isinstance(module, ModuleList):
             for child in children:
-                change(child, partial(_recomputed, child.forward))
+                change(child, partial(checkpoint, child.forward))
         else:
             for child in children:
                 visit(child)
