@@ -25,7 +25,8 @@ from .arithmetic import where as either
 from .index import pick
 from .join import unbind
 from .machinery.function import Arrays, Face, Function, apply, op
-from .machinery.pointwise import Operand, evaluate
+from .machinery.pointwise import evaluate
+from .machinery.promotion import Operand
 from .shape import contiguous, expand, narrow, overwrite, reshape, to_dtype
 
 if TYPE_CHECKING:

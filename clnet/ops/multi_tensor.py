@@ -16,7 +16,7 @@ from .join import stack
 from .machinery.crossing import Crossed, on_device
 from .machinery.function import Arrays, Function, apply, require_floating
 from .machinery.fused import UpdateMany
-from .machinery.pointwise import result_type
+from .machinery.promotion import result_type
 from .machinery.update import Body, symbolic, update
 from .reduce import widened
 from .shape import contiguous, expand, reshape, to_dtype

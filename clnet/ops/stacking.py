@@ -14,7 +14,7 @@ from .create import meshgrid
 from .join import cat, split, stack, tensor_split
 from .machinery.another import as_another
 from .machinery.function import Face, apply, op
-from .machinery.pointwise import result_type
+from .machinery.promotion import result_type
 from .placed import Placed
 from .rearrange import diag
 from .shape import expand, permute, reshape, to_dtype, unsqueeze
