@@ -15,6 +15,7 @@ from ..nn.module_mode import in_mode
 from ..ops import cross_entropy
 from ..tensor import Tensor, tensor
 from .callback import Callback
+from .history import VALIDATION
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -91,7 +92,7 @@ class Perplexity(Callback):
         """``"perplexity"``, and ``"validation_perplexity"`` where that loss is measured."""
         return {
             f"{prefix}perplexity": perplexity(measured[f"{prefix}loss"])
-            for prefix in ("", "validation_")
+            for prefix in ("", VALIDATION)
             if f"{prefix}loss" in measured
         }
 

@@ -25,7 +25,7 @@ from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values import mode
 from .callback import Callback, StepFigures
-from .history import History, Means
+from .history import VALIDATION, History, Means
 from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
@@ -340,7 +340,7 @@ class Trainer:
         if loader is None:
             return {}
         try:
-            return self._evaluate(loader, "validation_", label, interrupt)
+            return self._evaluate(loader, VALIDATION, label, interrupt)
         except KeyboardInterrupt:  # the state is that after the epoch's last step
             self._write()
             raise
