@@ -190,7 +190,7 @@ class record_function:  # noqa: N801 - PyTorch's name
 
     def __exit__(self, *raised: object) -> None:
         block = (self.name, self._begun.pop(), time.perf_counter())
-        for each in profile.running:
+        for each in tuple(profile.running):  # other threads begin and end theirs
             each.blocks.append(block)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
