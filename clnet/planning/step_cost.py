@@ -232,36 +232,11 @@ def measured(make: Callable[[], Module], task: Task, device: Device, optimizer: 
         optimizer: makes the optimiser of the parameters.
     """
 
-    def timed(call: _Call) -> float:
-        begin = perf_counter()
-        call.step(call.x, call.y)
-        device.queue.finish()
-        return perf_counter() - begin
-
-    def observed(call: _Call) -> dict[tuple[str, str], float]:
-        seen = Recorder(device)
-        with device.queue.observe(seen):
-            timed(call)
-        return _grouped((c.module_path, c.phase, c.seconds) for c in seen.commands())
-
     def run(calls: Sequence[_Call]) -> list[_Ran]:
-        for call in (*calls, *calls, *calls):
-            timed(call)
-        rounds: list[list[tuple[float, dict[tuple[str, str], float]]]] = []
-        begin = perf_counter()
-        while len(rounds) < _LEAST_ROUNDS or (
-            len(rounds) < _ROUNDS and perf_counter() - begin < _ROUNDS_SECONDS
-        ):
-            rounds.append([(timed(call), observed(call)) for call in calls])
         found: list[_Ran] = []
-        for call, times in zip(calls, zip(*rounds, strict=True), strict=True):
-            keys = dict.fromkeys(key for _, of_key in times for key in of_key)
-            best = {key: min(of_key.get(key, 0.0) for _, of_key in times) for key in keys}
-            # Observed launches go one by one: their shares are taken, and the time without an
-            # observer; the shortest of each, since others who use the machine only lengthen it.
-            scale = min(wall for wall, _ in times) / (sum(best.values()) or 1.0)
+        for call, rounds in zip(calls, zip(*_rounds(device, calls), strict=True), strict=True):
             (plan,) = call.step.plans
-            found.append(_Ran({key: s * scale for key, s in best.items()}, plan.peak_bytes))
+            found.append(_Ran(_least(rounds), plan.peak_bytes))
         return found
 
     return _cost(make, task, device, optimizer, run, f"kernels measured on {device.name}")
@@ -273,6 +248,52 @@ class _Call(NamedTuple):
     step: Any
     x: Tensor
     y: Tensor
+
+
+class _Round(NamedTuple):
+    """A call's seconds, and those of its commands, by module and phase, when they were observed."""
+
+    wall: float
+    commands: Mapping[tuple[str, str], float]
+
+
+def _rounds(device: Device, calls: Sequence[_Call]) -> list[list[_Round]]:
+    """Times of all calls, in turns."""
+    for call in (*calls, *calls, *calls):
+        _timed(device, call)
+    found: list[list[_Round]] = []
+    begin = perf_counter()
+    while len(found) < _LEAST_ROUNDS or (
+        len(found) < _ROUNDS and perf_counter() - begin < _ROUNDS_SECONDS
+    ):
+        found.append([_Round(_timed(device, call), _observed(device, call)) for call in calls])
+    return found
+
+
+def _timed(device: Device, call: _Call) -> float:
+    begin = perf_counter()
+    call.step(call.x, call.y)
+    device.queue.finish()
+    return perf_counter() - begin
+
+
+def _observed(device: Device, call: _Call) -> dict[tuple[str, str], float]:
+    seen = Recorder(device)
+    with device.queue.observe(seen):
+        _timed(device, call)
+    return _grouped((c.module_path, c.phase, c.seconds) for c in seen.commands())
+
+
+def _least(rounds: Sequence[_Round]) -> dict[tuple[str, str], float]:
+    """Seconds by module and phase, of rounds of one call.
+
+    Observed launches go one by one: their shares are taken, and the time without an observer; the
+    shortest of each, since others who use the machine only lengthen it.
+    """
+    keys = dict.fromkeys(key for each in rounds for key in each.commands)
+    best = {key: min(each.commands.get(key, 0.0) for each in rounds) for key in keys}
+    scale = min(each.wall for each in rounds) / (sum(best.values()) or 1.0)
+    return {key: seconds * scale for key, seconds in best.items()}
 
 
 class _Ran(NamedTuple):
