@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from .errors import DtypeError, ShapeError
-from .ops.machinery import pointwise
-from .ops.machinery.pointwise import Operand
+from .ops.machinery import promotion
+from .ops.machinery.promotion import Operand
 from .tensor import Tensor
 from .values import mode, shapes
 from .values.absent_dtypes import AbsentDType
@@ -169,7 +169,7 @@ def result_type(tensor1: Operand, tensor2: Operand) -> DType:
         tensor1: a tensor or a number.
         tensor2: another.
     """
-    return pointwise.result_type(tensor1, tensor2)
+    return promotion.result_type(tensor1, tensor2)
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "seed",
     "set_rng_state",
 ]
 
@@ -89,6 +91,13 @@ def manual_seed(seed: Any) -> Generator:
 def initial_seed() -> int:
     """The seed of the default generator."""
     return mode.current().generator.seed
+
+
+@checked
+def seed() -> int:
+    """Start the default generator from a number nobody chose; gives the number."""
+    manual_seed(int.from_bytes(os.urandom(4), "little"))
+    return initial_seed()
 
 
 @checked

@@ -4,9 +4,10 @@
     mpirun -n 2 python examples/data_parallel.py cifar10    # photographs, ResNet-20
     mpirun --hostfile hosts -n 4 python examples/data_parallel.py
 
-needs ``pip install 'clnet[mpi]'``; alone it is one process with all of the batch. On machines with
-several GPUs each process takes one: ``clnet.device(f"gpu:{rank}")``. A hostfile has a line for each
-machine, such as ``first:2`` and ``second:2``: clnet, the program and the data lie there, too.
+needs ``pip install 'clnet[mpi]'``; alone it is one process with all of the batch. All processes of
+a machine take its first GPU: where there are several, say which has which, as in
+``clnet.set_default_device(f"gpu:{rank}")``. A hostfile has a line for each machine, such as
+``first:2`` and ``second:2``: clnet, the program and the data lie there, too.
 """
 
 import sys

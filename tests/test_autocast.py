@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -275,6 +277,20 @@ def test_a_users_function_runs_in_the_context_of_its_forward():
     (narrow.sum() + wide.sum()).backward()
     assert sorted(seen) == [False, True]
     assert x.grad.tolist() == [[8, 8], [8, 8]]
+
+
+def test_a_users_function_takes_named_tuples_of_tensors():
+    Pair = namedtuple("Pair", "first second")
+
+    class Sum(clnet.autograd.Function):
+        @staticmethod
+        @clnet.amp.custom_fwd(device_type="cuda", cast_inputs=clnet.float32)
+        def forward(ctx, pair):
+            assert isinstance(pair, Pair)
+            return pair.first + pair.second
+
+    with clnet.autocast("cuda"):
+        assert Sum.apply(Pair(clnet.ones(2).half(), clnet.ones(2))).dtype is clnet.float32
 
 
 def networks(m):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import time
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -207,3 +209,33 @@ def test_a_module_of_a_graph_can_be_pickled():
     assert again(x).tolist() == net(x).tolist()
     assert (again.code, again.training) == (traced.code, False)
     assert isinstance(x.max(1), clnet.return_types.max)
+
+
+def test_threads_take_modules_apart_while_another_computes():
+    """What is patched meanwhile is of one thread alone, and as before in the end."""
+
+    class Slow(clnet.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = clnet.nn.Linear(2, 2)
+
+        def forward(self, x):
+            time.sleep(2e-3)  # the others come meanwhile
+            return self.layer(x)
+
+    call, found, left = clnet.nn.Module.__call__, [], []
+    plain, x = clnet.nn.Linear(2, 2), clnet.ones(1, 2)
+
+    def take_apart():
+        found.extend([n.op for n in fx.symbolic_trace(Slow()).graph.nodes] for _ in range(5))
+
+    threads = [Thread(target=take_apart) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        left.append(type(plain(x)))
+    for thread in threads:
+        thread.join()
+    assert found == [["placeholder", "call_module", "output"]] * 15
+    assert set(left) == {clnet.Tensor}
+    assert clnet.nn.Module.__call__ is call

@@ -145,6 +145,27 @@ def test_operators_of_python_have_gradients_and_those_of_cpp_are_named():
         library.operators.load_library("x.so")
 
 
+def test_an_operators_arguments_go_by_name_too():
+    """PyTorch gives the same: defaults are among the inputs, what goes by name alone beside."""
+    seen = []
+
+    @clnet.library.custom_op("mine::scaled", mutates_args=())
+    def scaled(x, a, b=1.0, *, c=0.0):
+        return x * a - b + c
+
+    def setup(ctx, inputs, keyword_only_inputs, output):
+        seen.append((inputs[1:], keyword_only_inputs))
+        ctx.a = inputs[1]
+
+    scaled.register_autograd(lambda ctx, grad: (grad * ctx.a, None, None), setup_context=setup)
+    x = clnet.ones(1, requires_grad=True)
+    y = scaled(x, b=3.0, a=2.0)
+    y.backward()
+    assert (y.item(), x.grad.item()) == (-1, 2)
+    assert scaled(x, 2.0, c=5.0).item() == 6
+    assert seen == [((2.0, 3.0), {"c": 0.0}), ((2.0, 1.0), {"c": 5.0})]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -195,6 +195,9 @@ def test_a_profile_as_pytorchs(tmp_path):
     assert averages["matmul"].count == 1
     assert averages["forward pass"].count == 1
     assert averages["forward pass"].flops >= averages["matmul"].flops == 2 * 8**3
+    total = p.key_averages().total_average()
+    assert total.count == sum(e.count for e in averages.values())
+    assert total.device_memory_usage == sum(e.device_memory_usage for e in averages.values()) > 0
     table = p.key_averages().table(sort_by="cpu_time_total", row_limit=1)
     assert "# of Calls" in table.splitlines()[0]
     assert len(table.splitlines()) == 2
@@ -204,6 +207,8 @@ def test_a_profile_as_pytorchs(tmp_path):
         p.key_averages().table(sort_by="beauty")
     with pytest.raises(ArgumentError, match="recorded"):
         profiler.profile().key_averages()
+    with pytest.raises(ArgumentError, match="active is 1 or more"):
+        profiler.schedule(wait=0, warmup=0, active=0)
     with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path / "f"))):
         _ = x.exp()
     assert len(list((tmp_path / "f").glob("*.pt.trace.json"))) == 1

@@ -7,6 +7,7 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError, DtypeError
+from clnet.values import mode
 
 DRAWS = {
     "rand": lambda **k: clnet.rand(4, 5, **k),
@@ -60,6 +61,15 @@ def test_generators_are_made_as_pytorchs_are():
     ):
         with pytest.raises(ArgumentError, match=r"Generator: device is|a seed is a whole number"):
             wrong()
+
+
+def test_seeds_nobody_chose_differ():
+    with mode.using(generator=clnet.Generator()):
+        drawn = [clnet.seed() for _ in range(4)]
+        for _ in range(4):
+            clnet.cuda.seed()
+            drawn.append(clnet.initial_seed())
+    assert len(set(drawn)) == len(drawn)
 
 
 @EVERY_DRAW

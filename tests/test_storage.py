@@ -14,6 +14,9 @@ def test_views_share_a_storage():
     x = clnet.arange(6, dtype=clnet.float32).reshape(2, 3)
     part = x[1]
     assert part.untyped_storage() == x.untyped_storage()
+    assert clnet.is_storage(x.untyped_storage())
+    assert clnet.is_storage(x.storage())
+    assert not clnet.is_storage(x)
     assert part.untyped_storage().data_ptr() == x.storage().data_ptr() == x.data_ptr()
     assert x.clone().untyped_storage() != x.untyped_storage()
     assert len({x.storage(), part.storage()}) == 1

@@ -20,6 +20,7 @@ from ..ops.attention import Attention
 from ..ops.batched import rule_for
 from ..ops.create import Full, MakeInto
 from ..ops.index import PutRows, ReplaceRows
+from ..ops.join import stack
 from ..ops.machinery.autocast import cast
 from ..ops.machinery.boundary import Boundary
 from ..ops.machinery.derived import Derived
@@ -27,7 +28,7 @@ from ..ops.machinery.function import Function, apply, results_of
 from ..ops.machinery.fused import Fused
 from ..ops.machinery.pointwise import Overwrite
 from ..ops.random import DrawnFrom, Dropout, Random
-from ..ops.shape import CopyInto, contiguous, expand, reshape, stack, to_dtype
+from ..ops.shape import CopyInto, contiguous, expand, reshape, to_dtype
 from ..ops.sort import Permutation
 from ..tensor import Tensor
 from ..values import mode

@@ -69,42 +69,59 @@ def applied_to_batch(
     return _generated(cls, level, pairs, new_context, base) if outside else NotImplemented
 
 
+class _Moved(NamedTuple):
+    """Results of a function, how they move with its arguments, and whether it gave a tuple."""
+
+    results: list[Any]
+    tangents: list[Any]
+    several: bool
+
+
 def _with_tangents(cls: Any, level: DualLevel, args: tuple[Any, ...], new_context: Any) -> Any:
     """Results and their tangents: by ``jvp``, or twice by ``backward``."""
     pairs = [parts_of_dual(x, level) if isinstance(x, Tensor) else (x, None) for x in args]
     primals, tangents = [x for x, _ in pairs], [t for _, t in pairs]
     if cls.jvp is None:
-        shapes: list[bool] = []
-
-        def call(*given: Any) -> list[Tensor]:
-            rest = iter(given)
-            own = [next(rest) if isinstance(x, Tensor) else x for x in primals]
-            result = cls.apply(*own)
-            shapes.append(isinstance(result, tuple))
-            return list(result) if isinstance(result, tuple) else [result]
-
-        places = [k for k, x in enumerate(primals) if isinstance(x, Tensor)]
-        made, moved = tangents_of(call, [primals[k] for k in places], [tangents[k] for k in places])
+        found = _by_backward(cls, primals, tangents)
     else:
-        ctx = new_context((False,) * len(args))
-        with mode.using(grad=False):
-            if cls.setup_context is None:
-                result = cls.forward(ctx, *primals)
-            else:
-                result = cls.forward(*primals)
-                cls.setup_context(ctx, tuple(primals), result)
-            ctx.to_save = ctx.for_forward or ctx.to_save
-        found = cls.jvp(ctx, *tangents)
-        moved = list(found) if isinstance(found, tuple) else [found]
-        if mode.current().grad and any(isinstance(x, Tensor) and x.requires_grad for x in primals):
-            result = cls.apply(*primals)
-        shapes = [isinstance(result, tuple)]
-        made = list(result) if isinstance(result, tuple) else [result]
+        found = _by_jvp(cls, primals, tangents, new_context((False,) * len(args)))
     both = tuple(
         y if t is None or not isinstance(y, Tensor) else dual(y, t, level)
-        for y, t in zip(made, moved, strict=True)
+        for y, t in zip(found.results, found.tangents, strict=True)
     )
-    return both if shapes[0] else both[0]
+    return both if found.several else both[0]
+
+
+def _by_backward(cls: Any, primals: list[Any], tangents: list[Any]) -> _Moved:
+    several: list[bool] = []
+
+    def call(*given: Any) -> list[Tensor]:
+        rest = iter(given)
+        result = cls.apply(*(next(rest) if isinstance(x, Tensor) else x for x in primals))
+        several.append(isinstance(result, tuple))
+        return _listed(result)
+
+    places = [k for k, x in enumerate(primals) if isinstance(x, Tensor)]
+    made, moved = tangents_of(call, [primals[k] for k in places], [tangents[k] for k in places])
+    return _Moved(list(made), list(moved), several[0])
+
+
+def _by_jvp(cls: Any, primals: list[Any], tangents: list[Any], ctx: Any) -> _Moved:
+    with mode.using(grad=False):
+        if cls.setup_context is None:
+            result = cls.forward(ctx, *primals)
+        else:
+            result = cls.forward(*primals)
+            cls.setup_context(ctx, tuple(primals), result)
+        ctx.to_save = ctx.for_forward or ctx.to_save
+    moved = _listed(cls.jvp(ctx, *tangents))
+    if mode.current().grad and any(isinstance(x, Tensor) and x.requires_grad for x in primals):
+        result = cls.apply(*primals)
+    return _Moved(_listed(result), moved, isinstance(result, tuple))
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
 
 
 def _own(cls: Any, level: Level, pairs: list[tuple[Any, bool]]) -> Any:

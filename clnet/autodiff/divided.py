@@ -10,8 +10,8 @@ from math import inf
 from typing import Any, Final
 
 from ..errors import ArgumentError
+from ..ops.join import cat
 from ..ops.multi_tensor import norm_of_all
-from ..ops.shape import cat
 from ..tensor import Tensor
 
 __all__ = ["NORMS_OF_PARTS", "norm_of_gradients"]

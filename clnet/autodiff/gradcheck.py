@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .gradient import grad
 from .tape import enable_grad, no_grad
 from .vmap import vmap
 
+Index = tuple[int, ...]
 _SEED = 0
 # eps, atol, rtol. In float64 they are PyTorch's; in float32 eps is near the cube root of the
 # rounding error, where rounding and truncation of a central difference are equally large.
@@ -202,30 +204,15 @@ def _check(
     _require_reached(name, candidates, gradients)
     dtypes = [y.dtype for y in outputs]
     coarsest = next((t for t in dtypes if t is not float64), float64)
-    step, absolute, relative = _tolerances(settings, coarsest)
+    total = _WeightedSum(fn, arguments, [w for _, w in weighted])
+    comparison = _Comparison(name, "gradient", settings, coarsest)
     reached = [g is not None for g in gradients]
-    weights = [w for _, w in weighted]
     for place, (subject, gradient) in enumerate(zip(candidates, gradients, strict=True)):
         if not _is_checked(place, len(checked), reached):
             continue
         analytic = np.zeros(subject.value.shape) if gradient is None else np.asarray(gradient)
-        for index in _sampled(analytic.shape, settings.samples):
-            numeric = _numeric(fn, arguments, weights, subject, index, step)
-            found = float(analytic[index])
-            if abs(numeric - found) <= absolute + relative * abs(found):
-                continue
-            if not settings.raise_exception:
-                return False
-            raise GradcheckError(
-                name,
-                "the gradient differs from central differences",
-                **subject.name,
-                index=index,
-                numeric=numeric,
-                analytic=found,
-                atol=absolute,
-                rtol=relative,
-            )
+        if not comparison.holds(total, subject, partial(_entry, analytic)):
+            return False
     return True
 
 
@@ -239,46 +226,100 @@ def _check_forward(
     if not places:
         raise ArgumentError("gradcheck", "an input requires a gradient", inputs=len(given))
     weights = [w for _, w in _weighted(_outputs(fn, arguments))]
-    step, absolute, relative = _tolerances(settings, dtype)
-    for i in places:
-        subject = _Subject(arguments[i], {"input": i}, i)
-        for index in _sampled(arguments[i].shape, settings.samples):
-            numeric = _numeric(fn, arguments, weights, subject, index, step)
-            found = _forward(fn, arguments, weights, i, index)
-            if abs(numeric - found) <= absolute + relative * abs(found):
+    total = _WeightedSum(fn, arguments, weights)
+    comparison = _Comparison("gradcheck", "tangent", settings, dtype)
+    return all(
+        comparison.holds(total, _Subject(arguments[i], {"input": i}, i), partial(total.tangent, i))
+        for i in places
+    )
+
+
+@dataclass(frozen=True)
+class _WeightedSum:
+    """A function's outputs, weighted and summed: a number that moves with each entry."""
+
+    function: Callable[..., Any]
+    arguments: list[Any]
+    weights: list[np.ndarray]
+
+    def difference(self, subject: _Subject, index: Index, eps: float) -> float:
+        """Its central difference in one entry of one tensor."""
+        sums: list[float] = []
+        places: list[float] = []
+        for side in (eps, -eps):
+            moved = np.array(subject.value)
+            moved[index] += side
+            places.append(float(moved[index]))  # what was really added, after rounding
+            with no_grad(), _moved(self.arguments, subject, moved) as given:
+                sums.append(self._of(_outputs(self.function, given)))
+        return (sums[0] - sums[1]) / (places[0] - places[1])
+
+    def tangent(self, place: int, index: Index) -> float:
+        """How it moves with one entry of an argument, in forward mode."""
+        before, behind = self.arguments[:place], self.arguments[place + 1 :]
+        x = self.arguments[place].detach()
+        direction = np.zeros(x.shape)
+        direction[index] = 1
+        around = mode.current().batching or ()
+        level = DualLevel(len(around))
+        with mode.using(batching=(*around, level)):
+            own = dual(x, tensor(direction, dtype=x.dtype, device=x.device), level)
+            outputs = _outputs(self.function, [*before, own, *behind])
+            tangents = [parts_of_dual(y, level)[1] for y in outputs]
+        return self._of([None if t is None else t.detach() for t in tangents])
+
+    def _of(self, outputs: Sequence[Tensor | None]) -> float:
+        pairs = zip(self.weights, outputs, strict=True)
+        return sum(float((w * np.asarray(y, np.float64)).sum()) for w, y in pairs if y is not None)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """What is compared with central differences, and how closely.
+
+    Attributes:
+        op_name: for the error.
+        what: ``"gradient"`` or ``"tangent"``.
+        settings: of the check.
+        dtype: of the outputs.
+    """
+
+    op_name: str
+    what: str
+    settings: _Settings
+    dtype: DType
+
+    def holds(
+        self, total: _WeightedSum, subject: _Subject, analytic: Callable[[Index], float]
+    ) -> bool:
+        """Whether all entries of a tensor that are looked at agree.
+
+        Args:
+            total: whose differences are taken.
+            subject: the tensor.
+            analytic: gives what is compared, of an entry.
+
+        Raises:
+            GradcheckError: at the first that disagrees, if the settings say so.
+        """
+        step, absolute, relative = _tolerances(self.settings, self.dtype)
+        for index in _sampled(subject.value.shape, self.settings.samples):
+            numeric, own = total.difference(subject, index, step), analytic(index)
+            if abs(numeric - own) <= absolute + relative * abs(own):
                 continue
-            if not settings.raise_exception:
+            if not self.settings.raise_exception:
                 return False
             raise GradcheckError(
-                "gradcheck",
-                "the tangent differs from central differences",
-                input=i,
+                self.op_name,
+                f"the {self.what} differs from central differences",
+                **subject.name,
                 index=index,
                 numeric=numeric,
-                tangent=found,
+                analytic=own,
+                atol=absolute,
+                rtol=relative,
             )
-    return True
-
-
-def _forward(
-    fn: Callable[..., Any],
-    arguments: list[Any],
-    weights: list[np.ndarray],
-    place: int,
-    index: tuple[int, ...],
-) -> float:
-    """How the outputs' weighted sum moves with one entry, in forward mode."""
-    x = arguments[place].detach()
-    moved = np.zeros(x.shape)
-    moved[index] = 1
-    around = mode.current().batching or ()
-    level = DualLevel(len(around))
-    with mode.using(batching=(*around, level)):
-        own = dual(x, tensor(moved, dtype=x.dtype, device=x.device), level)
-        outputs = _outputs(fn, [*arguments[:place], own, *arguments[place + 1 :]])
-        tangents = [parts_of_dual(y, level)[1] for y in outputs]
-    pairs = zip(weights, tangents, strict=True)
-    return sum(float((w * np.asarray(t.detach())).sum()) for w, t in pairs if t is not None)
+        return True
 
 
 def _check_batched(
@@ -416,39 +457,16 @@ def _analytic(
     return list(grad([y for y, _ in roots], sources, given, allow_unused=True))
 
 
-def _sampled(shape: tuple[int, ...], samples: int) -> list[tuple[int, ...]]:
+def _entry(values: np.ndarray, index: Index) -> float:
+    return float(values[index])
+
+
+def _sampled(shape: tuple[int, ...], samples: int) -> list[Index]:
     count = int(np.prod(shape))
     flat = np.arange(count)
     if count > samples:
         flat = np.sort(np.random.default_rng(_SEED).choice(count, samples, replace=False))
     return [tuple(int(n) for n in np.unravel_index(i, shape)) for i in flat]
-
-
-def _numeric(
-    fn: Callable[..., Any],
-    arguments: list[Any],
-    weights: list[np.ndarray],
-    subject: _Subject,
-    index: tuple[int, ...],
-    eps: float,
-) -> float:
-    """The central difference of the weighted sum of the outputs in one entry of one tensor."""
-    x = subject.value
-    sums: list[float] = []
-    places: list[float] = []
-    for side in (eps, -eps):
-        moved = np.array(x)
-        moved[index] += side
-        places.append(float(moved[index]))  # what was really added, after rounding
-        with no_grad(), _moved(arguments, subject, moved) as given:
-            outputs = _outputs(fn, given)
-        sums.append(
-            sum(
-                float((w * np.asarray(y, np.float64)).sum())
-                for w, y in zip(weights, outputs, strict=True)
-            )
-        )
-    return (sums[0] - sums[1]) / (places[0] - places[1])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ..ops.machinery.autocast import Autocast
 from ..optim.grad_scaler import GradScaler as GradScaler
 from ..tensor import Tensor
 from ..values import mode
+from ..values.containers import again
 from ..values.dtypes import DType, bfloat16, float16, float32
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -268,7 +269,7 @@ def _all_cast(value: Any, dtype: DType) -> Any:
     if isinstance(value, Mapping):
         return {key: _all_cast(each, dtype) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_all_cast(each, dtype) for each in value)
+        return again(value, (_all_cast(each, dtype) for each in value))
     return value
 
 

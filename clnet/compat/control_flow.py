@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from .. import ops
+from ..autodiff.structure import put_together, taken_apart
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.shapes import normalize_dim
@@ -79,7 +80,8 @@ def associative_scan(
     if combine_mode not in ("pointwise", "generic"):
         law = "combine_mode is 'pointwise' or 'generic'"
         raise ArgumentError("associative_scan", law, combine_mode=repr(combine_mode))
-    leaves = list(_leaves(xs))
+    leaves: list[Tensor] = []
+    around = taken_apart(xs, leaves)
     if not leaves or len({x.shape for x in leaves}) > 1:
         law = "there are tensors, all of one shape"
         raise ArgumentError("associative_scan", law, shapes=[x.shape for x in leaves])
@@ -88,34 +90,14 @@ def associative_scan(
     parts = [x.flip(0) for x in parts] if reverse else parts
     reach, length = 1, parts[0].shape[0]
     while reach < length:  # each holds what the last `reach` elements give
-        before = _filled(xs, iter([x[:-reach] for x in parts]))
-        found = _leaves(combine_fn(before, _filled(xs, iter([x[reach:] for x in parts]))))
+        before = put_together(around, iter([x[:-reach] for x in parts]))
+        behind = put_together(around, iter([x[reach:] for x in parts]))
+        found: list[Tensor] = []
+        taken_apart(combine_fn(before, behind), found)
         parts = [ops.cat([x[:reach], y]) for x, y in zip(parts, found, strict=True)]
         reach *= 2
     parts = [x.flip(0) for x in parts] if reverse else parts
-    return _filled(xs, iter([x.movedim(0, axis) for x in parts]))
-
-
-def _leaves(tree: Any) -> Iterator[Tensor]:
-    """The tensors in containers, in order."""
-    if isinstance(tree, dict):
-        tree = tuple(tree.values())
-    if not isinstance(tree, tuple | list):
-        yield tree
-        return
-    for part in tree:
-        yield from _leaves(part)
-
-
-def _filled(tree: Any, leaves: Iterator[Tensor]) -> Any:
-    """The same containers around other tensors."""
-    if isinstance(tree, dict):
-        return {key: _filled(part, leaves) for key, part in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[_filled(part, leaves) for part in tree])
-    if isinstance(tree, tuple | list):
-        return type(tree)([_filled(part, leaves) for part in tree])
-    return next(leaves)
+    return put_together(around, iter([x.movedim(0, axis) for x in parts]))
 
 
 class _Room(ModuleType):

@@ -30,6 +30,7 @@ from ..face.attribute import TYPE_NAMES, typed_class
 from ..profiling import memory_snapshot, memory_stats, memory_summary
 from ..random import get_rng_state as state_of_all
 from ..random import manual_seed
+from ..random import seed as seed_anew
 from ..random import set_rng_state as set_state_of_all
 from . import amp as amp
 
@@ -184,8 +185,8 @@ def ipc_collect() -> None:
 
 
 def seed() -> None:
-    """A seed nobody chose, as ``clnet.seed``'s."""
-    manual_seed(id(object()) & 0xFFFFFFFF)
+    """Start the generator, which serves every device, from a number nobody chose."""
+    seed_anew()
 
 
 seed_all = seed

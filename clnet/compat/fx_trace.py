@@ -11,6 +11,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock, get_ident
 from typing import Any, ClassVar, TypeVar
 
 from ..nn import Module, Parameter, Sequential
@@ -323,14 +324,24 @@ class Tracer(TracerBase):
 
     @contextmanager
     def _written_down(self) -> Iterator[None]:
-        """A block in which modules' calls, parameters and wrapped functions are written down."""
+        """A block in which modules' calls, parameters and wrapped functions are written down.
+
+        Only those of this thread are; others that take something apart wait for it to end.
+        """
+        with _ONE_AT_A_TIME:
+            yield from self._while_patched(get_ident())
+
+    def _while_patched(self, thread: int) -> Iterator[None]:
         call, get = Module.__call__, Module.__getattr__
 
         def called(module: Module, *args: Any, **kwargs: Any) -> Any:
+            if get_ident() != thread:
+                return call(module, *args, **kwargs)
             return self.call_module(module, lambda *a, **k: call(module, *a, **k), args, kwargs)
 
         def read(module: Module, name: str) -> Any:
-            return self.getattr(name, get(module, name), self._attributes)
+            value = get(module, name)
+            return value if get_ident() != thread else self.getattr(name, value, self._attributes)
 
         kept: list[tuple[dict[str, Any], str, Any]] = []
         modules, functions = self._autowrapped
@@ -370,6 +381,8 @@ class Tracer(TracerBase):
 
 builtins_module = sys.modules["builtins"]
 _ABSENT = object()
+_ONE_AT_A_TIME = RLock()
+"""Held while classes and modules are patched, which all threads share."""
 _WRAPPED: list[tuple[dict[str, Any], str]] = []
 
 

@@ -7,6 +7,7 @@ gives a name, calling it an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -54,7 +55,9 @@ class CustomOpDef:
         """What the function gives, on the tape through the gradient that was registered."""
         if self._kind is None:
             return self._function(*args, **kwargs)
-        return self._kind.apply(*args, *kwargs.values())
+        bound = signature(self._function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self._kind.apply(*bound.args, *bound.kwargs.values())
 
     default = property(lambda self: self, doc="The only overload there is.")
 
@@ -72,19 +75,35 @@ class CustomOpDef:
         """Give it a gradient.
 
         Args:
-            backward: called ``backward(ctx, *grads)``; gives a gradient, or None, per argument.
-            setup_context: called ``setup_context(ctx, inputs, output)`` before.
+            backward: called ``backward(ctx, *grads)``; gives a gradient, or None, per argument, but
+                for those that are given by name alone.
+            setup_context: called ``setup_context(ctx, inputs, output)`` before; with ``inputs`` all
+                arguments, defaults too. Arguments by name alone come as a dict,
+                ``keyword_only_inputs``, between both.
         """
         function = self._function
+        parameters = signature(function).parameters.values()
+        names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+        def divided(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            first = len(args) - len(names)
+            return args[:first], dict(zip(names, args[first:], strict=True))
 
         def forward(*args: Any) -> Any:
-            return function(*args)
+            placed, named = divided(args)
+            return function(*placed, **named)
 
         def setup(ctx: Any, inputs: Any, output: Any) -> None:
             if setup_context is not None:
-                setup_context(ctx, inputs, output)
+                placed, named = divided(inputs)
+                setup_context(ctx, *((placed, named) if names else (placed,)), output)
 
-        members: dict[str, Any] = {"forward": forward, "backward": backward, "setup_context": setup}
+        def back(ctx: Any, *grads: Any) -> Any:
+            found = backward(ctx, *grads)
+            several = found if isinstance(found, tuple | list) else (found,)
+            return (*several, *(None for _ in names))
+
+        members: dict[str, Any] = {"forward": forward, "backward": back, "setup_context": setup}
         self._kind = type(
             self.__name__, (Function,), {k: staticmethod(f) for k, f in members.items()}
         )

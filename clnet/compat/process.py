@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from importlib import metadata
@@ -15,8 +14,9 @@ from ..creation import arange
 from ..device import Device
 from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError
+from ..face.storage import UntypedStorage
 from ..ops.machinery.pointwise import know_numbers
-from ..random import initial_seed, manual_seed
+from ..random import seed
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import (
@@ -132,12 +132,6 @@ class Version(str):
 default_generator = mode.current().generator
 _PRECISIONS = ("highest", "tf32x3", "high", "medium")
 get_autocast_gpu_dtype = get_autocast_dtype
-
-
-def seed() -> int:
-    """Start the default generator from a number nobody chose; gives the number."""
-    manual_seed(int.from_bytes(os.urandom(4), "little"))
-    return initial_seed()
 
 
 def set_default_dtype(d: Any) -> None:
@@ -322,8 +316,8 @@ def is_inference_mode_enabled() -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """False: memory has no face of its own."""
-    return False
+    """Whether it is a tensor's memory, as ``x.untyped_storage()`` gives it."""
+    return isinstance(obj, UntypedStorage)
 
 
 def assert_(condition: Any, message: str = "") -> None:

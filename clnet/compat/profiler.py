@@ -67,9 +67,19 @@ class FunctionEvent:
         self.count = self.flops = self.device_memory_usage = 0
         self.cpu_time_total = self.device_time_total = 0.0
 
-    def add(self, host: float, device: float, flops: int = 0, memory: int = 0) -> None:
-        """Count one in, of seconds."""
-        self.count += 1
+    def add(
+        self, host: float, device: float, flops: int = 0, memory: int = 0, *, count: int = 1
+    ) -> None:
+        """Count one in, or several.
+
+        Args:
+            host: seconds.
+            device: seconds.
+            flops: arithmetic operations.
+            memory: bytes.
+            count: how many.
+        """
+        self.count += count
         self.cpu_time_total += host * _MICRO
         self.device_time_total += device * _MICRO
         self.flops += flops
@@ -105,7 +115,8 @@ class EventList(list[Any]):
         """One event with everything in it."""
         total = FunctionEvent("Total")
         for e in self:
-            total.add(e.cpu_time_total / _MICRO, e.device_time_total / _MICRO, e.flops)
+            host, device = e.cpu_time_total / _MICRO, e.device_time_total / _MICRO
+            total.add(host, device, e.flops, e.device_memory_usage, count=e.count)
         return total
 
     def table(
@@ -148,7 +159,7 @@ class EventList(list[Any]):
                 *(f"{100 * e.cpu_time_total / host:.2f}%", duration(e.cpu_time_total / _MICRO)),
                 *(f"{100 * e.device_time_total / device:.2f}%",),
                 *(duration(t / _MICRO) for t in (e.device_time_total, e.device_time)),
-                *(size(e.device_memory_usage), str(e.count), f"{e.flops / _MICRO:.3f}"),
+                *(size(e.device_memory_usage), str(e.count), f"{e.flops / 1e6:.3f}"),
                 e.key[:max_name_column_width],
             )
             for e in shown
@@ -179,7 +190,7 @@ class record_function:  # noqa: N801 - PyTorch's name
 
     def __exit__(self, *raised: object) -> None:
         block = (self.name, self._begun.pop(), time.perf_counter())
-        for each in profile.running:
+        for each in tuple(profile.running):  # other threads begin and end theirs
             each.blocks.append(block)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +207,26 @@ class record_function:  # noqa: N801 - PyTorch's name
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **given: Any
 ) -> Callable[[int], ProfilerAction]:
-    """Which steps a profiler records, as PyTorch counts them."""
+    """Which steps a profiler records, as PyTorch counts them.
+
+    Args:
+        wait: steps that are not recorded.
+        warmup: steps after them that are not recorded either.
+        active: steps after them that are; 1 or more.
+        repeat: how often all that is done; 0: to the end.
+        skip_first: steps before the first time.
+        **given: further settings of PyTorch's versions, taken.
+
+    Returns:
+        What a profiler does in a step, of its number.
+
+    Raises:
+        ArgumentError: if a number is below 0, or no step is recorded.
+    """
+    counts = {"wait": wait, "warmup": warmup, "repeat": repeat, "skip_first": skip_first}
+    if active < 1 or min(counts.values()) < 0:
+        law = "active is 1 or more, the other numbers are 0 or more"
+        raise ArgumentError("schedule", law, active=active, **counts)
 
     def action(step: int) -> ProfilerAction:
         if step < skip_first:
@@ -294,10 +324,10 @@ class profile:  # noqa: N801 - PyTorch's name
             profile.running.append(self)
 
     def _end(self) -> None:
-        if self._stack is not None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
             profile.running.remove(self)
-            self._stack.close()
-            self._stack = None
+            stack.close()
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
 

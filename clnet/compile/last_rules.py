@@ -14,6 +14,7 @@ from ..array import Array
 from ..expr import Expr
 from ..kernels.norm import normalized, slope
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.join import Cat
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import BatchNorm, BatchNormBackward, BatchNormStatistics
@@ -26,7 +27,7 @@ from ..ops.rewritten.last import (
     LastMaxPool,
     LastMaxPoolBackward,
 )
-from ..ops.shape import Cat, Copy
+from ..ops.shape import Copy
 from ..values.dtypes import bfloat16, float16, float32, from_name, int32
 from ..values.shapes import Shape, contiguous_strides
 from .convolution import on_units

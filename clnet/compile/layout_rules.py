@@ -17,6 +17,7 @@ from ..kernels.norm import normalized, slope
 from ..kernels.pool import Means
 from ..kernels.reduce import Reduction
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.join import Cat
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import BatchNorm, BatchNormBackward
@@ -46,7 +47,7 @@ from ..ops.rewritten.blocked_layers import (
     BlockedMoments,
     BlockedSums,
 )
-from ..ops.shape import Cat, Copy, SliceBackward
+from ..ops.shape import Copy, SliceBackward
 from ..values.dtypes import float32, int32
 from .convolution import convolution_of
 from .forms import registering

@@ -185,7 +185,7 @@ class Objects:
         """Know a module and those in it, of the program's classes; gives what they hold."""
         held: list[Any] = []
         for layer in network.modules():
-            self.hooked = self.hooked or bool(layer._clnet_hooks or layer._clnet_version[1])
+            self.hooked = self.hooked or layer._clnet_is_hooked
             if not _is_ours(type(layer)) and id(layer) not in self._known:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer

@@ -39,7 +39,7 @@ from .memory_figures import (
 )
 from .program import Prepared, ProgramStatistics
 from .queue import Queue
-from .recorder import Call, Command, Recorder
+from .recorder import PHASES, Call, Command, Recorder
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 from .transfer import Passage, transfer
@@ -49,6 +49,7 @@ from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
     "DOTS",
+    "PHASES",
     "WARPGROUP_UNITS",
     "AbsentDevice",
     "Beside",

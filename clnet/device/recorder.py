@@ -20,6 +20,10 @@ _MOST_PENDING = 4096
 _BLOCKING = {"upload", "download", "map"}
 
 
+PHASES = ("forward", "backward", "update")
+"""What a training step consists of, by which time is told apart."""
+
+
 class Command(NamedTuple):
     """A command the device has carried out.
 
@@ -46,6 +50,11 @@ class Command(NamedTuple):
     host_seconds: float
     allocations: int
     allocated_bytes: int
+
+    @property
+    def counted_in(self) -> str:
+        """The phase that its time is counted in: what belongs to none counts as forward."""
+        return self.phase or PHASES[0]
 
 
 class Call(NamedTuple):

@@ -162,10 +162,14 @@ def _asked(x: Tensor, question: Callable[[Tensor], Any], *, since: Any = None) -
     return answer if since is None else answer + since
 
 
-def _transposed(x: Tensor) -> Tensor:
+def _transposed(x: Tensor, name: str = "mT") -> Tensor:
     if x.ndim < 2:
-        raise ShapeError("mT", "the tensor has two axes or more", shape=x.shape)
+        raise ShapeError(name, "the tensor has two axes or more", shape=x.shape)
     return x.transpose(-2, -1)
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    return ops.conj(_transposed(x, "mH"))
 
 
 def _matrix_transposed(x: Tensor) -> Tensor:
@@ -176,7 +180,7 @@ def _matrix_transposed(x: Tensor) -> Tensor:
 
 _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "mT": (_transposed, "The last two axes exchanged, without a copy."),
-    "mH": (lambda x: ops.conj(_transposed(x)), "As ``mT``; of complex numbers the conjugates."),
+    "mH": (_adjoint, "As ``mT``; of complex numbers the conjugates."),
     "H": (lambda x: ops.conj(_matrix_transposed(x)), "As ``mH``, of a matrix."),
     "real": (ops.real, "Real parts, a view; a real tensor itself."),
     "imag": (ops.imag, "Imaginary parts of complex numbers, a view."),
@@ -552,7 +556,6 @@ def dim_order(x: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
     return found
 
 
-empty_strided = checked(empty_strided)
 _METHODS: dict[str, Callable[..., Any]] = {
     "type": type_,
     "new_of": new_of,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
+from ..values.containers import again
 from ..values.override import takes_over
 from .attribute import to
 
@@ -46,11 +47,8 @@ def _torch_function(
 def _of_class(found: Any, cls: type[Tensor]) -> Any:
     if isinstance(found, Tensor):
         return found if isinstance(found, cls) else found.as_subclass(cls)
-    if isinstance(found, tuple | list):
-        parts = [_of_class(v, cls) for v in found]
-        if hasattr(found, "_fields"):
-            return type(found)(*parts)
-        return type(found)(parts) if type(found) in (tuple, list) else found
+    if type(found) in (tuple, list) or hasattr(found, "_fields"):
+        return again(found, [_of_class(v, cls) for v in found])
     return found
 
 

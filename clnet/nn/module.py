@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
-from ..autodiff.tensor_hook import HookHandle
 from ..errors import ArgumentError, ClnetError, DtypeError, MemberNameError
 from ..face.attribute import destination
 from ..tensor import Tensor
@@ -95,113 +94,6 @@ class Module(ModuleState):
         finally:
             mode.restore(now)
 
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> HookHandle:
-        """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the args.
-
-        Args:
-            hook: the function.
-            prepend: call it before those that are there.
-            with_kwargs: call ``hook(module, args, kwargs)``, which returns None or both.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        handle = self._clnet_hang(self._clnet_hooks.before, hook, prepend)
-        self._clnet_hooks.with_kwargs |= {handle.key} if with_kwargs else set()
-        return handle
-
-    def register_forward_hook(
-        self,
-        hook: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> HookHandle:
-        """Call ``hook(module, args, result)`` after ``forward``; what it returns counts.
-
-        Args:
-            hook: the function.
-            prepend: call it before those that are there.
-            with_kwargs: call ``hook(module, args, kwargs, result)``.
-            always_call: call it also where ``forward`` raised an error, with None for the result.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        handle = self._clnet_hang(self._clnet_hooks.after, hook, prepend)
-        self._clnet_hooks.with_kwargs |= {handle.key} if with_kwargs else set()
-        self._clnet_hooks.always |= {handle.key} if always_call else set()
-        return handle
-
-    def register_full_backward_pre_hook(
-        self,
-        hook: Callable[..., Any],
-        prepend: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    ) -> HookHandle:
-        """Call ``hook(module, grad_output)`` when gradients have come to the module's outputs.
-
-        ``grad_output`` holds one for each output; a tuple that is returned replaces it.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        return self._clnet_hang(self._clnet_hooks.backward_before, hook, prepend)
-
-    def register_full_backward_hook(
-        self,
-        hook: Callable[..., Any],
-        prepend: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    ) -> HookHandle:
-        """Call ``hook(module, grad_input, grad_output)`` when gradients leave through the inputs.
-
-        ``grad_input`` holds one for each positional argument, None for those without; a tuple that
-        is returned replaces it.
-
-        Returns:
-            A handle whose ``remove()`` takes it away again.
-        """
-        return self._clnet_hang(self._clnet_hooks.backward_after, hook, prepend)
-
-    def register_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """As :meth:`register_full_backward_hook`, under PyTorch's older name."""
-        return self.register_full_backward_hook(hook)
-
-    @property
-    def _forward_hooks(self) -> OrderedDict[int, Any]:
-        """PyTorch's name of the hooks after ``forward``, which programs count, clear and replace.
-
-        A table that is assigned takes the place of what was there.
-        """
-        return self._clnet_hooks.after
-
-    @_forward_hooks.setter
-    def _forward_hooks(self, table: OrderedDict[int, Any]) -> None:
-        self._clnet_hooks.after = table
-
-    @property
-    def _forward_pre_hooks(self) -> OrderedDict[int, Any]:
-        """Those before it."""
-        return self._clnet_hooks.before
-
-    @_forward_pre_hooks.setter
-    def _forward_pre_hooks(self, table: OrderedDict[int, Any]) -> None:
-        self._clnet_hooks.before = table
-
-    @property
-    def _backward_hooks(self) -> OrderedDict[int, Any]:
-        """Those of gradients."""
-        return self._clnet_hooks.backward_after
-
-    @_backward_hooks.setter
-    def _backward_hooks(self, table: OrderedDict[int, Any]) -> None:
-        self._clnet_hooks.backward_after = table
-
-    def _clnet_hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
-        return HookHandle(table, hook, self._clnet_changed, prepend=prepend)
-
     def _clnet_changed(self) -> None:
         self.__dict__["_clnet_num_changes"] += 1
         MODULES.tell()
@@ -218,46 +110,64 @@ class Module(ModuleState):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_modules" not in self.__dict__:
-            if isinstance(value, Module | Parameter):
-                raise ArgumentError(
-                    type(self).__name__,
-                    "parameters and modules are assigned after super().__init__()",
-                    attribute=name,
-                )
-            object.__setattr__(self, name, value)  # a property of the class has its way
-            return
-        computed = self._clnet_computed(name)
-        if computed is not None:
+            self._clnet_assign_early(name, value)
+        elif (computed := self._clnet_computed(name)) is not None:
             computed.assign(value)
-        elif isinstance(value, Module):
+        elif isinstance(value, Module | Parameter | Buffer):
+            self._clnet_assign_member(name, value)
+        elif self._clnet_is_traced_state(name, value):
+            table = self._buffers if name in self._buffers else vars(self)
+            mode.current().tracer.rebind(self, table, name, value)
+        elif name in self._buffers or (
+            name in self._parameters and (value is None or isinstance(value, Tensor))
+        ):
+            self._clnet_replace(name, value)
+        elif not self._clnet_resets(name, value):
+            self._clnet_forget(name)
+            object.__setattr__(self, name, value)
+            self._clnet_tell_of(name)
+
+    def _clnet_assign_early(self, name: str, value: Any) -> None:
+        """Assign an attribute before ``Module.__init__`` has made the tables of members."""
+        if isinstance(value, Module | Parameter):
+            raise ArgumentError(
+                type(self).__name__,
+                "parameters and modules are assigned after super().__init__()",
+                attribute=name,
+            )
+        object.__setattr__(self, name, value)  # a property of the class has its way
+
+    def _clnet_assign_member(self, name: str, value: Any) -> None:
+        """Enter a module, parameter or buffer, in the place of whatever had the name."""
+        if isinstance(value, Module):
             self._clnet_forget(name, but=self._modules)
             self._clnet_register(self._modules, name, value, assigned=True)
         elif isinstance(value, Parameter):
             self._clnet_forget(name, but=self._parameters)
             self.register_parameter(name, value)
-        elif isinstance(value, Tensor) and "is_buffer" in vars(value):
+        else:
             self._clnet_forget(name, but=self._buffers)
             self.register_buffer(name, value, vars(value)["persistent"])
-        elif self._clnet_is_traced_state(name, value):
-            table = self._buffers if name in self._buffers else vars(self)
-            mode.current().tracer.rebind(self, table, name, value)
-        elif name in self._buffers and (value is None or isinstance(value, Tensor)):
-            self._clnet_register(self._buffers, name, value)
-        elif name in self._parameters and value is None:
-            self.register_parameter(name, None)
-        elif name in self._buffers or (name in self._parameters and isinstance(value, Tensor)):
-            found = ("buffer", "tensor") if name in self._buffers else ("parameter", "Parameter")
+
+    def _clnet_replace(self, name: str, value: Any) -> None:
+        """Put a tensor or None in a buffer's place, None in a parameter's.
+
+        Raises:
+            DtypeError: for anything else.
+        """
+        if name in self._buffers:
+            table, kind, takes, called = self._buffers, "buffer", Tensor, "tensor"
+        else:
+            table, kind, takes, called = self._parameters, "parameter", Parameter, "Parameter"
+        if not (value is None or isinstance(value, takes)):
             raise DtypeError(
                 type(self).__name__,
-                "a {} is replaced by a {} or None".format(*found),
+                f"a {kind} is replaced by a {called} or None",
                 attribute=name,
                 type=type(value).__name__,
-                remedy=f"Make it a {found[1]} first, or del the attribute",
+                remedy=f"Make it a {called} first, or del the attribute",
             )
-        elif not self._clnet_resets(name, value):
-            self._clnet_forget(name)
-            object.__setattr__(self, name, value)
-            self._clnet_tell_of(name)
+        self._clnet_register(table, name, value)
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):

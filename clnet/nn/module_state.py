@@ -18,6 +18,7 @@ from ..values.dtypes import from_numpy
 from ..values.foreign import host_array
 from ..values.programs import NAMES
 from ..values.record import NamedTuple
+from .hooked_module import HookedModule
 from .module_face import ModuleFace
 from .parameter import is_lazy
 
@@ -53,7 +54,7 @@ def _known(kind: type) -> tuple[type, ...]:
     return (*module, *ModuleState.__mro__)
 
 
-class ModuleState(ModuleFace):
+class ModuleState(ModuleFace, HookedModule):
     """State and its hooks, in PyTorch's protocol: subclasses may say how they are saved and read.
 
     Attributes:

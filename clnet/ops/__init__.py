@@ -29,6 +29,7 @@ from .group_norms import *
 from .indefinite import *
 from .index import *
 from .inplace import *
+from .join import *
 from .leastsquares import *
 from .likelihood_loss import *
 from .loss import *

@@ -20,7 +20,8 @@ from .. import expr as e
 from ..errors import ArgumentError, DtypeError
 from ..values.dtypes import DType, Kind, int64
 from .machinery.function import Face, op
-from .machinery.pointwise import Operand, Result, evaluate, pointwise, result_type
+from .machinery.pointwise import Result, evaluate, pointwise
+from .machinery.promotion import Operand, result_type
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

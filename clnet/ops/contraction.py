@@ -17,13 +17,14 @@ from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
 from .complex_parts import conj
+from .join import cat
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op
 from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm, matmul, mm
 from .rearrange import diagonal
 from .reduce import sum as total
-from .shape import Slice, cat, narrow, permute, reshape, to_dtype, unsqueeze
+from .shape import Slice, narrow, permute, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -23,6 +23,7 @@ from .arithmetic import clamp, eq, gt, logical_and, lt, ne, where
 from .check import of_index, of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
+from .join import cat, stack
 from .loss import check_reduction, reduced
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
@@ -38,7 +39,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import evaluate
 from .reduce import widened
-from .shape import cat, contiguous, expand, narrow, reshape, stack, to_dtype, unsqueeze
+from .shape import contiguous, expand, narrow, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

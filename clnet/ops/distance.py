@@ -33,7 +33,8 @@ from .machinery.function import (
     op,
     require_same_dtype,
 )
-from .machinery.pointwise import evaluate, result_type
+from .machinery.pointwise import evaluate
+from .machinery.promotion import result_type
 from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
 from .vector import norm
 

@@ -12,6 +12,7 @@ from ..values.shapes import normalize_dim
 from .arithmetic import ne
 from .create import positions
 from .index import select_within
+from .join import cat
 from .machinery.function import op
 from .masked import positions_of
 from .rearrange import movedim
@@ -20,7 +21,7 @@ from .reduce import max as largest
 from .reduce import min as smallest
 from .scan import cumsum
 from .search import counted
-from .shape import cat, contiguous, narrow, reshape, to_dtype
+from .shape import contiguous, narrow, reshape, to_dtype
 from .sort import argsort, sort
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .complex_parts import complex_of, imag, real
+from .join import cat
 from .reduce import mean
-from .shape import cat, narrow, permute, reshape
+from .shape import narrow, permute, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -17,12 +17,13 @@ from .arithmetic import div
 from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex
 from .elimination import solve
+from .join import cat
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, op, results_of
 from .matmul import matmul
 from .rearrange import diag, diagonal
 from .reduce import sum as total
-from .shape import cat, narrow, reshape, unsqueeze
+from .shape import narrow, reshape, unsqueeze
 from .spectral import ANGLE, ANGLES, scaled_matrices
 from .triangular import adjoint, diag_of, matrices, require_countable, require_square
 from .unitary import complex_eigenvalues

@@ -10,7 +10,8 @@ from ..kernels.reduce import Bad
 from ..values.shapes import axis_of
 from .check import of_value, require_elements
 from .machinery.function import Face, op, require_floating
-from .machinery.pointwise import Operand, evaluate
+from .machinery.pointwise import evaluate
+from .machinery.promotion import Operand
 from .shape import reshape
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from ..values.dtypes import complex64, complex128
 from .arithmetic import mul, remainder
 from .complex_parts import conj, polar, real
 from .create import positions
+from .join import cat
 from .machinery.function import Function, Saved, apply
 from .padding import pad
 from .rearrange import flip
-from .shape import cat, contiguous, narrow, reshape, to_dtype, transpose
+from .shape import contiguous, narrow, reshape, to_dtype, transpose
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

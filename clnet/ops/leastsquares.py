@@ -15,6 +15,7 @@ from .arithmetic import ceil, clamp, log2, maximum, ne, where
 from .complex_parts import conj, real
 from .doubled import in_blocks, of_blocks
 from .elimination import solve
+from .join import cat
 from .machinery.derived import derived
 from .machinery.function import Face, op
 from .mathematics import exp2
@@ -22,7 +23,7 @@ from .matmul import matmul
 from .rearrange import diagonal, movedim
 from .reduce import amax
 from .reduce import sum as total
-from .shape import cat, expand, reshape, to_dtype, unsqueeze
+from .shape import expand, reshape, to_dtype, unsqueeze
 from .spectral import eigh, eigvalsh, linalg_svd, svdvals
 from .triangular import identity_like, inv_ex, require_matrix, require_square, turned
 from .vector import matrix_norm

@@ -22,6 +22,7 @@ from ..values.dtypes import Kind, from_name, int64
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import ne
 from .check import of_index, of_value, require_elements
+from .join import stack
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
@@ -37,7 +38,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
-from .shape import contiguous, reshape, stack, to_dtype, unsqueeze
+from .shape import contiguous, reshape, to_dtype, unsqueeze
 from .softmax import log_softmax
 from .stacking import broadcast_tensors
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, ShapeError
 from ..values.plain import shown
 from .definite import cholesky
+from .join import cat
 from .machinery.function import Face, op
 from .matmul import matmul
 from .orthogonal import linalg_qr
 from .random import normal_
 from .reduce import mean
-from .shape import cat, expand, narrow, unsqueeze
+from .shape import expand, narrow, unsqueeze
 from .spectral import SingularColumns, eigh, linalg_svd
 from .triangular import require_matrix, require_square, solve_triangular, turned
 from .vector import norm

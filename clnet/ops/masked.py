@@ -23,9 +23,10 @@ from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
 from .index import pick
+from .join import unbind
 from .machinery.function import Arrays, Face, Function, apply, op
-from .machinery.pointwise import Operand, evaluate
-from .rearrange import unbind
+from .machinery.pointwise import evaluate
+from .machinery.promotion import Operand
 from .shape import contiguous, expand, narrow, overwrite, reshape, to_dtype
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from ..values.dtypes import Kind
 from .arithmetic import Number, add, complex_factor, div, lt, mul, where
 from .arithmetic import abs as magnitude
 from .machinery.function import Face, op
-from .machinery.pointwise import Operand, Result, evaluate, pointwise
+from .machinery.pointwise import Result, evaluate, pointwise
+from .machinery.promotion import Operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

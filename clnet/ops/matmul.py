@@ -15,8 +15,9 @@ from ..kernels.gemm import BATCH_AXES, gemm, multiplies
 from ..values import mode
 from ..values.shapes import broadcast_shapes, broadcast_strides, collapse, contiguous_strides
 from .complex_parts import view_as_complex, view_as_real
+from .join import stack
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
-from .shape import contiguous, expand, reshape, stack, unsqueeze
+from .shape import contiguous, expand, reshape, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -12,13 +12,14 @@ from ..kernels.pointwise import MOST_ELEMENTS, most_segments
 from ..kernels.reduce import Measure, reduce_many
 from ..values import mode
 from ..values.dtypes import DType, from_name
+from .join import stack
 from .machinery.crossing import Crossed, on_device
 from .machinery.function import Arrays, Function, apply, require_floating
 from .machinery.fused import UpdateMany
-from .machinery.pointwise import result_type
+from .machinery.promotion import result_type
 from .machinery.update import Body, symbolic, update
 from .reduce import widened
-from .shape import contiguous, expand, reshape, stack, to_dtype
+from .shape import contiguous, expand, reshape, to_dtype
 from .vector import norm
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from ..values.record import NamedTuple
 from .arithmetic import where
 from .attention import scaled_dot_product_attention
 from .create import zeros_like
+from .join import cat
 from .machinery.function import Face, op
 from .matmul import linear
 from .random import dropout
-from .shape import cat
 from .softmax import softmax
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import ne, where
 from .create import positions
 from .index import gather_within
+from .join import cat
 from .machinery.function import Face, op
 from .reduce import argmax
 from .scan import cummax
-from .shape import cat, clone, expand, narrow, reshape
+from .shape import clone, expand, narrow, reshape
 from .sort import Ordered, sort
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ from ..kernels.factor import householder, reflect
 from ..values.record import NamedTuple
 from .arithmetic import where
 from .complex_parts import conj, real
+from .join import cat
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op, require_same_dtype
 from .matmul import matmul
 from .rearrange import diagonal, tril, triu
-from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
+from .shape import contiguous, expand, narrow, reshape, unsqueeze
 from .triangular import (
     adjoint,
     diag_of,

@@ -1,9 +1,9 @@
-"""Ops that put the elements of a tensor in another order, cut it up, or repeat it."""
+"""Ops that put the elements of a tensor in another order, or repeat them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise, product
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from .machinery.another import as_another
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .patches import Fold, patch_geometry
 from .shape import (
-    cat,
     contiguous,
     dense_copy,
     expand,
@@ -426,104 +425,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return flip(permute(x, order), axes[0] if turns == 1 else axes[1])
 
 
-# Joining and cutting up.
-
-
-@op(Face.FUNCTION)
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side: along the second axis, or the first of vectors."""
-    parts = [_at_least(x, 1) for x in tensors]
-    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
-
-
-@op(Face.FUNCTION)
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors below each other: along the first axis; vectors are rows."""
-    return cat([_at_least(x, 2) for x in tensors])
-
-
-@op(Face.FUNCTION)
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors behind each other: along the third axis."""
-    parts = [_at_least(x, 2) for x in tensors]
-    return cat([reshape(x, (*x.shape, 1)) if x.ndim == 2 else x for x in parts], 2)
-
-
-def _at_least(x: Tensor, ndim: int) -> Tensor:
-    return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
-
-
-@op()
-def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of an axis, without copies.
-
-    Args:
-        x: any shape with an axis.
-        split_size: the length of each piece (the last may be shorter), or all the lengths.
-        dim: the axis.
-
-    Returns:
-        The pieces.
-
-    Raises:
-        ShapeError: if the lengths do not add up to the size of the axis.
-    """
-    axis = axis_of("split", dim, x.shape)
-    size = x.shape[axis]
-    if isinstance(split_size, int):
-        if split_size < 0 or (split_size == 0 and size):
-            raise ArgumentError("split", "a piece has a length", split_size=split_size)
-        lengths = [min(split_size, size - s) for s in range(0, size, split_size or 1)] or [0]
-    else:
-        lengths = list(split_size)
-    if sum(lengths) != size or any(n < 0 for n in lengths):
-        law = "lengths add up to the size of the axis"
-        raise ShapeError("split", law, x=x.shape, dim=dim, split_size=split_size)
-    starts = accumulate(lengths, initial=0)
-    return tuple(narrow(x, axis, s, n) for s, n in zip(starts, lengths, strict=False))
-
-
-@op()
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` pieces of an axis, equal but for the last, without copies.
-
-    Raises:
-        ArgumentError: if ``chunks`` is below 1.
-    """
-    if chunks < 1:
-        raise ArgumentError("chunk", "there is one chunk or more", chunks=chunks)
-    axis = axis_of("chunk", dim, x.shape)
-    if x.shape[axis] == 0:
-        return split(x, [0] * chunks, axis)
-    return split(x, -(-x.shape[axis] // chunks), axis)
-
-
-@op()
-def tensor_split(
-    x: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Tensor, ...]:
-    """So many pieces of an axis, the first ones longer by 1; or pieces cut at given positions.
-
-    Raises:
-        ArgumentError: if there is no piece.
-    """
-    axis = axis_of("tensor_split", dim, x.shape)
-    size = x.shape[axis]
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
-        if count < 1:
-            raise ArgumentError("tensor_split", "there is one piece or more", sections=count)
-        return split(x, [size // count + (i < size % count) for i in range(count)], axis)
-    cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
-    ends = [0, *cuts, size]
-    return tuple(narrow(x, axis, a, max(b - a, 0)) for a, b in pairwise(ends))
-
-
-@op()
-def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices at every position of an axis, without copies."""
-    axis = axis_of("unbind", dim, x.shape)
-    return tuple(select(x, axis, i) for i in range(x.shape[axis]))
+# Windows.
 
 
 class Windows(Function):

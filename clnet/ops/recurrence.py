@@ -28,11 +28,12 @@ from ..kernels.recurrent import recurrence as launch_recurrence
 from ..kernels.recurrent import recurrence_backward as launch_recurrence_backward
 from ..values.dtypes import from_name
 from ..values.record import NamedTuple
+from .join import cat, stack
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .matmul import MatMul, linear, matmul
 from .rearrange import flip, select
 from .rnn import Cell, gate_gradients, gate_results, gate_views, gru_gates, lstm_gates
-from .shape import cat, contiguous, narrow, reshape, stack, unsqueeze
+from .shape import contiguous, narrow, reshape, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -34,11 +34,12 @@ from .arithmetic import (
 )
 from .complex_parts import real, view_as_complex, view_as_real
 from .create import positions
+from .join import cat
 from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.derived import derived
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .machinery.pointwise import evaluate
-from .shape import cat, expand, narrow, permute, reshape, to_dtype
+from .shape import expand, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -15,6 +15,7 @@ from ..expr import Const, Expr, Input, vjp
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from .activation import relu, sigmoid, tanh
+from .join import stack
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
@@ -29,7 +30,7 @@ from .machinery.function import (
     require_same_dtype,
 )
 from .matmul import linear
-from .shape import contiguous, narrow, reshape, stack
+from .shape import contiguous, narrow, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -9,8 +9,8 @@ from ..device import Launch, Target
 from ..expr import Input
 from ..kernels.pointwise import pointwise
 from ..values.dtypes import from_name
+from .join import cat
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
-from .shape import cat
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -28,6 +28,7 @@ from ..values.record import NamedTuple
 from ..values.shapes import Shape
 from .create import positions, zeros_like
 from .index import GatherRows
+from .join import cat
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
@@ -44,7 +45,7 @@ from .machinery.function import (
 from .machinery.pointwise import Pointwise, evaluate
 from .matmul import bmm
 from .reduce import widened
-from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
+from .shape import contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

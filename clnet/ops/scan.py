@@ -22,6 +22,7 @@ from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, logical_and, ne, where
 from .complex_parts import by_parts
 from .index import gather_within
+from .join import cat
 from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
@@ -37,7 +38,7 @@ from .machinery.function import (
 from .mathematics import logaddexp
 from .rearrange import movedim
 from .reduce import sum as total
-from .shape import cat, clone, contiguous, dense_copy, narrow, reshape, to_dtype
+from .shape import clone, contiguous, dense_copy, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

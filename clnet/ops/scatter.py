@@ -31,14 +31,15 @@ from .index import (
     require_index,
     select_within,
 )
+from .join import cat
 from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
-from .machinery.pointwise import Operand, apart, evaluate
+from .machinery.pointwise import apart, evaluate
+from .machinery.promotion import Operand
 from .rearrange import select
 from .shape import (
     Slice,
-    cat,
     clone,
     contiguous,
     expand,

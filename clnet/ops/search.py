@@ -30,7 +30,8 @@ from .check import of_index, of_value, require_elements
 from .create import positions
 from .index import gather_within, index_select, require_index
 from .machinery.function import Arrays, Face, Function, apply, op, require_floating
-from .machinery.pointwise import Operand, Result, evaluate, result_type
+from .machinery.pointwise import Result, evaluate
+from .machinery.promotion import Operand, result_type
 from .reduce import all as every
 from .reduce import max as largest
 from .reduce import min as smallest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from math import prod as product
 from operator import mul
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from ..expr import Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import fill
 from ..values.arguments import integers, is_sequence, shown
-from ..values.dtypes import DType, bool_, from_name, promote
+from ..values.dtypes import DType, bool_, from_name
 from ..values.shapes import (
     Shape,
     axis_of,
@@ -27,7 +26,7 @@ from ..values.shapes import (
     resolve_reshape,
 )
 from ..values.words import MemoryFormat
-from .copying import copies, copy_launches
+from .copying import copy_launches
 from .machinery.another import as_another
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.paired import Paired
@@ -178,55 +177,6 @@ class PutSlice(Function):
             apply(self, g, zeros) if needs[0] else None,
             apply(Slice(self.starts, self.steps, shape), g) if needs[1] else None,
         )
-
-
-class Cat(Function):
-    """Inputs one after another along an axis."""
-
-    takes_complex = True
-    repeats = True
-
-    dim: int
-
-    def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        first = inputs[0].shape
-        for x in inputs[1:]:
-            same = [
-                a == b
-                for axis, (a, b) in enumerate(zip(x.shape, first, strict=False))
-                if axis != self.dim
-            ]
-            if len(x.shape) != len(first) or not all(same):
-                raise ShapeError(
-                    "cat",
-                    "shapes agree but for the axis joined",
-                    shapes=[a.shape for a in inputs],
-                    dim=self.dim,
-                )
-        size = sum(x.shape[self.dim] for x in inputs)
-        shape = (*first[: self.dim], size, *first[self.dim + 1 :])
-        return (Array.abstract(shape, inputs[0].dtype, inputs[0].device),)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One copy for each input, but small ones of dense parts together."""
-        (y,) = outputs
-        pairs: list[tuple[Array, Array]] = []
-        start = 0
-        for x in inputs:
-            starts = tuple(start if d == self.dim else 0 for d in range(y.ndim))
-            pairs.append((slice_view(y, starts, (1,) * y.ndim, x.shape), x))
-            start += x.shape[self.dim]
-        return copies(target, pairs)
-
-    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """Each input's part."""
-        out: list[Any] = []
-        start = 0
-        for (shape, _), need in zip(saved.input_specs, needs, strict=True):
-            length = shape[self.dim]
-            out.append(narrow(grads[0], self.dim, start, length) if need else None)
-            start += length
-        return tuple(out)
 
 
 class CopyInto(Function):
@@ -515,44 +465,6 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     starts = tuple(first if d == axis else 0 for d in range(x.ndim))
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
     return apply(Slice(starts, (1,) * x.ndim, shape), x)
-
-
-@op(Face.FUNCTION)
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after another along an axis.
-
-    Args:
-        tensors: one or more, whose shapes agree but for ``dim``; those of shape ``(0,)`` add
-            nothing, whatever the others' shape, as in PyTorch.
-        dim: the axis.
-
-    Returns:
-        A dense tensor of the dtype that theirs promote to.
-
-    Raises:
-        ShapeError: if there is none, or the shapes disagree.
-    """
-    if not tensors:
-        raise ShapeError("cat", "it joins one tensor or more")
-    dtype = reduce(promote, [t.dtype for t in tensors])
-    like = next((t for t in tensors if t.shape != (0,)), tensors[0]).shape
-    axis = axis_of("cat", dim, like)
-    nothing = (*like[:axis], 0, *like[axis + 1 :])
-    joined = [t if t.shape != (0,) else reshape(t, nothing) for t in tensors]
-    return apply(Cat(axis), *(to_dtype(t, dtype) for t in joined))
-
-
-@op(Face.FUNCTION)
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis, of the dtype that theirs promote to.
-
-    Raises:
-        ShapeError: if there is none, or the shapes differ.
-    """
-    if not tensors or any(t.shape != tensors[0].shape for t in tensors):
-        shapes = [t.shape for t in tensors]
-        raise ShapeError("stack", "it joins one tensor or more, of one shape", shapes=shapes)
-    return cat([unsqueeze(t, dim) for t in tensors], dim)
 
 
 @op(Face.METHOD)

@@ -12,7 +12,8 @@ from .. import expr as e
 from ..values.dtypes import float64
 from .arithmetic import clamp, lt
 from .machinery.function import Face, op
-from .machinery.pointwise import Operand, Result, evaluate, pointwise
+from .machinery.pointwise import Result, evaluate, pointwise
+from .machinery.promotion import Operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -19,7 +19,7 @@ from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma
 from .machinery.derived import derived
 from .machinery.function import Face, Function, apply, op
-from .machinery.pointwise import Operand, result_type
+from .machinery.promotion import Operand, result_type
 from .mathematics import exp2
 from .shape import contiguous, expand, settled, to_dtype
 

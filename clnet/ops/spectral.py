@@ -18,13 +18,14 @@ from .arithmetic import eq, where
 from .check import of_value, require_elements
 from .complex_parts import conj, imag, real
 from .doubled import in_blocks, once
+from .join import cat
 from .machinery.derived import derived
 from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
 from .orthogonal import completed, first_columns, reflections
 from .rearrange import diag, diagonal, tril, triu
 from .reduce import amax
-from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
+from .shape import contiguous, expand, narrow, reshape, unsqueeze
 from .triangular import (
     adjoint,
     diag_of,

@@ -11,12 +11,13 @@ from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes
 from .complex_parts import conj
 from .create import meshgrid
+from .join import cat, split, stack, tensor_split
 from .machinery.another import as_another
 from .machinery.function import Face, apply, op
-from .machinery.pointwise import result_type
+from .machinery.promotion import result_type
 from .placed import Placed
-from .rearrange import diag, split, tensor_split
-from .shape import cat, expand, permute, reshape, stack, to_dtype, unsqueeze
+from .rearrange import diag
+from .shape import expand, permute, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

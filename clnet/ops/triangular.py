@@ -25,6 +25,7 @@ from .check import of_value, require_elements
 from .complex_parts import conj
 from .doubled import interleaved, of_interleaved
 from .index import gather_within
+from .join import cat
 from .machinery.derived import derived
 from .machinery.function import (
     Arrays,
@@ -38,7 +39,7 @@ from .machinery.function import (
 from .matmul import matmul
 from .rearrange import diag, diagonal, tril, triu
 from .reduce import one_hot
-from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
+from .shape import contiguous, expand, narrow, reshape, unsqueeze
 from .unitary import complex_eliminated
 
 if TYPE_CHECKING:

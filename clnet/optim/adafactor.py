@@ -13,7 +13,8 @@ from ..ops.machinery.pointwise import evaluate
 from ..ops.machinery.update import Body, update
 from ..tensor import Tensor
 from ..values.dtypes import DType, bfloat16, float16, float32, float64
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .parameter_state import Cells
 
 _FLOATS = (bfloat16, float16, float32, float64)

@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .update_rule import decayed, decays
 
 

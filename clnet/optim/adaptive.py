@@ -11,7 +11,8 @@ from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
 from ..tensor import Tensor
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .parameter_state import Cells
 from .state_form import entry_of, filled_like, number_of
 from .update_rule import decayed, decays

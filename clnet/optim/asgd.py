@@ -8,7 +8,8 @@ from typing import Any
 
 from ..ops.machinery.update import Body
 from ..tensor import Tensor
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .parameter_state import Cells
 from .state_form import number_of
 from .update_rule import decayed
@@ -70,8 +71,7 @@ class ASGD(DeclaredOptimizer):
 
     def add_param_group(self, group: Group) -> None:
         super().add_param_group(group)
-        if not self.written:
-            self._show(self.param_groups[-1:])
+        self._show(self.param_groups[-1:])
 
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         super()._advance(updated)
@@ -91,8 +91,7 @@ class ASGD(DeclaredOptimizer):
     def state_dict(self) -> dict[str, Any]:
         """As every optimiser's, with ``eta`` and ``mu``."""
         self._clnet_settle()
-        if not self.written:
-            self._show(self.param_groups)
+        self._show(self.param_groups)
         return super().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

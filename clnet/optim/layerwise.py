@@ -13,7 +13,8 @@ from ..ops.machinery.pointwise import evaluate
 from ..ops.machinery.update import Body, update
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .parameter_state import Cells
 from .update_rule import decayed, scalars_of
 

@@ -14,8 +14,9 @@ from ..nn.parameters import parameters_to_vector, vector_to_parameters
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.record import NamedTuple
+from .declared import DeclaredOptimizer
 from .line_search import Point, strong_wolfe
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .optimizer import Group, ParamsT
 from .state_form import checked_groups, entry_of, number_of, taken
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.

@@ -12,7 +12,8 @@ from ..ops.machinery.pointwise import evaluate
 from ..ops.machinery.update import Body, update
 from ..tensor import Tensor
 from ..values.dtypes import bfloat16
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .parameter_state import Cells
 
 _WAYS = (None, "original", "match_rms_adamw")

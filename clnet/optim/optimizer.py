@@ -1,49 +1,26 @@
-"""The base of optimisers: parameter groups, state, and settings that a replay reads afresh."""
+"""The base of optimisers: parameter groups, and what PyTorch's optimisers have beside a step.
+
+Those whose update is declared are in :mod:`.declared`; what a user's own step needs is in
+:mod:`.written`.
+"""
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
-from typing_extensions import dataclass_transform
-
 from ..autodiff.gradient import forget_gradients
-from ..autograd import enable_grad, no_grad
-from ..device import HostScalar
-from ..errors import ArgumentError, CheckpointError, DtypeError, OutOfDeviceMemory
-from ..nn.parameter import is_lazy
-from ..ops import view_as_real, zeros_like
-from ..ops.machinery.function import host_action
-from ..ops.machinery.update import Body
-from ..ops.multi_tensor import update_many
-from ..tensor import Tensor, tensor
-from ..values import mode
+from ..errors import ArgumentError, DtypeError
+from ..tensor import Tensor
 from ..values.arguments import checked_class, is_iterable, require_tensors
-from ..values.containers import ByPosition
-from ..values.declared import declare
-from ..values.record import NamedTuple
 from .hook import Hooked, around_loading, around_saving
 from .hook import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
-from .parameter_state import Cells, ParameterState, part_cells
-from .restart import begun, made, optimiser_as_it_is
-from .state_form import (
-    checked_groups,
-    entry_of,
-    given_once,
-    groups_of,
-    is_counted,
-    step_tensor,
-    taken,
-)
-from .update_rule import maximized, put_back, scalars_of, withheld
+from .state_form import given_once
 from .written import around, by_identity, by_place, load_state, state_of, version_of
 
 Group = dict[str, Any]
-MOST_UNSETTLED = 16
-"""Steps of which the host need not know yet whether the device skipped them."""
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
 _params_t = ParamsT
 """PyTorch's old name, which packages still import."""
@@ -59,48 +36,33 @@ class _Required:
 required = _Required()
 
 
-class _Alike(NamedTuple):
-    """Parameters of a group that have made the same steps, and so share their scalars."""
-
-    group: Group
-    cells: Cells
-    operands: list[Sequence[Tensor]]
-
-
 class Optimizer(Hooked):
     """Updates parameters from their gradients.
 
-    A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``; or it
-    declares its update by :meth:`check`, :meth:`state_names`, :meth:`settings` and :meth:`body`, in
-    one pass over all parameters. Then the numbers in ``param_groups`` are read at every step, also
-    when a compiled one is replayed: a scheduler may change them at will.
+    A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``. Those of
+    clnet declare their update instead (:class:`.DeclaredOptimizer`).
 
     Args:
         params: parameters, or dicts with ``"params"`` and settings of their own.
         defaults: settings of groups that give none.
 
     Attributes:
-        rates: names of the settings that are 0 or more.
+        written: whether its update is a user's ``step``, and not declared.
         takes_complex: whether parameters may be complex: the parts of a number are then updated as
             two parameters.
         param_groups: dicts of ``"params"`` and settings.
-        state: for each parameter what is kept of it by name; declared tensors are there from the
-            start.
+        state: for each parameter what is kept of it by name.
         unless: in a compiled step of a :class:`GradScaler`, what the device looks at: a step in
             which it is not 0 changes nothing.
         skips: how many such steps there were, counted on the device; None: there is no scaler.
 
     Raises:
-        ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
+        ArgumentError: if there are no parameters, or one is given twice.
     """
 
-    rates: ClassVar[tuple[str, ...]] = ()
+    written: ClassVar[bool] = True
     takes_complex: ClassVar[bool] = True
-    derived: ClassVar[tuple[str, ...]] = ("step",)
-    """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
-    _named_numbers: ClassVar[tuple[str, ...]] = ()
     _num_changes = 0
-    _torn = False
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 
@@ -121,96 +83,15 @@ class Optimizer(Hooked):
         self.param_groups: list[Group] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         super().__init__()
-        self._shapeless: set[int] = set()
         self._num_changes = 0
         self.unless: Tensor | None = None
         self.skips: Tensor | None = None
-        self._settled = 0
-        self._unsettled = 0
-        self._last_updated: Sequence[tuple[Group, Tensor]] = ()
         given = [params] if isinstance(params, Tensor) else list(params)
         if not given:
             raise ArgumentError(type(self).__name__, "it gets one parameter or more")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)  # pyrefly: ignore[bad-argument-type] - either form of groups
-        made(self)
-
-    def check(self, group: Group) -> None:
-        """Check a group's settings.
-
-        Raises:
-            ArgumentError: if one of ``rates`` is below 0, a beta outside [0, 1), or a setting of
-                two numbers has more or fewer.
-        """
-        for name in ("betas", "etas", "step_sizes"):
-            if len(group.get(name, (0, 0))) != 2:
-                raise ArgumentError(type(self).__name__, f"{name} are two", **{name: group[name]})
-        rates = {name: group[name] for name in self.rates}
-        if not all(rate >= 0 for rate in rates.values()):  # NaN is no setting
-            raise ArgumentError(type(self).__name__, "settings are 0 or more", **rates)
-        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
-            raise ArgumentError(type(self).__name__, "betas lie in [0, 1)", betas=group["betas"])
-
-    def state_names(self, group: Group) -> tuple[str, ...]:
-        """Names of the tensors that are kept for each parameter of a group, zeros at first."""
-        return ()
-
-    def names_of(self, p: Tensor, group: Group) -> tuple[str, ...]:
-        """:meth:`state_names` of one parameter: another shape may be kept otherwise."""
-        del p
-        return self.state_names(group)
-
-    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
-        """Numbers that follow from the settings, for scalars of :meth:`body`.
-
-        Args:
-            group: the settings as they stand.
-            num_steps: updates of the parameter, with the one now made (1, 2, ...).
-
-        Returns:
-            The numbers by the names of the body's parameters.
-        """
-        return {}
-
-    def body(self, group: Group) -> Body:
-        """The update, a function of symbols: of parameter, state, gradient, scalars.
-
-        It returns new values of the parameter and of each state tensor, in order. A scalar is the
-        setting of its name, or the number of :meth:`settings`.
-        """
-        raise NotImplementedError(f"{type(self).__name__}.body")
-
-    def apply(self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells) -> None:
-        """Update parameters: :meth:`body` in one pass, unless a subclass needs several.
-
-        Args:
-            group: their group.
-            operands: for each the parameter, its state in order, its gradient.
-            cells: the numbers by name, the same for all of them.
-        """
-        rule = self._rule(group)
-        update_many(rule, operands, scalars_of(rule, len(operands[0]), cells))
-
-    def _numbers(self, group: Group, num_steps: int) -> dict[str, float]:
-        """All numbers that a body may ask for."""
-        return {n: group[n] for n in self._named_numbers} | self.settings(group, num_steps)
-
-    def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
-        """:meth:`_numbers` of an update, after those of the parameters' last one."""
-        del before
-        return self._numbers(group, num_steps)
-
-    def _rule(self, group: Group) -> Body:
-        """The update of a group that is minimised or maximised."""
-        body = self.body(group)
-        return maximized(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
-
-    @property
-    def written(self) -> bool:
-        """Whether its update is a user's ``step``, and not declared."""
-        kinds = type(self).__mro__[: type(self).__mro__.index(Optimizer)]
-        return not any(kind.__module__.startswith(f"{__package__}.") for kind in kinds)
 
     def __getstate__(self) -> dict[str, Any]:
         return by_place(self)
@@ -227,16 +108,11 @@ class Optimizer(Hooked):
 
     @property
     def _clnet_version(self) -> tuple[Any, ...]:
-        """Changes when groups, state or the kind of update change, but not with numbers.
+        """Changes when what a compiled function recorded of the optimiser is another.
 
-        Of a ``step`` that a user wrote, numbers are part of what is recorded.
+        Of a ``step`` that a user wrote, numbers are part of that.
         """
-        if self.written:
-            return (self._num_changes, *self._hooks, *version_of(self))
-        rules = (self._rule(group) for group in self.param_groups)
-        places = (tuple(map(id, group["params"])) for group in self.param_groups)
-        of_programs = len(self.state), ParameterState.num_changes()  # may clear all, move some
-        return (self._num_changes, self._hooks, of_programs, *places, *rules)
+        return (self._num_changes, *self._hooks, *version_of(self))
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.
@@ -245,43 +121,38 @@ class Optimizer(Hooked):
             ArgumentError: if it has one that is here already, or a setting is no good.
             DtypeError: if one is complex, and this optimiser takes none.
         """
-        params = group["params"]
-        several = is_iterable(params) and not isinstance(params, Tensor)
-        params = list(params) if several else [params]
-        named = {
-            "param_names": [p[0] for p in params if isinstance(p, tuple)]
-        }  # named_parameters()
-        params = [p[1] if isinstance(p, tuple) else p for p in params]
-        require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
-        params = given_once(type(self).__name__, params)
+        params, names = _without_names(group["params"])
+        complete = {**self.defaults, **group, **({"param_names": names} if names else {})}
+        self._join({**complete, "params": self._checked_params(params)})
+
+    def _checked_params(self, params: list[Any]) -> list[Tensor]:
+        """A group's parameters, each once.
+
+        Raises:
+            ArgumentError, DtypeError: as :meth:`add_param_group`.
+        """
+        name = type(self).__name__
+        require_tensors(name, **{f"params[{k}]": p for k, p in enumerate(params)})
+        params = given_once(name, params)
         here = {id(p) for p in self._params()}
         if any(id(p) in here for p in params):
-            raise ArgumentError(type(self).__name__, "a parameter is given once")
+            raise ArgumentError(name, "a parameter is given once")
         if any(not p.is_leaf for p in params):
             raise ArgumentError(
-                type(self).__name__,
+                name,
                 "a parameter is a leaf",
                 shapes=[p.shape for p in params if not p.is_leaf],
                 remedy="Give what the tensor was made of, or its detach()",
             )
         if not self.takes_complex and any(p.dtype.is_complex for p in params):
-            law = "parameters are real"
             hint = "Keep view_as_real(p) as the parameter"
-            raise DtypeError(type(self).__name__, law, remedy=hint)
-        complete = {**self.defaults, **group, **(named if named["param_names"] else {})}
-        complete["params"] = params
-        if not self.written:  # a program's own settings may be called alike and mean others
-            self.check(complete)
-        self.param_groups.append(complete)
+            raise DtypeError(name, "parameters are real", remedy=hint)
+        return params
+
+    def _join(self, group: Group) -> None:
+        """Take a group whose settings and parameters are complete."""
+        self.param_groups.append(group)
         self._num_changes += 1
-        if self.written:
-            return
-        cells = {name: HostScalar(v) for name, v in self._numbers(complete, 1).items()}
-        for p in params:
-            if is_lazy(p):
-                self._shapeless.add(id(p))
-            first = {} if is_lazy(p) else self._first_state(p, complete)
-            self.state[p] = ParameterState(first, counted=is_counted(self), cells=cells)
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
         """Forget the gradients of all parameters, or overwrite them with 0."""
@@ -290,169 +161,33 @@ class Optimizer(Hooked):
 
     @around
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, in place.
+        """Update every parameter that has a gradient, in place; a subclass writes it.
 
         Args:
             closure: called first, if there is one, to compute the gradients.
 
         Returns:
             What the closure gave: the loss.
-
-        Raises:
-            ArgumentError: if a setting was changed to one that needs state there is none of.
-            CheckpointError: if memory ran out within the step before, and parts of it were made.
         """
-        if self.written:
-            raise NotImplementedError(f"{type(self).__name__}.step")
-        self._require_whole()
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        updated = [
-            (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
-        ]
-        if part_cells(updated, self._params(), self._kept, self._numbers):
-            self._num_changes += 1
-        tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.watch(self)
-        alike: dict[int, _Alike] = {}
-        for group, p in updated:
-            operands = (p, *self._state_of(p, group), p.grad)
-            cells = self._cells_of(p, group)
-            if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
-                operands = [view_as_real(x.detach()) for x in operands]
-            alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
-        begun(self, optimiser_as_it_is)
-        host_action(lambda: self._advance(updated))
-        self._update(alike.values())
-        return loss
-
-    def _update(self, alike: Iterable[_Alike]) -> None:
-        """Apply what was found; the mode is as it was whenever an interrupt comes."""
-        name, before = type(self).__name__, mode.current()
-        seen = [] if type(self).apply is Optimizer.apply else self._versions(alike)
-        try:
-            mode.change(grad=False, phase="update", module_path=name, autocast=None)
-            for group, cells, operands in alike:
-                if self.unless is None:
-                    self.apply(group, operands, cells)
-                else:
-                    self._apply_unless(self.unless, group, operands, cells)
-        except OutOfDeviceMemory as error:
-            if seen and before.tracer is None:
-                self._stopped(error, torn=seen != self._versions(alike))
-            raise
-        finally:
-            mode.restore(before)
-
-    def _versions(self, alike: Iterable[_Alike]) -> list[int]:
-        """Of all that a step of several passes writes, by which it is known what it wrote."""
-        every = (x for each in alike for own in each.operands for x in own[:-1])
-        return [x.array.storage.version for x in every]
-
-    def _stopped(self, error: OutOfDeviceMemory, *, torn: bool) -> None:
-        """Memory ran out before a step, which then did not happen, or within it."""
-        if torn:
-            self._torn = True
-            error.values = {**error.values, "left": "some parameters after the step, some before"}
-            return
-        for _, p in self._last_updated:
-            self._kept(p).count -= 1
-
-    def _require_whole(self) -> None:
-        """Refuse to go on from a step that was made of some parameters.
-
-        Raises:
-            CheckpointError: if there was one, and no state was loaded since.
-        """
-        if self._torn:
-            law = "memory ran out within the last step, which some parameters have made"
-            hint = "Load the module's state and the optimiser's, of before"
-            raise CheckpointError(f"{type(self).__name__}.step", law, remedy=hint)
-
-    def _apply_unless(
-        self, unless: Tensor, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells
-    ) -> None:
-        """:meth:`apply`, of no effect if the device finds ``unless`` other than 0."""
-        if type(self).apply is Optimizer.apply:
-            rule = self._rule(group)
-            scalars = scalars_of(rule, len(operands[0]), cells)
-            update_many(withheld(rule, len(operands[0])), operands, scalars, shared=[unless])
-            return
-        before = [x.clone() for own in operands for x in own[:-1]]
-        self.apply(group, operands, cells)
-        written = [x for own in operands for x in own[:-1]]
-        update_many(put_back, list(zip(written, before, strict=True)), shared=[unless])
-
-    def _clnet_settle(self) -> None:
-        """Take back what was counted of steps that the device skipped since; waits for it."""
-        if self.skips is None or mode.current().tracer is not None:
-            return
-        total = int(self.skips.item())
-        back, self._settled, self._unsettled = total - self._settled, total, 0
-        if back:
-            for _, p in self._last_updated:
-                self._kept(p).count -= back
+        raise NotImplementedError(f"{type(self).__name__}.step")
 
     @around_saving
     def state_dict(self) -> dict[str, Any]:
-        """Settings of the groups; step count and state tensors of the parameters by position.
-
-        Keys and types are those of PyTorch's optimiser of the name, which takes such a state;
-        parameters have an entry before their first step, too.
-        """
-        self._clnet_settle()
-        if self.written:
-            return state_of(self)
-        counted, entries = is_counted(self), []
-        for p in self._params():
-            own = self._kept(p)
-            step = step_tensor(own.count, p.device) if counted else own.count
-            tensors = {n: getattr(t, "detach", lambda t=t: t)() for n, t in own.tensors().items()}
-            entries.append({"step": step, **tensors})
-        groups = groups_of(self, type(self).__name__)
-        return {"param_groups": groups, "state": ByPosition(enumerate(entries))}
+        """Settings of the groups, and what is kept of the parameters, by their position."""
+        return state_of(self)
 
     @around_loading
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
 
         Args:
-            state: such a state, whose tensors may be NumPy arrays, or that of PyTorch's optimiser
-                of the same name.
+            state: such a state, or that of PyTorch's optimiser of the same kind.
 
         Raises:
-            CheckpointError: if groups, parameters, state or shapes do not fit.
+            CheckpointError: if groups or parameters do not fit.
         """
-        if self.written:
-            load_state(self, state)
-            self._num_changes += 1
-            return
-        self._clnet_settle()
-        groups, saved, now = self._checked(state)
-        self._torn = False
-        for group, settings in zip(self.param_groups, groups, strict=True):
-            group.update(taken(settings, type(self).__name__))
-        cells: dict[tuple[int, int], Cells] = {}
-        with no_grad():
-            for (group, p), entry, after in zip(self._grouped(), saved, now, strict=True):
-                kept, count = self._kept(p), int(entry["step"])
-                kept.become(after)
-                before = self._cells_of(p, group)
-                fresh = {name: HostScalar(0.0) for name in before}
-                kept.count, kept.cells = count, cells.setdefault((count, id(before)), fresh)
-                for name, own in kept.tensors().items():
-                    if not isinstance(own, Tensor):  # a number that follows from the steps
-                        continue
-                    value = entry.get(name)
-                    if value is None:  # PyTorch keeps nothing of a parameter without a step
-                        value = self._first_state(p, group)[name]
-                    given = isinstance(value, Tensor)
-                    own.copy_(value if given else tensor(value, device=own.device))
+        load_state(self, state)
         self._num_changes += 1
-        self._opt_called = any(self._kept(p).count for p in self._params())  # behind those steps
 
     def _params(self) -> list[Tensor]:
         return [p for _, p in self._grouped()]
@@ -461,139 +196,10 @@ class Optimizer(Hooked):
         """The parameters in order, each with its group."""
         return [(group, p) for group in self.param_groups for p in group["params"]]
 
-    def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
-        return {name: zeros_like(p.detach()) for name in self.state_names(group)}
 
-    def _kept(self, p: Tensor) -> ParameterState:
-        """What is kept of a parameter; of what a program put in its place, it is made."""
-        own = self.state[p]
-        if not isinstance(own, ParameterState):
-            own = self.state[p] = ParameterState(own, counted=is_counted(self))
-            self._num_changes += 1
-        return own
-
-    def _cells_of(self, p: Tensor, group: Group) -> Cells:
-        """What updates of a parameter read: made anew where a program wrote its number of steps."""
-        own = self._kept(p)
-        count = own.count
-        if own.cells is None:
-            numbers = self._numbers(group, count + 1)
-            own.cells = {name: HostScalar(value) for name, value in numbers.items()}
-            self._num_changes += 1
-        return own.cells
-
-    def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
-        own, names = self._kept(p), self.names_of(p, group)
-        missing = [name for name in names if name not in own]
-        if missing and not own.tensors():  # a program cleared it: as PyTorch, from the first step
-            own.count = 0
-        before_all = missing and own.count == 0  # as where a scheduler cycles momentum
-        if id(p) in self._shapeless or before_all:  # when it was added; of a lazy layer
-            self._shapeless.discard(id(p))
-            with mode.using(tracer=None):
-                first = self._first_state(p, group)
-            own.complete({name: value for name, value in first.items() if name not in own})
-            self._num_changes += 1
-        elif missing:
-            raise ArgumentError(
-                type(self).__name__,
-                "a setting was changed to one that needs state from the start",
-                missing=missing,
-                remedy="Build the optimiser with that setting",
-            )
-        return [own[name] for name in names]
-
-    def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
-        """Count a step of each parameter and bring their scalars up to date."""
-        self._last_updated = updated  # this step, too, may have been found to be skipped
-        if not self._makes_no_difference(updated):
-            self._clnet_settle()
-        self._unsettled += 1
-        known: set[int] = set()
-        for group, p in updated:
-            own = self._kept(p)
-            own.count = count = own.count + 1
-            cells = self._cells_of(p, group)
-            if id(cells) not in known:
-                known.add(id(cells))
-                # A step that the device skips may be counted as none already: it reads no numbers.
-                for name, value in self._numbers_after(group, max(count, 1), cells).items():
-                    cells[name].value = value
-
-    def _makes_no_difference(self, updated: Sequence[tuple[Group, Tensor]]) -> bool:
-        """Whether scalars are the same however many of the last steps the device skipped.
-
-        Then nobody need wait for it. That an optimiser such as SGD counts later is no harm; how
-        much later is bounded, so that this is soon told.
-        """
-        if self.skips is None or self._unsettled >= MOST_UNSETTLED:
-            return False
-        if len(updated) < len(self._params()):  # whose steps they were must be known, too
-            return False
-        known: set[int] = set()
-        for group, p in updated:
-            cells, count = self._cells_of(p, group), self._kept(p).count + 1
-            if id(cells) not in known:
-                known.add(id(cells))
-                counts = range(max(count - self._unsettled, 1), max(count, 1) + 1)
-                first, *others = (self._numbers_after(group, n, cells) for n in counts)
-                if any(numbers != first for numbers in others):
-                    return False
-        return True
-
-    def _checked(
-        self, state: Mapping[str, Any]
-    ) -> tuple[list[Group], list[Mapping[str, Any]], list[dict[str, Any]]]:
-        """The groups and the parameters' entries of a state that fits, and where they shall go."""
-        name, order, groups = type(self).__name__, self._params(), checked_groups(self, state)
-        pytorchs = any("num_params" not in group for group in groups)
-        saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]
-        pairs = zip(self.param_groups, groups, strict=True)
-        after = [(own, {**own, **taken(given, name)}) for own, given in pairs]
-        kept = [self._kept_after(p, own, new) for own, new in after for p in own["params"]]
-        for i, (now, entry) in enumerate(zip(kept, saved, strict=True)):
-            shapes = {key: tuple(t.shape) for key, t in now.items() if isinstance(t, Tensor)}
-            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
-            if pytorchs:  # without what it has not begun, with what follows from the step here
-                found = {k: found.get(k, shape) for k, shape in shapes.items()}
-            if entry is None or "step" not in entry or found != shapes:
-                raise CheckpointError(
-                    name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
-                )
-        return groups, saved, kept  # pyrefly: ignore[bad-return] - checked above
-
-    def _kept_after(self, p: Tensor, before: Group, after: Group) -> dict[str, Any]:
-        """What is kept of a parameter under other settings: momentum has a tensor, none has not."""
-        own, old, names = self._kept(p).tensors(), self.names_of(p, before), self.names_of(p, after)
-        if old == names:
-            return own
-        left = {name: value for name, value in own.items() if name in names or name not in old}
-        return {**self._first_state(p, after), **left}
-
-
-@dataclass_transform()
-class DeclaredOptimizer(Optimizer):
-    """An optimiser whose settings are fields: constructor, defaults and scalars follow.
-
-    ::
-
-        class SGD(DeclaredOptimizer):
-            params: ParamsT
-            lr: float = 1e-3
-
-    is made as ``SGD(params, lr=1e-3)``. A field that is a float is a scalar of its name to
-    ``body``.
-    """
-
-    __fields__: ClassVar[dict[str, inspect.Parameter]] = {}
-
-    def __init_subclass__(cls, **given: Any) -> None:
-        if cls.__module__.startswith(f"{__package__}."):  # else it is a user's
-            declare(cls)
-            fields = cls.__fields__.values()
-            cls._named_numbers = tuple(f.name for f in fields if f.annotation == "float")
-        super().__init_subclass__(**given)
-
-    def _assign(self, values: dict[str, Any]) -> None:
-        params = values.pop("params")
-        super().__init__(params, values)
+def _without_names(given: Any) -> tuple[list[Any], list[str]]:
+    """Parameters, and the names of those that come with one, as from ``named_parameters()``."""
+    several = is_iterable(given) and not isinstance(given, Tensor)
+    every = list(given) if several else [given]
+    named = [p for p in every if isinstance(p, tuple)]
+    return [p[1] if isinstance(p, tuple) else p for p in every], [p[0] for p in named]

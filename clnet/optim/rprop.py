@@ -9,7 +9,8 @@ from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
 from ..tensor import Tensor
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .state_form import filled_like
 
 

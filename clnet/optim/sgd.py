@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from .optimizer import DeclaredOptimizer, Group, ParamsT
+from .declared import DeclaredOptimizer
+from .optimizer import Group, ParamsT
 from .update_rule import decayed
 
 

@@ -43,6 +43,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         ArgumentError: if ``overlap_with_ddp`` is asked for.
     """
 
+    written = False
+
     def __init__(
         self,
         params: Iterable[Tensor] | Iterable[Group],
@@ -83,9 +85,6 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _clnet_version(self) -> tuple[Any, ...]:
         """That of this rank's optimiser."""
         return (self._num_changes, None if self.optim is None else self.optim._clnet_version)
-
-    def check(self, group: Group) -> None:
-        """The optimiser of the class checks."""
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, the same on all ranks: each goes to the rank that has the fewest."""
@@ -131,11 +130,6 @@ class ZeroRedundancyOptimizer(Optimizer):
                 if params:
                     broadcast_many(params, self.process_group, rank)
         return loss
-
-    def _clnet_settle(self) -> None:
-        """Take back what was counted of steps that the device skipped since."""
-        if self.optim is not None:
-            self.optim._clnet_settle()
 
     def _tell_settings(self) -> None:
         """The settings that a scheduler changes are those of the part, too.

@@ -79,14 +79,16 @@ class Forecast:
         return need.problem is None and need.taken <= self.traits.global_memory_bytes
 
     def __str__(self) -> str:
+        width = max(map(len, self.needs))
         lines = [
             f"device memory {self.traits.global_memory_bytes / _MIB:,.0f} MiB, "
             f"parameters {self.parameters / _MIB:,.1f} MiB",
-            f"{'MiB':24}{'in use':>10}{'taken':>10}",
+            f"{'MiB':{width}}{'in use':>10}{'taken':>10}",
         ]
         for way, need in self.needs.items():
             verdict = need.problem or ("fits" if self.fits(way) else "does not fit")
-            lines.append(f"{way:24}{need.used / _MIB:10,.1f}{need.taken / _MIB:10,.1f}  {verdict}")
+            figures = f"{need.used / _MIB:10,.1f}{need.taken / _MIB:10,.1f}"
+            lines.append(f"{way:{width}}{figures}  {verdict}")
         lines.append(
             "workspaces, MiB: "
             + ", ".join(f"{name} {n / _MIB:,.1f}" for name, n in self.workspaces.items())
@@ -256,63 +258,44 @@ def on_absent(model: Module, absent: AbsentDevice) -> Iterator[None]:
             t.array, t.grad = array, grad
 
 
-def _recomputed(forward: Callable[..., Any], *args: Any) -> Any:
-    """What ``forward`` gives, checkpointed; a block may give tensors within tuples, as Llama's."""
-    nests: list[Any] = []  # without the tensors, which would be held until backward
-
-    def flat(*args: Any) -> tuple[Tensor, ...]:
-        made = forward(*args)
-        nests.append(_nest(made))
-        return tuple(_leaves(made))
-
-    leaves = checkpoint(flat, *args)
-    return _filled(nests[0], iter(leaves))
-
-
-def _nest(made: Any) -> Any:
-    return None if isinstance(made, Tensor) else tuple(map(_nest, made))
-
-
-def _leaves(made: Any) -> Iterator[Tensor]:
-    if isinstance(made, Tensor):
-        yield made
-    else:
-        for part in made:
-            yield from _leaves(part)
-
-
-def _filled(nest: Any, leaves: Iterator[Tensor]) -> Any:
-    return next(leaves) if nest is None else tuple(_filled(part, leaves) for part in nest)
-
-
 @contextmanager
 def _checkpointed(model: Module) -> Iterator[None]:
     """Have the model's blocks computed again in backward while the body runs.
 
     Blocks are the modules of the outermost lists, and segments of rows of single layers.
     """
-    changed: list[Module] = []
+    before: dict[Module, Any] = {}  # a module's own ``forward``; None: it had its class's
 
     def change(module: Module, forward: Callable[..., Any]) -> None:
-        vars(module)["forward"] = forward
-        changed.append(module)
+        if module not in before:  # one that stands at several places is one block
+            before[module] = vars(module).get("forward")
+            vars(module)["forward"] = forward
 
     def visit(module: Module) -> None:
         children = list(module.children())
-        if isinstance(module, Sequential) and len(children) > 1:
+        if _is_row(module) and len(children) > 1:
             blocks = any(list(child.children()) for child in children)
             segments = len(children) if blocks else max(round(sqrt(len(children))), 2)
             change(module, partial(checkpoint_sequential, children, segments))
         elif isinstance(module, ModuleList):
             for child in children:
-                change(child, partial(_recomputed, child.forward))
+                change(child, partial(checkpoint, child.forward))
         else:
             for child in children:
                 visit(child)
 
-    visit(model)
     try:
+        visit(model)
         yield
     finally:
-        for module in changed:
-            del vars(module)["forward"]
+        for module, forward in before.items():
+            if forward is None:
+                del vars(module)["forward"]
+            else:
+                vars(module)["forward"] = forward
+
+
+def _is_row(module: Module) -> bool:
+    """Whether it runs its layers one behind the other, and nothing else."""
+    own = "forward" in vars(module) or type(module).forward is not Sequential.forward
+    return isinstance(module, Sequential) and not own

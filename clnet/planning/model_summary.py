@@ -10,6 +10,7 @@ from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
+from ..autodiff.structure import taken_apart
 from ..autodiff.tape import no_grad
 from ..creation import zeros
 from ..device import AbsentDevice, device
@@ -215,13 +216,9 @@ class _Seen:
 
 
 def _first(output: Any) -> Tensor:
-    """The first tensor of what a layer returned."""
+    """The first tensor of what a layer returned; one without elements if there is none."""
     if isinstance(output, Tensor):
         return output
-    inside: Any = output.values() if isinstance(output, dict) else output
-    if isinstance(inside, str | bytes):  # of which each element is one again
-        return zeros(0)
-    try:
-        return next(t for t in map(_first, inside) if t.ndim or t.numel())
-    except (StopIteration, TypeError):
-        return zeros(0)
+    made: list[Tensor] = []
+    taken_apart(output, made)
+    return next((t for t in made if t.ndim or t.numel()), zeros(0))

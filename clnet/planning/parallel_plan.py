@@ -231,7 +231,6 @@ def _divided(job: _Job, name: str, choose: Callable[[Sequence[Layer]], dict[str,
     cost, n = job.cost, job.batch
     chosen = choose(cost.layers)
     seconds, waiting, moved, divided = _of_layers(job, cost.layers, chosen)
-    waited = waiting
     shared = _parameters(divided)
     saved = 1 - 1 / job.workers
     trained = cost.trained_bytes - _trained(divided) * saved
@@ -240,7 +239,7 @@ def _divided(job: _Job, name: str, choose: Callable[[Sequence[Layer]], dict[str,
     problem = "" if shared else "no layer divides by so many"
     total = seconds + waiting + cost.rest.at(n) + update
     share = shared / (cost.parameter_bytes or 1)
-    return Way(name, total, waited, moved, memory, problem, f"{share:.0%} of parameters divided")
+    return Way(name, total, waiting, moved, memory, problem, f"{share:.0%} of parameters divided")
 
 
 def _of_layers(
@@ -251,7 +250,7 @@ def _of_layers(
     Returns:
         Seconds of computing, seconds of exchanging, bytes moved, and the layers divided.
     """
-    p, n, link = job.workers, job.batch, job.link
+    p, n = job.workers, job.batch
     seconds = waiting = moved = 0.0
     divided: list[Layer] = []
     between = False  # a column's outputs lie divided until a row takes them
@@ -260,21 +259,29 @@ def _of_layers(
         if how and layer.kind in {"conv", "dense"} and _divides(layer, how, p):
             divided.append(layer)
             seconds += (layer.forward.at(n) + layer.backward.at(n)) / p
-            out, into = layer.output_bytes * n, layer.input_bytes * n
-            first = place == 0
-            if how in {"outputs", "column"}:
-                waiting += link.all_gather(p, out) if how == "outputs" else 0.0
-                waiting += 0.0 if first else link.all_reduce(p, into)
-                moved += (out if how == "outputs" else 0.0) + (0.0 if first else 2 * into)
-            else:
-                waiting += link.all_reduce(p, out)
-                waiting += link.all_gather(p, into) if how == "inputs" and not first else 0.0
-                moved += 2 * out + (into if how == "inputs" and not first else 0.0)
+            gathered, summed = _exchanged(layer, how, n, first=place == 0)
+            waiting += job.link.all_gather(p, gathered) if gathered else 0.0
+            waiting += job.link.all_reduce(p, summed) if summed else 0.0
+            moved += gathered + 2 * summed
             between = how == "column"
         else:
             parts = p if between else 1
             seconds += (layer.forward.at(n) + layer.backward.at(n)) / parts
     return seconds, waiting, moved * (p - 1) / p, divided
+
+
+def _exchanged(layer: Layer, how: str, n: float, *, first: bool) -> tuple[float, float]:
+    """Bytes that a divided layer has collected, and bytes that it has summed, forward and back.
+
+    Of divided filters (``"outputs"``, ``"column"``) gradients to what they read are summed, of
+    divided channels (``"inputs"``, ``"row"``) the outputs. What a column makes stays divided, and a
+    row takes it so. The first layer has no gradient to what it reads.
+    """
+    out, into = layer.output_bytes * n, layer.input_bytes * n
+    back = 0.0 if first else into
+    if how in {"outputs", "column"}:
+        return (out if how == "outputs" else 0.0), back
+    return (back if how == "inputs" else 0.0), out
 
 
 def _parameters(layers: Sequence[Layer]) -> float:
@@ -367,32 +374,40 @@ def _pipeline(job: _Job) -> Way:
 
 def _piped(job: _Job, blocks: Sequence[Sequence[Layer]], parts: int) -> Way:
     cost, n = job.cost, job.batch / parts
-    times = [sum(x.forward.at(n) + x.backward.at(n) for x in block) for block in blocks]
-    ends = _balanced(times, job.workers)
-    stages = [
-        [x for block in blocks[a:b] for x in block] for a, b in zip((0, *ends), ends, strict=False)
-    ]
+    stages = _stages(blocks, job.workers, n)
     forward = [sum(x.forward.at(n) for x in stage) for stage in stages]
     backward = [sum(x.backward.at(n) for x in stage) for stage in stages]
     backward[-1] += cost.rest.at(n)
     borders = [stage[0].input_bytes * n for stage in stages[1:]]
     hops = [job.link.send(border) for border in borders]
     share = max(_trained(stage) for stage in stages) / (cost.trained_bytes or 1)
-    total = _schedule(forward, backward, hops, parts) + cost.update * share
-    busy = parts * max(f + b for f, b in zip(forward, backward, strict=True))
-    held = 0.0
-    spread = sum(x.output_bytes for x in cost.layers) or 1.0
-    for k, stage in enumerate(stages):  # 1F1B: a stage holds a part for each stage from it on
-        parts_held = min(job.workers - k, parts)
-        of_stage = job.activation_bytes * sum(x.output_bytes for x in stage) / spread
-        own = cost.held(_parameters(stage), _trained(stage))
-        held = max(held, own + of_stage * n * parts_held)
-    waiting = max(total - busy - cost.update * share, 0.0)
+    update = cost.update * share
+    total = _schedule(forward, backward, hops, parts) + update
+    computing = [f + b for f, b in zip(forward, backward, strict=True)]
+    waiting = max(total - parts * max(computing) - update, 0.0)
     moved = 2 * max(borders, default=0.0) * parts
-    slowest = max(forward[k] + backward[k] for k in range(len(stages)))
-    mean = (sum(forward) + sum(backward)) / len(stages)
-    note = f"{parts} parts, slowest stage {slowest / mean if mean else 1:.2f} of the mean"
+    held = max(_stage_bytes(job, stages, k, parts) for k in range(len(stages)))
+    mean = sum(computing) / len(stages)
+    note = f"{parts} parts, slowest stage {max(computing) / mean if mean else 1:.2f} of the mean"
     return Way("pipeline", total, waiting, moved, held, "", note)
+
+
+def _stages(blocks: Sequence[Sequence[Layer]], count: int, n: float) -> list[list[Layer]]:
+    """So many stages of whole blocks, of which the slowest takes least for ``n`` examples."""
+    times = [sum(x.forward.at(n) + x.backward.at(n) for x in block) for block in blocks]
+    ends = _balanced(times, count)
+    return [
+        [x for block in blocks[a:b] for x in block] for a, b in zip((0, *ends), ends, strict=False)
+    ]
+
+
+def _stage_bytes(job: _Job, stages: Sequence[Sequence[Layer]], k: int, parts: int) -> float:
+    """Bytes that a stage holds; in 1F1B activations of a part for each stage from it on."""
+    stage = stages[k]
+    made = sum(x.output_bytes for x in job.cost.layers) or 1.0
+    activations = job.activation_bytes * sum(x.output_bytes for x in stage) / made
+    examples = job.batch / parts * min(job.workers - k, parts)
+    return job.cost.held(_parameters(stage), _trained(stage)) + activations * examples
 
 
 def _schedule(

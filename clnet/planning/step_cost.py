@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from ..autodiff.tape import no_grad
+from ..autodiff.tensor_hook import HookHandle
 from ..compile import compile as compiled
 from ..creation import zeros
 from ..device import AbsentDevice, Device, DeviceTraits, Launch, Recorder
 from ..errors import ArgumentError
 from ..nn import Conv2d, LayerNorm, Linear, Module, ModuleList, RMSNorm, Sequential, Softmax
 from ..nn.functional import cross_entropy
-from ..optim import Optimizer
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType, float32, int64
 from ..values.generator import Generator
-from .memory_plan import Loss
+from .memory_plan import Loss, Make
 
 __all__ = ["Layer", "Line", "StepCost", "Task", "figured", "measured"]
 
-Make = Callable[[Iterable[Tensor]], Optimizer]
 # Of a step that is soon done so many; of one that takes long, those that begin within the seconds.
 _ROUNDS, _LEAST_ROUNDS, _ROUNDS_SECONDS = 9, 4, 4.0
 _MOST_EXAMPLES = 64
@@ -232,36 +232,11 @@ def measured(make: Callable[[], Module], task: Task, device: Device, optimizer: 
         optimizer: makes the optimiser of the parameters.
     """
 
-    def timed(call: _Call) -> float:
-        begin = perf_counter()
-        call.step(call.x, call.y)
-        device.queue.finish()
-        return perf_counter() - begin
-
-    def observed(call: _Call) -> dict[tuple[str, str], float]:
-        seen = Recorder(device)
-        with device.queue.observe(seen):
-            timed(call)
-        return _grouped((c.module_path, c.phase, c.seconds) for c in seen.commands())
-
     def run(calls: Sequence[_Call]) -> list[_Ran]:
-        for call in (*calls, *calls, *calls):
-            timed(call)
-        rounds: list[list[tuple[float, dict[tuple[str, str], float]]]] = []
-        begin = perf_counter()
-        while len(rounds) < _LEAST_ROUNDS or (
-            len(rounds) < _ROUNDS and perf_counter() - begin < _ROUNDS_SECONDS
-        ):
-            rounds.append([(timed(call), observed(call)) for call in calls])
         found: list[_Ran] = []
-        for call, times in zip(calls, zip(*rounds, strict=True), strict=True):
-            keys = dict.fromkeys(key for _, of_key in times for key in of_key)
-            best = {key: min(of_key.get(key, 0.0) for _, of_key in times) for key in keys}
-            # Observed launches go one by one: their shares are taken, and the time without an
-            # observer; the shortest of each, since others who use the machine only lengthen it.
-            scale = min(wall for wall, _ in times) / (sum(best.values()) or 1.0)
+        for call, rounds in zip(calls, zip(*_rounds(device, calls), strict=True), strict=True):
             (plan,) = call.step.plans
-            found.append(_Ran({key: s * scale for key, s in best.items()}, plan.peak_bytes))
+            found.append(_Ran(_least(rounds), plan.peak_bytes))
         return found
 
     return _cost(make, task, device, optimizer, run, f"kernels measured on {device.name}")
@@ -273,6 +248,52 @@ class _Call(NamedTuple):
     step: Any
     x: Tensor
     y: Tensor
+
+
+class _Round(NamedTuple):
+    """A call's seconds, and those of its commands, by module and phase, when they were observed."""
+
+    wall: float
+    commands: Mapping[tuple[str, str], float]
+
+
+def _rounds(device: Device, calls: Sequence[_Call]) -> list[list[_Round]]:
+    """Times of all calls, in turns."""
+    for call in (*calls, *calls, *calls):
+        _timed(device, call)
+    found: list[list[_Round]] = []
+    begin = perf_counter()
+    while len(found) < _LEAST_ROUNDS or (
+        len(found) < _ROUNDS and perf_counter() - begin < _ROUNDS_SECONDS
+    ):
+        found.append([_Round(_timed(device, call), _observed(device, call)) for call in calls])
+    return found
+
+
+def _timed(device: Device, call: _Call) -> float:
+    begin = perf_counter()
+    call.step(call.x, call.y)
+    device.queue.finish()
+    return perf_counter() - begin
+
+
+def _observed(device: Device, call: _Call) -> dict[tuple[str, str], float]:
+    seen = Recorder(device)
+    with device.queue.observe(seen):
+        _timed(device, call)
+    return _grouped((c.module_path, c.phase, c.seconds) for c in seen.commands())
+
+
+def _least(rounds: Sequence[_Round]) -> dict[tuple[str, str], float]:
+    """Seconds by module and phase, of rounds of one call.
+
+    Observed launches go one by one: their shares are taken, and the time without an observer; the
+    shortest of each, since others who use the machine only lengthen it.
+    """
+    keys = dict.fromkeys(key for each in rounds for key in each.commands)
+    best = {key: min(each.commands.get(key, 0.0) for each in rounds) for key in keys}
+    scale = min(each.wall for each in rounds) / (sum(best.values()) or 1.0)
+    return {key: seconds * scale for key, seconds in best.items()}
 
 
 class _Ran(NamedTuple):
@@ -367,34 +388,12 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], dict[str, list[str]]
     Between both, the modules' names by the path that their launches tell: it leaves out lists,
     which nobody calls, so that items of several may share one.
     """
-    blocks = list(_blocks(model, ""))
-    layers: dict[str, Layer] = {}
-    hooks: list[Any] = []
-    counted: set[int] = set()
-    called: dict[str, list[str]] = {}
+    seen = _Seen(model)
+    hooks: list[HookHandle] = []
     for path, module in model.named_modules():
-
-        def named(m: Module, args: Any, output: Any, path: str = path) -> None:
-            del m, args, output
-            names = called.setdefault(mode.current().module_path.partition(".")[2], [])
-            if path not in names:
-                names.append(path)
-
-        hooks.append(module.register_forward_hook(named))
-        if next(module.children(), None) is not None:
-            continue
-
-        def seen(m: Module, args: Any, output: Any, path: str = path) -> None:
-            if path in layers:  # one ReLU for all
-                return
-            block = next((i for i, b in enumerate(blocks) if f"{path}.".startswith(f"{b}.")), 0)
-            own = {id(p): p for p in m.parameters() if id(p) not in counted}
-            counted.update(own)
-            layer = layers[path] = _layer(path, block, m, args, output)
-            layer.parameter_bytes = sum(p.array.nbytes for p in own.values())
-            layer.frozen_bytes = sum(p.array.nbytes for p in own.values() if not p.requires_grad)
-
-        hooks.append(module.register_forward_hook(seen))
+        hooks.append(module.register_forward_hook(partial(seen.call, path)))
+        if next(module.children(), None) is None:
+            hooks.append(module.register_forward_hook(partial(seen.layer, path)))
     try:
         with no_grad(), mode.using(abstract=True):
             output = model(x)
@@ -405,7 +404,40 @@ def _layers(model: Module, x: Tensor) -> tuple[list[Layer], dict[str, list[str]]
         raise ArgumentError(
             "plan", "a model divided over devices gives a tensor", gives=type(output).__name__
         )
-    return list(layers.values()), called, tuple(output.shape)
+    return list(seen.layers.values()), seen.called, tuple(output.shape)
+
+
+class _Seen:
+    """What a forward pass shows of a model.
+
+    Attributes:
+        layers: by path, in order.
+        called: modules' names by the path that their launches tell.
+    """
+
+    def __init__(self, model: Module) -> None:
+        self.layers: dict[str, Layer] = {}
+        self.called: dict[str, list[str]] = {}
+        self._blocks = list(_blocks(model, ""))
+        self._counted: set[int] = set()  # parameters, of which several layers may have one
+
+    def call(self, path: str, module: Module, args: Any, output: Any) -> None:
+        """Behind each module's ``forward``."""
+        del module, args, output
+        names = self.called.setdefault(mode.current().module_path.partition(".")[2], [])
+        if path not in names:
+            names.append(path)
+
+    def layer(self, path: str, module: Module, args: Any, output: Any) -> None:
+        """Behind the ``forward`` of one that has no modules inside."""
+        if path in self.layers:  # one ReLU for all
+            return
+        within = (i for i, block in enumerate(self._blocks) if f"{path}.".startswith(f"{block}."))
+        own = {id(p): p for p in module.parameters() if id(p) not in self._counted}
+        self._counted.update(own)
+        layer = self.layers[path] = _layer(path, next(within, 0), module, args, output)
+        layer.parameter_bytes = sum(p.array.nbytes for p in own.values())
+        layer.frozen_bytes = sum(p.array.nbytes for p in own.values() if not p.requires_grad)
 
 
 def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Layer:

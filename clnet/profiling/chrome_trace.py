@@ -117,7 +117,7 @@ def _of_modules(profile: Profile, pids: dict[str, int]) -> Iterator[dict[str, An
         for command in (*(c for c in profile.commands if c.device == name), None):
             if run and (command is None or _place(command) != _place(run[0])):
                 begun, end = run[0].start, run[-1].start + run[-1].seconds
-                label, phase = run[0].module_path or "(no module)", run[0].phase or "forward"
+                label, phase = run[0].module_path or "(no module)", run[0].counted_in
                 details = {"phase": phase, "commands": len(run)}
                 begun, seconds = begun - profile.begin, end - begun
                 yield _slice(pid, _MODULES, label, begun, seconds, phase, details)

@@ -27,7 +27,7 @@ def figures(profile: Profile, title: str) -> dict[str, Any]:
     Returns:
         Plain values; of the timeline at most the longest slices.
     """
-    by_phase = profile.totals(lambda c: f"{table.module_of(c)}\0{c.phase or 'forward'}")
+    by_phase = profile.totals(lambda c: f"{table.module_of(c)}\0{c.counted_in}")
     phases: dict[str, dict[str, float]] = {}
     for key, total in by_phase.items():
         module, phase = key.split("\0")
@@ -40,7 +40,7 @@ def figures(profile: Profile, title: str) -> dict[str, Any]:
         "module_phases": phases,
         "num_commands": len(profile.commands),
         "timeline": [
-            [c.start - profile.begin, c.seconds, c.name, c.op, c.module_path, c.phase or "forward"]
+            [c.start - profile.begin, c.seconds, c.name, c.op, c.module_path, c.counted_in]
             for c in sorted(longest, key=lambda c: c.start)
         ],
         "memory": {

@@ -9,7 +9,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..device import Call, Command, Device, Recorder, current_device, on_open, opened_devices
+from ..device import (
+    PHASES,
+    Call,
+    Command,
+    Device,
+    Recorder,
+    current_device,
+    on_open,
+    opened_devices,
+)
 from ..device import device as open_device
 from ..values.exchanges import Exchange, observed_exchanges
 from . import chrome_trace, html, table
@@ -23,7 +32,6 @@ if TYPE_CHECKING:
     from ..ranks.world import Group
 
 _SHARE = 0.9
-_PHASES = ("forward", "backward", "update")
 
 
 class Profile:
@@ -90,8 +98,8 @@ class Profile:
 
     def phases(self) -> dict[str, float]:
         """Device seconds of forward, backward and update."""
-        found = self.totals(lambda c: c.phase or "forward")
-        return {p: found[p].seconds if p in found else 0.0 for p in _PHASES}
+        found = self.totals(lambda c: c.counted_in)
+        return {p: found[p].seconds if p in found else 0.0 for p in PHASES}
 
     def table(self, key: Callable[[Command], str] = lambda c: c.name, *, share: float = 1.0) -> str:
         """The totals as text: type, share, time, calls, average, least, most, rates and name.

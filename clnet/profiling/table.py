@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..device import Command
+from ..device import PHASES, Command
 from .host_usage import HostUsage
 from .limits import Limits
 from .total import Total, dearest, totals_of_commands
@@ -13,7 +13,6 @@ from .total import Total, dearest, totals_of_commands
 if TYPE_CHECKING:
     from .profile import Profile
 
-_PHASES = ("forward", "backward", "update")
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _HEADS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max")
 _RATES = ("GFLOP/s", "of gemm", "GB/s", "of copy")
@@ -67,12 +66,12 @@ def by_phase(
         share: leave out rows beyond this share of the time.
     """
     totals = totals_of_commands(commands, key)
-    phased = totals_of_commands(commands, lambda c: f"{key(c)}\0{c.phase or 'forward'}")
+    phased = totals_of_commands(commands, lambda c: f"{key(c)}\0{c.counted_in}")
     everything = sum(t.seconds for t in totals.values()) or 1.0
-    heads = (*(p.capitalize() for p in _PHASES), "Host", "Calls", "Allocs", "Bytes")
+    heads = (*(p.capitalize() for p in PHASES), "Host", "Calls", "Allocs", "Bytes")
     rows: list[tuple[str, ...]] = [("Time(%)", *heads, *_RATES, "Name")]
     for name, total in dearest(totals, share).items():
-        phases = [phased.get(f"{name}\0{phase}", Total()).seconds for phase in _PHASES]
+        phases = [phased.get(f"{name}\0{phase}", Total()).seconds for phase in PHASES]
         rows.append(
             (
                 f"{100 * total.seconds / everything:.2f}%",

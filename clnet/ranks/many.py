@@ -10,8 +10,8 @@ import numpy as np
 
 from ..expr import Expr
 from ..kernels.pointwise import MOST_ELEMENTS
+from ..ops.join import cat
 from ..ops.multi_tensor import update_many
-from ..ops.shape import cat
 from ..tensor import Tensor
 from .hosted import arrived, checked_tensor, read_only, writable
 from .moves import spread

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..device import Recorder
+from ..device import PHASES, Recorder
 from ..errors import ArgumentError
 from ..profiling.exchanges import hidden_seconds
 from ..tensor import Tensor
@@ -15,8 +15,6 @@ from ..values.exchanges import observed_exchanges
 
 if TYPE_CHECKING:
     from .trainer import Trainer
-
-_PHASES = ("forward", "backward", "update")
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class StepTimes(Callback):
         steps, self._begun = self.steps[self._begun :], len(self.steps)
         if not steps:
             return {}
-        told = (*_PHASES, *(("exchange", "hidden") if any(s.exchange for s in steps) else ()))
+        told = (*PHASES, *(("exchange", "hidden") if any(s.exchange for s in steps) else ()))
         return {f"{p}_ms": sum(getattr(s, p) for s in steps) / len(steps) for p in told}
 
     @contextmanager
@@ -149,12 +147,12 @@ class StepTimes(Callback):
         with inputs.device.queue.observe(recorder), observed_exchanges() as exchanges:
             yield
             inputs.device.synchronize()
-        seconds: dict[str, float] = dict.fromkeys(_PHASES, 0.0)
+        seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         commands = recorder.commands()
         for command in commands:
-            seconds[command.phase or "forward"] += command.seconds
+            seconds[command.counted_in] += command.seconds
         exchanged = sum(e.seconds for e in exchanges), hidden_seconds(exchanges, commands)
-        parts = *(seconds[p] for p in _PHASES), *exchanged
+        parts = *(seconds[p] for p in PHASES), *exchanged
         self.steps.append(StepTime(step, *(1e3 * part for part in parts)))
         if self.shown:
             print(self.steps[-1], flush=True)

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from ..errors import ArgumentError
 from .callback import Callback
+from .history import VALIDATION
 
 if TYPE_CHECKING:
     from .trainer import Trainer
-
-_PREFIX = "validation_"
 
 
 def save_curves(
@@ -51,7 +50,7 @@ def save_curves(
             _places(losses, numbers), losses, color="0.75", linewidth=0.7, label="each step"
         )
     for axis, name in zip(axes, names, strict=False):
-        for label, key in (("training", name), ("validation", _PREFIX + name)):
+        for label, key in (("training", name), ("validation", VALIDATION + name)):
             if epochs and key in epochs[-1]:
                 axis.plot(numbers, [e.get(key, float("nan")) for e in epochs], ".-", label=label)
         axis.set_title(name.replace("_", " "))

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+VALIDATION = "validation_"
+"""What names of measures begin with that were taken of validation examples."""
+
 
 @dataclass
 class History:

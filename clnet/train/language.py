@@ -11,9 +11,11 @@ from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError
 from ..nn import Module
+from ..nn.module_mode import in_mode
 from ..ops import cross_entropy
 from ..tensor import Tensor, tensor
 from .callback import Callback
+from .history import VALIDATION
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -90,7 +92,7 @@ class Perplexity(Callback):
         """``"perplexity"``, and ``"validation_perplexity"`` where that loss is measured."""
         return {
             f"{prefix}perplexity": perplexity(measured[f"{prefix}loss"])
-            for prefix in ("", "validation_")
+            for prefix in ("", VALIDATION)
             if f"{prefix}loss" in measured
         }
 
@@ -115,7 +117,7 @@ def continuation(
         window: the most tokens the model sees.
 
     Returns:
-        The tokens that follow; the model is back in the mode it was in.
+        The tokens that follow; each module is back in the mode it was in.
 
     Raises:
         ArgumentError: if there is no token, or the temperature is not positive.
@@ -128,12 +130,10 @@ def continuation(
             temperature=temperature,
         )
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
     drawn: list[int] = []
     state: Any = None
     fresh = list(tokens)
-    try:
+    with in_mode(model, training=False):
         for _ in range(count):
             if window is None:
                 outputs, state = model(tensor([[t] for t in fresh], device=device), state)
@@ -144,6 +144,4 @@ def continuation(
             likely = ops.softmax(logits / temperature, 0)
             drawn.append(int(ops.multinomial(likely, 1).item()))
             fresh = drawn[-1:]
-    finally:
-        model.train(training)
     return drawn

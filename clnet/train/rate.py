@@ -15,6 +15,7 @@ from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError
 from ..nn import Module
+from ..nn.module_mode import in_mode
 from ..optim import Optimizer
 from ..tensor import tensor
 from ..values import mode
@@ -119,12 +120,11 @@ def _put_back(model: Module, optimizer: Optimizer, loader: DataLoader) -> Iterat
     """Train in the body; everything that changes is put back to where it was."""
     before = on_host([model.state_dict(), optimizer.state_dict()])
     generator = mode.current().generator
-    random_state, training, place = generator.get_state(), model.training, loader.state_dict()
-    model.train()
+    random_state, place = generator.get_state(), loader.state_dict()
     try:
-        yield
+        with in_mode(model, training=True):
+            yield
     finally:
-        model.train(training)
         model.load_state_dict(before[0])
         optimizer.load_state_dict(before[1])
         generator.set_state(random_state)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ops
+from ..autodiff.structure import taken_apart
 from ..autograd import no_grad
 from ..nn import Module
 from ..tensor import Tensor
@@ -151,14 +152,17 @@ class TensorStatistics(Callback):
 
 
 def _entering(found: dict[str, Statistics], path: str) -> Callable[[Module, Any, Any], None]:
-    """A hook that enters the statistics of a layer's result."""
+    """A hook that enters the statistics of a layer's result, of several tensors the first's."""
 
     def enter(module: Module, args: Any, result: Any) -> None:
-        first = result[0] if isinstance(result, tuple) else result
+        made: list[Tensor] = []
+        taken_apart(result, made)
+        if not made or not made[0].numel():
+            return
         name, number = f"{path}()", 1
         while name in found:
             number += 1
             name = f"{path}() {number}"
-        found[name] = statistics_of(first)
+        found[name] = statistics_of(made[0])
 
     return enter

@@ -15,6 +15,7 @@ from ..data.png import png, sheet
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from .callback import Callback, StepFigures
+from .history import VALIDATION
 from .statistics import Statistics, TensorStatistics
 
 if TYPE_CHECKING:
@@ -156,4 +157,5 @@ class TensorBoard(Callback):
 
 def _tag(name: str) -> str:
     """The chart a figure goes to: those of training and validation share a group."""
-    return f"validation/{name[11:]}" if name.startswith("validation_") else f"training/{name}"
+    of_validation = name.startswith(VALIDATION)
+    return f"{'validation' if of_validation else 'training'}/{name.removeprefix(VALIDATION)}"

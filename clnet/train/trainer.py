@@ -16,6 +16,7 @@ from ..data import DataLoader
 from ..errors import ArgumentError, CheckpointError, NonFiniteError
 from ..io import load_checkpoint, save_checkpoint
 from ..nn import DataParallel, Module
+from ..nn.module_mode import in_mode
 from ..nn.parallel import DistributedDataParallel
 from ..optim import Optimizer
 from ..optim.grad_scaler import GradScaler
@@ -24,7 +25,7 @@ from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values import mode
 from .callback import Callback, StepFigures
-from .history import History, Means
+from .history import VALIDATION, History, Means
 from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
@@ -195,7 +196,7 @@ class Trainer:
             loader: gives batches ``(inputs, targets)``.
 
         Returns:
-            Means over the examples by name; the model is back in the mode it was in.
+            Means over the examples by name; each module is back in the mode it was in.
         """
         with Interrupt() as interrupt:
             return self._evaluate(loader, "", "evaluation", interrupt)
@@ -266,15 +267,7 @@ class Trainer:
             begun, start = self._means.examples, time.perf_counter()
             before = self._seconds
             for inputs, targets in self._uploaded(loader, self._ranks):
-                with ExitStack() as looking_on:
-                    for callback in self.callbacks:
-                        looking_on.enter_context(callback.around_step(self, inputs, targets))
-                    values = self._train_step(inputs, targets)
-                examples = len(inputs) * (1 if self._ranks is None else self._ranks.size())
-                reader.add(values, examples, self._rate)
-                self.num_steps += 1
-                if self.scheduler is not None and self.scheduler_per_batch:
-                    self.scheduler.step()
+                self._take_step(inputs, targets, reader)
                 self._loader_state = loader.state_dict()
                 due = self.checkpoint_every and self.num_steps % self.checkpoint_every == 0
                 told = logged and self.num_steps % logged == 0
@@ -293,6 +286,18 @@ class Trainer:
                 _stop_if(interrupt)
             self._look(reader)
             self._seconds = before + time.perf_counter() - start
+
+    def _take_step(self, inputs: Tensor, targets: Tensor, reader: _Reader) -> None:
+        """A step, with the callbacks around it, after which the scheduler may make one, too."""
+        with ExitStack() as looking_on:
+            for callback in self.callbacks:
+                looking_on.enter_context(callback.around_step(self, inputs, targets))
+            values = self._train_step(inputs, targets)
+        examples = len(inputs) * (1 if self._ranks is None else self._ranks.size())
+        reader.add(values, examples, self._rate)
+        self.num_steps += 1
+        if self.scheduler is not None and self.scheduler_per_batch:
+            self.scheduler.step()
 
     @property
     def _rate(self) -> float:
@@ -335,7 +340,7 @@ class Trainer:
         if loader is None:
             return {}
         try:
-            return self._evaluate(loader, "validation_", label, interrupt)
+            return self._evaluate(loader, VALIDATION, label, interrupt)
         except KeyboardInterrupt:  # the state is that after the epoch's last step
             self._write()
             raise
@@ -345,21 +350,19 @@ class Trainer:
     ) -> dict[str, float]:
         means = Means(self.measures)
         reader = _Reader(means)
-        training = self.model.training
-        self.model.eval()
-        try:
-            with Bar(label, len(loader), shown=self.progress) as bar:
-                start = time.perf_counter()
-                for inputs, targets in self._uploaded(loader):
-                    reader.add(self._evaluate_step(inputs, targets), len(inputs))
-                    _stop_if(interrupt)
-                    if reader.due:
-                        batches = len(reader.read())
-                        speed = means.examples / (time.perf_counter() - start)
-                        bar.advance(batches, means.values(), speed)
-                reader.read()
-        finally:
-            self.model.train(training)
+        with (
+            in_mode(self.model, training=False),
+            Bar(label, len(loader), shown=self.progress) as bar,
+        ):
+            start = time.perf_counter()
+            for inputs, targets in self._uploaded(loader):
+                reader.add(self._evaluate_step(inputs, targets), len(inputs))
+                _stop_if(interrupt)
+                if reader.due:
+                    batches = len(reader.read())
+                    speed = means.examples / (time.perf_counter() - start)
+                    bar.advance(batches, means.values(), speed)
+            reader.read()
         return means.values(prefix)
 
     def _uploaded(

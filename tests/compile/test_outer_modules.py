@@ -67,6 +67,19 @@ def test_hooks_may_read_what_the_code_does_not_name():
     assert f(x).item() == 5
 
 
+def test_a_hook_of_all_modules_that_was_taken_away_reads_nothing_more():
+    class Unhooked(Scaling):
+        pass
+
+    nn.modules.module.register_module_forward_hook(lambda module, args, y: None).remove()
+    model, x = Unhooked(), clnet.ones(1)
+    f = clnet.compile(model)
+    for _ in range(3):
+        model.batches_until_now += 1
+        f(x)
+    assert f.num_traces == 1
+
+
 def test_what_a_later_function_names_counts_from_then_on():
     model, x = Scaling(), clnet.ones(1)
     first = clnet.compile(model)

@@ -11,7 +11,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.nn import functional as F
-from clnet.ops.machinery.pointwise import result_type
+from clnet.ops.machinery.promotion import result_type
 from clnet.values.dtypes import ALL
 
 pytestmark = pytest.mark.device

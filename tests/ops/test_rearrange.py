@@ -1,4 +1,4 @@
-"""Axes moved, elements in another order, pieces and repetitions, against NumPy."""
+"""Axes moved, elements in another order, and repetitions, against NumPy."""
 
 from __future__ import annotations
 
@@ -82,34 +82,6 @@ CASES = [
     method("rot90", np.rot90),
     method("rot90", np.rot90, -1, (2, 0)),
     method("rot90", np.rot90, 2, (1, 2)),
-    named(
-        "hstack",
-        lambda x, y: ops.hstack([x, y]),
-        lambda x, y: np.hstack([x, y]),
-        inputs=[normal(3, 4), normal(3, 2)],
-        shapes=[((0,), (3,)), ((3, 0), (3, 1))],
-    ),
-    named(
-        "vstack",
-        lambda x, y: ops.vstack([x, y]),
-        lambda x, y: np.vstack([x, y]),
-        inputs=[normal(3, 4), normal(2, 4)],
-        shapes=[((4,), (1, 4))],
-    ),
-    named(
-        "dstack",
-        lambda x, y: ops.dstack([x, y]),
-        lambda x, y: np.dstack([x, y]),
-        inputs=[normal(3, 4), normal(3, 4, 2)],
-        shapes=[((4,), (1, 4, 1))],
-    ),
-    method("split", lambda x, *_: np.split(x, [2, 4], 2), 2, 2),
-    method("split", lambda x, *_: np.split(x, [1], 1), (1, 2), 1),
-    method("split", lambda x, *_: [x], 9, shapes=ANY),
-    method("chunk", lambda x, *_: np.split(x, [2, 4], 2), 4, 2, label="fewer than asked"),
-    method("tensor_split", np.array_split, 3, 2),
-    method("tensor_split", lambda x, *_: np.split(x, [1, 4], 2), (1, -1), 2),
-    method("unbind", lambda x, d: list(np.moveaxis(x, d, 0)), 1),
 ]
 
 CASES += [  # the ops are linear: second derivatives show in a composition
@@ -129,7 +101,6 @@ CASES += [  # the ops are linear: second derivatives show in a composition
         ("tril", ops.tril, np.tril),
         ("repeat", lambda x: x.repeat(2, 1), lambda x: np.tile(x, (2, 1))),
         ("roll", lambda x: x.roll(1, 0), lambda x: np.roll(x, 1, 0)),
-        ("split", lambda x: x.split(2)[1], lambda x: x[2:]),
     ]
 ]
 
@@ -146,20 +117,12 @@ def test_op(case, check, device):
         lambda x: x.unflatten(-1, (5, 1)),
         lambda x: x.select(0, 1),
         lambda x: x.diagonal(),
-        lambda x: x.split(2)[1],
-        lambda x: x.chunk(2)[1],
-        lambda x: x.unbind(1)[2],
         lambda x: clnet.meshgrid(x[0, 0], x[1, 1])[0],
     ],
 )
 def test_views_share_memory(look):
     x = clnet.zeros(4, 3, 5)
     assert look(x).array.storage is x.array.storage
-
-
-def test_chunks_of_nothing_are_as_many_as_asked():
-    assert [c.shape for c in clnet.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
-    assert [c.shape for c in clnet.zeros(0, 2).split(3)] == [(0, 2)]
 
 
 def test_dims_may_be_given_by_name():
@@ -174,7 +137,6 @@ def test_results_may_be_empty():
     assert x.diagonal(3).shape == x.diagonal(9).shape == (0,)
     assert x.diagonal(-4).numpy().shape == (0,)
     assert x.repeat(2, 0, 1).numpy().shape == (2, 0, 3)
-    assert [p.shape for p in x.split((1, 0, 2), 1)] == [(4, 1), (4, 0), (4, 2)]
 
 
 def test_rolling_by_whole_turns_changes_nothing():
@@ -201,12 +163,6 @@ def test_rolling_by_whole_turns_changes_nothing():
         (lambda x: x.roll((1, 2)), ShapeError, "there is one shift"),
         (lambda x: x.roll((1, 2), 0), ShapeError, "a shift for each axis"),
         (lambda x: x.rot90(1, (0, 0)), ShapeError, "dims are two axes"),
-        (lambda x: x.split((1, 1)), ShapeError, "lengths add up"),
-        (lambda x: x.split(0), ArgumentError, "a piece has a length"),
-        (lambda x: x.chunk(0), ArgumentError, "one chunk or more"),
-        (lambda x: x.tensor_split(0), ArgumentError, "one piece or more"),
-        (lambda x: clnet.zeros(()).unbind(), ShapeError, "unbind: the tensor has an axis"),
-        (lambda x: ops.hstack([]), ShapeError, "one tensor or more"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, law):

@@ -11,12 +11,10 @@ import clnet
 from clnet import ops
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
-from clnet.kernels.pointwise import MOST_ELEMENTS
 from clnet.ops.machinery.function import apply
 from clnet.ops.shape import Slice, to_dtype
 from clnet.values import dtypes
-from tests.kernels.launching import names_launched
-from tests.opcase import OpCase, booleans, every_check, integers, normal, sliced, transposed
+from tests.opcase import OpCase, every_check, integers, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
 
@@ -64,35 +62,6 @@ CASES = [
     ),
     named("narrow", lambda x: x.narrow(-1, 1, 3), lambda x: x[..., 1:4]),
     named("narrow", lambda x: x.narrow(0, 3, 1), lambda x: x[3:], "last"),
-    OpCase(
-        lambda x, y: ops.cat([x, y], 1),
-        lambda x, y: np.concatenate([x, y], 1),
-        [normal(4, 3, 5), normal(4, 6, 5)],
-        shapes=[((4, 0, 5), (4, 6, 5)), ((0, 1, 5), (0, 2, 5)), ((1, 1, 1), (1, 1, 1))],
-        name="cat",
-    ),
-    OpCase(
-        lambda x, y: ops.cat((x, y), -1),
-        lambda x, y: np.concatenate([x, y], -1),
-        [integers(0, 9, (2, 3)), integers(0, 9, (2, 4))],
-        grad=False,
-        name="cat",
-        label="integers",
-    ),
-    OpCase(
-        lambda x, y: ops.stack([x, y], 1),
-        lambda x, y: np.stack([x, y], 1),
-        [normal(7, 33), normal(7, 33)],
-        name="stack",
-    ),
-    OpCase(
-        lambda x, y: ops.stack([x, y], -1),
-        lambda x, y: np.stack([x, y], -1),
-        [booleans(4, 3), booleans(4, 3)],
-        grad=False,
-        name="stack",
-        label="last",
-    ),
     named(
         "sum_to_size",
         lambda x: x.sum_to_size(3, 1),
@@ -292,17 +261,6 @@ def test_copy_converts_and_broadcasts():
             "got shape=(2, 3), dim=1, start=2, length=2",
         ),
         (
-            lambda x: ops.cat([x, x.T]),
-            ShapeError,
-            "cat: shapes agree but for the axis joined; got shapes=[(2, 3), (3, 2)], dim=0",
-        ),
-        (lambda x: ops.cat([]), ShapeError, "cat: it joins one tensor or more"),
-        (
-            lambda x: ops.stack([]),
-            ShapeError,
-            "stack: it joins one tensor or more, of one shape; got shapes=[]",
-        ),
-        (
             lambda x: x.sum_to_size(4),
             ShapeError,
             "sum_to_size: the size broadcasts to the tensor's shape; got shape=(2, 3), size=(4,)",
@@ -313,38 +271,6 @@ def test_errors_name_the_law(call, error, message):
     with pytest.raises(error) as raised:
         call(clnet.ones(2, 3))
     assert str(raised.value) == message
-
-
-def test_joined_dtypes_are_promoted():
-    whole, real, half = clnet.tensor([1, 2]), clnet.tensor([0.5]), clnet.tensor([1.5]).half()
-    assert ops.cat([whole, real, half]).tolist() == [1.0, 2.0, 0.5, 1.5]
-    assert ops.cat([whole, half]).dtype is clnet.float16
-    assert ops.stack([half, real]).dtype is clnet.float32
-    x, y = (clnet.ones(2).to(d).requires_grad_() for d in (clnet.float32, clnet.float16))
-    ops.cat([x, y]).sum().backward()
-    assert (x.grad.dtype, y.grad.dtype) == (clnet.float32, clnet.float16)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "bool", "complex64"])
-def test_small_tensors_are_joined_together(dtype, monkeypatch):
-    """Dense ones of a row, many in a launch; large, strided and other ones by themselves."""
-    rng = np.random.default_rng(0)
-    shapes = [(1 + 37 * i % 90,) for i in range(60)]
-    host = [(rng.standard_normal(s) * 9).astype(getattr(clnet, dtype).numpy) for s in shapes]
-    host[7] = host[7][:0]
-    host[11] = np.resize(host[11], MOST_ELEMENTS + 1)
-    tensors = [clnet.tensor(x) for x in host]
-    tensors[3] = clnet.tensor(np.repeat(host[3], 2))[::2]
-    names = names_launched(clnet.device(), monkeypatch)
-    joined = ops.cat(tensors)
-    np.testing.assert_array_equal(joined.numpy(), np.concatenate(host))
-    if dtype in ("float32", "int64"):
-        assert names.count("pointwise_many") == 3
-        assert len(names) == 5
-    names.clear()
-    inside = ops.cat([x.reshape(1, -1).expand(2, -1) for x in tensors], 1)
-    np.testing.assert_array_equal(inside[1].numpy(), np.concatenate(host))
-    assert "pointwise_many" not in names
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int16", "float64", "complex64"])
@@ -399,15 +325,3 @@ def test_sizes_are_looked_at_each_time_however_they_are_given():
                 x.reshape(*given)
         with pytest.raises(ArgumentError, match="64 bits"):
             x.reshape((2**70, 3))
-
-
-def test_parts_to_be_joined_are_looked_at_each_time():
-    x = clnet.ones(2, 3)
-    for _ in range(3):
-        for given in ([x, x], (x, x)):
-            assert clnet.cat(given).shape == (4, 3)
-            assert clnet.cat(given, dim=1).shape == (2, 6)
-        with pytest.raises(DtypeError, match="called otherwise"):
-            clnet.cat([x, x], nothing=1)
-        with pytest.raises(DtypeError, match="tensors"):
-            clnet.cat([x, 1.0])

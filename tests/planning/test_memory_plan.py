@@ -127,9 +127,40 @@ def test_checkpoints_and_inference_need_less():
     needs = {way: need.used for way, need in forecast.needs.items()}
     assert needs["eager, checkpoints"] < 0.8 * needs["eager"]
     assert needs["compiled, checkpoints"] < 0.9 * needs["compiled"]
+    _, heads, *rows = str(forecast).splitlines()
+    assert {line.index("fits") for line in rows[:-1]} == {len(heads) + 2}
     inference = clnet.plan(deep, (64, 3, 16, 16))
     assert inference.peak_bytes < 0.7 * needs["compiled"]
     assert set(inference.needs) == {"eager", "compiled"}
+
+
+class Shared(nn.Module):
+    """One block twice, and a row of layers that adds what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        again = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList([again, again])
+        self.residual = Residual(nn.Linear(8, 4), nn.Linear(4, 8))
+
+    def forward(self, x):
+        for each in self.blocks:
+            x = each(x).relu()
+        return self.residual(x)
+
+
+class Residual(nn.Sequential):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+def test_blocks_are_computed_again_as_the_model_has_them():
+    model = Shared()
+    doubled = model.residual[1].forward = lambda x: 2 * nn.Linear.forward(model.residual[1], x)
+    forecast = clnet.plan(model, (4, 8), optimizer=momentum)
+    assert forecast.needs["eager, checkpoints"].problem is None
+    assert vars(model.residual[1])["forward"] is doubled
+    assert not any("forward" in vars(m) for m in (model.blocks[0], model.residual))
 
 
 def test_whether_it_fits():

@@ -178,6 +178,29 @@ def test_layer_used_twice_has_both_results():
     assert {"1()", "1() 2"} <= set(found)
 
 
+def test_results_may_be_containers_or_nothing():
+    class Named(nn.Module):
+        def forward(self, x):
+            return {"note": "first", "scores": [x * 2, x]}
+
+    class Silent(nn.Module):
+        def forward(self, x):
+            del x
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.named, self.silent = nn.Linear(2, 3), Named(), Silent()
+
+        def forward(self, x):
+            self.silent(x)
+            return self.named(self.head(x))["scores"][0]
+
+    found = statistics_of_model(Model(), F.cross_entropy, clnet.ones(1, 2), clnet.tensor([0]))
+    assert "silent()" not in found
+    assert found["named()"].mean == pytest.approx(2 * found["head()"].mean, rel=1e-5)
+
+
 def test_curves_are_drawn(tmp_path):
     image = pytest.importorskip("matplotlib.image", reason='pip install "clnet[plot]"')
     path = tmp_path / "new" / "curves.png"

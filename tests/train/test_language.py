@@ -135,8 +135,11 @@ def test_perplexity_is_the_number_of_likely_tokens():
 
 def test_continuation_of_windows_and_its_temperature():
     gpt = GPT(5, 4, n_layer=1, n_head=1, n_embd=4).train()
+    first, *_ = gpt.children()
+    first.eval()
     assert len(continuation(gpt, [1, 2, 3, 4, 0, 1], 3, window=4)) == 3
     assert gpt.training
+    assert not first.training
     cold = [continuation(gpt, [1], 4, temperature=1e-3, window=4) for _ in range(2)]
     assert cold[0] == cold[1]
     with pytest.raises(ArgumentError, match="temperature is positive"):

@@ -123,9 +123,12 @@ def test_loss_falls_and_figures_are_right(straight):
 
 
 def test_evaluation_agrees_with_a_plain_loop(straight):
-    found = straight.trainer.evaluate(straight.validation)
     model = straight.model
+    first, *_ = model.children()
+    first.eval()
+    found = straight.trainer.evaluate(straight.validation)
     assert model.training
+    assert not first.training
     model.eval()
     losses, hits = [], []
     with clnet.no_grad():

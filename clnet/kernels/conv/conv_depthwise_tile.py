@@ -173,6 +173,11 @@ class _Problem(NamedTuple):
     taps: int
     least: int
 
+    @property
+    def together(self) -> int:
+        """Planes of a group that leave as many groups as are wanted."""
+        return min(max(1, self.count // self.least), self.count)
+
 
 def suits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
     """Whether tiles are for the device and the convolution.
@@ -321,46 +326,108 @@ def _problem(
 @lru_cache(maxsize=512)
 def _cut(traits: DeviceTraits, problem: _Problem, itemsize: int) -> Cut | None:
     """How to cut up planes; None if not even one tile of a strip fits local memory."""
-    rows, columns, lanes, beside = problem.rows, problem.columns, problem.lanes, problem.beside
     most = min(_GROUP_SIZE, 1 << traits.max_group_size.bit_length() - 1)
     room = min(traits.static_local_bytes, _LOCAL_BYTES) // itemsize
-    banks = _BANK_BYTES // itemsize
+    line = _line(problem, most, itemsize)
+    wanted = ceil_div(problem.rows.places, problem.strip)
+    for strips in range(min(wanted, most // line.items), 0, -1):
+        tile = _tile(problem, line, strips, _BANK_BYTES // itemsize)
+        fitting = room // (tile.elements + round_up(problem.taps, line.vec))
+        if fitting > 0:
+            planes = min(most // (line.items * strips), fitting, problem.together)
+            filled = max(min(_WARP, most), line.items * strips * planes)
+            return Cut(
+                strip=tile.strip,
+                beside=problem.beside,
+                strips=strips,
+                columns=line.items,
+                planes=planes,
+                rows=tile.rows,
+                row=tile.row,
+                pad=tile.pad,
+                lanes=problem.lanes,
+                vec=line.vec,
+                shift=line.shift,
+                group_size=1 << (filled - 1).bit_length(),
+            )
+    return None
+
+
+class _Line(NamedTuple):
+    """Items of a tile beside each other, and what a row holds for them.
+
+    Attributes:
+        items: how many.
+        step: elements from the first that an item reads to the next item's.
+        vec: elements of the vectors in which they read.
+        shift: elements before the first that is read.
+        shortest: the least length of a row.
+        whole: elements that rows and what lies between tiles are multiples of.
+    """
+
+    items: int
+    step: int
+    vec: int
+    shift: int
+    shortest: int
+    whole: int
+
+
+class _Tile(NamedTuple):
+    """A tile with its borders.
+
+    Attributes:
+        strip: rows of an item's results.
+        rows, row: how many, and the length of one.
+        pad: elements behind it, before another plane's.
+    """
+
+    strip: int
+    rows: int
+    row: int
+    pad: int
+
+    @property
+    def elements(self) -> int:
+        """Of local memory that it takes."""
+        return self.rows * self.row + self.pad
+
+
+def _line(problem: _Problem, most: int, itemsize: int) -> _Line:
+    """Items beside each other, so many that tiles are alike; most is what a group has."""
+    columns, lanes, beside = problem.columns, problem.lanes, problem.beside
+    step = beside * columns.reads.step
     items = ceil_div(columns.places, beside)
     items = min(most, ceil_div(items, ceil_div(items * beside, _WIDEST)))
-    if items * beside < columns.places and beside * columns.reads.step % lanes:
+    if items * beside < columns.places and step % lanes:
         items = round_up(items, lanes)  # each tile begins where a vector does
-    vec = _vector(beside * columns.reads.step, _VECTOR_BYTES // itemsize)
+    vec = _vector(step, _VECTOR_BYTES // itemsize)
     shift = columns.first % lanes
     skipped = shift % vec
     reads = round_up(skipped + columns.read_by(beside).span, vec)
-    apart = items * beside * columns.reads.step
-    shortest = round_up(
-        shift - skipped + apart - beside * columns.reads.step + reads, max(lanes, vec)
-    )
-    strips_wanted = ceil_div(rows.places, problem.strip)
-    for strips in range(min(strips_wanted, most // items), 0, -1):
-        # Tiles of one size; a strip may be a tenth longer where that spares a tile.
-        down = ceil_div(10 * rows.places, 11 * strips * problem.strip)
-        strip = ceil_div(rows.places, down * strips)
-        # Neighbours read banks beside each other, from an item's strip to the next one's, too.
-        longer = (
-            range(shortest, shortest + shortest // 8 + 1, max(lanes, vec)) if strips > 1 else ()
-        )
-        row = next(
-            (r for r in longer if (strip * rows.reads.step * r - apart) % banks == 0), shortest
-        )
-        tall = rows.read_by(strip * strips).span
-        pad = round_up((strips * apart - tall * row) % banks, max(lanes, vec))
-        pad = pad if 8 * pad <= tall * row else 0
-        fitting = room // (tall * row + pad + round_up(problem.taps, vec))
-        if fitting > 0:
-            wanted = max(1, problem.count // problem.least)
-            together = min(most // (items * strips), fitting, wanted, problem.count)
-            filled = max(min(_WARP, most), items * strips * together)
-            group = 1 << (filled - 1).bit_length()
-            made = (strip, beside, strips, items, together, tall, row, pad, lanes, vec, shift)
-            return Cut(*made, group)
-    return None
+    whole = max(lanes, vec)
+    shortest = round_up(shift - skipped + (items - 1) * step + reads, whole)
+    return _Line(items, step, vec, shift, shortest, whole)
+
+
+def _tile(problem: _Problem, line: _Line, strips: int, banks: int) -> _Tile:
+    """A tile of so many strips; neighbours read banks beside each other.
+
+    That holds from an item's strip to the next one's, too, and from a plane to the next, where
+    rows need not be an eighth longer for it, nor tiles.
+    """
+    rows = problem.rows
+    # Tiles of one size; a strip may be a tenth longer where that spares a tile.
+    down = ceil_div(10 * rows.places, 11 * strips * problem.strip)
+    strip = ceil_div(rows.places, down * strips)
+    apart = line.items * line.step
+    longest = line.shortest + line.shortest // 8
+    tried = range(line.shortest, longest + 1, line.whole) if strips > 1 else ()
+    lowered = strip * rows.reads.step  # rows from a strip to the next one
+    row = next((r for r in tried if (lowered * r - apart) % banks == 0), line.shortest)
+    tall = rows.read_by(strip * strips).span
+    pad = round_up((strips * apart - tall * row) % banks, line.whole)
+    return _Tile(strip, tall, row, pad if 8 * pad <= tall * row else 0)
 
 
 def _vector(step: int, most: int) -> int:

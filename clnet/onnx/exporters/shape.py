@@ -6,12 +6,13 @@ import numpy as np
 
 from ...compile.tracer import Step
 from ...ops.create import Arange, Eye, Full
+from ...ops.join import Cat
 from ...ops.machinery.boundary import Boundary
 from ...ops.padding import ConstantPad
 from ...ops.placed import Placed
 from ...ops.rearrange import Diagonal, Flip, Roll, Windows
 from ...ops.rnn import Steps
-from ...ops.shape import Cat, Copy, Expand, Permute, Reshape, Slice
+from ...ops.shape import Copy, Expand, Permute, Reshape, Slice
 from ...values.dtypes import bool_, int32, int64
 from ..protos import library
 from ..sizes import Size

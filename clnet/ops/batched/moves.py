@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..complex_parts import AsComplex, AsReal, Part, view_as_complex
+from ..join import Cat
 from ..machinery.crossing import Crossed
 from ..machinery.function import results_of
 from ..machinery.paired import Paired
@@ -17,7 +18,6 @@ from ..random import DrawnFrom, Dropout
 from ..rearrange import Diagonal, DiagonalBackward, Flip, PutDiagonal, Roll, Windows
 from ..rotary import Rotary
 from ..shape import (
-    Cat,
     Copy,
     Expand,
     Permute,

@@ -18,6 +18,7 @@ from typing import cast as cast_type
 from ...expr import Input
 from ...values import mode
 from ...values.arguments import is_tensor
+from ...values.containers import again
 from ...values.dtypes import DType, float32
 from .function import F, Function, apply
 from .pointwise import Pointwise
@@ -140,7 +141,7 @@ def _leaves(args: Sequence[Any]) -> list[Any]:
 
 def _cast_all(state: Autocast, x: Any, wanted: DType) -> Any:
     if isinstance(x, tuple | list):
-        return type(x)(_cast_all(state, each, wanted) for each in x)
+        return again(x, (_cast_all(state, each, wanted) for each in x))
     return _converted(state, x, wanted) if _takes_part(x) else x
 
 

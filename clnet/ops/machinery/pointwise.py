@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, reduce
-from numbers import Complex, Real
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -26,22 +25,27 @@ from ...values.dtypes import (
     default_float,
     float32,
     from_name,
-    of_levels,
-    of_scalar,
-    promote,
 )
 from ...values.record import NamedTuple
 from ...values.shapes import broadcast_shapes
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .gradients import gradients_of
 from .paired import Paired, paired
+from .promotion import (
+    NUMBER,
+    Operand,
+    Sort,
+    as_number,
+    look_numbers_up,
+    promoted_dtype,
+    sort_of,
+    with_sorts,
+)
 from .whole_number import UNWRAPPED, require_range, wrapped
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
 
-Operand = Any
-"""A tensor or a Python number."""
 OF_NUMBERS: dict[str, Callable[[Any], Any]] = {}
 """Ops that PyTorch calls with numbers alone, too; each with what makes a tensor of the first."""
 
@@ -353,10 +357,10 @@ def evaluate(
         ShapeError: if ``out`` has not the result's shape.
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
-    sorts = tuple(map(_sort, operands))
+    sorts = tuple(map(sort_of, operands))
     if None in sorts:
-        operands, sorts = _sorted(name, operands)
-    wanted = None if promoted is None else _promoted(_sorted(name, promoted)[1])
+        operands, sorts = with_sorts(name, operands)
+    wanted = None if promoted is None else promoted_dtype(with_sorts(name, promoted)[1])
     form = _form(name, body, result, gradient, sorts, len(options), wanted)
     if form.function is not None:  # no numbers, nothing complex
         return _applied(form.function, operands, out)
@@ -368,11 +372,11 @@ def evaluate(
             return evaluate(name, body, operands, options, result=result, out=out)
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
     if options:
-        options = [_as_number(name, x) for x in options]
+        options = [as_number(name, x) for x in options]
     if form.expr is None:
         function = paired(name, body, kinds, operands, options, (compute, returned))
         return _applied(function, tensors, out)
-    numbers = [_as_number(name, operands[k]) for k in form.numbers]
+    numbers = [as_number(name, operands[k]) for k in form.numbers]
     if not compute.is_floating_point:
         if any(isinstance(x, float) for x in options):
             law = "with these settings operands are floating"
@@ -422,7 +426,7 @@ def _form(
     body: Callable[..., Any],
     result: Callable[[DType], tuple[DType, DType]],
     gradient: Callable[..., Any] | None,
-    sorts: tuple[_Sort, ...],
+    sorts: tuple[Sort, ...],
     options: int,
     promoted: DType | None,
 ) -> _Form:
@@ -431,10 +435,10 @@ def _form(
     Raises:
         DtypeError: if the op is not for such dtypes.
     """
-    kinds = tuple([_kind(dtype, is_number=level == _NUMBER) for dtype, level in sorts])
+    kinds = tuple([_kind(dtype, is_number=level == NUMBER) for dtype, level in sorts])
     if all("number" in kind for kind in kinds):
         return _Form(kinds, float32, float32, None)  # to be refused
-    compute, returned = result(_promoted(sorts) if promoted is None else promoted)
+    compute, returned = result(promoted_dtype(sorts) if promoted is None else promoted)
     tensors = tuple(place for place, kind in enumerate(kinds) if "number" not in kind)
     numbers = tuple(place for place, kind in enumerate(kinds) if kind == "number")
     if returned.is_complex or "complex" in kinds or "complex number" in kinds:
@@ -472,90 +476,10 @@ def apart(x: Tensor, out: Tensor) -> Tensor:
     return x.clone() if out.array.disturbs(x.array) else x
 
 
-def result_type(*operands: Operand) -> DType:
-    """The dtype of PyTorch's promotion: tensors with axes, then those without, then numbers.
-
-    Args:
-        *operands: tensors and Python numbers, at least one tensor.
-    """
-    return _promoted(tuple([_sort(x) or (of_scalar(x), _NUMBER) for x in operands]))
-
-
-_Sort = tuple[DType, int]
-"""A dtype, and how much it counts: 0 of a tensor with axes, 1 of one without, 2 of a number."""
-
-_NUMBER = 2
-_OF_NUMBERS: dict[type, _Sort] = {}
-
-
 def know_numbers() -> None:
-    """Look the dtypes of Python's numbers up: at first, and when the default has changed."""
-    sorts = {kind: (of_scalar(kind()), _NUMBER) for kind in (bool, int, float, complex)}
-    _OF_NUMBERS.update({**sorts, HostScalar: sorts[float]})
+    """Look the dtypes of Python's numbers up anew: the default one has changed."""
+    look_numbers_up()
     _form.cache_clear()
-
-
-know_numbers()
-
-
-def _sort(operand: Operand) -> _Sort | None:
-    """The sort of a tensor or a number of Python's; None for what is neither."""
-    if hasattr(operand, "__apply_function__"):  # sparse ones have no array
-        return operand.dtype, 0 if operand.ndim else 1
-    return _OF_NUMBERS.get(type(operand))
-
-
-@lru_cache(maxsize=4096)
-def _promoted(sorts: tuple[_Sort, ...]) -> DType:
-    """The dtype that operands of these sorts have together."""
-    levels: list[DType | None] = [None, None, None]
-    for dtype, level in sorts:
-        before = levels[level]
-        levels[level] = dtype if before is None else promote(before, dtype)
-    given = [dtype for dtype in levels if dtype is not None]
-    if not given:
-        raise DtypeError("result_type", "one operand is given")
-    return reduce(of_levels, given)
-
-
-def _sorted(name: str, operands: Sequence[Operand]) -> tuple[Sequence[Operand], tuple[_Sort, ...]]:
-    """The operands, NumPy's numbers as Python's and its arrays as tensors, and their sorts.
-
-    Raises:
-        DtypeError: if one is neither a tensor nor a number, or an array is beside no tensor.
-    """
-    sorts: Any = tuple([_sort(x) for x in operands])
-    if None in sorts:
-        operands = [_converted(name, x, operands) for x in operands]
-        sorts = tuple([_sort(x) for x in operands])
-    return operands, sorts
-
-
-def _converted(name: str, operand: Operand, operands: Sequence[Operand]) -> Operand:
-    """An operand as a tensor or a number of Python's."""
-    if _sort(operand) is not None:
-        return operand
-    host = isinstance(operand, np.ndarray) and operand.dtype.kind in "biufc"
-    if host and operand.shape:
-        like = next((x for x in operands if hasattr(x, "__apply_function__")), None)
-        if like is None:
-            raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
-        return like.new_of(operand)
-    if host or isinstance(operand, np.bool_ | Real):
-        return _as_number(name, operand)
-    if isinstance(operand, Complex):
-        return complex(operand)
-    raise DtypeError(
-        name,
-        "an operand is a tensor or a number",
-        operand=shown(operand),
-        remedy="Make a tensor of it with clnet.tensor(...)",
-    )
-
-
-def _as_number(name: str, value: Any) -> float | HostScalar:
-    kind = type(value)
-    return value if kind is float or kind is HostScalar else number(name, "a number", value)
 
 
 @lru_cache(maxsize=4096)
