@@ -26,15 +26,18 @@ _LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
 
 
 def is_programs(value: Any) -> bool:
-    """Whether a function, class or module is the program's own, not a library's."""
+    """Whether a function, class or module is the program's own, not a library's.
+
+    A class whose module was run and not kept (``exec``, ``runpy``, ``spec.loader.exec_module``) is.
+    """
     if isinstance(value, FunctionType):
         place = value.__code__.co_filename
     else:
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
         module = value if isinstance(value, ModuleType) else sys.modules.get(name)
         place = getattr(module, "__file__", None)
-        if place is None:  # typed in, or built in
-            return name == "__main__"
+        if place is None:  # typed in, or run and not kept, or built in
+            return name == "__main__" or module is None
     return _is_programs_file(place)
 
 
