@@ -154,21 +154,12 @@ def record_backward(
     grads = [Tensor(Array.abstract(t.shape, t.dtype, t.device)) for t in chosen]
     place = {id(t): i for i, t in enumerate(arguments)}
     try:
-        found = run_backward(
-            chosen,
-            grads,
-            targets=None,
-            retain_graph=False,
-            create_graph=False,
-            stop_at_targets=True,  # hooks of leaves: by the walk that this becomes part of
-        )
-    except GradientError as error:  # who never walks back is right
+        # Hooks of leaves are called by the walk that this becomes part of.
+        walked = {"retain_graph": False, "create_graph": False, "stop_at_targets": True}
+        found = run_backward(chosen, grads, targets=None, **walked)
+    except GradientError as fault:
         del tracer.steps[first:]
-        ends = _ends(chosen)
-        leaves = tuple(t for t in ends if t.array.storage.buffer is not None)
-        wanted = tuple(place[id(t)] for t in ends if id(t) in place)
-        nothing = Trace((), (), (), (), chosen[0].device)
-        return Backward(nothing, roots, (), (), leaves, wanted, copy(error))
+        return _without_backward(roots, chosen, place, fault)
     leaves = [t for t, _ in found.values() if t.array.storage.buffer is not None]
     wanted = [place[key] for key in found if key in place]
     gradients = [found[id(t)][1].array for t in (*leaves, *(arguments[i] for i in wanted))]
@@ -200,6 +191,23 @@ def record_backward(
     with mode.using(grad=False):
         saved += tuple(x.detach().clone().array for x in lost)
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
+
+
+def _without_backward(
+    roots: tuple[int, ...], chosen: list[Tensor], place: Mapping[int, int], fault: GradientError
+) -> Backward:
+    """The backward of results through which no walk goes: who never asks for one is right."""
+    edges = [edge for node in _nodes(chosen) for edge in node.edges]
+    ends = [*{id(e.leaf): e.leaf for e in edges if e and e.leaf is not None}.values()]
+    return Backward(
+        trace=Trace((), (), (), (), chosen[0].device),
+        roots=roots,
+        saved=(),
+        read=(),
+        leaves=tuple(t for t in ends if t.array.storage.buffer is not None),
+        wanted=tuple(place[id(t)] for t in ends if id(t) in place),
+        fault=copy(fault),  # without what it was raised in
+    )
 
 
 def _made_by(steps: Sequence[Step | Action]) -> dict[Storage, Array]:
@@ -320,12 +328,6 @@ def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
                 made_by=node.function.name,
                 remedy="Pass it as an argument",
             )
-
-
-def _ends(roots: Sequence[Tensor]) -> list[Tensor]:
-    """The leaves to which a walk would come."""
-    edges = [edge for node in _nodes(roots) for edge in node.edges]
-    return [*{id(e.leaf): e.leaf for e in edges if e and e.leaf is not None}.values()]
 
 
 def _nodes(roots: Sequence[Tensor]) -> Iterator[Node]:
