@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from array import array
+from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from operator import is_, length_hint
-from types import FunctionType, GeneratorType, MethodType, ModuleType
+from types import FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -26,6 +28,7 @@ from .reachable import (
     default_of,
     present,
     table_of,
+    wrapped_in,
 )
 from .tracer import NOTHING, Tracer
 
@@ -128,12 +131,16 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        for each in found.partials:
+            self._places += (partial(attribute, each, "args"), partial(attribute, each, "keywords"))
+        self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self._restored = [(place, _copied(place())) for place in self._places]
         asked = self._reads & code.names
         for owner, _, _ in found.owners:
             if hasattr(owner, "__dict__"):
-                self._places.append(partial(present, owner, asked))
+                methods = {n for n in code.names if isinstance(_of_kind(owner, n), FunctionType)}
+                self._places.append(partial(present, owner, asked | methods))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
 
@@ -280,6 +287,16 @@ class Outer:
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
 
 
+def _of_kind(owner: Any, name: str) -> Any:
+    """What an object's class has under a name, which an attribute of the object would hide."""
+    return next((vars(k)[name] for k in type(owner).__mro__ if name in vars(k)), None)
+
+
+def _context(variable: ContextVar[Any]) -> partial[Any]:
+    """The place of what a variable of the context is now."""
+    return partial(_state, variable.name, partial(variable.get, MISSING))
+
+
 def _surroundings(code: Code) -> Iterator[partial[Any]]:
     """What is asked for by functions of Python's and NumPy's: the environment, random numbers."""
     if code.names & {"environ", "getenv"}:
@@ -293,13 +310,14 @@ def _surroundings(code: Code) -> Iterator[partial[Any]]:
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
     """The Python functions that are called; objects they are bound to are places themselves."""
-    if not isinstance(function, MethodType):  # whose attributes are its function's
-        function = getattr(function, "__wrapped__", function)
+    if not isinstance(function, FunctionType | MethodType):  # as objects, compiled functions
+        inside = wrapped_in(function)
+        function = function if inside is MISSING else inside
     if isinstance(function, partial):
         function = function.func
     if isinstance(function, MethodType):
         places.append(partial(attribute, function, "__self__"))
-        function = getattr(function.__func__, "__wrapped__", function.__func__)
+        function = function.__func__
     elif not isinstance(function, FunctionType):  # a module, or an object that is called
         kind: Any = type(function)
         function = getattr(kind, "forward", None) or getattr(kind, "__call__", None)  # noqa: B004
@@ -372,7 +390,7 @@ def _write(place: partial[Any], value: Any) -> None:
 
 def _matters(value: Any) -> bool:
     """Whether what is found by name is compared; what a compiled one holds is read instead."""
-    inside = hasattr(value, "__wrapped__") and not isinstance(value, FunctionType)
+    inside = not isinstance(value, FunctionType) and wrapped_in(value) is not MISSING
     return not inside and not isinstance(value, ModuleType | type)
 
 
@@ -420,6 +438,10 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (_Same(value), value.requires_grad, form)
     if isinstance(value, ModuleType):
         return None
+    if kind in (bytearray, array):
+        return (kind, bytes(value))
+    if kind in (MappingProxyType, UserDict, ChainMap):
+        value, kind = dict(value), dict
     if kind in (list, tuple, deque):
         if len(value) <= _MOST_PARTS:
             return (kind, [_told(v) for v in value])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
+from contextvars import ContextVar
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from inspect import getattr_static
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
+from weakref import ref
 
 from ..tensor import Tensor
 from ..values.programs import is_librarys, is_programs
@@ -22,10 +25,12 @@ __all__ = [
     "default_of",
     "present",
     "table_of",
+    "wrapped_in",
 ]
 
 MISSING = object()
-_CONTAINERS = (list, tuple, dict)  # what lies in one is as near as that
+_CONTAINERS = (list, tuple, dict)
+_AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
@@ -50,7 +55,7 @@ class Code:
     """The functions that may run, and the names in their code.
 
     Attributes:
-        functions: their code.
+        functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
         looks: whether it may read attributes whose names are not among these.
@@ -58,7 +63,8 @@ class Code:
     """
 
     def __init__(self) -> None:
-        self.functions: set[CodeType] = set()
+        self.functions: dict[int, FunctionType] = {}
+        self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
         self.looks = False
@@ -80,16 +86,21 @@ class Code:
                 self.looks = True  # for all that is known
                 return
             each, beside, deep = pending.pop()
-            each = getattr(each, "__wrapped__", each)  # of one that is compiled, too
-            if not isinstance(each, FunctionType) or each.__code__ in self.functions:
+            inside = wrapped_in(each)
+            if inside is not MISSING:  # decorated, or compiled
+                pending.append((inside, beside, deep))
+            if not isinstance(each, FunctionType) or id(each) in self.functions:
                 continue
+            pending += [(f, beside, deep) for f in _dispatched(each)]
             if each.__module__ != beside and not is_programs(each):
                 if deep == _MOST_DEEP or not is_librarys(each):
                     continue
                 deep += 1
             looks = self.looks
-            self.functions.add(each.__code__)
-            for place in self._named(each):
+            self.functions[id(each)] = each
+            own = _own_places(each) if each.__code__ in self._codes else self._named(each)
+            self._codes.add(each.__code__)
+            for place in own:
                 if not deep:
                     self.places.append(place)
                 pending.append((place(), "" if deep else each.__module__, deep))
@@ -116,9 +127,7 @@ class Code:
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
         yield from (partial(_global, name, space) for name in names if name in space)
-        cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
-        yield from (partial(content, cell, name) for cell, name in cells)
-        yield from (partial(default_of, name, function) for name in kept)
+        yield from _own_places(function)
 
 
 class Objects:
@@ -129,6 +138,8 @@ class Objects:
         layers: modules, of which Python's containers do not tell when they change.
         spaces: classes and Python modules.
         callables: functions that lie in objects and containers.
+        partials: what :func:`functools.partial` made.
+        contexts: variables of contexts.
         hooked: whether hooks hang in modules, whose code is not looked at.
     """
 
@@ -137,6 +148,8 @@ class Objects:
         self.layers: list[Any] = []
         self.spaces: list[Any] = []
         self.callables: list[Any] = []
+        self.partials: list[functools.partial[Any]] = []
+        self.contexts: list[ContextVar[Any]] = []
         self.hooked = False
         self._known: dict[int, Any] = {}
         self._looked = 0
@@ -155,7 +168,7 @@ class Objects:
                 continue
             self._known[id(each)] = each
             self._looked += 1
-            below = depth if type(each) in _CONTAINERS else depth + 1
+            below = depth if type(each) in _AS_NEAR else depth + 1
             if below <= _MOST_DEPTH:
                 pending += [(part, below) for part in held]
 
@@ -163,7 +176,13 @@ class Objects:
         """What an object holds, which is noted by what it is; None of one that holds nothing."""
         if isinstance(each, functools.partial):
             self.callables.append(each.func)
+            self.partials.append(each)
             return (each.func, *each.args, *each.keywords.values())
+        if isinstance(each, ContextVar):
+            self.contexts.append(each)
+            return (each.get(None),)
+        if isinstance(each, ref):
+            return (each(),)
         table = table_of(each)
         if table is not None and (depth == 0 or not _is_ours(type(each))):
             self.owners.append((each, table, depth))
@@ -178,7 +197,7 @@ class Objects:
             return ()
         if isinstance(each, FunctionType | MethodType):
             self.callables.append(each)
-            return ()
+            return (each.__self__,) if isinstance(each, MethodType) else ()
         return None
 
     def _add_layers(self, network: Any) -> list[Any]:
@@ -207,10 +226,12 @@ class Objects:
             yield from (held[name] for name in names if type(held.get(name)) is FunctionType)
 
     def settings(self, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
-        """Classes and modules with each of these names that they have, and its value."""
-        for space in (*self.spaces, *self._classes()):
-            for name in names & vars(space).keys():
-                yield space, name, vars(space)[name]
+        """Classes and modules with each of these names that they have or inherit, and its value."""
+        for space in dict.fromkeys((*self.spaces, *self._classes())):
+            bases = space.__mro__ if isinstance(space, type) else (space,)
+            held = [vars(base) for base in bases if is_programs(base)]
+            for name in names & {name for each in held for name in each}:
+                yield space, name, next(each[name] for each in held if name in each)
 
     def _classes(self) -> list[type]:
         """The program's classes of all objects."""
@@ -223,7 +244,7 @@ class Objects:
 def table_of(value: Any) -> dict[str, Any] | None:
     """An object's attributes; None of one whose changes count otherwise."""
     kind: Any = type(value)
-    counts = hasattr(kind, "_clnet_version") or hasattr(value, "__wrapped__")
+    counts = hasattr(kind, "_clnet_version") or wrapped_in(value) is not MISSING
     if counts or isinstance(value, (Tensor, *_SKIPPED)):
         return None
     held: Any = getattr(value, "__dict__", None)
@@ -244,8 +265,17 @@ def present(value: Any, names: set[str]) -> str:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute, if it is there."""
-    return getattr(value, name, MISSING)
+    """An attribute, if it is there; a program's ``__getattr__`` may fail in its own way."""
+    try:
+        return getattr(value, name, MISSING)
+    except Exception:
+        return MISSING
+
+
+def wrapped_in(value: Any) -> Any:
+    """What a decorated function or a compiled one holds; no ``__getattr__`` is asked."""
+    found = getattr_static(value, "__wrapped__", MISSING)
+    return MISSING if found is MISSING else attribute(value, "__wrapped__")
 
 
 def content(cell: CellType, name: str) -> Any:
@@ -260,6 +290,21 @@ def content(cell: CellType, name: str) -> Any:
 def default_of(name: str, function: FunctionType) -> Any:
     """What a parameter is that a call leaves out."""
     return _kept_defaults(function).get(name, MISSING)
+
+
+def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
+    """Enclosing variables, kept defaults and attributes, which another of its code has not."""
+    cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
+    yield from (partial(content, cell, name) for cell, name in cells)
+    yield from (partial(default_of, name, function) for name in _kept_defaults(function))
+    own = (name for name in vars(function) if name != "__wrapped__")
+    yield from (partial(attribute, function, name) for name in own)
+
+
+def _dispatched(function: FunctionType) -> Iterable[Any]:
+    """The functions among which one of ``functools.singledispatch`` chooses."""
+    chosen = vars(function).get("registry")
+    return chosen.values() if isinstance(chosen, MappingProxyType) else ()
 
 
 def _kept_defaults(function: FunctionType) -> dict[str, Any]:
