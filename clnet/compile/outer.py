@@ -26,6 +26,7 @@ from .reachable import (
     attribute,
     content,
     default_of,
+    home,
     present,
     table_of,
     wrapped_in,
@@ -98,7 +99,7 @@ class Outer:
         self._added: list[partial[Any]] = []
         code, found = Code(), Objects()
         for each in _functions(function, self._places):
-            code.follow(each, each.__module__)
+            code.follow(each, home(each))
         for value in (function, *args, *(place() for place in self._places)):
             found.add(value)
         seen = looked = 0
@@ -108,6 +109,8 @@ class Outer:
             looked = len(code.places)
             for each in [*found.methods(code.names)]:
                 code.follow(each)
+            for _, _, value in [*found.settings(code.names)]:
+                found.add(value)
         looks = code.looks or found.hooked
         self._reads, self._names = code.reads, code.names
         NAMES.names |= code.names

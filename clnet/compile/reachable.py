@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
 from inspect import getattr_static
+from sys import modules
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -23,6 +24,7 @@ __all__ = [
     "attribute",
     "content",
     "default_of",
+    "home",
     "present",
     "table_of",
     "wrapped_in",
@@ -92,7 +94,7 @@ class Code:
             if not isinstance(each, FunctionType) or id(each) in self.functions:
                 continue
             pending += [(f, beside, deep) for f in _dispatched(each)]
-            if each.__module__ != beside and not is_programs(each):
+            if home(each) != beside and not is_programs(each):
                 if deep == _MOST_DEEP or not is_librarys(each):
                     continue
                 deep += 1
@@ -103,13 +105,13 @@ class Code:
             for place in own:
                 if not deep:
                     self.places.append(place)
-                pending.append((place(), "" if deep else each.__module__, deep))
+                pending.append((place(), "" if deep else home(each), deep))
             if deep:
                 self.looks = looks
 
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
-        names, codes = dict[str, None](), [function.__code__]
+        names, brought, codes = dict[str, None](), list[str](), [function.__code__]
         kept = _kept_defaults(function)
         while codes:
             code = codes.pop()
@@ -124,9 +126,11 @@ class Code:
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
+            brought += [i.argval for i in steps if i.opname == "IMPORT_NAME"]
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
         yield from (partial(_global, name, space) for name in names if name in space)
+        yield from (partial(_global, name, modules) for name in brought if name in modules)
         yield from _own_places(function)
 
 
@@ -241,6 +245,11 @@ class Objects:
         return [kind for kind in found if is_programs(kind)]
 
 
+def home(function: FunctionType) -> str:
+    """The name of the module that a function's code is of; decorators copy ``__module__``."""
+    return function.__globals__.get("__name__", "")
+
+
 def table_of(value: Any) -> dict[str, Any] | None:
     """An object's attributes; None of one whose changes count otherwise."""
     kind: Any = type(value)
@@ -297,7 +306,8 @@ def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
     cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
     yield from (partial(content, cell, name) for cell, name in cells)
     yield from (partial(default_of, name, function) for name in _kept_defaults(function))
-    own = (name for name in vars(function) if name != "__wrapped__")
+    taken = {"__wrapped__"} | getattr(vars(function).get("__wrapped__"), "__dict__", {}).keys()
+    own = (name for name in vars(function) if name not in taken)
     yield from (partial(attribute, function, name) for name in own)
 
 
