@@ -102,8 +102,9 @@ class Outer:
             code.follow(each, home(each))
         for value in (function, *args, *(place() for place in self._places)):
             found.add(value)
-        seen = looked = 0
-        while seen != (seen := len(code.functions)):  # what is called names more in its turn
+        seen, looked = None, 0
+        # What is called names more in its turn.
+        while seen != (seen := (len(code.functions), found.looked)):
             for place in code.places[looked:]:
                 found.add(place())
             looked = len(code.places)
@@ -134,6 +135,8 @@ class Outer:
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
             names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        kept = ((layer, name) for layer, name in found.kept if name in code.names)
+        self._places += (partial(attribute, layer, name) for layer, name in kept)
         for each in found.partials:
             self._places += (partial(attribute, each, "args"), partial(attribute, each, "keywords"))
         self._places += (_context(variable) for variable in found.contexts)

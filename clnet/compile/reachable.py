@@ -32,6 +32,7 @@ __all__ = [
 
 MISSING = object()
 _CONTAINERS = (list, tuple, dict)
+_KEPT = (list, dict, set, deque)
 _AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
@@ -121,6 +122,8 @@ class Code:
                 asked = {*texts}
                 self.names |= asked
                 self.reads |= asked
+            if "globals" in code.co_names:
+                names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
@@ -154,9 +157,10 @@ class Objects:
         self.callables: list[Any] = []
         self.partials: list[functools.partial[Any]] = []
         self.contexts: list[ContextVar[Any]] = []
+        self.kept: list[tuple[Any, str]] = []
         self.hooked = False
+        self.looked = 0
         self._known: dict[int, Any] = {}
-        self._looked = 0
 
     def add(self, value: Any) -> None:
         """Know an object, and those that it holds."""
@@ -165,13 +169,13 @@ class Objects:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
-            if self._looked >= _MOST_OBJECTS:
+            if self.looked >= _MOST_OBJECTS:
                 return
             held = self._held_by(each, depth)
             if held is None:
                 continue
             self._known[id(each)] = each
-            self._looked += 1
+            self.looked += 1
             below = depth if type(each) in _AS_NEAR else depth + 1
             if below <= _MOST_DEPTH:
                 pending += [(part, below) for part in held]
@@ -192,7 +196,7 @@ class Objects:
             self.owners.append((each, table, depth))
             return table.values()
         if getattr(type(each), "_clnet_tells_changes", False):
-            self._looked -= 1  # a network has hundreds
+            self.looked -= 1  # a network has hundreds
             return self._add_layers(each)
         if type(each) in _CONTAINERS:
             return each.values() if type(each) is dict else each
@@ -209,6 +213,9 @@ class Objects:
         held: list[Any] = []
         for layer in network.modules():
             self.hooked = self.hooked or bool(layer._clnet_hooks or layer._clnet_version[1])
+            if _is_ours(type(layer)):
+                table = vars(layer).items()
+                self.kept += [(layer, n) for n, v in table if type(v) in _KEPT and n[0] != "_"]
             if not _is_ours(type(layer)) and id(layer) not in self._known:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer

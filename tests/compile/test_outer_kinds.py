@@ -152,6 +152,34 @@ def bytes_that_change():
     return lambda x: x * held[0], lambda v: held.__setitem__(0, int(v))
 
 
+def a_descriptor():
+    class Fixed:
+        value = 1.0
+
+        def __get__(self, owner, kind=None):
+            return self.value
+
+    class Holder:
+        rate = Fixed()
+
+    holder = Holder()
+    return lambda x: x * holder.rate, lambda v: setattr(vars(Holder)["rate"], "value", v)
+
+
+def a_dict_in_a_layer():
+    layer = clnet.nn.Identity()
+    layer.rates = {"is": 1.0}
+    return lambda x: layer(x) * layer.rates["is"], lambda v: layer.rates.update({"is": v})
+
+
+RATE = 1.0
+
+
+def a_global_by_its_text():
+    globals()["RATE"] = 1.0
+    return lambda x: x * globals()["RATE"], lambda v: globals().update(RATE=v)
+
+
 class Settings(dict):
     __getattr__ = dict.__getitem__  # fails with a KeyError
 
@@ -166,7 +194,8 @@ KINDS = (
     a_method_that_is_hidden, an_attribute_of_a_subclass, an_object_in_a_class,
     an_attribute_of_a_function, one_of_several_by_type, a_variable_of_the_context,
     a_weak_reference, a_module_made_by_hand, a_module_imported_inside, other_mappings,
-    bytes_that_change, settings_by_attributes,
+    bytes_that_change, settings_by_attributes, a_descriptor, a_dict_in_a_layer,
+    a_global_by_its_text,
 )  # fmt: skip
 
 
