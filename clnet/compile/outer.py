@@ -8,6 +8,7 @@ from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
+from inspect import getattr_static
 from operator import is_, length_hint
 from types import FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -131,9 +132,9 @@ class Outer:
         for owner, held, depth in found.owners:
             hidden = not depth and (looks or not is_plain(type(owner)))
             plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
-            named = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
+            own = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
-            names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
+            names = dict.fromkeys((*plain[:_MOST_PARTS], *own, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
         kept = ((layer, name) for layer, name in found.kept if name in code.names)
         self._places += (partial(attribute, layer, name) for layer, name in kept)
@@ -142,11 +143,11 @@ class Outer:
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self._restored = [(place, _copied(place())) for place in self._places]
-        asked = self._reads & code.names
-        for owner, _, _ in found.owners:
+        named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
+        asked = {kind: named | _methods(kind, code.names) for kind in kinds}
+        for owner, _ in self._owners:
             if hasattr(owner, "__dict__"):
-                methods = {n for n in code.names if isinstance(_of_kind(owner, n), FunctionType)}
-                self._places.append(partial(present, owner, asked | methods))
+                self._places.append(partial(present, owner, asked[type(owner)]))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
 
@@ -293,9 +294,10 @@ class Outer:
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
 
 
-def _of_kind(owner: Any, name: str) -> Any:
-    """What an object's class has under a name, which an attribute of the object would hide."""
-    return next((vars(k)[name] for k in type(owner).__mro__ if name in vars(k)), None)
+def _methods(kind: type, names: set[str]) -> set[str]:
+    """Names of a class's functions, which attributes of an object would hide."""
+    held = {name for base in reversed(kind.__mro__) for name in vars(base).keys() & names}
+    return {name for name in held if isinstance(getattr_static(kind, name), FunctionType)}
 
 
 def _context(variable: ContextVar[Any]) -> partial[Any]:
