@@ -337,9 +337,9 @@ def _global(name: str, space: dict[str, Any]) -> Any:
 
 
 def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
-    """The names that code reads, but for ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)``.
+    """The names that code reads, but to count up, to set or to append.
 
-    Who changes a counter and never asks for it computes the same at every call.
+    Those are ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)`` and ``x[k].append(y)``. Who changes a counter and never asks for it computes the same at every call.
 
     Args:
         steps: the code.
@@ -364,10 +364,22 @@ def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
             continue
         if ops[2:] and ops[2].startswith("STORE_") and behind[2].argval == step.argval:
             continue
-        if ops and ops[0] in ("LOAD_METHOD", "LOAD_ATTR") and behind[0].argval in _WRITERS:
+        if _appends(behind) or (_picks(behind[1:2]) and _appends(behind[2:])):
             continue
         found.add(step.argval)
     return found
+
+
+def _picks(steps: list[Instruction]) -> bool:
+    """Whether the next step is ``x[k]``, which is an operator from Python 3.14 on."""
+    return any(s.opname == "BINARY_SUBSCR" or s.argrepr == "[]" for s in steps)
+
+
+def _appends(steps: list[Instruction]) -> bool:
+    """Whether the next step asks for a method that adds to a container."""
+    return bool(
+        steps and steps[0].opname in ("LOAD_METHOD", "LOAD_ATTR") and steps[0].argval in _WRITERS
+    )
 
 
 def _asks_at_will(steps: list[Instruction]) -> bool:

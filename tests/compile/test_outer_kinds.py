@@ -209,3 +209,22 @@ def test_what_changes_is_seen_and_what_stays_is_no_reason_to_trace(kind):
     for v in (8.0, 27.0):
         change(v)
         assert compiled(x).item() == pytest.approx(v)
+
+
+def test_times_that_a_decorator_notes_are_no_reason_to_trace():
+    times = {"count": 0, "all": []}
+
+    def timed(f):
+        @functools.wraps(f)
+        def run(x):
+            times["count"] += 1
+            y = f(x)
+            times["all"].append(y.shape)
+            return y
+
+        return run
+
+    compiled = clnet.compile(timed(lambda x: x * 2))
+    for _ in range(3):
+        assert compiled(clnet.ones(1)).item() == 2
+    assert compiled.num_traces == 1
