@@ -339,7 +339,8 @@ def _global(name: str, space: dict[str, Any]) -> Any:
 def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
     """The names that code reads, but to count up, to set or to append.
 
-    Those are ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)`` and ``x[k].append(y)``. Who changes a counter and never asks for it computes the same at every call.
+    Those are ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)`` and ``x[k].append(y)``. Who
+    changes a counter and never asks for it computes the same at every call.
 
     Args:
         steps: the code.
