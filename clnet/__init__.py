@@ -209,7 +209,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: ("compat.control_flow", n) for n in ("_higher_order_ops", "associative_scan")},
     "_C": ("compat.inner", None),
     "_functorch": ("utils.functorch", "private"),
-    **{n: (f"compat.{n}", None) for n in ("nested", "quasirandom", "return_types")},
+    **{n: (f"compat.{n}", None) for n in "nested quasirandom return_types signal".split()},
     "_tensor": ("tensor", None),
     "TensorType": ("tensor", "Tensor"),
     "DeviceObjType": ("device", "DeviceName"),

@@ -24,6 +24,22 @@ m.bartlett_window(7)
 m.bartlett_window(7, False)
 m.blackman_window(6)
 m.kaiser_window(6, periodic=False, beta=3.0)
+m.signal.windows.bartlett(7)
+m.signal.windows.blackman(6, sym=False)
+m.signal.windows.cosine(5, dtype=m.float64)
+m.signal.windows.cosine(5, sym=False)
+m.signal.windows.exponential(6, tau=2.0)
+m.signal.windows.exponential(6, center=1.0, sym=False)
+m.signal.windows.gaussian(6, std=1.5)
+m.signal.windows.gaussian(1)
+m.signal.windows.general_cosine(6, a=[0.5, 0.3, 0.2])
+m.signal.windows.general_hamming(6, alpha=0.6, sym=False)
+m.signal.windows.hamming(6)
+m.signal.windows.hann(6, sym=False)
+m.signal.windows.kaiser(6, beta=3.0)
+m.signal.windows.kaiser(6, sym=False)
+m.signal.windows.nuttall(0)
+m.signal.windows.nuttall(6)
 m.combinations(v, 2)
 m.combinations(v, with_replacement=True)
 m.combinations(v, 3)
@@ -175,6 +191,19 @@ def test_a_functional_call_gives_a_tensor_all_its_names():
     apart = clnet.func.functional_call(net, {"0.weight": three}, x, tie_weights=False)
     np.testing.assert_allclose(apart.detach().numpy(), ((x * 3) @ own.T).numpy(), rtol=1e-6)
     assert net[0].weight is net[1].weight
+
+
+def test_windows_out_of_range_are_refused():
+    windows = clnet.signal.windows
+    for name, settings in (
+        ("exponential", {"center": 1.0}),
+        ("gaussian", {"std": 0.0}),
+        ("general_cosine", {"a": []}),
+        ("hann", {"dtype": clnet.int32}),
+        ("kaiser", {"beta": -1.0}),
+    ):
+        with pytest.raises(ArgumentError, match=name):
+            getattr(windows, name)(5, **settings)
 
 
 def test_vmap_wants_a_batch():

@@ -117,6 +117,9 @@ def test_attention_by_functions_of_places():
     assert all(float(x.grad.abs().sum()) > 0 for x in (given[0], given[2]))
     assert mask.to_dense()[0, 0].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     assert mask.sparsity() == pytest.approx(100 / 3)
+    with clnet.no_grad():
+        _, exact = flex.flex_attention(*(x.double() for x in given), None, None, None, True, True)
+    assert exact.dtype is clnet.float64
 
 
 def test_masks_are_joined_and_hidden_rows_weigh_nothing():

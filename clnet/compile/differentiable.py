@@ -9,6 +9,7 @@ tape's: what an op saves in eager execution is saved here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +43,7 @@ class Backward:
         read: positions of the call's tensors that it reads.
         leaves: tensors outside of the function, parameters above all.
         wanted: positions of the call's tensors that get a gradient.
+        fault: why there is no backward; who walks back is told, as op by op.
     """
 
     trace: Trace
@@ -50,6 +52,7 @@ class Backward:
     read: tuple[int, ...]
     leaves: tuple[Tensor, ...]
     wanted: tuple[int, ...]
+    fault: GradientError | None = None
 
 
 class Joint(NamedTuple):
@@ -149,15 +152,14 @@ def record_backward(
     _refuse_outer_graphs(chosen, start)
     first = len(tracer.steps)
     grads = [Tensor(Array.abstract(t.shape, t.dtype, t.device)) for t in chosen]
-    found = run_backward(
-        chosen,
-        grads,
-        targets=None,
-        retain_graph=False,
-        create_graph=False,
-        stop_at_targets=True,  # hooks of leaves are called by the walk that this becomes part of
-    )
     place = {id(t): i for i, t in enumerate(arguments)}
+    try:
+        # Hooks of leaves are called by the walk that this becomes part of.
+        walked = {"retain_graph": False, "create_graph": False, "stop_at_targets": True}
+        found = run_backward(chosen, grads, targets=None, **walked)
+    except GradientError as fault:
+        del tracer.steps[first:]
+        return _without_backward(roots, chosen, place, fault)
     leaves = [t for t, _ in found.values() if t.array.storage.buffer is not None]
     wanted = [place[key] for key in found if key in place]
     gradients = [found[id(t)][1].array for t in (*leaves, *(arguments[i] for i in wanted))]
@@ -189,6 +191,23 @@ def record_backward(
     with mode.using(grad=False):
         saved += tuple(x.detach().clone().array for x in lost)
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
+
+
+def _without_backward(
+    roots: tuple[int, ...], chosen: list[Tensor], place: Mapping[int, int], fault: GradientError
+) -> Backward:
+    """The backward of results through which no walk goes: who never asks for one is right."""
+    edges = [edge for node in _nodes(chosen) for edge in node.edges]
+    ends = [*{id(e.leaf): e.leaf for e in edges if e and e.leaf is not None}.values()]
+    return Backward(
+        trace=Trace((), (), (), (), chosen[0].device),
+        roots=roots,
+        saved=(),
+        read=(),
+        leaves=tuple(t for t in ends if t.array.storage.buffer is not None),
+        wanted=tuple(place[id(t)] for t in ends if id(t) in place),
+        fault=copy(fault),  # without what it was raised in
+    )
 
 
 def _made_by(steps: Sequence[Step | Action]) -> dict[Storage, Array]:
@@ -281,6 +300,8 @@ class _Played(Function):
                 "its gradient is not differentiated once more",
                 remedy="Leave create_graph out, or call the function that was compiled",
             )
+        if backward.fault is not None:
+            raise copy(backward.fault)
         count = len(backward.saved) + len(backward.read)
         arguments = [contiguous(grads[k].detach()).array for k in backward.roots]
         saved = ctx.saved_tensors[:count]
@@ -299,13 +320,7 @@ class _Played(Function):
 
 def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
     """A walk would go on behind the function, into a graph that is not its own."""
-    seen: set[Node] = set()
-    waiting = [t.node for t in roots]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
+    for node in _nodes(roots):
         if node.sequence < start:
             raise TraceError(
                 "compile",
@@ -313,6 +328,18 @@ def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
                 made_by=node.function.name,
                 remedy="Pass it as an argument",
             )
+
+
+def _nodes(roots: Sequence[Tensor]) -> Iterator[Node]:
+    """All nodes by which tensors were made."""
+    seen: set[Node] = set()
+    waiting = [t.node for t in roots]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
         waiting += [edge.node for edge in node.edges if edge is not None]
 
 

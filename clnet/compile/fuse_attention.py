@@ -229,11 +229,11 @@ def _factor(step: Step) -> float | None:
 
 def _mask(trace: Trace, step: Step, at: int) -> tuple[_Mask, Array] | None:
     """The mask that a step applies, and the scores before."""
-    function, (made,) = step.function, step.outputs
+    function = step.function
     if type(function) is not Pointwise or len(step.inputs) != 2 or len(function.exprs) != 1:
         return None
     chosen = _chosen(function.exprs[0], function)
-    if chosen is None or not _is_score(trace, step.inputs[chosen[1]], made):
+    if chosen is None or not _is_score(trace, step.inputs[chosen[1]], step.outputs[0]):
         return None
     condition, own, on, fill = chosen
     return _Mask(step.inputs[condition], fill, on, at), step.inputs[own]

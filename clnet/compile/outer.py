@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections import deque
+from array import array
+from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextvars import ContextVar
 from functools import partial
+from inspect import getattr_static
 from operator import is_, length_hint
-from types import FunctionType, GeneratorType, MethodType, ModuleType
+from types import FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -24,8 +27,10 @@ from .reachable import (
     attribute,
     content,
     default_of,
+    home,
     present,
     table_of,
+    wrapped_in,
 )
 from .tracer import NOTHING, Tracer
 
@@ -95,16 +100,19 @@ class Outer:
         self._added: list[partial[Any]] = []
         code, found = Code(), Objects()
         for each in _functions(function, self._places):
-            code.follow(each, each.__module__)
+            code.follow(each, home(each))
         for value in (function, *args, *(place() for place in self._places)):
             found.add(value)
-        seen = looked = 0
-        while seen != (seen := len(code.functions)):  # what is called names more in its turn
+        seen, looked = None, 0
+        # What is called names more in its turn.
+        while seen != (seen := (len(code.functions), found.looked)):
             for place in code.places[looked:]:
                 found.add(place())
             looked = len(code.places)
             for each in [*found.methods(code.names)]:
                 code.follow(each)
+            for _, _, value in [*found.settings(code.names)]:
+                found.add(value)
         looks = code.looks or found.hooked
         self._reads, self._names = code.reads, code.names
         NAMES.names |= code.names
@@ -124,16 +132,22 @@ class Outer:
         for owner, held, depth in found.owners:
             hidden = not depth and (looks or not is_plain(type(owner)))
             plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
-            named = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
+            own = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
             tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
-            names = dict.fromkeys((*plain[:_MOST_PARTS], *named, *tensors))
+            names = dict.fromkeys((*plain[:_MOST_PARTS], *own, *tensors))
             self._places += [partial(attribute, owner, name) for name in names]
+        kept = ((layer, name) for layer, name in found.kept if name in code.names)
+        self._places += (partial(attribute, layer, name) for layer, name in kept)
+        for each in found.partials:
+            self._places += (partial(attribute, each, "args"), partial(attribute, each, "keywords"))
+        self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self._restored = [(place, _copied(place())) for place in self._places]
-        asked = self._reads & code.names
-        for owner, _, _ in found.owners:
+        named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
+        asked = {kind: named | _methods(kind, code.names) for kind in kinds}
+        for owner, _ in self._owners:
             if hasattr(owner, "__dict__"):
-                self._places.append(partial(present, owner, asked))
+                self._places.append(partial(present, owner, asked[type(owner)]))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
 
@@ -280,6 +294,17 @@ class Outer:
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
 
 
+def _methods(kind: type, names: set[str]) -> set[str]:
+    """Names of a class's functions, which attributes of an object would hide."""
+    held = {name for base in reversed(kind.__mro__) for name in vars(base).keys() & names}
+    return {name for name in held if isinstance(getattr_static(kind, name), FunctionType)}
+
+
+def _context(variable: ContextVar[Any]) -> partial[Any]:
+    """The place of what a variable of the context is now."""
+    return partial(_state, variable.name, partial(variable.get, MISSING))
+
+
 def _surroundings(code: Code) -> Iterator[partial[Any]]:
     """What is asked for by functions of Python's and NumPy's: the environment, random numbers."""
     if code.names & {"environ", "getenv"}:
@@ -293,13 +318,14 @@ def _surroundings(code: Code) -> Iterator[partial[Any]]:
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
     """The Python functions that are called; objects they are bound to are places themselves."""
-    if not isinstance(function, MethodType):  # whose attributes are its function's
-        function = getattr(function, "__wrapped__", function)
+    if not isinstance(function, FunctionType | MethodType):  # as objects, compiled functions
+        inside = wrapped_in(function)
+        function = function if inside is MISSING else inside
     if isinstance(function, partial):
         function = function.func
     if isinstance(function, MethodType):
         places.append(partial(attribute, function, "__self__"))
-        function = getattr(function.__func__, "__wrapped__", function.__func__)
+        function = function.__func__
     elif not isinstance(function, FunctionType):  # a module, or an object that is called
         kind: Any = type(function)
         function = getattr(kind, "forward", None) or getattr(kind, "__call__", None)  # noqa: B004
@@ -372,7 +398,7 @@ def _write(place: partial[Any], value: Any) -> None:
 
 def _matters(value: Any) -> bool:
     """Whether what is found by name is compared; what a compiled one holds is read instead."""
-    inside = hasattr(value, "__wrapped__") and not isinstance(value, FunctionType)
+    inside = not isinstance(value, FunctionType) and wrapped_in(value) is not MISSING
     return not inside and not isinstance(value, ModuleType | type)
 
 
@@ -420,6 +446,10 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (_Same(value), value.requires_grad, form)
     if isinstance(value, ModuleType):
         return None
+    if kind in (bytearray, array):
+        return (kind, bytes(value))
+    if kind in (MappingProxyType, UserDict, ChainMap):
+        value, kind = dict(value), dict
     if kind in (list, tuple, deque):
         if len(value) <= _MOST_PARTS:
             return (kind, [_told(v) for v in value])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
+from contextvars import ContextVar
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from inspect import getattr_static
+from sys import modules
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
+from weakref import ref
 
 from ..tensor import Tensor
 from ..values.programs import is_librarys, is_programs
@@ -20,12 +24,16 @@ __all__ = [
     "attribute",
     "content",
     "default_of",
+    "home",
     "present",
     "table_of",
+    "wrapped_in",
 ]
 
 MISSING = object()
-_CONTAINERS = (list, tuple, dict)  # what lies in one is as near as that
+_CONTAINERS = (list, tuple, dict)
+_KEPT = (list, dict, set, deque)
+_AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
@@ -50,7 +58,7 @@ class Code:
     """The functions that may run, and the names in their code.
 
     Attributes:
-        functions: their code.
+        functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
         looks: whether it may read attributes whose names are not among these.
@@ -58,7 +66,8 @@ class Code:
     """
 
     def __init__(self) -> None:
-        self.functions: set[CodeType] = set()
+        self.functions: dict[int, FunctionType] = {}
+        self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
         self.looks = False
@@ -80,25 +89,30 @@ class Code:
                 self.looks = True  # for all that is known
                 return
             each, beside, deep = pending.pop()
-            each = getattr(each, "__wrapped__", each)  # of one that is compiled, too
-            if not isinstance(each, FunctionType) or each.__code__ in self.functions:
+            inside = wrapped_in(each)
+            if inside is not MISSING:  # decorated, or compiled
+                pending.append((inside, beside, deep))
+            if not isinstance(each, FunctionType) or id(each) in self.functions:
                 continue
-            if each.__module__ != beside and not is_programs(each):
+            pending += [(f, beside, deep) for f in _dispatched(each)]
+            if home(each) != beside and not is_programs(each):
                 if deep == _MOST_DEEP or not is_librarys(each):
                     continue
                 deep += 1
             looks = self.looks
-            self.functions.add(each.__code__)
-            for place in self._named(each):
+            self.functions[id(each)] = each
+            own = _own_places(each) if each.__code__ in self._codes else self._named(each)
+            self._codes.add(each.__code__)
+            for place in own:
                 if not deep:
                     self.places.append(place)
-                pending.append((place(), "" if deep else each.__module__, deep))
+                pending.append((place(), "" if deep else home(each), deep))
             if deep:
                 self.looks = looks
 
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
-        names, codes = dict[str, None](), [function.__code__]
+        names, brought, codes = dict[str, None](), list[str](), [function.__code__]
         kept = _kept_defaults(function)
         while codes:
             code = codes.pop()
@@ -108,17 +122,19 @@ class Code:
                 asked = {*texts}
                 self.names |= asked
                 self.reads |= asked
+            if "globals" in code.co_names:
+                names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
+            brought += [i.argval for i in steps if i.opname == "IMPORT_NAME"]
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
         yield from (partial(_global, name, space) for name in names if name in space)
-        cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
-        yield from (partial(content, cell, name) for cell, name in cells)
-        yield from (partial(default_of, name, function) for name in kept)
+        yield from (partial(_global, name, modules) for name in brought if name in modules)
+        yield from _own_places(function)
 
 
 class Objects:
@@ -129,6 +145,8 @@ class Objects:
         layers: modules, of which Python's containers do not tell when they change.
         spaces: classes and Python modules.
         callables: functions that lie in objects and containers.
+        partials: what :func:`functools.partial` made.
+        contexts: variables of contexts.
         hooked: whether hooks hang in modules, whose code is not looked at.
     """
 
@@ -137,9 +155,12 @@ class Objects:
         self.layers: list[Any] = []
         self.spaces: list[Any] = []
         self.callables: list[Any] = []
+        self.partials: list[functools.partial[Any]] = []
+        self.contexts: list[ContextVar[Any]] = []
+        self.kept: list[tuple[Any, str]] = []
         self.hooked = False
+        self.looked = 0
         self._known: dict[int, Any] = {}
-        self._looked = 0
 
     def add(self, value: Any) -> None:
         """Know an object, and those that it holds."""
@@ -148,14 +169,14 @@ class Objects:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
-            if self._looked >= _MOST_OBJECTS:
+            if self.looked >= _MOST_OBJECTS:
                 return
             held = self._held_by(each, depth)
             if held is None:
                 continue
             self._known[id(each)] = each
-            self._looked += 1
-            below = depth if type(each) in _CONTAINERS else depth + 1
+            self.looked += 1
+            below = depth if type(each) in _AS_NEAR else depth + 1
             if below <= _MOST_DEPTH:
                 pending += [(part, below) for part in held]
 
@@ -163,13 +184,19 @@ class Objects:
         """What an object holds, which is noted by what it is; None of one that holds nothing."""
         if isinstance(each, functools.partial):
             self.callables.append(each.func)
+            self.partials.append(each)
             return (each.func, *each.args, *each.keywords.values())
+        if isinstance(each, ContextVar):
+            self.contexts.append(each)
+            return (each.get(None),)
+        if isinstance(each, ref):
+            return (each(),)
         table = table_of(each)
         if table is not None and (depth == 0 or not _is_ours(type(each))):
             self.owners.append((each, table, depth))
             return table.values()
         if getattr(type(each), "_clnet_tells_changes", False):
-            self._looked -= 1  # a network has hundreds
+            self.looked -= 1  # a network has hundreds
             return self._add_layers(each)
         if type(each) in _CONTAINERS:
             return each.values() if type(each) is dict else each
@@ -178,7 +205,7 @@ class Objects:
             return ()
         if isinstance(each, FunctionType | MethodType):
             self.callables.append(each)
-            return ()
+            return (each.__self__,) if isinstance(each, MethodType) else ()
         return None
 
     def _add_layers(self, network: Any) -> list[Any]:
@@ -186,6 +213,9 @@ class Objects:
         held: list[Any] = []
         for layer in network.modules():
             self.hooked = self.hooked or layer._clnet_is_hooked
+            if _is_ours(type(layer)):
+                table = vars(layer).items()
+                self.kept += [(layer, n) for n, v in table if type(v) in _KEPT and n[0] != "_"]
             if not _is_ours(type(layer)) and id(layer) not in self._known:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer
@@ -207,10 +237,12 @@ class Objects:
             yield from (held[name] for name in names if type(held.get(name)) is FunctionType)
 
     def settings(self, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
-        """Classes and modules with each of these names that they have, and its value."""
-        for space in (*self.spaces, *self._classes()):
-            for name in names & vars(space).keys():
-                yield space, name, vars(space)[name]
+        """Classes and modules with each of these names that they have or inherit, and its value."""
+        for space in dict.fromkeys((*self.spaces, *self._classes())):
+            bases = space.__mro__ if isinstance(space, type) else (space,)
+            held = [vars(base) for base in bases if is_programs(base)]
+            for name in names & {name for each in held for name in each}:
+                yield space, name, next(each[name] for each in held if name in each)
 
     def _classes(self) -> list[type]:
         """The program's classes of all objects."""
@@ -220,10 +252,15 @@ class Objects:
         return [kind for kind in found if is_programs(kind)]
 
 
+def home(function: FunctionType) -> str:
+    """The name of the module that a function's code is of; decorators copy ``__module__``."""
+    return function.__globals__.get("__name__", "")
+
+
 def table_of(value: Any) -> dict[str, Any] | None:
     """An object's attributes; None of one whose changes count otherwise."""
     kind: Any = type(value)
-    counts = hasattr(kind, "_clnet_version") or hasattr(value, "__wrapped__")
+    counts = hasattr(kind, "_clnet_version") or wrapped_in(value) is not MISSING
     if counts or isinstance(value, (Tensor, *_SKIPPED)):
         return None
     held: Any = getattr(value, "__dict__", None)
@@ -244,8 +281,17 @@ def present(value: Any, names: set[str]) -> str:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """An attribute, if it is there."""
-    return getattr(value, name, MISSING)
+    """An attribute, if it is there; a program's ``__getattr__`` may fail in its own way."""
+    try:
+        return getattr(value, name, MISSING)
+    except Exception:
+        return MISSING
+
+
+def wrapped_in(value: Any) -> Any:
+    """What a decorated function or a compiled one holds; no ``__getattr__`` is asked."""
+    found = getattr_static(value, "__wrapped__", MISSING)
+    return MISSING if found is MISSING else attribute(value, "__wrapped__")
 
 
 def content(cell: CellType, name: str) -> Any:
@@ -262,6 +308,22 @@ def default_of(name: str, function: FunctionType) -> Any:
     return _kept_defaults(function).get(name, MISSING)
 
 
+def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
+    """Enclosing variables, kept defaults and attributes, which another of its code has not."""
+    cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
+    yield from (partial(content, cell, name) for cell, name in cells)
+    yield from (partial(default_of, name, function) for name in _kept_defaults(function))
+    taken = {"__wrapped__"} | getattr(vars(function).get("__wrapped__"), "__dict__", {}).keys()
+    own = (name for name in vars(function) if name not in taken)
+    yield from (partial(attribute, function, name) for name in own)
+
+
+def _dispatched(function: FunctionType) -> Iterable[Any]:
+    """The functions among which one of ``functools.singledispatch`` chooses."""
+    chosen = vars(function).get("registry")
+    return chosen.values() if isinstance(chosen, MappingProxyType) else ()
+
+
 def _kept_defaults(function: FunctionType) -> dict[str, Any]:
     """Parameters whose default is an object that may change from call to call: a list, a dict."""
     code, given = function.__code__, function.__defaults__ or ()
@@ -275,9 +337,10 @@ def _global(name: str, space: dict[str, Any]) -> Any:
 
 
 def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
-    """The names that code reads, but for ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)``.
+    """The names that code reads, but to count up, to set or to append.
 
-    Who changes a counter and never asks for it computes the same at every call.
+    Those are ``x += 1``, ``x[k] += 1``, ``x[k] = y``, ``x.append(y)`` and ``x[k].append(y)``. Who
+    changes a counter and never asks for it computes the same at every call.
 
     Args:
         steps: the code.
@@ -302,10 +365,22 @@ def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
             continue
         if ops[2:] and ops[2].startswith("STORE_") and behind[2].argval == step.argval:
             continue
-        if ops and ops[0] in ("LOAD_METHOD", "LOAD_ATTR") and behind[0].argval in _WRITERS:
+        if _appends(behind) or (_picks(behind[1:2]) and _appends(behind[2:])):
             continue
         found.add(step.argval)
     return found
+
+
+def _picks(steps: list[Instruction]) -> bool:
+    """Whether the next step is ``x[k]``, which is an operator from Python 3.14 on."""
+    return any(s.opname == "BINARY_SUBSCR" or s.argrepr == "[]" for s in steps)
+
+
+def _appends(steps: list[Instruction]) -> bool:
+    """Whether the next step asks for a method that adds to a container."""
+    return bool(
+        steps and steps[0].opname in ("LOAD_METHOD", "LOAD_ATTR") and steps[0].argval in _WRITERS
+    )
 
 
 def _asks_at_will(steps: list[Instruction]) -> bool:

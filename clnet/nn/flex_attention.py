@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from .. import ops
 from ..creation import arange
 from ..errors import ShapeError
+from ..ops.reduce import widened
 from ..tensor import Tensor, full
 from ..values.dtypes import int32
 
@@ -226,7 +227,7 @@ def flex_attention(
             raise ShapeError("flex_attention", law, query=query.shape, key=key.shape)
         key, value = (ops.repeat_interleave(x, heads // shared, 1) for x in (key, value))
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = ops.matmul(query, ops.transpose(key, -2, -1)).float() * factor
+    scores = widened(ops.matmul(query, ops.transpose(key, -2, -1))) * factor
     batch, _, length, size = scores.shape
     if score_mod is not None:
         scores = score_mod(scores, *_places(batch, heads, length, size, query.device))

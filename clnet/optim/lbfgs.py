@@ -259,11 +259,12 @@ class _Step:
 
     def _searched(self, start: Point, direction: Tensor, rate: float, longest: float) -> Point:
         """The step that a line search finds; ``longest`` is the direction's largest element."""
-        origin, tried = parameters_to_vector(self._params), start
+        origin, tried, versions = parameters_to_vector(self._params), start, self._versions()
 
         def evaluate(rate: float) -> Point:
-            nonlocal tried
+            nonlocal tried, versions
             self._place(origin + rate * direction)
+            versions = self._versions()
             loss, gradient = self._computed(), self._gradient()
             at, slope = _numbers(loss, ops.dot(gradient, direction))
             tried = Point(rate, at, slope, gradient)
@@ -276,9 +277,13 @@ class _Step:
             narrowest=self._group["tolerance_change"] / longest,
             evaluations=self._group["max_eval"] - self._evaluations,
         )
-        if end is not tried:
+        # a closure may write parameters (clip them): then the end is the point asked for, too
+        if end is not tried or versions != self._versions():
             self._place(origin + end.rate * direction)
         return end
+
+    def _versions(self) -> list[int]:
+        return [p.array.storage.version for p in self._params]
 
     def _place(self, values: Tensor) -> None:
         vector_to_parameters(values, self._params)

@@ -26,15 +26,19 @@ _LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
 
 
 def is_programs(value: Any) -> bool:
-    """Whether a function, class or module is the program's own, not a library's."""
+    """Whether a function, class or module is the program's own, not a library's.
+
+    So is a class whose module was run and not kept (``exec``, ``runpy``), and a module that was
+    not imported (``ModuleType("settings")``).
+    """
     if isinstance(value, FunctionType):
         place = value.__code__.co_filename
     else:
         name = value.__name__ if isinstance(value, ModuleType) else value.__module__
         module = value if isinstance(value, ModuleType) else sys.modules.get(name)
         place = getattr(module, "__file__", None)
-        if place is None:  # typed in, or built in
-            return name == "__main__"
+        if place is None:  # typed in, run and not kept, made by the program, or built in
+            return getattr(module, "__spec__", None) is None
     return _is_programs_file(place)
 
 

@@ -156,6 +156,24 @@ def test_a_parameter_that_changed_before_backward_is_told():
         y.sum().backward()
 
 
+def test_what_cannot_be_walked_back_is_told_to_who_does():
+    layer = nn.Linear(3, 3)
+
+    def filled(x):
+        y = clnet.zeros_like(x)
+        for i in range(2):  # the layer keeps what is overwritten
+            y[:, i] = x[:, i] + layer(y)[:, i]
+        return y
+
+    x = clnet.randn(4, 3, requires_grad=True)
+    y = clnet.compile(filled)(x)
+    near(y.detach(), filled(x).detach())
+    assert y.requires_grad
+    for _ in range(2):
+        with pytest.raises(GradientError, match="linear: a tensor it saved was changed in place"):
+            y.sum().backward(retain_graph=True)
+
+
 def test_a_second_derivative_is_refused():
     x = clnet.ones(3, requires_grad=True)
     y = clnet.compile(lambda x: x**3)(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from functools import partial
 from types import SimpleNamespace
 
@@ -141,3 +142,19 @@ def test_objects_beside_a_large_network_are_looked_at():
     assert f(x).item() == 2
     trainer.settings.scale = 3.0
     assert f(x).item() == 4
+
+
+def test_classes_of_modules_that_are_not_kept_are_the_programs():
+    space = {"__name__": "run_and_not_kept"}
+    source = """
+    RATE = {"is": 1.0}
+    class Scaled:
+        def __call__(self, x):
+            return x * RATE["is"]
+    """
+    exec(textwrap.dedent(source), space)
+    scaled = space["Scaled"]()
+    f = clnet.compile(lambda x: scaled(x))
+    assert f(clnet.ones(1)).item() == 1
+    space["RATE"]["is"] = 2.0
+    assert f(clnet.ones(1)).item() == 2

@@ -76,6 +76,27 @@ def test_steps_agree_with_pytorch(loss, options):
     assert ours.unused.tolist() == [[1.0]]
 
 
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_a_closure_may_clip_its_parameters(search):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+
+    def clipped(package):
+        problem = Problem(package, bowl, {"line_search_fn": search, "max_iter": 4})
+
+        def closure():
+            with package.no_grad():
+                for p in problem.params:
+                    p.clamp_(-0.3, 0.3)
+            return Problem.closure(problem)
+
+        problem.closure = closure
+        return problem
+
+    ours, theirs = clipped(clnet), clipped(torch)
+    for _ in range(3):
+        np.testing.assert_allclose(ours.step(), theirs.step(), rtol=1e-6, atol=1e-8)
+
+
 def test_restored_state_continues_bit_for_bit(tmp_path):
     options = {"line_search_fn": "strong_wolfe", "max_iter": 3}
     straight, restored = (Problem(clnet, rosenbrock, options) for _ in range(2))
