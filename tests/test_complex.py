@@ -65,6 +65,24 @@ def test_functions_of_one_number(name):
         assert gradcheck(function, [clnet.tensor(Z, requires_grad=True)], samples=6)
 
 
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "acos"])
+def test_slopes_on_the_axes(name):
+    """Where a part is 0, of either sign: along the axis nothing bends, on branch cuts neither."""
+    behind, at, ahead = (
+        np.array(
+            [complex(a + h, b) for a in (-2, -0.5, 0.5, 2) for b in (0.0, -0.0)]
+            + [complex(a, b + h) for b in (-3, -0.5, 0.5, 3) for a in (0.0, -0.0)]
+        )
+        for h in (-1e-6, 0, 1e-6)
+    )
+    slope = (UNARY[name](ahead) - UNARY[name](behind)) / (ahead - behind)
+    x = clnet.tensor(at, requires_grad=True)
+    y = PUBLIC_OPS[name][0](x)
+    for part, expected in ((y.real, slope), (y.imag, -1j * slope)):
+        (grad,) = clnet.autograd.grad(part.sum(), x, retain_graph=True)
+        close(grad, expected.conj(), 1e-7)
+
+
 @pytest.mark.parametrize("real", [False, True], ids=["complex", "beside real"])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow"])
 def test_arithmetic(name, real):
