@@ -397,7 +397,9 @@ def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[byt
         ended = answer.content is None and answer.error is None
         alive[worker] = alive[worker] and not ended
         give()
-        outcome = [answer.content if answer.error is None else failed(answer)]
-        del answer
-        if not ended:
-            yield outcome.pop()  # an error kept here, whose traceback has this pass, would keep it
+        outcomes = [] if answer.content is None else [answer.content]
+        if answer.error is not None:
+            outcomes = [failed(answer)]
+        del answer  # an error kept here, whose traceback has this pass, would keep the pass
+        while outcomes:
+            yield outcomes.pop()
