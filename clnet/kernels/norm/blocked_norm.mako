@@ -125,7 +125,7 @@ __kernel void blocked_moments(...)
     *(__global vector *)(means + means_offset + to) = mean + rest;
     const float${lanes} left = square - rest * rest * (float)(end - from);
     *(__global vector *)(squares + squares_offset + to) =
-        isinf(square) ? square : left < 0 ? 0 : left;
+        square == INFINITY ? square : left < 0 ? 0 : left;
 }
 </%def>
 <%def name="blocked_statistics(lanes)">

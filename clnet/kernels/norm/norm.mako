@@ -140,9 +140,10 @@ __kernel void norm_parts(...) {
     const ${vector if columns else acc} rest = ${fold("rests")} / (end - from);
     const ${vector if columns else acc} one = near + rest;
     const ${vector if columns else acc} squares = ${fold("products")};
-    /* No infinity from infinity: a variance that overflows is infinite; and none is below 0. */
+    /* A variance that overflows is infinite, none is below 0. PoCL has no isinf of 16 lanes. */
     const ${vector if columns else acc} left = squares - rest * rest * (end - from);
-    const ${vector if columns else acc} other = isinf(squares) ? squares : left < 0 ? 0 : left;
+    const ${vector if columns else acc} other =
+        squares == (${acc})INFINITY ? squares : left < 0 ? 0 : left;
 % endif
 % if columns:
     /* No vstore: see lib/vector.mako. */
