@@ -7,6 +7,7 @@ nothing itself.
 from __future__ import annotations
 
 _LONGEST = 200
+_MADE_ANEW = ("op", "law", "remedy", "values")
 
 
 class ClnetError(Exception):
@@ -35,7 +36,8 @@ class ClnetError(Exception):
         return text if self.module is None else f"{text} (in {self.module})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_again, (type(self), self.op, self.law, self.remedy, self.values))
+        state = {k: v for k, v in vars(self).items() if k not in _MADE_ANEW}
+        return (_again, (type(self), self.op, self.law, self.remedy, self.values), state)
 
     def _text(self) -> str:
         text = f"{self.op}: {self.law}"

@@ -65,6 +65,19 @@ def test_functions_of_one_number(name):
         assert gradcheck(function, [clnet.tensor(Z, requires_grad=True)], samples=6)
 
 
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "acos"])
+def test_slopes_on_the_axes(name):
+    at = [(a, b) for a in (-2, 0.5, 3) for b in (0.0, -0.0)]  # along cuts, on either side
+
+    def moved(h):
+        return np.array([complex(a + h, b) for a, b in at] + [complex(b, a + h) for a, b in at])
+
+    slope = (UNARY[name](moved(1e-6)) - UNARY[name](moved(-1e-6))) / (moved(1e-6) - moved(-1e-6))
+    x = clnet.tensor(moved(0), requires_grad=True)
+    (PUBLIC_OPS[name][0](x) * (2 + 1j)).real.sum().backward()
+    close(x.grad, ((2 + 1j) * slope).conj(), 1e-7)
+
+
 @pytest.mark.parametrize("real", [False, True], ids=["complex", "beside real"])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow"])
 def test_arithmetic(name, real):

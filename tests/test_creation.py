@@ -95,6 +95,15 @@ def test_sizes_may_be_given_by_name():
         assert make(size=(2, 0)).shape == (2, 0)
 
 
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_the_dtype_are_infinite_without_a_warning_of_numpys():
+    assert clnet.tensor([1e40, -1e40]).tolist() == [np.inf, -np.inf]
+    assert clnet.tensor(np.array([7e4]), dtype=clnet.float16).item() == np.inf
+    x = clnet.ones(2)
+    x[0] = 1e40
+    assert x.tolist() == [np.inf, 1]
+
+
 def test_as_tensor_copies_only_what_it_must():
     x = clnet.ones(3)
     assert clnet.as_tensor(x) is x

@@ -43,6 +43,7 @@ def test_every_error_is_pythons_too(kind):
 @pytest.mark.parametrize("kind", ALL, ids=lambda e: e.__name__)
 def test_errors_travel_between_processes(kind):
     error = kind("op", "law", remedy="Do", x=1)
+    error.module = "Linear"
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert str(again) == str(error)

@@ -210,6 +210,40 @@ assert x.tolist() == [2.0] * 3
 """)
 
 
+def test_workers_of_the_parent_are_left_to_it():
+    """A child that lets go of a pass doesn't end it, and no copy outlives a parent's pipe."""
+    run("""
+import clnet.utils.data
+
+def loader():
+    return clnet.utils.data.DataLoader(
+        np.arange(8), num_workers=2, collate_fn=list, multiprocessing_context="fork"
+    )
+
+begun = iter(loader())
+assert next(begun) == [0]
+
+def left():
+    try:
+        list(begun)
+    except clnet.errors.WorkerError as error:
+        print(error)
+
+assert "those of the process that this one was forked from" in child(left, leaves=True)
+assert list(begun) == [[n] for n in range(1, 8)]
+
+read, write = os.pipe()
+if os.fork() == 0:
+    begun = iter(loader())
+    next(begun)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.close(write)
+signal.alarm(60)
+assert os.read(read, 1) == b""  # once all who had the pipe are gone, the workers too
+os.wait()
+""")
+
+
 def test_children_made_anew_use_devices(tmp_path):
     """``spawn`` and ``forkserver``, as the error advises."""
     script = tmp_path / "script.py"

@@ -207,10 +207,11 @@ def _scaled(function: Callable[[Pair], Pair], factor: float) -> Callable[[Pair],
 
 def _sqrt(x: Pair) -> Pair:
     zero, safe = _safe(x)
-    large = f.sqrt(0.5 * (f.hypot(safe.re, safe.im) + abs(safe.re)))
+    right, side = f.ge(safe.re, 0), f.copysign(1.0, safe.im)
+    # Sizes by a side, not by abs(): its slope at 0, on the axes, is 0, and theirs is not.
+    large = f.sqrt(0.5 * (f.hypot(safe.re, safe.im) + f.where(right, safe.re, -safe.re)))
     small = safe.im / (2 * large)
-    right = f.ge(safe.re, 0)
-    real = f.where(f.isinf(x.im), math.inf, f.where(right, large, abs(small)))
+    real = f.where(f.isinf(x.im), math.inf, f.where(right, large, small * side))
     imaginary = f.where(right, small, f.copysign(large, safe.im))
     whole = f.logical_or(zero, f.isinf(x.im))
     return Pair(f.where(zero, 0, real), f.where(whole, x.im, imaginary))

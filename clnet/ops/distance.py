@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -235,13 +236,15 @@ def _exponent(name: str, p: float, x: Tensor) -> float:
 
 @op(Face.FUNCTIONAL)
 @computes_as_one
-def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """``x / max(norm(x, p), eps)`` along an axis.
+def normalize(
+    x: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12
+) -> Tensor:
+    """``x / max(norm(x, p), eps)`` along an axis, or over several as one vector.
 
     Args:
         x: any shape, floating.
         p: the norm's.
-        dim: the axis.
+        dim: the axis, or several.
         eps: the least length.
 
     Returns:

@@ -405,6 +405,8 @@ def _trapezoids(
         raise ArgumentError(op, "distances are given once, by x or dx", x=x.shape, dx=dx)
     axis = normalize_dim(op, dim, y.ndim) - y.ndim
     size = y.shape[axis]
+    if not (y.dtype.is_floating_point or y.dtype.is_complex):
+        y = to_dtype(y, int64)  # as PyTorch's sum of them: neighbours may leave the dtype's range
     sums = narrow(y, axis, 1, size - 1) + narrow(y, axis, 0, size - 1)
     if x is None:
         return sums, axis, dx / 2

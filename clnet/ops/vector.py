@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Reduction
-from ..values.dtypes import DType
+from ..values.dtypes import DType, from_name
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
@@ -69,15 +69,23 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
         return total(evaluate(name, _counts, [x]), given, keepdim)
     if p == 1:
         return total(magnitude(x), given, keepdim)
+    if (
+        p < 0
+        and 0 in [x.shape[d] for d in dims]
+        and 0 not in [n for d, n in enumerate(x.shape) if d not in dims]
+    ):
+        law = f"the axes have elements, where ord is {p}"
+        raise ShapeError(name, law, x=x.shape, dim=dim)
+    found = _root_of_powers(name, to_dtype(x, from_name(x.dtype.compute)), p, given, keepdim)
+    return to_dtype(found, x.dtype)
+
+
+def _root_of_powers(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)``: powers and their sum leave the range of 16 bits early."""
     if p < 0:
-        if 0 in [x.shape[d] for d in dims] and 0 not in [
-            n for d, n in enumerate(x.shape) if d not in dims
-        ]:
-            law = f"the axes have elements, where ord is {p}"
-            raise ShapeError(name, law, x=x.shape, dim=dim)
         raised = evaluate(name, _raised, [magnitude(x)], [p], gradient=_raised_gradient)
-        return power(total(raised, given, keepdim), 1 / p)
-    powers = total(evaluate(name, _power, [magnitude(x)], [p]), given, keepdim)
+        return power(total(raised, dim, keepdim), 1 / p)
+    powers = total(evaluate(name, _power, [magnitude(x)], [p]), dim, keepdim)
     return evaluate(name, _power, [powers], [1 / p])
 
 

@@ -47,7 +47,7 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
         default = {"d": default_float, "D": default_complex}.get(host.dtype.char)
         if default is None or _has_wide(value):
             return host
-        return host.astype(default().numpy, copy=False)
+        return _cast(host, default())
     plain = value.detach().cpu()
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)
@@ -151,7 +151,13 @@ def host_of(value: Any, host: np.ndarray, dtype: DType) -> np.ndarray:
                 raise OverflowError(f"{dtype.name} does not hold {shown(end)}")
     if host.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError("a real dtype holds no complex numbers")
-    return host.astype(dtype.numpy, copy=False)
+    return _cast(host, dtype)
+
+
+def _cast(host: np.ndarray, dtype: DType) -> np.ndarray:
+    """In another dtype; what is beyond it is infinite, as PyTorch's, and NumPy doesn't warn."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return host.astype(dtype.numpy, copy=False)
 
 
 def host_as(host: np.ndarray, dtype: Any) -> np.ndarray:

@@ -102,6 +102,19 @@ def test_moments_far_from_zero():
     )
 
 
+def test_moments_at_the_end_of_the_range():
+    """Of constants there is no variance, one that overflows is infinite; neither is NaN."""
+    x = (normal(4, 16, 30, 30) * 1e25).astype(np.float32)
+    x[:, :4], x[:, 4:8] = 1e20, 12345678
+    found = [poisoned((16,)) for _ in range(3)]
+    run(blocked_moments(tuple(found), on_device(to_blocked(x, 16)), eps=EPS))
+    _, invstd, var = (f.numpy() for f in found)
+    assert (invstd[8:] == 0).all()
+    assert (var[8:] == np.inf).all()
+    assert (var[:8] <= (1e-6 * x[0, :8, 0, 0]) ** 2).all()
+    assert (invstd[:8] > 0).all()
+
+
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("shape", [(3, 2, 5, 7), (2, 1, 40, 41)], ids=str)
 def test_sums_of_expressions(lanes, shape):

@@ -39,6 +39,12 @@ def test_equal_vectors_have_a_distance_and_a_gradient_of_0(p):
     assert not x.grad.numpy().any()
 
 
+def test_several_axes_are_normalised_as_one_vector():
+    x = np.random.default_rng(0).normal(size=(4, 5, 3))
+    y = ops.normalize(clnet.tensor(x).float(), dim=(0, 2)).numpy()
+    np.testing.assert_allclose(y, x / np.sqrt((x * x).sum((0, 2), keepdims=True)), rtol=1e-5)
+
+
 def test_errors_name_what_is_wrong():
     x = clnet.ones(2, 3)
     with pytest.raises(ArgumentError, match=r"^cdist: p is 0 or more; got p=-1"):

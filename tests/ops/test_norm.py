@@ -130,6 +130,23 @@ def test_an_empty_batch_leaves_no_trace(device, shape):
     assert (layer.running_mean.tolist(), layer.running_var.tolist()) == ([0] * 3, [1] * 3)
 
 
+@pytest.mark.parametrize("shape", [(6, 3), (600, 20), (2, 3, 5, 5), (4, 3, 64, 64)], ids=str)
+def test_statistics_at_the_end_of_the_range(device, shape):
+    """Of one large number there is no variance, and one that overflows is infinite; neither NaN."""
+    for x, var in [
+        (np.full(shape, 1e20), 0),
+        (np.full(shape, 12345678), 0),
+        (1e25 * np.random.default_rng(0).normal(size=shape), np.inf),
+    ]:
+        running = clnet.zeros(shape[1]), clnet.ones(shape[1])
+        y = ops.batch_norm(tensor(np.float32(x)), *running, training=True, momentum=1.0)
+        assert not np.isnan(y.numpy()).any()
+        mean = x.mean((0, *range(2, x.ndim)))
+        np.testing.assert_allclose(running[0].numpy(), mean, rtol=1e-3, atol=1e-6 * x.max())
+        seen = running[1].numpy()
+        assert (seen == np.inf).all() if var else ((seen >= 0) & (seen < 1e-9 * x.max() ** 2)).all()
+
+
 def test_errors_name_what_is_wrong(device):
     x = tensor(np.zeros((2, 3), np.float32))
     with pytest.raises(ShapeError, match=r"weight has one element a channel; got x=\(2, 3\)"):

@@ -133,3 +133,11 @@ def test_errors():
         ops.diff(clnet.zeros(3), -1)
     with pytest.raises(DtypeError, match="operands are floating"):
         ops.logcumsumexp(clnet.tensor([1]), 0)
+
+
+@pytest.mark.parametrize("x", [None, [1, 2, 3]])
+def test_trapezoids_of_narrow_whole_numbers(x):
+    y = clnet.tensor([100, 100, 100], dtype=clnet.int8)
+    x = None if x is None else clnet.tensor(x)
+    assert ops.trapezoid(y, x).item() == 200
+    assert ops.cumulative_trapezoid(y, x).tolist() == [100, 200]

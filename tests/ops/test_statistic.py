@@ -165,6 +165,18 @@ def test_norm_zero_counts(device):
     assert clnet.norm(tensor([[-0.125], [0.5]]), 300, 1).tolist() == [0.125, 0.5]
 
 
+@pytest.mark.parametrize("p", [3, 0.5, -1])
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e3])
+def test_powers_may_leave_the_range_of_16_bits(device, p, scale):
+    x = scale * np.linspace(0.5, 4, 4)
+    given = tensor(np.float16(x)).requires_grad_()
+    found = clnet.linalg.vector_norm(given, p)
+    np.testing.assert_allclose(found.item(), (x**p).sum() ** (1 / p), rtol=3e-3)
+    found.backward()
+    slopes = (x / (x**p).sum() ** (1 / p)) ** (p - 1)
+    np.testing.assert_allclose(given.grad.numpy(), slopes, rtol=5e-3)
+
+
 def test_linalg_norm_tells_vectors_from_matrices(device):
     x = tensor(np.array([[1, -2], [3, 4]], np.float32))
     assert clnet.linalg.norm(x, 1).item() == 6  # the largest column

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import random
 import threading
 import time
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,6 +280,21 @@ def test_what_a_worker_raises_arrives_with_its_traceback():
     with pytest.raises(ShapeError, match="it is broken; got index=5") as caught:
         list(ours.DataLoader(Faulty(), num_workers=1, sampler=[5]))
     assert "__getitem__" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_pass_that_failed_is_over_with_its_last_name(workers):
+    """Not with the collector: the error, whose traceback has the pass, is not kept by it."""
+    gc.disable()
+    try:
+        begun = iter(ours.DataLoader(Faulty(), num_workers=workers, sampler=[3], collate_fn=list))
+        with pytest.raises(KeyError) as caught:
+            next(begun)
+        left = weakref.ref(begun)
+        del begun, caught
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_pass_goes_on_behind_an_example_that_fails():

@@ -123,8 +123,9 @@ __kernel void blocked_moments(...)
     rest /= (float)(end - from);
     const long to = (long)get_global_id(0) * ${lanes};
     *(__global vector *)(means + means_offset + to) = mean + rest;
+    const float${lanes} left = square - rest * rest * (float)(end - from);
     *(__global vector *)(squares + squares_offset + to) =
-        square - rest * rest * (float)(end - from);
+        square == INFINITY ? square : left < 0 ? 0 : left;
 }
 </%def>
 <%def name="blocked_statistics(lanes)">
@@ -141,7 +142,7 @@ __kernel void blocked_statistics(...)
         const float${lanes} step = *(__global const vector *)(means + part * ${lanes}) - centre;
         centre += step * share;
         square += *(__global const vector *)(squares + part * ${lanes})
-            + step * step * (before * share);
+            + step * (step * (before * share));
     }
     *(__global vector *)(mean + mean_offset + group * ${lanes}) = centre;
     *(__global vector *)(var + var_offset + group * ${lanes}) = square / (float)(total - 1);

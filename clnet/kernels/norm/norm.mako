@@ -139,7 +139,11 @@ __kernel void norm_parts(...) {
         columns, grad, "near")}
     const ${vector if columns else acc} rest = ${fold("rests")} / (end - from);
     const ${vector if columns else acc} one = near + rest;
-    const ${vector if columns else acc} other = ${fold("products")} - rest * rest * (end - from);
+    const ${vector if columns else acc} squares = ${fold("products")};
+    /* A variance that overflows is infinite, none is below 0. PoCL has no isinf of 16 lanes. */
+    const ${vector if columns else acc} left = squares - rest * rest * (end - from);
+    const ${vector if columns else acc} other =
+        squares == (${acc})INFINITY ? squares : left < 0 ? 0 : left;
 % endif
 % if columns:
     /* No vstore: see lib/vector.mako. */
@@ -214,7 +218,9 @@ __kernel void norm_statistics(...) {
         const ${acc} share = (${acc})here / (before + here);
         const ${acc} step = means[means_offset + channel * parts + part] - centre;
         centre += step * share;
-        square += squares[squares_offset + channel * parts + part] + step * step * before * share;
+        /* No step * step, which overflows where the mean is large and `before` is 0. */
+        square += squares[squares_offset + channel * parts + part]
+            + step * (step * (before * share));
     }
     mean[mean_offset + channel] = centre;
     invstd[invstd_offset + channel] = 1 / sqrt(square / total + eps);

@@ -96,7 +96,7 @@ __kernel void norm_columns(...) {
         const float share = (float)here / (count + here);
         const float4 step = near - centre;
         centre += step * share;
-        other += squares + step * step * (count * share);
+        other += squares + step * (step * (count * share));
         count += here;
 % endif
     }
@@ -145,7 +145,7 @@ __kernel void norm_columns_join(...) {
         const int here = min(part_size, total - part * part_size);
         const float weight = (float)here / (count + here), step = a - one;
         one += step * weight;
-        other += b + step * step * (count * weight);
+        other += b + step * (step * (count * weight));
         count += here;
 % endif
     }
@@ -184,7 +184,7 @@ __kernel void norm_columns_join(...) {
         const float share = (float)more / max(before + more, 1);
         const ${vector} step = ones[next] - ones[self];
         ones[self] += step * share;
-        others[self] += others[next] + step * step * (before * share);
+        others[self] += others[next] + step * (step * (before * share));
         counts[self] = before + more;
 % endif
 </%def>

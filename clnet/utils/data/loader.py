@@ -194,8 +194,7 @@ class DataLoader(Generic[T]):
         healthy = False
         try:
             tasks = iter(self._tasks)
-            for content in in_order(workers, tasks, self.prefetch_factor or _AHEAD):
-                yield content if isinstance(content, Failed) else pickle.loads(content)
+            yield from map(_opened, in_order(workers, tasks, self.prefetch_factor or _AHEAD))
             healthy = True
         except GeneratorExit:
             healthy = True
@@ -286,16 +285,19 @@ class _Pass(Iterator[T]):
             del found  # else the traceback would hold itself
 
 
+def _opened(content: bytes | Failed) -> Any:
+    return content if isinstance(content, Failed) else pickle.loads(content)
+
+
 def _batches(fetch: Fetch, tasks: Iterator[Any]) -> _Outcomes:
     for indices in tasks:
         try:
-            batch = fetch(indices)
+            outcome = [fetch(indices)]
         except StopIteration:  # of a stream
             return
         except Exception as error:  # whatever it is, it is raised for who asks
-            batch = Failed(error)
-        yield batch
-        batch = None  # the caller's alone
+            outcome = [Failed(error)]
+        yield outcome.pop()  # the caller's alone; see in_order
 
 
 # What begins a pass: a function of the data set that gives a Fetch. At the top, so that it pickles.

@@ -27,11 +27,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
 from ...errors import ArgumentError, ClnetError, WorkerError
 from ...random import manual_seed
+from ...values.process import in_child
 
 _PATIENCE = 5.0  # seconds a worker may take to end by itself
 Fetch = Callable[[Any], Any]
@@ -264,6 +266,7 @@ class Workers:
         self.next_number = 0
         self.pipes: list[Connection] = []
         self.processes: list[Any] = []
+        _OPEN.add(self)
         shipped = _Shipped(work)
         try:
             for k in range(count):
@@ -279,9 +282,13 @@ class Workers:
             raise
 
     def send(self, worker: int, task: Task) -> None:
-        """Have a worker do something."""
+        """Have a worker do something.
+
+        Raises:
+            WorkerError: if it has died, or is another process's: this one was forked since.
+        """
         try:
-            self.pipes[worker].send(task)
+            self._pipe(worker).send(task)
         except (BrokenPipeError, ConnectionResetError):
             raise self._death(worker) from None
 
@@ -289,9 +296,9 @@ class Workers:
         """The answer of a worker to a task; those to tasks of a pass that was left are skipped.
 
         Raises:
-            WorkerError: if it takes longer than the timeout, or the worker has died.
+            WorkerError: if it takes longer than the timeout, or as :meth:`send`.
         """
-        pipe = self.pipes[worker]
+        pipe = self._pipe(worker)
         while True:
             if self.timeout and not wait([pipe], self.timeout):
                 law = f"DataLoader timed out after {self.timeout} seconds"
@@ -302,6 +309,12 @@ class Workers:
                 raise self._death(worker) from None
             if answer.number == number:
                 return answer
+
+    def _pipe(self, worker: int) -> Connection:
+        if not self.pipes:
+            law = "its workers are those of the process that this one was forked from"
+            raise WorkerError("DataLoader", law, remedy="Begin another pass here")
+        return self.pipes[worker]
 
     def _death(self, worker: int) -> WorkerError:
         process = self.processes[worker]
@@ -329,6 +342,27 @@ class Workers:
                 process.join()
             process.close()
         self.pipes, self.processes = [], []
+
+    def leave(self) -> None:
+        """Forget them in a process that was forked: to end them is for the one that began them.
+
+        A copy of our ends would also keep workers waiting for a loader that was killed.
+        """
+        for pipe in self.pipes:
+            pipe.close()
+        self.pipes, self.processes = [], []
+
+
+_OPEN: WeakSet[Workers] = WeakSet()
+"""Those of this process, of all threads: a fork leaves them."""
+
+
+def _leave_all() -> None:
+    for workers in list(_OPEN):
+        workers.leave()
+
+
+in_child(_leave_all)
 
 
 def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[bytes | Failed]:
@@ -363,7 +397,9 @@ def in_order(workers: Workers, tasks: Iterator[Any], depth: int) -> Iterator[byt
         ended = answer.content is None and answer.error is None
         alive[worker] = alive[worker] and not ended
         give()
+        outcomes = [] if answer.content is None else [answer.content]
         if answer.error is not None:
-            yield failed(answer)
-        elif answer.content is not None:
-            yield answer.content
+            outcomes = [failed(answer)]
+        del answer  # an error kept here, whose traceback has this pass, would keep the pass
+        while outcomes:
+            yield outcomes.pop()
