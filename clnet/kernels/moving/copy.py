@@ -23,15 +23,12 @@ _GPU_ROWS = 8
 _LEAST_TURNED = 4
 # Elements of which a CPU's copy goes by lines: fewer are soon found one by one.
 _MANY = 1024
-# Rows that are worth work-items of their own.
-_LONG_ROW = 512
 # What an item of a GPU moves at once.
 _VECTOR_BYTES = 16
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
 
 
 _ELEMENTS = Kernel("copy_elements", "moving/copy.mako")
-_ROWS = Kernel("copy_rows", "moving/copy.mako")
 _TRANSPOSED = Kernel("copy_transposed", "moving/copy.mako")
 _SQUARES = Kernel("copy_squares", "moving/copy.mako")
 _TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "moving/copy.mako", constraints=(_GROUP_FITS,))
@@ -67,9 +64,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
             return at_once
     if backwards_fit(target, y, x, shape[-1], y_strides[-1], x_strides[-1]):
         return [backwards(target, y, x, shape, y_strides, x_strides)]
-    if not groups and (not lines or shape[-1] >= _LONG_ROW):
-        return [_rows(target, y, x, shape, y_strides, x_strides)]
-    if not groups and y.size >= _MANY:
+    if not groups and (y.size >= _MANY or not lines):
         return [by_lines(_types(y, x), target, y, x, shape, y_strides, x_strides)]
     width = _at_once(target, y, x, shape, y_strides, x_strides)
     if width > 1:
@@ -195,21 +190,6 @@ def _at_once(
     width = _VECTOR_BYTES // y.dtype.itemsize
     numbers = (shape[-1], *y_strides[:-1], *x_strides[:-1], y.offset, x.offset)
     return width if all(n % width == 0 for n in numbers) else 1
-
-
-def _rows(
-    target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
-) -> Launch:
-    columns = shape[-1]
-    params = joined(_types(y, x), by_name("ndim", max(len(shape) - 1, 1)))
-    (width,), (group,) = items(target, columns).values()
-    args = joined(
-        by_name("n y_step x_step", columns, y_strides[-1], x_strides[-1]),
-        _axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
-    )
-    return _launch(
-        _ROWS, params, args, y, x, global_size=(width, y.size // columns), local_size=(group, 1)
-    )
 
 
 def _transposed(

@@ -15,7 +15,7 @@
 ## arg    lines: int             of these, how many an item takes
 ## def    copy_by_lines
 ## % if not known:
-## arg    n: int                 elements of a line
+## arg    n, part: int           elements of a line, and of these, how many an item takes
 ## % endif
 ## arg    count, share: int      lines, and of these, how many an item takes
 ## % if not dense:
@@ -40,8 +40,8 @@
 ## def    copy_by_lines
 ## arg    x: in source
 ##
-## launch   copy_by_lines: an item for share lines. copy_backwards: (n / share, count / lines).
-##          Groups of one
+## launch   copy_by_lines: (n / part, 1 of known ones; count / share). copy_backwards: (n / share,
+##          count / lines). Groups of one
 ## numerics C's conversions: towards zero from floating to integer
 <%namespace name="strided" file="/lib/strided.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
@@ -66,7 +66,10 @@ __kernel void copy_backwards(...)
 <%def name="copy_by_lines(ctype, source, to_bool, ndim, known, dense, step)">
 __kernel void copy_by_lines(...)
 {
-    const int first = get_global_id(0) * share, last = min(count, first + share);
+    const int first = get_global_id(1) * share, last = min(count, first + share);
+% if not known:
+    const int from = get_global_id(0) * part, end = min(n, from + part);
+% endif
     y += y_offset;
     x += x_offset;
     /* Only the first line is looked for by divisions; from line to line places are counted on. */
@@ -80,7 +83,7 @@ __kernel void copy_by_lines(...)
 % endif
 % endfor
     for (int line = first; line < last; ++line) {
-        for (int i = 0; i < ${known or "n"}; ++i)
+        for (int i = ${"0" if known else "from"}; i < ${known or "end"}; ++i)
             y[i${"" if dense else " * y_step"}] = ${converted(ctype, to_bool, step)};
 % for d in range(ndim - 1, -1, -1):
         y += y_stride_${d};

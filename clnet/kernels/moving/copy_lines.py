@@ -39,17 +39,18 @@ def by_lines(
         target: what shares of items are chosen for.
         y: where to.
         x: the elements.
-        shape: the fewest axes, two or more.
+        shape: the fewest axes, one or more.
         y_strides: steps in ``y`` along them.
         x_strides: those in ``x``.
     """
     *others, n = shape
     count, step = prod(others), x_strides[-1]
-    known, kept = n if n < _KNOWN else 0, step if 0 <= step <= _STEPS else -1
-    share = jobs_per_item(target, count, y.size)
+    known, kept = n if others and n < _KNOWN else 0, step if 0 <= step <= _STEPS else -1
+    each = jobs_per_item(target, y.size, y.size)
+    part, share = round_up(min(n, each), _KNOWN), max(1, each // n)
     dense = y_strides[-1] == 1
     args = by_name("count share", count, share)
-    args = args if known else joined(args, by_name("n", n))
+    args = args if known else joined(args, by_name("n part", n, part))
     args = args if dense else joined(args, by_name("y_step", y_strides[-1]))
     args = args if kept >= 0 else joined(args, by_name("x_step", step))
     args = joined(args, _axes(others, y_strides[:-1], x_strides[:-1]))
@@ -57,7 +58,7 @@ def by_lines(
     return BY_LINES.launch(
         joined(types, how),
         joined(args, by_name("y x", y, x)),
-        global_size=(ceil_div(count, share),),
+        global_size=(1 if known else ceil_div(n, part), ceil_div(count, share)),
         flops=0,
         bytes=y.nbytes + x.nbytes,
     )
