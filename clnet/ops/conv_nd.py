@@ -19,7 +19,17 @@ from .conv import conv2d, conv_transpose2d
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
 from .reduce import widened
-from .shape import contiguous, permute, reshape, squeeze, to_dtype, unsqueeze
+from .shape import (
+    contiguous,
+    expand,
+    narrow,
+    permute,
+    reshape,
+    squeeze,
+    to_dtype,
+    transpose,
+    unsqueeze,
+)
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -148,6 +158,9 @@ def conv3d(
         # No element sees another: depths are more rows of an image.
         images, filters = reshape(x, (n, c, depth * h, w)), reshape(weight, (oc, icg, 1, 1))
         return reshape(conv2d(images, filters, bias, groups=groups), (n, oc, depth, h, w))
+    unpadded = before == 0 and (pads == "valid" or pads == [0, 0]) and c == icg * groups
+    if unpadded and (kd, kh, kw) == (sd, *s) and dd == 1 and d == [1, 1]:
+        return _conv_of_boxes(x, weight, bias, groups)
     if flat:
         images = permute(x, (0, 2, 1, 3, 4))
     else:
@@ -191,10 +204,14 @@ def conv_transpose3d(
             dilation=dilation,
             output_padding=output_padding,
         )
-    (n, ic, depth, h, w), (_, ocg, kd, kh, kw) = x.shape, weight.shape
+    (n, ic, depth, h, w), (of, ocg, kd, kh, kw) = x.shape, weight.shape
+    fits = of == ic and groups > 0 and ic % groups == 0
     od = (depth - 1) * sd - 2 * pd + dd * (kd - 1) + ed + 1
     if od < 1:
         raise ShapeError(name, f"padding leaves no plane, {od} deep", x=x.shape, padding=padding)
+    plain = not any((pd, *p, ed, *e)) and (dd, *d) == (1, 1, 1)
+    if plain and fits and (kd, kh, kw) == (sd, *s):
+        return _boxes_of_elements(x, weight, bias, groups)
     # Before its table is laid out, also of no images.
     x.device.pool.check(max(n, 1) * ocg * groups * od * x.dtype.itemsize)
     # What a depth gets from its taps is added up afterwards, not in 16 bits.
@@ -207,6 +224,37 @@ def conv_transpose3d(
     y = map_axis(name, taps, 2, _depths(od, kd, depth, sd, pd, dd).transposed)
     y = to_dtype(y, x.dtype)
     return y if bias is None else y + reshape(bias, (1, -1, 1, 1, 1))
+
+
+def _conv_of_boxes(x: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+    """A volume's convolution whose filters lie side by side: no element is seen twice.
+
+    A box's elements become channels of one pixel, by a copy.
+    """
+    (n, c, *sizes), (oc, icg, *box) = x.shape, weight.shape
+    (od, oh, ow), (kd, kh, kw) = (k // b for k, b in zip(sizes, box, strict=True)), box
+    for axis, (count, k) in enumerate(zip((od, oh, ow), box, strict=True)):
+        x = narrow(x, axis + 2, 0, count * k)
+    parts = permute(reshape(x, (n, c, od, kd, oh, kh, ow, kw)), (0, 1, 3, 5, 7, 2, 4, 6))
+    pixels = reshape(contiguous(parts), (n, c * kd * kh * kw, od * oh, ow))
+    filters = reshape(weight, (oc, icg * kd * kh * kw, 1, 1))
+    return reshape(conv2d(pixels, filters, bias, groups=groups), (n, oc, od, oh, ow))
+
+
+def _boxes_of_elements(x: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+    """A volume's transposed convolution whose filters lie side by side: no sum is of two boxes.
+
+    A pixel's channels become a box's elements, by a copy.
+    """
+    (n, ic, d, h, w), (_, ocg, kd, kh, kw) = x.shape, weight.shape
+    oc, each_box = groups * ocg, kd * kh * kw
+    filters = transpose(reshape(weight, (groups, ic // groups, ocg * each_box)), 1, 2)
+    filters = reshape(contiguous(filters), (oc * each_box, ic // groups, 1, 1))
+    if bias is not None:
+        bias = reshape(expand(reshape(bias, (oc, 1)), (oc, each_box)), (oc * each_box,))
+    y = conv2d(reshape(x, (n, ic, d * h, w)), filters, bias, groups=groups)
+    y = permute(reshape(y, (n, oc, kd, kh, kw, d, h, w)), (0, 1, 5, 2, 6, 3, 7, 4))
+    return reshape(contiguous(y), (n, oc, d * kd, h * kh, w * kw))
 
 
 def _check(name: str, x: Tensor, weight: Tensor, count: int) -> None:

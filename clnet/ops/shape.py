@@ -319,7 +319,9 @@ def to_dtype(x: Tensor, dtype: DType) -> Tensor:
         return _to_complex(x, dtype)
     source = Input(0, x.dtype.name == "bool")
     expr = ne(source, 0) if dtype.name == "bool" else source
-    return apply(Pointwise("to", (expr,), (), from_name(x.dtype.compute), (dtype,)), x)
+    # Truth values are 0 and 1 in any type: in the result's a CPU has vectors of them.
+    of = dtype if x.dtype is bool_ and dtype.is_floating_point else x.dtype
+    return apply(Pointwise("to", (expr,), (), from_name(of.compute), (dtype,)), x)
 
 
 def _to_complex(x: Tensor, dtype: DType) -> Tensor:

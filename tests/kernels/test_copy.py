@@ -279,21 +279,25 @@ def test_16_bit_floats_are_copied_and_filled(dtype, shaped):
     np.testing.assert_array_equal(z.numpy(), np.full((40, 33), 1.5, dtype))
 
 
-SHORT = {
+LINES = {
     "into a wider array": ((50, 3), (8, 1), (3, 1), 0),
     "from a wider array": ((50, 5), (5, 1), (9, 1), 0),
     "repeated": ((40, 7, 3), (21, 3, 1), (7, 1, 0), 0),
     "axes exchanged": ((6, 5, 4, 2), (40, 8, 2, 1), (10, 2, 60, 1), 0),
     "every other": ((33, 9), (9, 1), (36, 2), 0),
     "backwards": ((33, 3), (3, 1), (3, -1), 2),
+    "longer than known": ((9, 40), (43, 1), (80, 2), 0),
+    "into every other": ((30, 20), (60, 2), (20, 1), 0),
 }
 
 
 @pytest.mark.parametrize(("source", "to"), [("float32", "float32"), ("int64", "float32"),
                                             ("float32", "bool"), ("uint8", "uint8")])  # fmt: skip
-@pytest.mark.parametrize(("shape", "y_steps", "x_steps", "start"), SHORT.values(), ids=SHORT)
-def test_short_lines_are_taken_together(shape, y_steps, x_steps, start, source, to, monkeypatch):
-    monkeypatch.setattr(lines_module, "_MANY_ELEMENTS", 0)
+@pytest.mark.parametrize(("shape", "y_steps", "x_steps", "start"), LINES.values(), ids=LINES)
+def test_lines_are_taken_one_after_the_other(
+    shape, y_steps, x_steps, start, source, to, monkeypatch
+):
+    monkeypatch.setattr(copy_module, "_MANY", 0)
     host = RNG.integers(0, 3, 4096).astype(source)
     strides = [host.itemsize * step for step in x_steps]
     expected = np.lib.stride_tricks.as_strided(host[start:], shape, strides).astype(to)
@@ -301,7 +305,7 @@ def test_short_lines_are_taken_together(shape, y_steps, x_steps, start, source, 
     before = y.numpy()
     launches = copy(cpu_shaped(device()), y.view(shape, y_steps), on_device(host).view(
         shape, x_steps, start))  # fmt: skip
-    assert [each.kernel.name for each in launches] == ["copy_short"]
+    assert [each.kernel.name for each in launches] == ["copy_by_lines"]
     run(launches)
     places = sum(np.arange(n).reshape(-1, *[1] * (len(shape) - d - 1)) * step
                  for d, (n, step) in enumerate(zip(shape, y_steps, strict=True)))  # fmt: skip

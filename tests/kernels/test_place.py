@@ -15,7 +15,6 @@ from clnet.kernels.moving.copy import copy
 from clnet.kernels.moving.place import place
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
-copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 
 RNG = np.random.default_rng(3)
@@ -70,15 +69,14 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     ],
     ids=str,
 )
-def test_a_part_becomes_dense(shape, at, past, monkeypatch):
-    monkeypatch.setattr(copy_module, "STREAM_BYTES", 0)
+def test_a_part_becomes_dense(shape, at, past):
     values = RNG.normal(size=shape).astype(np.float32)
     part = values[at]
     whole, y = on_device(values), poisoned(part.shape)
     offset = sum((s.start or 0) * n for s, n in zip(at, whole.strides, strict=True))
     steps = tuple((s.step or 1) * n for s, n in zip(at, whole.strides, strict=True))
     launches = copy(cpu_shaped(device()), y, whole.view(part.shape, steps, offset))
-    assert [launch.kernel.name for launch in launches] == ["place"]
+    assert [each.kernel.name for each in launches] == ["place" if past else "copy_by_lines"]
     run(launches)
     np.testing.assert_array_equal(y.numpy(), part)
 

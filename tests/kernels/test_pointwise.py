@@ -9,11 +9,11 @@ import pytest
 
 import clnet
 from clnet.array import Array
-from clnet.expr import Expr, Input, Scalar, exp, tanh
+from clnet.expr import Expr, Input, Scalar, as_number, exp, logical_xor, ne, tanh, where
 from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pointwise.pointwise_rows import rows_fit
-from clnet.values.dtypes import bfloat16, float16, float32, from_numpy
+from clnet.values.dtypes import bfloat16, bool_, float16, float32, from_numpy
 
 module = import_module("clnet.kernels.pointwise.pointwise")
 
@@ -290,6 +290,44 @@ def test_short_rows_share_a_group(device, thresholds, shape, first, second, dtyp
             device.queue.launch(each)
         np.testing.assert_array_equal(made[0].numpy(), x * y - x)
         np.testing.assert_array_equal(made[1].numpy(), x > y)
+
+
+@pytest.mark.parametrize("number", [False, True], ids=["chosen by", "as numbers"])
+def test_truth_values_are_vectors_too(device, thresholds, number):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors are for CPU-shaped devices")
+    rng = np.random.default_rng(6)
+    x, y = rng.standard_normal((2, 3, 512), dtype=np.float32)
+    truth, x[0, :3] = y > 0, (np.nan, np.inf, -0.0)
+    x[:, 5:9] = y[:, 5:9]
+    thresholds(dense=0)
+    operands = [Array.from_numpy(v, device) for v in (x, y, truth)]
+    made = [Array.from_numpy(np.zeros((3, 512), d), device) for d in (np.float32, np.bool_)]
+    chosen = Input(2) * X if number else where(Input(2, True), X, 3)
+    exprs = (chosen, X >= Y)
+    (launch,) = pointwise(device.target, made, operands, exprs, compute=float32)
+    assert launch.kernel.name == "pointwise_vectors"
+    device.queue.launch(launch)
+    wanted = truth * x if number else np.where(truth, x, np.float32(3))
+    np.testing.assert_array_equal(made[0].numpy(), wanted)
+    np.testing.assert_array_equal(made[1].numpy(), x >= y)
+
+
+def test_truth_values_that_are_numbers_on_the_way_are_no_vectors(device, thresholds):
+    thresholds(dense=0)
+    host = np.random.default_rng(7).random((2, 4, 512)) > 0.5
+    operands = [Array.from_numpy(v, device) for v in host]
+    for expr, wanted, name in (
+        (logical_xor(Input(0, True), Input(1, True)), host[0] ^ host[1], "pointwise_vectors"),
+        (ne(as_number(Input(0, True)) + as_number(Input(1, True)), 0), host[0] | host[1],
+         "pointwise"),
+    ):  # fmt: skip
+        y = Array.from_numpy(np.zeros((4, 512), np.bool_), device)
+        (launch,) = pointwise(device.target, [y], operands, (expr,), compute=bool_)
+        if not device.traits.dedicated_local_memory:
+            assert launch.kernel.name == name
+        device.queue.launch(launch)
+        np.testing.assert_array_equal(y.numpy(), wanted)
 
 
 def test_what_lies_across_the_result_is_copied_first(device, thresholds):

@@ -15,7 +15,7 @@ from clnet.kernels import template
 from clnet.kernels.template import render
 
 NAME = "moving/copy.mako"
-PARAMS = {"ctype": "float", "source": "float", "to_bool": False, "ndim": 1}
+PARAMS = {"ctype": "float", "source": "float", "to_bool": False, "ndim": 1, "width": 1}
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def rendered(monkeypatch):
     def fresh(folder: Path, **changed: object) -> str:
         monkeypatch.setattr(template, "SETTINGS", replace(template.SETTINGS, cache_dir=folder))
         forget()
-        return render(NAME, "copy_rows", PARAMS | changed)
+        return render(NAME, "copy_elements", PARAMS | changed)
 
     yield fresh
     forget()
@@ -53,7 +53,7 @@ def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
     text = rendered(tmp_path)
     other = tmp_path / "version" / NAME
     other.parent.mkdir(parents=True)
-    other.write_text('<%def name="copy_rows(**given)">another</%def>')
+    other.write_text('<%def name="copy_elements(**given)">another</%def>')
     with monkeypatch.context() as patch:
         patch.setattr(template, "FOLDER", tmp_path / "version")
         assert rendered(tmp_path) == "another\n"

@@ -10,7 +10,7 @@ import numpy as np
 import clnet
 from clnet.array import Array
 from clnet.device import Target
-from clnet.expr import Input, Scalar, exp, where
+from clnet.expr import Input, Scalar, exp, logical_and, logical_or, where
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.conv_blocked.reorder import reorder
 from clnet.kernels.norm import blocked_norm as norm_module
@@ -97,6 +97,22 @@ def vectors(target: Target) -> None:
         run(pointwise(target, [y, z], inputs, exprs, scalars=(0.5,), compute=float32))
     near(y, blocked(x * c[:, None, None] + m * 0.5, lanes))
     near(z, blocked(np.exp(x), lanes), terms=64)
+    # Truth values along the run, those of a channel, and one for all of them.
+    kept, open_, dark = x > 0, c > 0, m > 0
+    truths = [
+        given(blocked(kept, lanes), before=3),
+        channels(open_, lanes),
+        given(dark).view((1, 1, 3, 5, 1), (0, 0, 5, 1, 0)),
+    ]
+    z = output(y.shape, np.bool_)
+    a, b, d = (Input(i, True) for i in range(3))
+    exprs = (where(a, Input(3), 2), logical_or(logical_and(a, b), d))
+    with constants(vectors_module, _SHARE=4):
+        run(pointwise(target, [y, z], [*truths, inputs[0]], exprs, compute=float32))
+    near(y, blocked(np.where(kept, x, 2), lanes))
+    near(z, blocked((kept & open_[:, None, None]) | dark[0, 0], lanes))
+    run(pointwise(target, [y], truths[:1], (Input(0) * 3,), compute=float32))
+    near(y, blocked(kept * 3, lanes))
 
 
 @case("cpu")

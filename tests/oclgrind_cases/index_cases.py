@@ -113,13 +113,18 @@ def short_lines_and_backward_ones(target: Target) -> None:
         wide, stored = given(np.zeros((3, 5, 5), dtype)), given(x, before=1)
         to, expected = wide.view((3, 5, 3), (25, 5, 1), 2), np.zeros((3, 5, 5), dtype)
         expected[..., 2:] = x.astype(dtype)
-        with constants(lines_module, _MANY_ELEMENTS=0):
+        with constants(copy_module, _MANY=0):
             run(copy(target, to, stored))
         near(wide, expected)
         y = output((15, 7), dtype)
-        with constants(lines_module, _MANY_ELEMENTS=0):
+        with constants(copy_module, _MANY=0):
             run(copy(target, y, stored.view((15, 7), (3, 0), stored.offset)))
         near(y, np.repeat(x.reshape(15, 3)[:, :1], 7, axis=1).astype(dtype))
+        # Longer than the compiler knows, with steps that it does not know, either.
+        long, apart = (3 * normal(3, 370)).round().astype(source), given(np.zeros((3, 74), dtype))
+        with constants(copy_module, _MANY=0):
+            run(copy(target, apart.view((3, 37), (74, 2), 1), given(long).view((3, 37), (370, 9))))
+        near(apart.view((3, 37), (74, 2), 1), long[:, :333:9].astype(dtype))
     # Not bytes: Oclgrind takes a vector of them turned round for unwritten; its elements are right.
     for dtype in (np.float32, np.float64, np.int16):
         x = (9 * normal(2, 3, 37)).astype(dtype)
@@ -172,7 +177,7 @@ def squares_turned_over(target: Target) -> None:
     line = 4 * target.traits.simd_width
     for dtype in REALS:
         x = normal(2, 19, 32, dtype=dtype)
-        for shown, limit in ((x, 0), (x.swapaxes(1, 2), 0), (x, copy_module.STREAM_BYTES)):
+        for shown, limit in ((x, 0), (x.swapaxes(1, 2), 0), (x, streaming_module.STREAM_BYTES)):
             _, rows, columns = shown.shape
             stored = given(np.ascontiguousarray(shown))
             turned = stored.view((2, columns, rows), (rows * columns, 1, columns))

@@ -41,6 +41,7 @@ from .harness import (
 avg_module = import_module("clnet.kernels.pool.avg_pool")
 max_module = import_module("clnet.kernels.pool.max_pool")
 grid_module = import_module("clnet.kernels.pool.grid_sample")
+grid_lanes_module = import_module("clnet.kernels.pool.grid_sample_lanes")
 window_max_module = import_module("clnet.kernels.pool.window_max")
 
 MODULES = (
@@ -50,6 +51,7 @@ MODULES = (
     vectors_module,
     window_max_module,
     grid_module,
+    grid_lanes_module,
 )
 
 # Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
@@ -266,7 +268,8 @@ def samples_of_planes_and_volumes(target: Target) -> None:
         flat = reads.reshape(2, 7, -1)
         y, gx = output(gy.shape, dtype), output(x.shape, dtype)
         gp, grid_, x_ = output(grid.shape, dtype), given(grid, before=1), given(x, before=3)
-        with constants(grid_module, _STEP=2, _TILE=2):
+        few = {"_STEP": 2, "_LANES": 4}
+        with constants(grid_module, _STEP=2, _TILE=2), constants(grid_lanes_module, **few):
             run(grid_sample(target, y, x_, grid_, taps))
             run(grid_sample_image(target, gx, given(gy), grid_, taps))
             run(grid_sample_places(target, gp, given(gy, before=2), x_, grid_, taps))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.nn import functional as F
+from clnet.profiling import profile
 from tests.opcase import NARROW, OpCase, every_check, normal, sliced
 from tests.torchcase import torch_case
 
@@ -20,6 +22,26 @@ def conv(name: str, x, weight, *args, channels: int = 0, **checks) -> OpCase:
         name, inputs, *rest, shapes=[], layouts=(sliced,), k=64, **checks,
         label=f"{x}, {weight}, {args}",
     )  # fmt: skip
+
+
+BOX = (2, 1, 3)  # filters of volumes that lie side by side
+
+
+def of_boxes(x, w, b):
+    n, c, *sizes = x.shape
+    counts = [k // size for k, size in zip(sizes, BOX, strict=True)]
+    x = x[:, :, : counts[0] * BOX[0], : counts[1] * BOX[1], : counts[2] * BOX[2]]
+    parts = x.reshape(n, 2, c // 2, *(k for pair in zip(counts, BOX, strict=True) for k in pair))
+    y = np.einsum("ngidahbwc,goiabc->ngodhw", parts, w.reshape(2, -1, *w.shape[1:]))
+    return y.reshape(n, -1, *counts) + b.reshape(-1, 1, 1, 1)
+
+
+def into_boxes(x, w, b):
+    n, c, *sizes = x.shape
+    parts = (x.reshape(n, 2, c // 2, *sizes), w.reshape(2, c // 2, *w.shape[1:]))
+    y = np.einsum("ngidhw,gioabc->ngodahbwc", *parts)
+    whole = [k * size for k, size in zip(sizes, BOX, strict=True)]
+    return y.reshape(n, -1, *whole) + b.reshape(-1, 1, 1, 1)
 
 
 CASES = [
@@ -42,6 +64,16 @@ CASES = [
         "conv_transpose3d", (2, 3, 2, 3), (2, 3, 2, 2, 3), 2, channels=3, grad2=True,
         dtypes=NARROW,
     ),
+    *(
+        OpCase(
+            lambda x, w, b, name=name: getattr(F, name)(x, w, b, stride=BOX, groups=2),
+            reference, [normal(2, 4, 5, 4, 7), normal(*filters), normal(6)], k=64, grad2=True,
+            shapes=[], layouts=(sliced,), dtypes=NARROW, name=f"{name} of boxes",
+        )
+        for name, filters, reference in (
+            ("conv3d", (6, 2, *BOX), of_boxes), ("conv_transpose3d", (4, 3, *BOX), into_boxes)
+        )
+    ),
     torch_case(
         "unfold", [normal(2, 3, 7, 6)], (3, 2), 1, 1, 2, shapes=[[(0, 1, 3, 3)]], dtypes=NARROW
     ),
@@ -54,6 +86,15 @@ CASES = [
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
 def test_op(case, check, device):
     check(case, device)
+
+
+@pytest.mark.parametrize("name", ["conv3d", "conv_transpose3d"])
+def test_filters_side_by_side_are_a_product_and_a_copy(name, device):
+    x, w = clnet.ones(2, 4, 4, 4, 4, requires_grad=True), clnet.ones(4, 4, 2, 2, 2)
+    w.requires_grad_()
+    with profile(device) as observed:
+        clnet.autograd.grad(getattr(F, name)(x, w, stride=2).sum(), [x, w])
+    assert not [command for command in observed.commands if "axis_map" in command.name]
 
 
 def test_errors_say_what_is_wrong():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import clnet
+from clnet.device import Target
 from clnet.errors import ArgumentError, DtypeError, OutOfDeviceMemory, ShapeError
+from clnet.kernels.pool import grid_sample_image
 from clnet.nn import functional as F
+from clnet.ops.sampling import GridSample
 from tests.answers import torch
 from tests.opcase import OpCase, every_check, normal, sliced, uniform
 from tests.torchcase import by_torch, torch_case
@@ -158,6 +162,30 @@ def test_samples_of_a_view_have_the_same_bits_each_time():
         for one, other in zip(found[0], again, strict=True):
             np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
         np.testing.assert_array_equal(again[0].detach().numpy(), dense.numpy())
+
+
+def test_what_lies_outside_counts_nothing_whatever_the_edge_holds():
+    x = clnet.full((1, 2, 4, 4), float("inf"), requires_grad=True)
+    grid = clnet.full((1, 5, 20, 2), 3.0)
+    y = F.grid_sample(x, grid, align_corners=False)
+    (gx,) = clnet.autograd.grad(y, [x], clnet.full(y.shape, float("nan")))
+    assert not y.any()
+    assert not gx.any()
+
+
+@pytest.mark.parametrize("dedicated_local_memory", [True, False])
+def test_images_gradients_are_one_launch_where_an_item_adds_alone(device, dedicated_local_memory):
+    traits = replace(device.traits, dedicated_local_memory=dedicated_local_memory)
+    gx, gy, grid = (
+        clnet.zeros(shape).array for shape in ((2, 3, 4, 5), (2, 3, 6, 6), (2, 6, 6, 2))
+    )
+    taps = GridSample("bilinear", "zeros", False).taps((4, 5))
+    few, many = (
+        len(grid_sample_image(Target(replace(traits, compute_units=n), 2**20), gx, gy, grid, taps))
+        for n in (2, 1000)
+    )
+    assert many > 1
+    assert (few == 1) != dedicated_local_memory
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])

@@ -102,6 +102,18 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 % endif
 </%def>
 ##
+## `roundings` has the compiler's own floor and rint of a scalar taken where the processor has an
+## instruction for them: PoCL's functions are calls, and no loop with a call becomes vectors.
+<%def name="roundings(ctype)">
+#if defined(__SSE4_1__) && defined(__has_builtin)
+#if __has_builtin(__builtin_floorf) && __has_builtin(__builtin_rintf)
+<% suffix = "f" if ctype == "float" else "" %>
+#define floor(x) __builtin_floor${suffix}(x)
+#define rint(x) __builtin_rint${suffix}(x)
+#endif
+#endif
+</%def>
+##
 ## `WIDE_HALVES(bits)` are the floats of half numbers, `NARROW_FLOATS(x, bits)` makes such bits of
 ## floats: `width` of them, a `ushort` each. Where the compiler knows its processor's instructions
 ## these are taken, eight at once: PoCL's functions of OpenCL's are calls, and its compiler dies of

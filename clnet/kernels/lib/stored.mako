@@ -118,12 +118,33 @@ inline ushort${lanes} narrowed_bfloat16(const float${lanes} x)
 % endif
 </%def>
 ##
-## A vector of floats that begins at a pointer, or one number for all its lanes.
+## Truth values, a byte each, as vectors of masks: 0 or -1 in each lane.
+<%def name="truths(ctypes, lanes)">
+% if "uchar" in ctypes:
+${prelude.convert(lanes)}
+typedef float${lanes} floats;
+typedef int${lanes} ints;
+typedef uchar${lanes} uchars;
+typedef uchar${lanes} __attribute__((aligned(1))) truths;
+inline int${lanes} widened_uchar(const uchar${lanes} truth)
+{
+    return CONVERT(truth, ints) != 0;
+}
+inline uchar${lanes} narrowed_uchar(const int${lanes} mask)
+{
+    return CONVERT((mask & 1), uchars);
+}
+% endif
+</%def>
+##
+## A vector of floats, or of masks, that begins at a pointer, or one number for all its lanes.
 <%def name="read(ctype, at, wide, lanes)" filter="trim">
 % if ctype == "float":
 ${f"*(__global const vector *)({at})" if wide else f"*({at})"}
 % elif wide:
-widened_${ctype}(*(__global const sixteens *)(${at}))
+widened_${ctype}(*(__global const ${"truths" if ctype == "uchar" else "sixteens"} *)(${at}))
+% elif ctype == "uchar":
+-(*(${at}) != 0)
 % elif ctype == "half":
 vload_half(0, ${at})
 % else:
@@ -131,11 +152,12 @@ as_float((uint)*(${at}) << 16)
 % endif
 </%def>
 ##
-## A vector of floats stored behind a pointer.
+## A vector of floats, or of masks as truth values, stored behind a pointer.
 <%def name="write(ctype, at, value, lanes)">
 % if ctype == "float":
             *(__global vector *)(${at}) = ${value};
 % else:
-            *(__global sixteens *)(${at}) = narrowed_${ctype}(${value});
+            *(__global ${"truths" if ctype == "uchar" else "sixteens"} *)(${at}) =
+                narrowed_${ctype}(${value});
 % endif
 </%def>

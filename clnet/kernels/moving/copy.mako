@@ -11,11 +11,8 @@
 ## param  value: str                 C expression
 ## param  width: int                 elements of a vector that an item moves, one of its own type;
 ##                                   counts and steps are of vectors, of a fill y is dense then
-## def    copy_elements, copy_rows, fill, arange
+## def    copy_elements, fill, arange
 ## arg    n: int         elements
-## def    copy_rows
-## arg    y_step: int    step in y along a row
-## arg    x_step: int    step in x along a row
 ## def    copy_squares
 ## arg    share: int     rows of an item, a multiple of tile
 ## def    copy_squares, copy_transposed, copy_transposed_local
@@ -23,20 +20,20 @@
 ## arg    columns: int   axis along which y is dense
 ## arg    y_row: int     step in y from row to row
 ## arg    x_column: int  step in x from column to column
-## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local, fill
+## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill
 ## % for d in range(ndim):
 ## arg    size_{d}: int      the shape of the other axes
 ## % endfor
 ## % for d in range(ndim):
 ## arg    y_stride_{d}: int  steps in y from row to row
 ## % endfor
-## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local
+## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local
 ## % for d in range(ndim):
 ## arg    x_stride_{d}: int  steps in x from row to row
 ## % endfor
-## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local, fill
+## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill
 ## arg    y: out ctype
-## def    copy_elements, copy_rows, copy_transposed, copy_transposed_local
+## def    copy_elements, copy_transposed, copy_transposed_local
 ## arg    x: in source
 ## def    copy_squares
 ## arg    x: in ctype
@@ -46,7 +43,7 @@
 ## arg    y: out ctype[n]
 ## arg    start, step: real
 ##
-## launch   copy_elements, fill, arange: one item per element. copy_rows: (elements of a row, rows).
+## launch   copy_elements, fill, arange: one item per element.
 ##          copy_transposed: (columns / tile, rows / tile, others), groups of one.
 ##          copy_transposed_local: (tile, group_rows) items for each block.
 ##          copy_squares: (columns / tile, rows / share, others), groups of one; at least a block
@@ -70,27 +67,6 @@ __kernel void copy_elements(...)
 % else:
         y[at_y] = ${converted(ctype, to_bool, "x[at_x]")};
 % endif
-    }
-}
-</%def>
-<%def name="copy_rows(ctype, source, to_bool, ndim)">
-__kernel void copy_rows(...)
-{
-    const int i = get_global_id(0);
-    const int row = get_group_id(1);
-    ${strided.locate(ndim, "row", ("y", "x"))}
-    y += y_offset + at_y;
-    x += x_offset + at_x;
-    /* Written three times: with steps known to be 1, or 0, the compiler uses whole vectors. */
-    if (y_step == 1 && x_step == 1) {
-        if (i < n)
-            y[i] = ${converted(ctype, to_bool, "x[i]")};
-    } else if (y_step == 1 && x_step == 0) {
-        const ${ctype} value = ${converted(ctype, to_bool, "x[0]")};
-        if (i < n)
-            y[i] = value;
-    } else if (i < n) {
-        y[i * y_step] = ${converted(ctype, to_bool, "x[i * x_step]")};
     }
 }
 </%def>

@@ -8,10 +8,10 @@ from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...values.dtypes import Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import in_groups, items
+from ..grid import in_groups, items, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
-from ..streaming import STREAM_BYTES, streams
-from .copy_lines import backwards, backwards_fit, short, short_fit
+from ..streaming import streams
+from .copy_lines import backwards, backwards_fit, by_lines
 from .copy_pairs import in_pairs, turned_pairs
 from .place import as_moved, place
 from .repeat import repeat, repeats
@@ -21,16 +21,14 @@ _SQUARES_EACH = 8
 _GPU_TILE = 32
 _GPU_ROWS = 8
 _LEAST_TURNED = 4
-_LEAST_ROW = 32
-# Rows that are worth work-items of their own.
-_LONG_ROW = 512
+# Elements of which a CPU's copy goes by lines: fewer are soon found one by one.
+_MANY = 1024
 # What an item of a GPU moves at once.
 _VECTOR_BYTES = 16
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
 
 
 _ELEMENTS = Kernel("copy_elements", "moving/copy.mako")
-_ROWS = Kernel("copy_rows", "moving/copy.mako")
 _TRANSPOSED = Kernel("copy_transposed", "moving/copy.mako")
 _SQUARES = Kernel("copy_squares", "moving/copy.mako")
 _TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "moving/copy.mako", constraints=(_GROUP_FITS,))
@@ -58,17 +56,16 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
         return [repeat(target, y, x, shape[:-1], x_strides[:-1])]
     to_bool = y.dtype is bool_ and x.dtype is not bool_  # which is no cast
-    if len(shape) != 1 and not to_bool and (shape[-1] < _LONG_ROW or y.nbytes >= STREAM_BYTES):
+    lines, groups = len(shape) > 1, in_groups(target.traits)
+    if lines and not to_bool and streams(y, lanes_of(target, y.dtype.itemsize)):
         dense = y.view(shape, y_strides)
         at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
         if at_once:
             return at_once
     if backwards_fit(target, y, x, shape[-1], y_strides[-1], x_strides[-1]):
         return [backwards(target, y, x, shape, y_strides, x_strides)]
-    if not in_groups(target.traits) and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
-        return [_rows(target, y, x, shape, y_strides, x_strides)]
-    if short_fit(target, y, shape):
-        return [short(_types(y, x), target, y, x, shape, y_strides, x_strides)]
+    if not groups and (y.size >= _MANY or not lines):
+        return [by_lines(_types(y, x), target, y, x, shape, y_strides, x_strides)]
     width = _at_once(target, y, x, shape, y_strides, x_strides)
     if width > 1:
         shape = (*shape[:-1], shape[-1] // width)
@@ -193,21 +190,6 @@ def _at_once(
     width = _VECTOR_BYTES // y.dtype.itemsize
     numbers = (shape[-1], *y_strides[:-1], *x_strides[:-1], y.offset, x.offset)
     return width if all(n % width == 0 for n in numbers) else 1
-
-
-def _rows(
-    target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
-) -> Launch:
-    columns = shape[-1]
-    params = joined(_types(y, x), by_name("ndim", max(len(shape) - 1, 1)))
-    (width,), (group,) = items(target, columns).values()
-    args = joined(
-        by_name("n y_step x_step", columns, y_strides[-1], x_strides[-1]),
-        _axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
-    )
-    return _launch(
-        _ROWS, params, args, y, x, global_size=(width, y.size // columns), local_size=(group, 1)
-    )
 
 
 def _transposed(

@@ -1,24 +1,29 @@
-## kernel copy_lines: y = x along short lines, and along lines that lie backwards, on CPUs
+## kernel copy_lines: y = x line by line, and along lines that lie backwards, on CPUs
 ##
 ## param  ctype: str             type of y's elements
 ## param  source: str            type of x's elements
 ## param  to_bool: bool          y holds truth values: 1 where x is not 0
 ## param  ndim: int              axes given by sizes and strides
 ## param  lanes: int             elements of a vector, 2 or more
-## param  few: int               elements of a line, fewer than a vector has
-## param  flat: tuple[str]       arrays whose lines lie behind each other, and elements in them
-## param  array: str             y or x
+## param  known: int             elements of a line if the compiler shall know them, else 0
+## param  dense: bool            y's lines are dense
+## param  step: int              x's step along a line if the compiler shall know it, else -1
 ## def    copy_backwards
 ## arg    n: int                 elements of a line, at least lanes
 ## arg    share: int             of these, how many an item takes, whole vectors
 ## arg    count: int             lines
 ## arg    lines: int             of these, how many an item takes
-## def    copy_short
-## arg    lines: int             lines along the last axis but one
-## arg    y_line: int            step in y from line to line
-## arg    x_line: int            step in x from line to line
+## def    copy_by_lines
+## % if not known:
+## arg    n, part: int           elements of a line, and of these, how many an item takes
+## % endif
+## arg    count, share: int      lines, and of these, how many an item takes
+## % if not dense:
 ## arg    y_step: int            step in y along a line
+## % endif
+## % if step < 0:
 ## arg    x_step: int            step in x along a line
+## % endif
 ## def    all
 ## % for d in range(ndim):
 ## arg    size_{d}: int          the shape of the other axes
@@ -32,15 +37,14 @@
 ## arg    y: out ctype
 ## def    copy_backwards
 ## arg    x: in ctype
-## def    copy_short
+## def    copy_by_lines
 ## arg    x: in source
 ##
-## launch   copy_short: (lines times few, others), one item per element. copy_backwards: (n / share,
-##          count / lines), groups of one
+## launch   copy_by_lines: (n / part, 1 of known ones; count / share). copy_backwards: (n / share,
+##          count / lines). Groups of one
 ## numerics C's conversions: towards zero from floating to integer
 <%namespace name="strided" file="/lib/strided.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
-<%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="copy_backwards(ctype, ndim, lanes)">
 ${vectors.types(ctype, lanes)}
 __kernel void copy_backwards(...)
@@ -59,21 +63,43 @@ __kernel void copy_backwards(...)
     }
 }
 </%def>
-<%def name="copy_short(ctype, source, to_bool, ndim, few, flat)">
-${prelude.side_by_side()}
-SIDE_BY_SIDE
-__kernel void copy_short(...)
+<%def name="copy_by_lines(ctype, source, to_bool, ndim, known, dense, step)">
+__kernel void copy_by_lines(...)
 {
-    /* A division by a number that the compiler knows is no obstacle to vectors of items. */
-    const int place = get_global_id(0), line = (uint)place / ${few};
-    ${strided.locate(ndim, "get_global_id(1)", ("y", "x"))}
-    y += y_offset + at_y;
-    x += x_offset + at_x;
-    const int to = ${within("y", few, flat)}, from = ${within("x", few, flat)};
-    if (line < lines)
-        y[to] = ${f'(x[from] != 0)' if to_bool else f'({ctype})(x[from])'};
+    const int first = get_global_id(1) * share, last = min(count, first + share);
+% if not known:
+    const int from = get_global_id(0) * part, end = min(n, from + part);
+% endif
+    y += y_offset;
+    x += x_offset;
+    /* Only the first line is looked for by divisions; from line to line places are counted on. */
+    int rest = first;
+% for d in range(ndim - 1, -1, -1):
+    int i_${d} = ${f"rest % size_{d}" if d else "rest"};
+    y += (long)i_${d} * y_stride_${d};
+    x += (long)i_${d} * x_stride_${d};
+% if d:
+    rest /= size_${d};
+% endif
+% endfor
+    for (int line = first; line < last; ++line) {
+        for (int i = ${"0" if known else "from"}; i < ${known or "end"}; ++i)
+            y[i${"" if dense else " * y_step"}] = ${converted(ctype, to_bool, step)};
+% for d in range(ndim - 1, -1, -1):
+        y += y_stride_${d};
+        x += x_stride_${d};
+% if d:
+        if (++i_${d} < size_${d})
+            continue;
+        i_${d} = 0;
+        y -= (long)size_${d} * y_stride_${d};
+        x -= (long)size_${d} * x_stride_${d};
+% endif
+% endfor
+    }
 }
 </%def>
-<%def name="within(array, few, flat)" filter="trim">
-${"place" if array in flat else f"line * {array}_line + (place - {few} * line) * {array}_step"}
+<%def name="converted(ctype, to_bool, step)" filter="trim">
+<% value = f"x[i * {'x_step' if step < 0 else step}]" %>
+${f"({value} != 0)" if to_bool else f"({ctype}){value}"}
 </%def>

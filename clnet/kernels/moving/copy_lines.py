@@ -1,4 +1,4 @@
-"""Copies along short lines, and along lines that lie backwards, on CPUs."""
+"""Copies line by line, and along lines that lie backwards, on CPUs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,23 @@ from math import prod
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
-from ..grid import in_groups, items, jobs_per_item, lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined
 
-# Of many lines shorter than this a group takes several: another kernel for each length.
-_SHORT = 16
 _MANY_ELEMENTS = 2**14
 # Bytes of an element that vectors are made of.
 _LONGEST = 8
 
 
 BACKWARDS = Kernel("copy_backwards", "moving/copy_lines.mako")
-SHORT = Kernel("copy_short", "moving/copy_lines.mako")
+BY_LINES = Kernel("copy_by_lines", "moving/copy_lines.mako")
+# The compiler knows how long lines are that whole vectors, several at a time, would leave out, and
+# steps with which it makes vectors of neighbouring ones.
+_KNOWN = 32
+_STEPS = 4
 
 
-def short_fit(target: Target, y: Array, shape: Shape) -> bool:
-    """Whether :func:`short` takes an array of this shape, with the fewest axes."""
-    many = len(shape) > 1 and shape[-1] < _SHORT and y.size >= _MANY_ELEMENTS
-    return many and not in_groups(target.traits)
-
-
-def short(
+def by_lines(
     types: Named,
     target: Target,
     y: Array,
@@ -36,32 +32,33 @@ def short(
     y_strides: Strides,
     x_strides: Strides,
 ) -> Launch:
-    """``y = x`` along lines that are no work for a group.
+    """``y = x`` by items that go from line to line.
 
     Args:
         types: the C types of both, and whether truth values are made.
-        target: what sizes of groups are chosen for.
+        target: what shares of items are chosen for.
         y: where to.
         x: the elements.
-        shape: the fewest axes, two or more.
+        shape: the fewest axes, one or more.
         y_strides: steps in ``y`` along them.
         x_strides: those in ``x``.
     """
-    *others, lines, few = shape
-    steps = zip("yx", (y_strides, x_strides), strict=True)
-    flat = tuple([name for name, step in steps if step[-2:] == (few, 1)])
-    params = joined(types, by_name("ndim few flat", max(len(others), 1), few, flat))
-    args = joined(
-        by_name("lines y_line x_line", lines, y_strides[-2], x_strides[-2]),
-        by_name("y_step x_step", y_strides[-1], x_strides[-1]),
-        _axes(others, y_strides[:-2], x_strides[:-2]),
-    )
-    (width,), (group,) = items(target, lines * few).values()
-    return SHORT.launch(
-        params,
+    *others, n = shape
+    count, step = prod(others), x_strides[-1]
+    known, kept = n if others and n < _KNOWN else 0, step if 0 <= step <= _STEPS else -1
+    each = jobs_per_item(target, y.size, y.size)
+    part, share = round_up(min(n, each), _KNOWN), max(1, each // n)
+    dense = y_strides[-1] == 1
+    args = by_name("count share", count, share)
+    args = args if known else joined(args, by_name("n part", n, part))
+    args = args if dense else joined(args, by_name("y_step", y_strides[-1]))
+    args = args if kept >= 0 else joined(args, by_name("x_step", step))
+    args = joined(args, _axes(others, y_strides[:-1], x_strides[:-1]))
+    how = by_name("ndim known dense step", max(len(others), 1), known, dense, kept)
+    return BY_LINES.launch(
+        joined(types, how),
         joined(args, by_name("y x", y, x)),
-        global_size=(width, prod(others)),
-        local_size=(group, 1),
+        global_size=(1 if known else ceil_div(n, part), ceil_div(count, share)),
         flops=0,
         bytes=y.nbytes + x.nbytes,
     )
@@ -78,7 +75,7 @@ def backwards_fit(target: Target, y: Array, x: Array, n: int, y_step: int, x_ste
 def backwards(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:
-    """``y = x`` by vectors, each turned round; arguments as those of :func:`short`."""
+    """``y = x`` by vectors, each turned round; arguments as those of :func:`by_lines`."""
     *others, n = shape
     count, lanes = prod(others), lanes_of(target, y.dtype.itemsize)
     each = jobs_per_item(target, y.size, y.size)

@@ -1,7 +1,7 @@
 ## kernel place: a dense array of one value, with another array somewhere in it
 ##
-## An item writes `share` elements in a row, whatever rows they belong to: they are put together in
-## local memory, and go to y in whole lines.
+## An item writes `share` elements in a row, whatever rows they belong to. What goes past the caches
+## is put together in local memory, and goes to y in whole lines.
 ##
 ## param  ctype: str                 type of the elements
 ## param  lanes: int                 elements of a vector
@@ -33,9 +33,12 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="place(ctype, lanes, padded, stream, room, ndim)">
 ${vectors.types(ctype, lanes)}
+<% space = "__local" if stream else "__global" %>
+% if stream:
 ${prelude.spill(ctype, lanes, stream)}
+% endif
 ${prelude.fetch_ahead()}
-inline void take(__local ${ctype} *to, __global const ${ctype} *from, const int n)
+inline void take(${space} ${ctype} *to, __global const ${ctype} *from, const int n)
 {
     if (n < ${lanes}) {
         for (int i = 0; i < n; ++i)
@@ -45,12 +48,14 @@ inline void take(__local ${ctype} *to, __global const ${ctype} *from, const int 
     for (int at = 0; at < n; at += ${lanes}) {
         const int i = min(at, n - ${lanes});
         FETCH_AHEAD(from + i + 1024);
-        *(__local vector *)(to + i) = *(__global const vector *)(from + i);
+        *(${space} vector *)(to + i) = *(__global const vector *)(from + i);
     }
 }
 __kernel void place(...)
 {
+% if stream:
     __local ${ctype} made[${room}] __attribute__((aligned(64)));
+% endif
     const int from = get_global_id(0) * share, to = min(from + share, total);
     int column = from % n, rest = from / n;
 % for d in range(ndim - 1, -1, -1):
@@ -60,6 +65,9 @@ __kernel void place(...)
     x += x_offset;
     for (int begin = from; begin < to; begin += ${room}) {
         const int size = min(${room}, to - begin);
+% if not stream:
+        __global ${ctype} *const made = y + y_offset + begin;
+% endif
         for (int at = 0; at < size;) {
             const int count = min(n - column, size - at);
             const int at_x = ${" + ".join(f"at_{d} * x_stride_{d}" for d in range(ndim)) or "0"};
@@ -91,7 +99,9 @@ __kernel void place(...)
 % endfor
             }
         }
+% if stream:
         spill(y + y_offset, begin, made, size);
+% endif
     }
 }
 </%def>

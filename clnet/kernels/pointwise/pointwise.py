@@ -20,7 +20,7 @@ from ..streaming import aligned
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
-from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
+from .pointwise_vectors import in_vectors, truths_fit, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -166,7 +166,8 @@ def _recipe(
         traits, compute, dtypes, sizes, steps, num_outputs
     ):
         return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
-    if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
+    fits = vectors_fit(traits, compute, dtypes, runs, along, num_outputs)
+    if fits and truths_fit(exprs, compute, dtypes):
         kernel, last, global_size = vectors_recipe(
             exprs, dtypes, runs, along, scalars=num_scalars, aligned=whole_vectors
         )

@@ -8,13 +8,15 @@
 ## param    results: tuple[str]       C text of each output's value
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    lanes: int                elements of the inner axis: 4, 8 or 16
-## param    outputs: tuple[str]       type in memory (float, half or bfloat16) of each output
+## param    outputs: tuple[str]       type in memory of each output: float, half or bfloat16;
+##                                    of truth values uchar, and the result is a mask
 ## param    inputs: tuple[(str, bool, bool)]  the same of each input, whether it moves along the
 ##                                    run, and whether it does along the inner axis
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the run
 ## param    stream: bool              outputs go past the caches; they lie at whole vectors
 ## param    operand: str              name of an output or an input
+## param    ctype: str                type of its elements in memory
 ## % for j, ctype in enumerate(outputs):
 ## arg      y_{j}: out ctype, may alias
 ## arg      y_{j}_run: int       its step along the run
@@ -49,6 +51,9 @@
 % endfor
         ;
 </%def>
+<%def name="register(ctype, lanes)" filter="trim">
+${"int" if ctype == "uchar" else "float"}${lanes}
+</%def>
 <%def name="pointwise_vectors(
     statements, results, functions, lanes, outputs, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
@@ -58,6 +63,7 @@ ${prelude.stream("float", lanes)}
 % endif
 ${elementary.define(functions, "float", lanes)}
 ${stored.vectors([*outputs, *(ctype for ctype, _, _ in inputs)], lanes)}
+${stored.truths([*outputs, *(ctype for ctype, _, _ in inputs)], lanes)}
 __kernel void pointwise_vectors(...)
 {
     const int from = get_global_id(0) * share, end = min(n, from + share);
@@ -75,13 +81,13 @@ __kernel void pointwise_vectors(...)
 % for j, (ctype, moves, wide) in enumerate(inputs):
     ${start("x_%d" % j, outer)}
     % if not moves:
-    const float${lanes} v_${j} = ${stored.read(ctype, f"x_{j}", wide, lanes)};
+    const ${register(ctype, lanes)} v_${j} = ${stored.read(ctype, f"x_{j}", wide, lanes)};
     % endif
 % endfor
     for (int i = from; i < end; i++) {
 % for j, (ctype, moves, wide) in enumerate(inputs):
     % if moves:
-        const float${lanes} v_${j} =
+        const ${register(ctype, lanes)} v_${j} =
             ${stored.read(ctype, f"x_{j} + (long)i * x_{j}_run", wide, lanes)};
     % endif
 % endfor

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ...device import DeviceTraits
-from ...expr import Expr, print_c
-from ...values.dtypes import DType, bfloat16, float16, float32
+from ...expr import Expr, Input, print_c, topological
+from ...values.dtypes import DType, bfloat16, bool_, float16, float32
 from ...values.shapes import Shape, Strides, ceil_div
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
@@ -22,7 +22,7 @@ _INT_ELEMENTS = 2**31 - 1
 # Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
 DENSE_ELEMENTS = 2**14
 LEAST_RUN = 8
-_DTYPES = (float32, float16, bfloat16)
+_DTYPES = (float32, float16, bfloat16, bool_)
 
 
 VECTORS = Kernel(
@@ -73,13 +73,33 @@ def vectors_fit(
         and sizes[-1] in (4, 8, 16)
         and sizes[-1] <= traits.simd_width
         and sizes[-2] > 1
-        and compute is float32
+        and (compute is float32 or (compute is bool_ and all(d is bool_ for d in dtypes)))
         and all(d in _DTYPES for d in dtypes)
         and all(s in (0, 1) for s in wide)
         and all(wide[:outputs])
         and all(moving[:outputs])
         and prod(sizes) < _INT_ELEMENTS
     )
+
+
+def truths_fit(exprs: Sequence[Expr], compute: DType, dtypes: Sequence[DType]) -> bool:
+    """Whether truth values are made of booleans, and each read as one or as a number, not as both.
+
+    Where nothing else is computed, there are no numbers on the way, either.
+
+    Args:
+        exprs: an expression for each output.
+        compute: what they are computed in.
+        dtypes: of the operands, outputs first.
+    """
+    if bool_ not in dtypes:
+        return True
+    made = all(x.boolean for x, dtype in zip(exprs, dtypes, strict=False) if dtype is bool_)
+    nodes = topological(exprs)
+    if compute is bool_ and not all(x.boolean for x in nodes):
+        return False
+    read = {(x.index, x.boolean) for x in nodes if isinstance(x, Input)}
+    return made and all((index, not boolean) not in read for index, boolean in read)
 
 
 def vectors_recipe(
@@ -110,10 +130,15 @@ def vectors_recipe(
         (ctype, s[-2] != 0, s[-1] != 0)
         for ctype, s in zip(stored[outputs:], steps[outputs:], strict=True)
     )
+    # A truth value is a mask in registers, which few expressions take for a number.
+    names = [f"v_{j}" for j in range(len(inputs))]
+    for leaf in topological(exprs):
+        if isinstance(leaf, Input) and not leaf.boolean and inputs[leaf.index][0] == "uchar":
+            names[leaf.index] = f"CONVERT((v_{leaf.index} & 1), floats)"
     printed = print_c(
         exprs,
         f"float{lanes}",
-        inputs=[f"v_{j}" for j in range(len(inputs))],
+        inputs=names,
         scalars=[f"s_{j}" for j in range(scalars)],
     )
     dense = all(s[-2] == lanes and not any(n % lanes for n in s[:-2]) for s in steps[:outputs])

@@ -12,9 +12,10 @@ from ...device import Launch, Scratch, Target
 from ...expr import Expr, print_c
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
-from ..grid import items
+from ..grid import in_groups, items
 from ..index import sort, starts_of_runs
 from ..kernel import Kernel
+from .grid_sample_lanes import image_lanes, places_lanes, sample_lanes
 
 _TEMPLATE = "pool/grid_sample.mako"
 _SAMPLE = Kernel("grid_sample", _TEMPLATE)
@@ -62,12 +63,14 @@ def grid_sample(target: Target, y: Array, x: Array, grid: Array, taps: Taps) -> 
         return []
     n, channels = x.shape[:2]
     places = prod(y.shape[2:])
+    args = {**_axes(grid, x.shape[2:], taps), "channels": channels}
+    if not in_groups(target.traits):
+        return [sample_lanes(target, y, x, _params(y, taps), args)]
     jobs = n * places * ceil_div(channels, _STEP)
-    args = {"jobs": jobs, **_axes(grid, x.shape[2:], taps), "channels": channels, "step": _STEP}
     return [
         _SAMPLE.launch(
             _params(y, taps),
-            {**args, "y": y, "x": x},
+            {"jobs": jobs, **args, "step": _STEP, "y": y, "x": x},
             **items(target, jobs),
             flops=2 * taps.count * y.size,
             bytes=y.nbytes + x.nbytes + grid.nbytes,
@@ -80,7 +83,8 @@ def grid_sample_image(
 ) -> list[Launch]:
     """The gradient to the image: what each of its elements was read for, in a fixed order.
 
-    Takes 24 bytes of scratch memory for each tap of each place.
+    Takes 24 bytes of scratch memory for each tap of each place where it sorts: on GPUs, and on
+    CPUs with many more units than there are planes.
 
     Args:
         target: what to choose kernels for.
@@ -93,11 +97,16 @@ def grid_sample_image(
         return []
     n, channels, *sizes = gx.shape
     pixels, places = prod(sizes), prod(gy.shape[2:])
+    of_axes = _axes(grid, sizes, taps)
+    if not in_groups(target.traits):
+        alone = image_lanes(target, gx, gy, _params(gx, taps), {**of_axes, "channels": channels})
+        if alone is not None:
+            return [alone]
     memory = Scratch(gx.device)
     read = (taps.count * n * places,)
     keys, order = (Array.scratch(memory, read, int32) for _ in range(2))
     weights = Array.scratch(memory, read, gx.dtype)
-    args = {"jobs": n * places, **_axes(grid, sizes, taps), "limit": n * pixels}
+    args = {"jobs": n * places, **of_axes, "limit": n * pixels}
     launches: list[Launch] = []
     if n * places:
         launches.append(
@@ -133,17 +142,14 @@ def grid_sample_places(
     jobs = n * prod(gy.shape[2:])
     if jobs == 0:
         return []
+    params = _params(gp, taps, taps.slopes)
+    args = {**_axes(grid, x.shape[2:], taps), "channels": channels}
+    if not in_groups(target.traits):
+        return [places_lanes(target, gp, gy, x, params, args)]
     return [
         _PLACES.launch(
-            _params(gp, taps, taps.slopes),
-            {
-                "jobs": jobs,
-                **_axes(grid, x.shape[2:], taps),
-                "channels": channels,
-                "gp": gp,
-                "gy": gy,
-                "x": x,
-            },
+            params,
+            {"jobs": jobs, **args, "gp": gp, "gy": gy, "x": x},
             **items(target, jobs),
             flops=2 * taps.count * gy.size,
             bytes=gp.nbytes + gy.nbytes + x.nbytes + grid.nbytes,
