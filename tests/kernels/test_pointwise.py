@@ -313,6 +313,17 @@ def test_truth_values_are_vectors_too(device, thresholds, number):
     np.testing.assert_array_equal(made[1].numpy(), x >= y)
 
 
+def test_truth_values_become_floats_in_vectors(device):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("vectors are for CPU-shaped devices")
+    host = np.random.default_rng(8).random((64, 512)) > 0.5
+    truth = clnet.tensor(host)
+    with clnet.profile(device) as observed:
+        y = truth.float()
+    assert [each.name for each in observed.commands] == ["pointwise_vectors"]
+    np.testing.assert_array_equal(y.numpy(), host)
+
+
 def test_truth_values_that_are_numbers_on_the_way_are_no_vectors(device, thresholds):
     thresholds(dense=0)
     host = np.random.default_rng(7).random((2, 4, 512)) > 0.5
