@@ -11,6 +11,7 @@ from typing import Any
 from ..array import Array
 from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
+from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
 from ..device import Device
 from ..errors import TraceError
 from ..tensor import Tensor
@@ -40,6 +41,8 @@ class Recorded:
         kinds: classes of results that are of a subclass, or leaves that the function made, and
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
+        hooks: hooks that it registered with its arguments' gradients: the position of the argument,
+            the function, and whether it waits for ``grad``.
     """
 
     trace: Trace
@@ -53,9 +56,10 @@ class Recorded:
     twins: Mapping[int, int] = field(default_factory=dict[int, int])
     kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
+    hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
 
     def flag(self, given: Sequence[Tensor]) -> None:
-        """Let tensors require gradients, or stop, as the function asks of them.
+        """Let tensors require gradients, or stop, and have hooks, as the function asks of them.
 
         Args:
             given: those of the call.
@@ -64,6 +68,9 @@ class Recorded:
             x = find(given)
             if x.requires_grad is not value:
                 x.requires_grad_(value)
+        for place, hook, waits in self.hooks:
+            own = add_hooks("register_hook", given[place])
+            own.add_accumulated(hook) if waits else own.add(hook)
 
     def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
         """What the function returns.
@@ -133,6 +140,7 @@ def record(
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
             called = [placed(a, placeholder) for a in args]
             named = {k: placed(v, placeholder) for k, v in kwargs.items()}
+            hooked = [called_by(p) for p in placeholders]
             before = contents([called, named])
             result = function(*called, **named)
             if not same_contents(before, contents([called, named])):
@@ -152,6 +160,7 @@ def record(
             backward = record_backward(tracer, found, placeholders, memory, start, lost, joint)
             _overwrite(copied)
         _refuse_gradients(tracer, placeholders)
+        hooks = _hooks(placeholders, hooked)
         tracer.forget_leaves({p.array.storage for p in placeholders})
     finally:
         tracer.restore()
@@ -168,7 +177,7 @@ def record(
     )
     assigned = tuple((owner, name, table) for owner, name, table, _ in state)
     flags = _flags(tracer, placeholders)
-    return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags)
+    return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags, hooks)
 
 
 class _Placeholders:
@@ -201,6 +210,8 @@ class _Placeholders:
         if self._as_called and type(value) is not Tensor:
             made = made.as_subclass(type(value))
         self._known[id(value)] = made.requires_grad_(value.requires_grad)
+        hooks = hooks_of(value) if self._as_called else None
+        made.hooks = None if hooks is None else hooks.copied()
         copied = self._as_called and is_copied(value)
         self._tracer.give(len(self.tensors), made, value, copied=copied)
         self.tensors.append(made)
@@ -314,6 +325,26 @@ def _flags(tracer: Tracer, arguments: Sequence[Tensor]) -> tuple[tuple[Any, bool
             found.append((itemgetter(place[key]), x.requires_grad))
         elif x.array.storage.buffer is not None:
             found.append((partial(_itself, x), x.requires_grad))
+    return tuple(found)
+
+
+def _hooks(
+    arguments: Sequence[Tensor], before: Sequence[tuple[Any, ...]]
+) -> tuple[tuple[int, Any, bool], ...]:
+    """Hooks that the function registered with its arguments; see :class:`Recorded`.
+
+    Raises:
+        TraceError: if one holds a tensor that the function made: it is called when all is over.
+    """
+    found: list[tuple[int, Any, bool]] = []
+    for k, (x, known) in enumerate(zip(arguments, before, strict=True)):
+        found += [(k, *each) for each in (x.hooks.added(known) if x.hooks is not None else ())]
+    for _, hook, _ in found:
+        held = [getattr(c, "cell_contents", None) for c in getattr(hook, "__closure__", None) or ()]
+        if any(type(v) is Tensor and v.array.storage.buffer is None for v in held):
+            law = "a hook of an argument is called after the function, and holds a tensor of it"
+            hint = "Register it with x * 1, or remove() it before the function ends"
+            raise TraceError("register_hook", law, remedy=hint)
     return tuple(found)
 
 
