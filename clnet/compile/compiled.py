@@ -353,7 +353,11 @@ class Compiled:
         for value in args:
             if hasattr(value, "named_parameters"):  # of a method that is decorated
                 recorded.tracer.watch(value)
-        return recorded, self._planned(recorded.trace, recorded.tracer)
+        try:
+            return recorded, self._planned(recorded.trace, recorded.tracer)
+        except BaseException:
+            recorded.tracer.take_back()
+            raise
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""

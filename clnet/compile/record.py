@@ -36,7 +36,8 @@ class Recorded:
         shared: of results that are an argument or something outside, or lie in its memory, what
             gives them for the tensors of a call.
         assigned: modules and other objects, and names of attributes that get the last results; and
-            the dict in which they are put, if that is no change that a plan depends on.
+            the dict in which they are put, if it is one, or that is no change that a plan depends
+            on.
         twins: of results that are one tensor, the later ones and the first.
         kinds: classes of results that are of a subclass, or leaves that the function made, and
             whether they are such leaves.
@@ -89,8 +90,8 @@ class Recorded:
             found[place] = found[place] if own is None else own
         for place, first in self.twins.items():
             found[place] = found[first]
-        last = zip(reversed(self.assigned), reversed(found), strict=False)
-        for (owner, name, table), value in last:
+        last = found[len(found) - len(self.assigned) :]
+        for (owner, name, table), value in zip(self.assigned, last, strict=True):
             if table is None:
                 setattr(owner, name, value)
             else:
@@ -141,11 +142,7 @@ def record(
             called = [placed(a, placeholder) for a in args]
             named = {k: placed(v, placeholder) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders]
-            before = contents([called, named])
-            result = function(*called, **named)
-            if not same_contents(before, contents([called, named])):
-                law = "the function changes a list or dict that it was given"
-                raise TraceError("compile", law, remedy="Change a copy, or return what is new")
+            result = _called(function, called, named)
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
@@ -162,6 +159,9 @@ def record(
         _refuse_gradients(tracer, placeholders)
         hooks = _hooks(placeholders, hooked)
         tracer.forget_leaves({p.array.storage for p in placeholders})
+    except BaseException:
+        tracer.take_back()
+        raise
     finally:
         tracer.restore()
         tracer.undo()
@@ -178,6 +178,15 @@ def record(
     assigned = tuple((owner, name, table) for owner, name, table, _ in state)
     flags = _flags(tracer, placeholders)
     return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags, hooks)
+
+
+def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    before = contents([args, kwargs])
+    result = function(*args, **kwargs)
+    if not same_contents(before, contents([args, kwargs])):
+        law = "the function changes a list or dict that it was given"
+        raise TraceError("compile", law, remedy="Change a copy, or return what is new")
+    return result
 
 
 class _Placeholders:
@@ -253,11 +262,12 @@ def _state(
         same = type(before) is Tensor and (before.shape, before.dtype, before.device) == form
         read = same and before.array.storage in tracer.outside
         if mode.current().grad and kept.node is not None and is_whole(kept.node) and not read:
-            others.append((owner, name, table if same else None, kept.clone()))
+            told = not same and owner is not table
+            others.append((owner, name, None if told else table, kept.clone()))
         elif same:
             copied.append((before.detach(), value))
         else:  # in memory of its own, where the next call writes: not a result's, not an argument's
-            others.append((owner, name, None, value.clone()))
+            others.append((owner, name, table if owner is table else None, value.clone()))
     targets = {before.array.storage for before, _ in copied}
     for k, result in enumerate(results):
         if result.array.storage in targets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -97,10 +97,12 @@ class Tracer:
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
         changed: objects that actions on the host change, at every replay.
-        rebound: attributes of modules, and of objects that the function found, to which tensors of
-            the trace were assigned: the owner, the dict that holds it, and what it held before.
+        rebound: attributes of modules, and of objects that the function found, and entries of dicts
+            to which tensors of the trace were assigned: the owner (of an entry the dict), the dict
+            that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
+        undoing: called if the trace is dropped: what Python did while it was made is taken back.
     """
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
@@ -116,8 +118,9 @@ class Tracer:
         self.grads_after: dict[int, tuple[Any, Any]] = {}
         self.ends: list[Callable[[], None]] = [] if find is None else [lambda: find(self)]
         self.changed: list[Any] = []
-        self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
+        self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
+        self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
@@ -248,12 +251,22 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
+    def rebind_entry(self, table: dict[Any, Any], key: Any, before: Mapping[Any, Any]) -> None:
+        """An entry of a dict has become another tensor; what it was ``before`` has."""
+        self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
+
+    def take_back(self) -> None:
+        """Drop the trace."""
+        for undo in reversed(self.undoing):
+            undo()
+        self.undoing.clear()
+
     def keep_cleared(self) -> None:
         """Let attributes that are no tensors at the end be so; the next call is another one."""
         found = [(k, table.get(k[1])) for k, (_, table, _) in self.rebound.items()]
         for key in [k for k, value in found if not hasattr(value, "detach")]:
-            owner, _, before = self.rebound.pop(key)
-            if before is not None:
+            owner, table, before = self.rebound.pop(key)
+            if before is not None and owner is not table:
                 owner._clnet_tell_of(key[1])
 
     def restore(self) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -79,11 +79,7 @@ _OWN = frozenset(
 def version_of(optimizer: Any) -> tuple[Any, ...]:
     """What a trace of a user's step depends on: groups, state, plain values of attributes."""
     groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
-    own = {
-        name: value
-        for name, value in vars(optimizer).items()
-        if name not in _OWN and not isinstance(value, Tensor)
-    }
+    own = {name: value for name, value in vars(optimizer).items() if name not in _OWN}
     return numbers(groups), numbers(getattr(optimizer, "state", {})), numbers(own)
 
 
@@ -107,6 +103,10 @@ def traced_step(
 ) -> Any:
     """Record a user's step.
 
+    Tensors that it puts into its state, groups and attributes are there after each replay, as those
+    of modules are: where one of their form was they are copied into that; where none was, the next
+    call is traced anew and finds them.
+
     Args:
         step: the function.
         optimizer: whose it is.
@@ -114,39 +114,91 @@ def traced_step(
         kwargs: the same by name.
 
     Raises:
-        TraceError: if it makes state, whose memory would be the trace's.
+        TraceError: if it keeps tensors that it made in lists and the like within its state.
     """
     name = type(optimizer).__name__
     tracer = mode.current().tracer
     tracer.watch(optimizer)
-    kept = getattr(optimizer, "state", {})  # a wrapper may have none
-    before = {p: dict(state) for p, state in kept.items()}
-    seen = numbers(before)
+    before = [(table, dict(table)) for table in _tables(optimizer)]
+    tracer.undoing.append(functools.partial(_put_back, before, vars(optimizer)))
+    counted = _counted(optimizer)
     with mode.using(phase="update", module_path=name):
         result = step(optimizer, *args, **kwargs)
-    made = [
-        key
-        for p, state in kept.items()
-        for key, value in state.items()
-        if isinstance(value, Tensor) and value.array.storage.buffer is None
-        if before.get(p, {}).get(key) is not value
-    ]
-    if made:
-        kept.clear()
-        kept.update(before)
-        raise TraceError(
-            f"{name}.step",
-            "it makes tensors of its state inside a function that clnet.compile traces",
-            names=sorted(map(str, set(made))),
-            remedy="Call step() once before, outside the compiled function; write state in place",
-        )
-    if numbers({p: dict(state) for p, state in kept.items()}) != seen:
+    known = {id(table): held for table, held in before}
+    fresh, tables = False, _tables(optimizer)
+    own = {*map(id, tables)}
+    for table in tables:
+        held = known.get(id(table), {})
+        for key, value in [(k, v) for k, v in table.items() if v is not held.get(k)]:
+            if _is_traced(value) or _take_turns(value, held.get(key)):
+                fresh = fresh or key not in held
+                tracer.rebind_entry(table, key, held)
+            elif id(value) not in own and any(map(_is_traced, _parts(value))):
+                raise TraceError(
+                    f"{name}.step",
+                    "it keeps tensors in containers, inside a function that clnet.compile traces",
+                    name=shown(key),
+                    remedy="Write them in place, or keep each under a name of its own",
+                )
+    if fresh:  # a plan that makes state is of use once
+        optimizer._num_changes += 1
+    elif _counted(optimizer) != counted:
         warnings.warn(
             f"{name}.step: its state holds numbers of Python that it changes, so every call is "
             "traced anew. Keep them in tensors, changed in place",
             stacklevel=4,
         )
     return result
+
+
+def _tables(optimizer: Any) -> list[dict[Any, Any]]:
+    """The dicts in which a user's step keeps what it likes."""
+    kept = getattr(optimizer, "state", {})  # a wrapper may have none
+    inside = [v for v in kept.values() if isinstance(v, dict)]
+    return [kept, *inside, *optimizer.param_groups, vars(optimizer)]
+
+
+def _counted(optimizer: Any) -> Any:
+    """What of its state is no tensor."""
+    kept = getattr(optimizer, "state", {})
+    dicts = {k: v if isinstance(v, dict) else {"": v} for k, v in kept.items()}
+    plain = {
+        key: {k: v for k, v in table.items() if not isinstance(v, Tensor)}
+        for key, table in dicts.items()
+    }
+    return numbers(plain)
+
+
+def _put_back(tables: list[tuple[dict[Any, Any], dict[Any, Any]]], own: dict[str, Any]) -> None:
+    """Let tables hold what they held; what every optimiser has for itself stays as it is."""
+    for table, held in tables:
+        stays = _OWN if table is own else frozenset[str]()
+        for key in table.keys() - held.keys() - stays:
+            del table[key]
+        table.update({k: v for k, v in held.items() if k not in stays})
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a tensor has no memory: it is of a trace."""
+    return type(value) is Tensor and value.array.storage.buffer is None
+
+
+def _take_turns(value: Any, before: Any) -> bool:
+    """Whether a tensor stands where another one of its form was: ``s["a"], s["b"] = ...``."""
+    both = type(value) is type(before) is Tensor
+    return both and (value.shape, value.dtype, value.device) == (
+        before.shape,
+        before.dtype,
+        before.device,
+    )
+
+
+def _parts(value: Any, depth: int = 4) -> Iterator[Any]:
+    """What lies in containers within each other."""
+    if depth and isinstance(value, list | tuple | deque | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield part
+            yield from _parts(part, depth - 1)
 
 
 def state_of(optimizer: Any) -> dict[str, Any]:
