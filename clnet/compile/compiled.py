@@ -262,11 +262,13 @@ class Compiled:
             return None
         for plan, finish in kept.entries:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                if plan.valid() and finish.fits(given):
+                more = finish.gradients(given) if plan.valid() else None
+                if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
                     if self._disturbed:
                         self._disturbed = 0
-                    return _Done(finish.results(_run(plan, tensors, given), given))
+                    arrays = _run(plan, [*tensors, *more], whole)
+                    return _Done(finish.results(arrays, whole))
         return None
 
     def _traced(
@@ -286,15 +288,18 @@ class Compiled:
         plan, finish = self._trace(*call, device)
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
-            if not plan.gradients_unchanged():
+            more = finish.gradients(given)
+            if more is None or not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)
+                more = finish.gradients(given) or []
             # Plans that differ in gradients take turns when a step accumulates them.
             self._drop_outdated(key)  # the trace changed modules, too
             kept = self._plans[key].entries if key in self._plans else ()
             self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
-            return _Done(finish.results(_run(plan, tensors, given), given))
+            whole = [*given, *more]
+            return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
 
     def _drop_outdated(self, key: Any) -> list[str]:
         """Let plans go that cannot become valid again, so that the next finds their memory free.
@@ -426,6 +431,10 @@ class _Finish:
         self._recorded = recorded
         self._on_tape = on_tape
         self._asked = tuple(asked)
+
+    def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
+        """Those that a call finds in leaves, further arguments; None if they do not fit."""
+        return self._recorded.gradients(given)
 
     def fits(self, given: list[Tensor]) -> bool:
         """Whether a call's tensors answer what the function asked as those of its trace."""

@@ -49,9 +49,9 @@ class Plan:
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
-        self._grads_before = list(tracer.grads_before.values())
+        self._grads_before = tracer.grads_found()
         for _, grad in self._grads_before:
-            if grad is not None:  # it stays where it is: see LeftGradients
+            if grad is not None:  # a place that this depends on
                 grad.array.storage.moves = grad.array.storage.moves or 0
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
@@ -75,25 +75,34 @@ class Plan:
         self._arenas, scratch = _allocate(self.memory, trace)
         self._apart_from = {*self._arenas, *self._own}
         kept = [s for s in trace.kept if s in self.memory.homes or s in self._own]
-        self._gradients = LeftGradients(tracer.grads_after.values(), kept)
+        hidden = {a.storage: i for i, a in enumerate(trace.arguments) if a.storage in tracer.hidden}
+        self._gradients = LeftGradients(tracer, kept, hidden)
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
-        # core beside a training step, so that is chained where launches cost more than they do.
+        # core beside a training step, so that is chained where launches cost more than they do. A
+        # chain knows where in a buffer it reads, which differs with the gradients that it finds.
         program = _program(self.entries, scratch, WeakMethod(self._tell))
         units = device.traits.compute_units
         short = are_short([each for each in program if isinstance(each, Launch)], units)
-        self._replay = Replay(device, program, chained=short or not changed)
+        self._replay = Replay(device, program, chained=(short or not changed) and not hidden)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
         self._arguments = [
-            _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
+            _InPlace(a)
+            if a.storage in hidden
+            else _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
             for a in trace.arguments
         ]
+        # What it writes of them, and where this run has it.
+        self._found = [i for s, i in hidden.items() if s in changed]
+        self._written_there: list[Storage] = []
         self._changed = changed
         self._told = False  # in this run
         self.changed_arguments = [
-            (i, a) for i, a in enumerate(trace.arguments) if a.storage in changed
+            (i, a)
+            for i, a in enumerate(trace.arguments)
+            if a.storage in changed and a.storage not in hidden
         ]
 
     @property
@@ -218,7 +227,8 @@ class Plan:
                 self._seen = versions
             self._seen_at = mark
         self._told = False
-        self._gradients.let_go()
+        self._gradients.let_go(arguments)
+        self._written_there = [arguments[i].storage for i in self._found]
         for argument, given in zip(self._arguments, arguments, strict=True):
             apart = (
                 given.storage not in self._changed and given.storage.arena not in self._apart_from
@@ -229,8 +239,9 @@ class Plan:
 
     def _written(self) -> None:
         """Tell what was changed; an exception half-way leaves some of it changed."""
-        for storage in self._mutated:
+        for storage in (*self._mutated, *self._written_there):
             storage.written()
+        self._written_there = []
         self._gradients.written()
 
     def _tell(self) -> None:
@@ -338,6 +349,25 @@ class _Argument:
                 )
         else:
             self.storage.buffer = given.storage.buffer
+
+
+class _InPlace:
+    """A gradient that the call found: launches read and write it where it lies.
+
+    Args:
+        place: the argument as it was traced.
+    """
+
+    copy: Storage | None = None
+
+    def __init__(self, place: Array) -> None:
+        self.storage = place.storage
+
+    def take(self, given: Array, *, apart: bool) -> None:
+        """Look at what the leaf has now."""
+        del apart  # whoever wrote it has let it go
+        self.storage.look_at(given.storage, given.offset * given.dtype.itemsize)
+        self.storage.arena = None  # the leaf holds it
 
 
 def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int, Storage]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -12,13 +12,14 @@ from ..array import Array
 from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
 from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
-from ..device import Device
+from ..device import Device, Storage
 from ..errors import TraceError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
+from .found_gradients import found_by
 from .trace import Trace
 from .tracer import Tracer
 
@@ -58,6 +59,15 @@ class Recorded:
     kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
+
+    def gradients(self, given: Sequence[Tensor]) -> list[Tensor] | None:
+        """The gradients that a call finds, behind its tensors; None if the plan takes others.
+
+        Args:
+            given: those of the call.
+        """
+        sources = self.tracer.sources
+        return found_by(sources, given, self.trace.outside) if sources else []
 
     def flag(self, given: Sequence[Tensor]) -> None:
         """Let tensors require gradients, or stop, and have hooks, as the function asks of them.
@@ -134,6 +144,7 @@ def record(
     tracer, start = Tracer(rebind), next_sequence()
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
+    tracer.place = placeholder if as_called else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
@@ -170,7 +181,7 @@ def record(
         tuple(tracer.steps),
         tuple(memory),
         (*(t.array for t in found), *saved),
-        tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
+        tuple(_kept(tracer)),
         device,
         num_saved=len(saved),
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
@@ -338,6 +349,13 @@ def _flags(tracer: Tracer, arguments: Sequence[Tensor]) -> tuple[tuple[Any, bool
     return tuple(found)
 
 
+def _kept(tracer: Tracer) -> Iterator[Storage]:
+    """Memory of gradients that leaves keep, but for what the call has brought."""
+    for _, g in tracer.grads_after.values():
+        if g is not None and g.array.storage not in tracer.hidden:
+            yield g.array.storage
+
+
 def _hooks(
     arguments: Sequence[Tensor], before: Sequence[tuple[Any, ...]]
 ) -> tuple[tuple[int, Any, bool], ...]:
@@ -347,7 +365,7 @@ def _hooks(
         TraceError: if one holds a tensor that the function made: it is called when all is over.
     """
     found: list[tuple[int, Any, bool]] = []
-    for k, (x, known) in enumerate(zip(arguments, before, strict=True)):
+    for k, (x, known) in enumerate(zip(arguments, before, strict=False)):
         found += [(k, *each) for each in (x.hooks.added(known) if x.hooks is not None else ())]
     for _, hook, _ in found:
         held = [getattr(c, "cell_contents", None) for c in getattr(hook, "__closure__", None) or ()]

@@ -14,6 +14,7 @@ from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
+from .found_gradients import Source, gradient_form, overlap
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,16 @@ class Tracer:
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
         undoing: called if the trace is dropped: what Python did while it was made is taken back.
+        place: makes what stands for a gradient that the function finds; None: they are themselves.
+        sources: of gradients that are further arguments.
+        hidden: where they lie in the trace, in order.
     """
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
         self._find = find
+        self.place: Callable[[Any], Any] | None = None
+        self.sources: list[Source] = []
+        self.hidden: dict[Storage, int] = {}
         self._given: dict[int, tuple[int, Any, Any]] = {}
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
         self._copied: set[Storage] = set()
@@ -236,11 +243,41 @@ class Tracer:
         Returns:
             Its gradient as the function sees it.
         """
-        if id(leaf) in self.grads_after:
-            return self.grads_after[id(leaf)][1]
-        if id(leaf) in self._given and id(leaf) not in self.grads_before:
-            value = self.ask(leaf, _GRAD)
-        return self.grads_before.setdefault(id(leaf), (leaf, value))[1]
+        key = id(leaf)
+        if key in self.grads_after:
+            return self.grads_after[key][1]
+        if key in self.grads_before:
+            return self.grads_before[key][1]
+        source = leaf
+        if key in self._given:
+            source, _, given = self._given[key]
+            value = given._grad
+        found = self._found(source, value)
+        if found is None:
+            found = value if source is leaf else self.ask(leaf, _GRAD)
+        return self.grads_before.setdefault(key, (leaf, found))[1]
+
+    def _found(self, source: Any, value: Any) -> Any:
+        """What stands for a gradient that is a further argument; None of another."""
+        form = gradient_form(value)
+        if self.place is None or form is None:
+            return None
+        known = [(x, made) for _, made, x in self._given.values()]
+        for x, made in known:
+            if x is value and made.array.storage in self.hidden:
+                self.sources.append(Source(source, form, self.hidden[made.array.storage]))
+                return made
+        if any(overlap(x.array, value.array) for x, _ in known):
+            return None
+        made = self.place(value)
+        self.sources.append(Source(source, form, len(self.hidden)))
+        self.hidden[made.array.storage] = len(self.hidden)
+        return made
+
+    def grads_found(self) -> list[tuple[Any, Any]]:
+        """Leaves and gradients that calls must find as they are: None, or of an unusual form."""
+        found = self.grads_before.values()
+        return [(x, g) for x, g in found if g is None or g.array.storage not in self.hidden]
 
     def grad_written(self, leaf: Any, value: Any) -> None:
         """A leaf's gradient is written: every replay leaves it so."""
@@ -282,6 +319,7 @@ class Tracer:
                 table[name] = before
         self.rebound.clear()
         self._given.clear()  # a plan holds no call's tensors
+        self.place = None
 
     def forget_leaves(self, given: set[Storage]) -> None:
         """Leave out gradients of leaves that the function made itself, at every call anew.
