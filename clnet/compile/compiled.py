@@ -291,7 +291,10 @@ class Compiled:
             more = finish.gradients(given)
             if more is None or not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)
-                more = finish.gradients(given) or []
+                more = finish.gradients(given)
+            if more is None:
+                law = "gradients that the function finds are others when it was traced"
+                raise TraceError("compile", law, function=self.__name__, remedy="Use their clones")
             # Plans that differ in gradients take turns when a step accumulates them.
             self._drop_outdated(key)  # the trace changed modules, too
             kept = self._plans[key].entries if key in self._plans else ()
@@ -343,6 +346,16 @@ class Compiled:
             recorded = record(
                 self._function, args, kwargs, device, rebind=outer.rebind, jointly=jointly
             )
+            if recorded.tracer.twofold:
+                recorded.tracer.take_back()
+                outer.take_back(held)
+                outer.undo()
+                recorded = record(
+                    *(self._function, args, kwargs, device),
+                    finds=False,
+                    rebind=outer.rebind,
+                    jointly=jointly,
+                )
         finally:
             left = outer.take_back(held)
         if left:

@@ -37,6 +37,11 @@ def gradient_form(grad: Any) -> tuple[Any, ...] | None:
     return (array.storage.device, array.shape, array.dtype) if array.contiguous else None
 
 
+def is_as(x: Array, y: Array) -> bool:
+    """Whether two arrays are the same elements."""
+    return x.storage is y.storage and x.form == y.form
+
+
 def overlap(x: Array, y: Array) -> bool:
     """Whether two arrays may see each other's elements."""
     if x.storage is not y.storage:
@@ -59,7 +64,7 @@ def found_by(
     for leaf, form, place in sources:
         grad: Any = (given[leaf] if type(leaf) is int else leaf).grad
         if place < len(found):
-            if found[place] is not grad:
+            if gradient_form(grad) != form or not is_as(found[place].array, grad.array):
                 return None
         elif gradient_form(grad) != form:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import gt
 from sys import getrefcount
 from typing import Any
@@ -28,15 +28,17 @@ class LeftGradients:
     Args:
         tracer: knows leaves, and gradients of the trace or None.
         own: storages in which the plan writes them; others, which were there before, stay as is.
-        hidden: where gradients that it finds lie in the trace, and which of its arguments they are.
+        arguments: of the trace, the gradients that it finds among them.
+
+    Attributes:
+        hidden: where these lie, and which of the arguments they are.
     """
 
-    def __init__(
-        self, tracer: Tracer, own: Iterable[Storage], hidden: Mapping[Storage, int]
-    ) -> None:
+    def __init__(self, tracer: Tracer, own: Iterable[Storage], arguments: Sequence[Array]) -> None:
+        places = ((a.storage, i) for i, a in enumerate(arguments))
+        self.hidden = hidden = {s: i for s, i in places if s in tracer.hidden}
         given = list(tracer.grads_after.items())
         inside = {*own}
-        self._hidden = hidden
         self._moved: list[tuple[Any, Array]] = []  # of which another leaf, or another form is found
         self._given: list[tuple[Any, Any]] = []
         for key, (leaf, grad) in given:
@@ -63,9 +65,9 @@ class LeftGradients:
             arguments: of the call; a gradient that it finds where it writes another moves, too.
         """
         if self._moved:
-            self._found = [arguments[self._hidden[a.storage]] for _, a in self._moved]
-        inside = {*self._windows.values()} if self._hidden else ()
-        read = [arguments[i].storage for i in self._hidden.values()]
+            self._found = [arguments[self.hidden[a.storage]] for _, a in self._moved]
+        inside = {*self._windows.values()} if self.hidden else ()
+        read = [arguments[i].storage for i in self.hidden.values()]
         read = [storage for storage in read if storage in inside]
         counts = [*map(getrefcount, self._seen)]
         theirs = all(self._given[k][0]._grad is self._given[k][1] for k in self._places)

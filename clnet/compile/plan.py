@@ -75,8 +75,7 @@ class Plan:
         self._arenas, scratch = _allocate(self.memory, trace)
         self._apart_from = {*self._arenas, *self._own}
         kept = [s for s in trace.kept if s in self.memory.homes or s in self._own]
-        hidden = {a.storage: i for i, a in enumerate(trace.arguments) if a.storage in tracer.hidden}
-        self._gradients = LeftGradients(tracer, kept, hidden)
+        self._gradients = gradients = LeftGradients(tracer, kept, trace.arguments)
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
         # core beside a training step, so that is chained where launches cost more than they do. A
@@ -84,26 +83,19 @@ class Plan:
         program = _program(self.entries, scratch, WeakMethod(self._tell))
         units = device.traits.compute_units
         short = are_short([each for each in program if isinstance(each, Launch)], units)
-        self._replay = Replay(device, program, chained=(short or not changed) and not hidden)
+        self._replay = Replay(
+            device, program, chained=(short or not changed) and not gradients.hidden
+        )
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
-        self._arguments = [
-            _InPlace(a)
-            if a.storage in hidden
-            else _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
-            for a in trace.arguments
-        ]
-        # What it writes of them, and where this run has it.
-        self._found = [i for s, i in hidden.items() if s in changed]
-        self._written_there: list[Storage] = []
+        self._arguments = _arguments(trace, changed, gradients.hidden)
+        # What it writes of the gradients that it finds, and where this run has it.
+        self._found = [i for s, i in gradients.hidden.items() if s in changed]
         self._changed = changed
-        self._told = False  # in this run
-        self.changed_arguments = [
-            (i, a)
-            for i, a in enumerate(trace.arguments)
-            if a.storage in changed and a.storage not in hidden
-        ]
+        self._told, self._written_there = False, list[Storage]()  # of this run
+        copied = [(i, a) for i, a in enumerate(trace.arguments) if a.storage in changed]
+        self.changed_arguments = [each for each in copied if each[0] not in self._found]
 
     @property
     def lock(self) -> Any:
@@ -368,6 +360,18 @@ class _InPlace:
         del apart  # whoever wrote it has let it go
         self.storage.look_at(given.storage, given.offset * given.dtype.itemsize)
         self.storage.arena = None  # the leaf holds it
+
+
+def _arguments(
+    trace: Trace, changed: Collection[Storage], hidden: Collection[Storage]
+) -> list[_Argument | _InPlace]:
+    """Where the launches look for each argument; for hidden ones where the call has them."""
+    return [
+        _InPlace(a)
+        if a.storage in hidden
+        else _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
+        for a in trace.arguments
+    ]
 
 
 def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int, Storage]]:

@@ -117,6 +117,7 @@ def record(
     *,
     keeps_state: bool = True,
     as_called: bool = True,
+    finds: bool = True,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
 ) -> Recorded:
@@ -131,6 +132,7 @@ def record(
             each replay; else the attributes stay as they are.
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
+        finds: whether gradients that it finds are further arguments; else they stay what they are.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
         jointly: a pass over the function and the backward of its results, before they are apart.
 
@@ -144,7 +146,7 @@ def record(
     tracer, start = Tracer(rebind), next_sequence()
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
-    tracer.place = placeholder if as_called else None
+    tracer.place = placeholder if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find

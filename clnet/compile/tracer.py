@@ -14,7 +14,7 @@ from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
-from .found_gradients import Source, gradient_form, overlap
+from .found_gradients import Source, gradient_form, is_as, overlap
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class Tracer:
         place: makes what stands for a gradient that the function finds; None: they are themselves.
         sources: of gradients that are further arguments.
         hidden: where they lie in the trace, in order.
+        twofold: whether the function found the memory of one by another name, too.
     """
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
@@ -114,6 +115,7 @@ class Tracer:
         self.place: Callable[[Any], Any] | None = None
         self.sources: list[Source] = []
         self.hidden: dict[Storage, int] = {}
+        self.twofold = False
         self._given: dict[int, tuple[int, Any, Any]] = {}
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
         self._copied: set[Storage] = set()
@@ -264,9 +266,9 @@ class Tracer:
             return None
         known = [(x, made) for _, made, x in self._given.values()]
         for x, made in known:
-            if x is value and made.array.storage in self.hidden:
+            if made.array.storage in self.hidden and is_as(x.array, value.array):
                 self.sources.append(Source(source, form, self.hidden[made.array.storage]))
-                return made
+                return made if x is value else made.detach()
         if any(overlap(x.array, value.array) for x, _ in known):
             return None
         made = self.place(value)
@@ -318,6 +320,8 @@ class Tracer:
             else:
                 table[name] = before
         self.rebound.clear()
+        found = [x for _, made, x in self._given.values() if made.array.storage in self.hidden]
+        self.twofold = any(x.array.storage in self.outside for x in found)
         self._given.clear()  # a plan holds no call's tensors
         self.place = None
 
