@@ -64,9 +64,7 @@ class Compiled:
     many. What the function does on the host beside ops (printing, counting) happens at the trace
     alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
     name, is there after each call; if it takes the place of a tensor of its form, it is written
-    into that one's memory. A gradient that the program keeps from an earlier call stays as it was,
-    unless another compiled function, or another plan of this one, reads it or adds to it: that one
-    lies where the next call writes, and is kept as a clone().
+    into that one's memory. A gradient that the program keeps from an earlier call stays as it was.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,

@@ -78,14 +78,11 @@ class Plan:
         self._gradients = gradients = LeftGradients(tracer, kept, trace.arguments)
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
-        # core beside a training step, so that is chained where launches cost more than they do. A
-        # chain knows where in a buffer it reads, which differs with the gradients that it finds.
+        # core beside a training step, so that is chained where launches cost more than they do.
         program = _program(self.entries, scratch, WeakMethod(self._tell))
         units = device.traits.compute_units
         short = are_short([each for each in program if isinstance(each, Launch)], units)
-        self._replay = Replay(
-            device, program, chained=(short or not changed) and not gradients.hidden
-        )
+        self._replay = Replay(device, program, chained=short or not changed)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
@@ -225,7 +222,8 @@ class Plan:
             apart = (
                 given.storage not in self._changed and given.storage.arena not in self._apart_from
             )
-            argument.take(given, apart=apart)
+            if argument.take(given, apart=apart):
+                self._replay.moved()
             self._replay.rebind(argument.storage)
         return {storage: self._made_anew(storage) for storage in self._trace.returned}
 
@@ -245,6 +243,8 @@ class Plan:
     def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
         if not self._told:
             self._tell()
+        for argument in self._arguments:
+            argument.let_go()
         passed, found = self._trace.passed, list[Array]()
         seen_by_caller = len(self._results) - self._trace.num_saved
         copies: tuple[dict[Storage, Storage], ...] = {}, {}
@@ -318,10 +318,13 @@ class _Argument:
         self._nbytes = place.nbytes
         self._changed = changed or kept
 
-    def take(self, given: Array, *, apart: bool) -> None:
+    def take(self, given: Array, *, apart: bool) -> bool:
         """Look at what the caller gives now.
 
         What a launch changes is not looked at where the caller has it, but in a copy.
+
+        Returns:
+            Whether chains would look for it elsewhere, which they never do.
 
         Args:
             given: the argument.
@@ -341,6 +344,10 @@ class _Argument:
                 )
         else:
             self.storage.buffer = given.storage.buffer
+        return False
+
+    def let_go(self) -> None:
+        """A copy is the plan's; the memory of others is theirs."""
 
 
 class _InPlace:
@@ -355,11 +362,17 @@ class _InPlace:
     def __init__(self, place: Array) -> None:
         self.storage = place.storage
 
-    def take(self, given: Array, *, apart: bool) -> None:
-        """Look at what the leaf has now."""
+    def take(self, given: Array, *, apart: bool) -> bool:
+        """Look at what the leaf has now; whether that lies elsewhere."""
         del apart  # whoever wrote it has let it go
-        self.storage.look_at(given.storage, given.offset * given.dtype.itemsize)
-        self.storage.arena = None  # the leaf holds it
+        place = self.storage
+        buffer, begin = place.buffer, place.begin
+        place.look_at(given.storage, given.offset * given.dtype.itemsize)
+        return place.buffer is not buffer or place.begin != begin
+
+    def let_go(self) -> None:
+        """Hold it no longer than the leaf does."""
+        self.storage.arena = None
 
 
 def _arguments(

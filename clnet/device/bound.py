@@ -68,8 +68,9 @@ class BoundLaunches:
             if isinstance(arg, HostScalar):
                 self._cells.append([arg, value, handle, index, scalar, launch])
             elif isinstance(arg, Storage):
-                item = items.get(index)  # None: no offset follows, as in chains
-                offset = () if item is None else (args[index + 1], item, types[index + 1])
+                follows, offset = args[index + 1 : index + 2], ()
+                if follows and isinstance(follows[0], int):  # in chains none does
+                    offset = (follows[0], items[index], types[index + 1])
                 self._pointers.setdefault(arg, []).append((number, index, offset))
         self.enqueues.append((handle, launch.global_size, launch.local_size))
         self._args.append(values)
