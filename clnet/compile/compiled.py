@@ -64,7 +64,8 @@ class Compiled:
     many. What the function does on the host beside ops (printing, counting) happens at the trace
     alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
     name, is there after each call; if it takes the place of a tensor of its form, it is written
-    into that one's memory. A gradient that the program keeps from an earlier call stays as it was.
+    into that one's memory. What the program keeps of an earlier call, a gradient or a tensor that
+    such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -265,6 +266,7 @@ class Compiled:
                     kept.used = next(_USES)
                     if self._disturbed:
                         self._disturbed = 0
+                    finish.part()
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
         return None
@@ -300,6 +302,7 @@ class Compiled:
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
             whole = [*given, *more]
+            finish.part()
             return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
 
     def _drop_outdated(self, key: Any) -> list[str]:
@@ -446,6 +449,11 @@ class _Finish:
     def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
         """Those that a call finds in leaves, further arguments; None if they do not fit."""
         return self._recorded.gradients(given)
+
+    def part(self) -> None:
+        """Before the plan runs: who holds a state that it writes keeps that."""
+        if self._recorded.written:
+            self._recorded.part()
 
     def fits(self, given: list[Tensor]) -> bool:
         """Whether a call's tensors answer what the function asked as those of its trace."""

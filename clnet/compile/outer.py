@@ -416,8 +416,12 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (kind, repr(value))  # NaN is as another, and -0.0 not as 0.0
     if isinstance(value, Tensor):
         # After x.t_() it is the same tensor, otherwise laid out.
-        form = (value.array.shape, value.array.strides) if type(value) is Tensor else None
-        return (_Same(value), value.requires_grad, form)
+        if type(value) is not Tensor:
+            return (_Same(value), value.requires_grad, None)
+        x, plain = value.array, value.node is None and not value.requires_grad
+        # Which tensor looks there matters for gradients alone.
+        seen: Any = x.storage if plain else value
+        return (_Same(seen), value.requires_grad, x.shape, x.strides, plain and (x.offset, x.dtype))
     if isinstance(value, ModuleType):
         return None
     if kind in (list, tuple, deque):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from sys import getrefcount
 from typing import Any
 
 from ..array import Array
@@ -43,6 +44,7 @@ class Recorded:
         kinds: classes of results that are of a subclass, or leaves that the function made, and
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
+        written: dicts and names of tensors that it assigns, copied to those that were there.
         hooks: hooks that it registered with its arguments' gradients: the position of the argument,
             the function, and whether it waits for ``grad``.
     """
@@ -59,6 +61,20 @@ class Recorded:
     kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
+    written: tuple[tuple[dict[Any, Any], Any], ...] = ()
+
+    def part(self) -> None:
+        """Before a replay writes states: who else holds one of these tensors keeps its elements.
+
+        In eager execution it is another tensor that takes its place.
+        """
+        for table, name in self.written:
+            held = table.get(name)
+            if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
+                table[name] = held.detach()
+                with mode.using(grad=False):
+                    held.array = held.clone().array
+                held.version = held.array.storage.version
 
     def gradients(self, given: Sequence[Tensor]) -> list[Tensor] | None:
         """The gradients that a call finds, behind its tensors; None if the plan takes others.
@@ -161,7 +177,7 @@ def record(
             found: list[Tensor] = []
             template = _taken_apart(result, found)
             twins, kinds = _twins(found), _kinds(tracer, found)
-            copied, state = _state(tracer, found) if keeps_state else ((), ())
+            copied, state, written = _state(tracer, found) if keeps_state else ((), (), ())
             found += [value for _, _, _, value in state]
             shared = _shared(found, placeholders, kinds)
             lost = {before.array.storage: before for before, _ in copied}
@@ -188,9 +204,8 @@ def record(
         num_saved=len(saved),
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
-    assigned = tuple((owner, name, table) for owner, name, table, _ in state)
-    flags = _flags(tracer, placeholders)
-    return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags, hooks)
+    own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
+    return Recorded(trace, tracer, template, backward, shared, *own)
 
 
 def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -244,11 +259,13 @@ class _Placeholders:
 
 
 _Assigned = tuple[Any, str, dict[str, Any] | None, Tensor]
+# References to a tensor that its table alone has: that, a variable, and the count's own.
+_ALONE = 3
 
 
 def _state(
     tracer: Tracer, results: list[Tensor]
-) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...]]:
+) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...], tuple[tuple[Any, Any], ...]]:
     """What becomes of tensors that the function assigned to attributes.
 
     One that takes the place of a tensor of its form is to be copied there, so that the next replay
@@ -263,10 +280,11 @@ def _state(
 
     Returns:
         Tensors that are to be overwritten, with what; then owners, names, dicts (None: the owner is
-        told) and values of those that are to be assigned.
+        told) and values of those that are to be assigned; then dicts and names of the first.
     """
     copied: list[tuple[Tensor, Tensor]] = []
     others: list[_Assigned] = []
+    written: list[tuple[Any, Any]] = []
     tracer.keep_cleared()
     for (_, name), (owner, table, before) in tracer.rebound.items():
         kept: Tensor = table[name]
@@ -279,6 +297,7 @@ def _state(
             others.append((owner, name, None if told else table, kept.clone()))
         elif same:
             copied.append((before.detach(), value))
+            written.append((table, name))
         else:  # in memory of its own, where the next call writes: not a result's, not an argument's
             others.append((owner, name, table if owner is table else None, value.clone()))
     targets = {before.array.storage for before, _ in copied}
@@ -287,7 +306,7 @@ def _state(
             results[k] = result.clone()
     values = [value.clone() if value.array.storage in targets else value for _, value in copied]
     targeted = [before for before, _ in copied]
-    return list(zip(targeted, values, strict=True)), tuple(others)
+    return list(zip(targeted, values, strict=True)), tuple(others), tuple(written)
 
 
 def _refuse_gradients(tracer: Tracer, arguments: Sequence[Tensor]) -> None:
