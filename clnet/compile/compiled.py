@@ -33,7 +33,7 @@ from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
-from .tracer import Tracer
+from .tracer import TracedAnew, Tracer
 
 _MOST_PLANS = 16
 # PyTorch's; there is one way to compile here.
@@ -324,7 +324,7 @@ class Compiled:
         try:
             with paused_collector():
                 recorded, plan = self._recorded(outer, args, kwargs, device)
-        except LeftOut:  # each time less is left that could be
+        except (LeftOut, TracedAnew):  # each time less is left that could be
             outer.undo()
             return self._trace(args, kwargs, device)
         except TraceError:
@@ -344,19 +344,13 @@ class Compiled:
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
-            recorded = record(
-                self._function, args, kwargs, device, rebind=outer.rebind, jointly=jointly
-            )
+            run = partial(record, self._function, args, kwargs, device, names=outer.names)
+            recorded = run(rebind=outer.rebind, jointly=jointly)
             if recorded.tracer.twofold:
                 recorded.tracer.take_back()
                 outer.take_back(held)
                 outer.undo()
-                recorded = record(
-                    *(self._function, args, kwargs, device),
-                    finds=False,
-                    rebind=outer.rebind,
-                    jointly=jointly,
-                )
+                recorded = run(finds=False, rebind=outer.rebind, jointly=jointly)
         finally:
             left = outer.take_back(held)
         if left:

@@ -87,6 +87,7 @@ class Outer:
 
     Attributes:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
+        names: those in the code of the function and its helpers.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -106,7 +107,7 @@ class Outer:
             for each in [*found.methods(code.names)]:
                 code.follow(each)
         looks = code.looks or found.hooked
-        self._reads, self._names = code.reads, code.names
+        self._reads, self.names = code.reads, code.names
         NAMES.names |= code.names
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
@@ -255,7 +256,7 @@ class Outer:
             if place.func is not attribute:
                 return True
             inside = [value] if isinstance(value, Tensor) else []
-            if _name(place) not in self._names:
+            if _name(place) not in self.names:
                 inside = [*_tensors(value)]
             unused = bool(inside) and all(x.array.storage not in used for x in inside)
             owner = id(place.args[0])

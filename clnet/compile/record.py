@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -134,6 +134,7 @@ def record(
     keeps_state: bool = True,
     as_called: bool = True,
     finds: bool = True,
+    names: Set[str] | None = None,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
 ) -> Recorded:
@@ -149,6 +150,7 @@ def record(
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
         finds: whether gradients that it finds are further arguments; else they stay what they are.
+        names: those in its code, of who listens to :class:`.TracedAnew`.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
         jointly: a pass over the function and the backward of its results, before they are apart.
 
@@ -162,7 +164,7 @@ def record(
     tracer, start = Tracer(rebind), next_sequence()
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
-    tracer.place = placeholder if as_called and finds else None
+    tracer.anew, tracer.place = names, placeholder if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -67,6 +67,10 @@ NOTHING = object()
 _GRAD = attrgetter("_grad")
 
 
+class TracedAnew(BaseException):
+    """Raised while a function is traced by who has learned how it should be: it is called again."""
+
+
 @dataclass(frozen=True)
 class Action:
     """Something done on the host between launches, at every replay."""
@@ -103,6 +107,8 @@ class Tracer:
             that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
+        anew: the names in the function's code and its helpers', if who traces it listens to
+            :class:`TracedAnew`; else None.
         undoing: called if the trace is dropped: what Python did while it was made is taken back.
         place: makes what stands for a gradient that the function finds; None: they are themselves.
         sources: of gradients that are further arguments.
@@ -129,6 +135,7 @@ class Tracer:
         self.changed: list[Any] = []
         self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
+        self.anew: Set[str] | None = None
         self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}

@@ -100,6 +100,7 @@ class Optimizer(Hooked):
     """What PyTorch keeps of a parameter, and follows from the settings and the step here."""
     _named_numbers: ClassVar[tuple[str, ...]] = ()
     _num_changes = 0
+    _counted: frozenset[Any] | None = frozenset()  # see written.py; None: none are only counted
     _torn = False
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at

@@ -201,6 +201,45 @@ def test_a_step_that_counts_in_python_is_traced_anew_and_says_so():
     assert len(said) == 4
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_step_that_only_counts_is_traced_once(looks):
+    """As LAMB's; so may the function count on, but not look."""
+
+    class Counts(clnet.optim.Optimizer):
+        total = 0
+
+        @clnet.no_grad()
+        def step(self):
+            self.total += 2
+            for p in self.param_groups[0]["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, mean=clnet.zeros_like(p))
+                state["step"] = state["step"] + 1
+                state["mean"].mul_(0.9).add_(p.grad)
+                p.sub_(state["mean"], alpha=0.1)
+
+    w = clnet.nn.Parameter(clnet.tensor(START[1]))
+    optimizer = Counts([w], {})
+
+    def train(x):
+        optimizer.zero_grad()
+        (w * x).square().sum().backward()
+        optimizer.step()
+        return x * 1
+
+    def look(x):
+        return train(x) * (1 + optimizer.state[w]["step"] % 2)
+
+    step = clnet.compile(look if looks else train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if looks else "error")
+        factors = [int(step(clnet.ones(())).item()) for _ in range(6)]
+    assert factors == ([2, 1] * 3 if looks else [1] * 6)
+    assert (optimizer.state[w]["step"], optimizer.total) == (6, 12)
+    assert step.num_traces == (6 if looks else 2)
+
+
 class Turns(clnet.optim.Optimizer):
     """Makes its state in its first step; tensors are made anew, and two take turns."""
 
