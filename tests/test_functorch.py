@@ -212,7 +212,7 @@ def test_axes_by_numpy_s_name():
 
 def test_batch_norms_of_a_batch_write_no_averages_that_are_not_its():
     norm, x = clnet.nn.BatchNorm1d(3), clnet.ones(2, 4, 3)
-    with pytest.raises(ArgumentError, match="vmap: statistics .*track_running_stats"):
+    with pytest.raises(ArgumentError, match=r"vmap: statistics .*track_running_stats"):
         clnet.vmap(norm)(x)
     mean, var = clnet.zeros(2, 3), clnet.ones(2, 3)
     clnet.vmap(lambda x, m, v: clnet.nn.functional.batch_norm(x, m, v, training=True))(x, mean, var)

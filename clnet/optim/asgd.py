@@ -10,6 +10,7 @@ from ..ops.machinery.update import Body
 from ..tensor import Tensor
 from .optimizer import DeclaredOptimizer, Group, ParamsT
 from .parameter_state import Cells
+from .rate import plain
 from .state_form import number_of
 from .update_rule import decayed
 
@@ -35,7 +36,7 @@ class ASGD(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-2
+    lr: Tensor | float = 1e-2
     lambd: float = 1e-4
     alpha: float = 0.75
     t0: float = 1e6
@@ -121,6 +122,7 @@ class ASGD(DeclaredOptimizer):
 
 
 def _rate(group: Group, num_steps: int) -> float:
+    group = plain(group)
     return group["lr"] / (1 + group["lambd"] * group["lr"] * num_steps) ** group["alpha"]
 
 

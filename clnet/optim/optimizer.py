@@ -28,6 +28,8 @@ from .hook import Hooked, around_loading, around_saving
 from .hook import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
 from .parameter_state import Cells, ParameterState, part_cells
+from .rate import plain
+from .rate import required as required
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import (
     checked_groups,
@@ -47,16 +49,6 @@ MOST_UNSETTLED = 16
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
 _params_t = ParamsT
 """PyTorch's old name, which packages still import."""
-
-
-class _Required:
-    """Stands for a setting without a default, in optimisers of old."""
-
-    def __repr__(self) -> str:
-        return "<required parameter>"
-
-
-required = _Required()
 
 
 class _Alike(NamedTuple):
@@ -195,6 +187,7 @@ class Optimizer(Hooked):
 
     def _numbers(self, group: Group, num_steps: int) -> dict[str, float]:
         """All numbers that a body may ask for."""
+        group = plain(group)
         return {n: group[n] for n in self._named_numbers} | self.settings(group, num_steps)
 
     def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
@@ -272,7 +265,7 @@ class Optimizer(Hooked):
         complete = {**self.defaults, **group, **(named if named["param_names"] else {})}
         complete["params"] = params
         if not self.written:  # a program's own settings may be called alike and mean others
-            self.check(complete)
+            self.check(plain(complete))
         self.param_groups.append(complete)
         self._num_changes += 1
         if self.written:
@@ -318,6 +311,7 @@ class Optimizer(Hooked):
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
+            _ = [*map(plain, self.param_groups)]  # refused if a rate is written before
         alike: dict[int, _Alike] = {}
         for group, p in updated:
             operands = (p, *self._state_of(p, group), p.grad)
@@ -592,7 +586,9 @@ class DeclaredOptimizer(Optimizer):
         if cls.__module__.startswith(f"{__package__}."):  # else it is a user's
             declare(cls)
             fields = cls.__fields__.values()
-            cls._named_numbers = tuple(f.name for f in fields if f.annotation == "float")
+            cls._named_numbers = tuple(
+                f.name for f in fields if "float" in f.annotation.split(" | ")
+            )
         super().__init_subclass__(**given)
 
     def _assign(self, values: dict[str, Any]) -> None:
