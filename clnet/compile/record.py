@@ -297,7 +297,7 @@ def _state(
         if mode.current().grad and kept.node is not None and is_whole(kept.node) and not read:
             told = not same and owner is not table
             others.append((owner, name, None if told else table, kept.clone()))
-        elif same:
+        elif same and not before.requires_grad:  # what is on the tape stays what it was
             copied.append((before.detach(), value))
             written.append((table, name))
         else:  # in memory of its own, where the next call writes: not a result's, not an argument's

@@ -77,6 +77,23 @@ def test_who_holds_a_state_keeps_what_it_was():
     assert seen == 8  # others only where somebody holds one
 
 
+def test_a_state_on_the_tape_stays_what_it_was():
+    model = Running()
+
+    def step(x):
+        model(x)[0].sum().backward()
+
+    compiled = clnet.compile(step)
+    compiled(clnet.tensor([1.0, 2.0]))
+    model(clnet.tensor([3.0, 4.0]))  # in eager: what it leaves is on the tape
+    held = model.last
+    compiled(clnet.tensor([5.0, 6.0]))
+    assert held.tolist() == [6, -4]
+    model.weight.grad = None
+    held.sum().backward()
+    assert model.weight.grad.tolist() == [3, 4]
+
+
 def test_state_of_another_form_is_assigned_anew():
     class Lazy(nn.Module):
         state = None
