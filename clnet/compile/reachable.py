@@ -10,6 +10,7 @@ from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from ..autodiff.tensor_hook import called_by
 from ..tensor import Tensor
 from ..values.programs import is_librarys, is_programs
 
@@ -129,7 +130,7 @@ class Objects:
         layers: modules, of which Python's containers do not tell when they change.
         spaces: classes and Python modules.
         callables: functions that lie in objects and containers.
-        hooked: whether hooks hang in modules, whose code is not looked at.
+        hooked: whether hooks hang in modules.
     """
 
     def __init__(self) -> None:
@@ -161,6 +162,8 @@ class Objects:
 
     def _held_by(self, each: Any, depth: int) -> Iterable[Any] | None:
         """What an object holds, which is noted by what it is; None of one that holds nothing."""
+        if isinstance(each, Tensor):
+            return _with_owners(called_by(each)) or None
         if isinstance(each, functools.partial):
             self.callables.append(each.func)
             return (each.func, *each.args, *each.keywords.values())
@@ -185,6 +188,10 @@ class Objects:
         """Know a module and those in it, of the program's classes; gives what they hold."""
         held: list[Any] = []
         for layer in network.modules():
+            for p in layer._parameters.values():
+                held += () if p is None or p.hooks is None else _with_owners(p.hooks.called)
+            if layer._clnet_hooks:
+                held += _with_owners(layer._clnet_hooks.called)
             self.hooked = self.hooked or bool(layer._clnet_hooks or layer._clnet_version[1])
             if not _is_ours(type(layer)) and id(layer) not in self._known:
                 self.layers.append(layer)
@@ -358,6 +365,12 @@ def _functions_of(value: Any) -> Iterable[Any]:
     if isinstance(value, functools.cached_property):
         return (value.func,)
     return (getattr(value, "__func__", value),)  # of a static method, or a class's
+
+
+def _with_owners(hooks: Iterable[Any]) -> list[Any]:
+    """Hooks, and the objects whose methods some are."""
+    owners = (hook.__self__ for hook in hooks if isinstance(hook, MethodType))
+    return [*hooks, *owners]
 
 
 def _is_ours(kind: type) -> bool:
