@@ -266,7 +266,7 @@ class Compiled:
                     kept.used = next(_USES)
                     if self._disturbed:
                         self._disturbed = 0
-                    finish.part()
+                    finish.part(given)
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
         return None
@@ -302,7 +302,7 @@ class Compiled:
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
             whole = [*given, *more]
-            finish.part()
+            finish.part(given)
             return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
 
     def _drop_outdated(self, key: Any) -> list[str]:
@@ -444,8 +444,13 @@ class _Finish:
         """Those that a call finds in leaves, further arguments; None if they do not fit."""
         return self._recorded.gradients(given)
 
-    def part(self) -> None:
-        """Before the plan runs: who holds a state that it writes keeps that."""
+    def part(self, given: list[Tensor]) -> None:
+        """Before the plan runs: who holds a state that it writes keeps that.
+
+        Raises:
+            TraceError: if an argument is found by another name, where that makes a difference.
+        """
+        self._recorded.require_apart(given)
         if self._recorded.written:
             self._recorded.part()
 

@@ -63,6 +63,30 @@ class Recorded:
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
     written: tuple[tuple[dict[Any, Any], Any], ...] = ()
 
+    def require_apart(self, given: Sequence[Tensor]) -> None:
+        """Refuse an argument that the function finds by name, too, where that makes a difference.
+
+        The trace takes it for two tensors: an argument that is written, or one of both that is
+        differentiated, is not the other. Where the other is written the argument is as it was.
+
+        Args:
+            given: those of the call.
+
+        Raises:
+            TraceError: if there is one.
+        """
+        outside, writers = self.trace.outside, self.trace.writers
+        for k, x in enumerate(given):
+            storage = x.array.storage
+            if storage not in outside or k >= len(self.trace.arguments):
+                continue
+            written = self.trace.arguments[k].storage in writers
+            targets = self.tracer.targets if x.requires_grad else ()
+            if written or k in targets or storage in targets:
+                law = "an argument is found by name, too, and is written or differentiated"
+                hint = "Use it as the argument alone, or pass its detach().clone()"
+                raise TraceError("compile", law, argument=k, x=x.shape, remedy=hint)
+
     def part(self) -> None:
         """Before a replay writes states: who else holds one of these tensors keeps its elements.
 

@@ -109,6 +109,8 @@ class Tracer:
             :class:`.Storage`.
         anew: the names in the function's code and its helpers', if who traces it listens to
             :class:`TracedAnew`; else None.
+        targets: positions of arguments, and memory from outside, whose gradient the function asked
+            for.
         undoing: called if the trace is dropped: what Python did while it was made is taken back.
         place: makes what stands for a gradient that the function finds; None: they are themselves.
         sources: of gradients that are further arguments.
@@ -136,6 +138,7 @@ class Tracer:
         self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
         self.anew: Set[str] | None = None
+        self.targets: set[Any] = set()
         self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
@@ -186,6 +189,12 @@ class Tracer:
         if x.array.storage in self._copied:
             law = "an argument with mostly gaps between its elements is a copy in the function"
             raise TraceError(name, law, x=x.shape, remedy="Pass x.contiguous()")
+
+    def ask_gradients(self, tensors: Iterable[Any]) -> None:
+        """Take note of tensors whose gradients the function asks for by ``autograd.grad``."""
+        for x in tensors:
+            known = self._given.get(id(x))
+            self.targets.add(x.array.storage if known is None else known[0])
 
     def is_given(self, x: Any) -> bool:
         """Whether a tensor stands for one that the function was called with."""
