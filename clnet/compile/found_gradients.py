@@ -7,12 +7,16 @@ would look to :mod:`.left_gradients` as if the program kept it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
+from weakref import ref
 
 from ..array import Array
 from ..tensor import Tensor
 from ..values.record import NamedTuple
+
+_GRAD = attrgetter("_grad")
 
 
 class Source(NamedTuple):
@@ -51,29 +55,38 @@ def overlap(x: Array, y: Array) -> bool:
 
 
 def found_by(
-    sources: Iterable[Source], given: Sequence[Tensor], outside: Iterable[Any]
+    sources: Sequence[Source], given: Sequence[Tensor], outside: Any, known: list[Any]
 ) -> list[Tensor] | None:
     """The gradients that a call finds; None if a plan cannot take them.
 
     Args:
         sources: of the recording.
         given: the call's tensors.
-        outside: memory that the plan reads or writes without being given it.
+        outside: memory that the plan reads or writes without being given it, a set.
+        known: of each source a reference to the array that it had last, filled in here: a form is
+            looked at once, and nothing is held.
     """
     found: list[Tensor] = []
-    for leaf, form, place in sources:
-        grad: Any = (given[leaf] if type(leaf) is int else leaf).grad
-        if place < len(found):
-            if gradient_form(grad) != form or not is_as(found[place].array, grad.array):
+    for k, (leaf, form, place) in enumerate(sources):
+        grad: Any = _GRAD(given[leaf] if type(leaf) is int else leaf)
+        same = type(grad) is Tensor and grad.node is None and known[k]() is grad.array
+        if not same or grad.requires_grad:
+            if gradient_form(grad) != form:
                 return None
-        elif gradient_form(grad) != form:
-            return None
-        else:
+            known[k] = ref(grad.array)
+        if place == len(found):
             found.append(grad)
-    arrays = [x.array for x in (*given, *found)]
-    if len({a.storage for a in arrays}) < len(arrays):
+        elif not is_as(found[place].array, grad.array):
+            return None
+    storages = {x.array.storage for x in found}
+    apart = len(storages) == len(found) and storages.isdisjoint([x.array.storage for x in given])
+    if not apart:
+        arrays = [x.array for x in (*given, *found)]
         for k in range(len(given), len(arrays)):
             if any(overlap(arrays[i], arrays[k]) for i in range(k)):
                 return None
-    known = {a.storage for a in arrays[len(given) :]}
-    return None if known.intersection(outside) else found
+    return found if storages.isdisjoint(outside) else None
+
+
+def unknown() -> None:
+    """Stands for a reference to what is not known yet."""

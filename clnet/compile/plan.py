@@ -85,7 +85,7 @@ class Plan:
         self._replay = Replay(device, program, chained=short or not changed)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
-        self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
+        self._mutated = list(dict.fromkeys((*(changed - gradients.hidden.keys()), *trace.kept)))
         self._arguments = _arguments(trace, changed, gradients.hidden)
         # What it writes of the gradients that it finds, and where this run has it.
         self._found = [i for s, i in gradients.hidden.items() if s in changed]
@@ -222,8 +222,12 @@ class Plan:
             apart = (
                 given.storage not in self._changed and given.storage.arena not in self._apart_from
             )
-            if argument.take(given, apart=apart):
+            if type(argument) is not _InPlace:
+                argument.take(given, apart=apart)
+            elif argument.take(given, apart=apart):
                 self._replay.moved()
+            else:
+                continue
             self._replay.rebind(argument.storage)
         return {storage: self._made_anew(storage) for storage in self._trace.returned}
 

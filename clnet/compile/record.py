@@ -20,7 +20,7 @@ from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
-from .found_gradients import found_by
+from .found_gradients import found_by, unknown
 from .trace import Trace
 from .tracer import Tracer
 
@@ -45,6 +45,7 @@ class Recorded:
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
         written: dicts and names of tensors that it assigns, copied to those that were there.
+        known: of gradients that calls found, for :func:`.found_by`.
         hooks: hooks that it registered with its arguments' gradients: the position of the argument,
             the function, and whether it waits for ``grad``.
     """
@@ -62,6 +63,7 @@ class Recorded:
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
     written: tuple[tuple[dict[Any, Any], Any], ...] = ()
+    known: list[Any] = field(default_factory=list[Any])
 
     def require_apart(self, given: Sequence[Tensor]) -> None:
         """Refuse an argument that the function finds by name, too, where that makes a difference.
@@ -107,7 +109,11 @@ class Recorded:
             given: those of the call.
         """
         sources = self.tracer.sources
-        return found_by(sources, given, self.trace.outside) if sources else []
+        if not sources:
+            return []
+        if not self.known:
+            self.known.extend([unknown] * len(sources))
+        return found_by(sources, given, self.trace.outside, self.known)
 
     def flag(self, given: Sequence[Tensor]) -> None:
         """Let tensors require gradients, or stop, and have hooks, as the function asks of them.
