@@ -66,9 +66,10 @@ class LeftGradients:
         """
         if self._moved:
             self._found = [arguments[self.hidden[a.storage]] for _, a in self._moved]
+        if not self._windows:
+            return
         inside = {*self._windows.values()} if self.hidden else ()
-        read = [arguments[i].storage for i in self.hidden.values()]
-        read = [storage for storage in read if storage in inside]
+        read = [s for s in (arguments[i].storage for i in self.hidden.values()) if s in inside]
         counts = [*map(getrefcount, self._seen)]
         theirs = all(self._given[k][0]._grad is self._given[k][1] for k in self._places)
         if counts == self._usual and theirs and not read:

@@ -219,15 +219,14 @@ class Plan:
         self._gradients.let_go(arguments)
         self._written_there = [arguments[i].storage for i in self._found]
         for argument, given in zip(self._arguments, arguments, strict=True):
-            apart = (
-                given.storage not in self._changed and given.storage.arena not in self._apart_from
-            )
-            if type(argument) is not _InPlace:
-                argument.take(given, apart=apart)
-            elif argument.take(given, apart=apart):
+            if isinstance(argument, _InPlace):
+                if not argument.take(given):
+                    continue
                 self._replay.moved()
             else:
-                continue
+                storage = given.storage
+                apart = storage not in self._changed and storage.arena not in self._apart_from
+                argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
         return {storage: self._made_anew(storage) for storage in self._trace.returned}
 
@@ -322,13 +321,10 @@ class _Argument:
         self._nbytes = place.nbytes
         self._changed = changed or kept
 
-    def take(self, given: Array, *, apart: bool) -> bool:
+    def take(self, given: Array, *, apart: bool) -> None:
         """Look at what the caller gives now.
 
         What a launch changes is not looked at where the caller has it, but in a copy.
-
-        Returns:
-            Whether chains would look for it elsewhere, which they never do.
 
         Args:
             given: the argument.
@@ -348,7 +344,6 @@ class _Argument:
                 )
         else:
             self.storage.buffer = given.storage.buffer
-        return False
 
     def let_go(self) -> None:
         """A copy is the plan's; the memory of others is theirs."""
@@ -366,9 +361,8 @@ class _InPlace:
     def __init__(self, place: Array) -> None:
         self.storage = place.storage
 
-    def take(self, given: Array, *, apart: bool) -> bool:
+    def take(self, given: Array) -> bool:
         """Look at what the leaf has now; whether that lies elsewhere."""
-        del apart  # whoever wrote it has let it go
         place = self.storage
         buffer, begin = place.buffer, place.begin
         place.look_at(given.storage, given.offset * given.dtype.itemsize)
