@@ -210,6 +210,16 @@ def test_axes_by_numpy_s_name():
     assert clnet.transpose(clnet.ones(2, 3, 4), (2, 0, 1)).shape == (4, 2, 3)
 
 
+def test_batch_norms_of_a_batch_write_no_averages_that_are_not_its():
+    norm, x = clnet.nn.BatchNorm1d(3), clnet.ones(2, 4, 3)
+    with pytest.raises(ArgumentError, match=r"vmap: statistics .*track_running_stats"):
+        clnet.vmap(norm)(x)
+    mean, var = clnet.zeros(2, 3), clnet.ones(2, 3)
+    clnet.vmap(lambda x, m, v: clnet.nn.functional.batch_norm(x, m, v, training=True))(x, mean, var)
+    np.testing.assert_allclose(mean.tolist(), [[0.1] * 3] * 2, rtol=1e-6)
+    assert clnet.vmap(norm.eval())(x).shape == x.shape
+
+
 def test_batch_norms_keep_no_averages_where_they_are_replaced():
     net = clnet.nn.Sequential(clnet.nn.Conv2d(3, 4, 3), clnet.nn.BatchNorm2d(4))
     norms = [net[1], clnet.nn.InstanceNorm2d(4, track_running_stats=True)]

@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import func
-from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -307,3 +307,18 @@ def test_vmap_draws_as_it_is_told():
         func.vmap(noisy)(x)
     assert len(set(func.vmap(noisy, randomness="different")(x).tolist())) == 4
     assert len(set(func.vmap(noisy, randomness="same")(x).tolist())) == 1
+
+
+def test_nodes_say_what_they_saved():
+    x = clnet.tensor([1.0, 2.0], requires_grad=True)
+    y = x * clnet.tensor([3.0, 4.0])
+    node = y.exp().grad_fn
+    assert [name for name in dir(node) if name.startswith("_saved")] == ["_saved_result"]
+    np.testing.assert_array_equal(node._saved_result.tolist(), y.exp().tolist())
+    assert y.grad_fn._saved_other.tolist() == [3, 4]
+    assert x.sin().grad_fn._saved_self is x
+    assert not hasattr(node, "_saved_self")
+    z = x.sin()
+    z.sum().backward()
+    with pytest.raises(GradientError, match="freed by an earlier backward"):
+        _ = z.grad_fn._saved_self

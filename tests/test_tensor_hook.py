@@ -157,6 +157,43 @@ def test_a_compiled_step_has_the_hooks_and_notices_new_ones():
     assert step.num_traces == 3
 
 
+def test_gradients_of_arguments_pass_their_hooks_in_a_compiled_function():
+    x = clnet.ones(2, requires_grad=True)
+    inner = x * 1
+
+    @clnet.compile
+    def gradient(v):
+        return clnet.autograd.grad((v * v).sum(), [v])[0]
+
+    assert gradient(x).tolist() == [2, 2]
+    for v in (x, inner):
+        handle = v.register_hook(lambda g: g * 5)
+        assert gradient(v).tolist() == gradient(v).tolist() == [10, 10]
+        handle.remove()
+        assert gradient(v).tolist() == [2, 2]
+
+
+def test_hooks_that_a_compiled_function_registers_with_arguments_stay():
+    def once(v):
+        v.register_hook(lambda g: g * 5)
+        return clnet.autograd.grad((v * v).sum(), [v], retain_graph=True)[0], (v * v).sum()
+
+    def holding(v):
+        scale = v.detach() * 2
+        v.register_hook(lambda g: g * scale)
+        return (v * v).sum()
+
+    for run in (once, clnet.compile(once)):
+        for _ in range(2):
+            x = clnet.ones(2, requires_grad=True)
+            assert run(x)[0].tolist() == [10, 10]
+            gradient, y = run(x)
+            y.backward()
+            assert (gradient.tolist(), x.grad.tolist()) == ([50, 50], [50, 50])
+    with pytest.raises(TraceError, match="remove"):
+        clnet.compile(holding)(clnet.ones(2, requires_grad=True))
+
+
 def test_a_hook_that_reads_a_value_is_refused_in_a_compiled_function():
     x = clnet.ones(2, requires_grad=True)
     x.register_hook(lambda g: print(g.tolist()))

@@ -74,6 +74,8 @@ def grad(
         raise ArgumentError(
             "grad", "there is a weight for each output", outputs=len(roots), grad_outputs=len(given)
         )
+    if (tracer := mode.current().tracer) is not None:
+        tracer.ask_gradients(targets)
     found = run_backward(
         roots,
         [root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],

@@ -97,6 +97,17 @@ class AccumulateGrad:
         return f"<AccumulateGrad object at {id(self.variable):#x}>"
 
 
+_OPERANDS: dict[str, tuple[str, ...]] = {
+    "": ("self", "other"),
+    "pow": ("self", "exponent"),
+    "matmul": ("self", "mat2"),
+    "addmm": ("self", "mat1", "mat2"),
+    "where": ("condition", "self", "other"),
+    "conv2d": ("input", "weight", "bias"),
+}
+"""What PyTorch calls the operands of an op that its node may save."""
+
+
 class NodeFace:
     """What a node says of itself; :class:`.tape.Node` is one."""
 
@@ -105,6 +116,11 @@ class NodeFace:
     function: Any
     hooks: Any
     known: dict[Any, Any]
+    kept_inputs: dict[int, Any]
+    kept_outputs: dict[int, Any]
+    num_outputs: int
+    released: bool
+    unpack: Callable[..., Any]
 
     def name(self) -> str:
         """``"MulBackward0"``: the op's name, as in a tensor's text."""
@@ -150,6 +166,33 @@ class NodeFace:
             A handle whose ``remove()`` takes it away again.
         """
         return HookHandle(self._own_hooks().first, fn, _unchanged)
+
+    def _places_of_saved(self) -> dict[str, tuple[bool, int]]:
+        """What the node saved, by PyTorch's names: whether it is an input, and which."""
+        names = _OPERANDS.get(self.function.name, _OPERANDS[""])
+        found = {f"_saved_{n}": (True, k) for k, n in enumerate(names) if k in self.kept_inputs}
+        several = self.num_outputs > 1
+        for k in self.kept_outputs:
+            found[f"_saved_result{k if several else ''}"] = (False, k)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._places_of_saved()]
+
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_self`` and its like: a tensor that backward will read.
+
+        Raises:
+            AttributeError: if there is none of that name.
+            GradientError: if they were freed, or changed in place.
+        """
+        if name.startswith("_saved_"):
+            if self.released:
+                self.unpack()
+            if (place := self._places_of_saved().get(name)) is not None:
+                saved = self.unpack(whole=False)
+                return (saved.inputs if place[0] else saved.outputs)[place[1]]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _own_hooks(self) -> NodeHooks:
         if self.hooks is None:

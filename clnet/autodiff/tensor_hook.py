@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import count
 from typing import Any, ClassVar
 
@@ -71,6 +71,26 @@ class GradientHooks:
         self._table: Table = OrderedDict()
         self._accumulated: Table = OrderedDict()
         self._keeper: weakref.ref[Any] | None = None
+
+    @property
+    def called(self) -> tuple[Hook, ...]:
+        """The functions that :meth:`run` calls, in order."""
+        return tuple(self._table.values())
+
+    def copied(self) -> GradientHooks:
+        """Others that call the same functions; what comes later is each one's own."""
+        found = GradientHooks()
+        found._table.update(self._table)
+        return found
+
+    def added(self, known: Collection[Hook]) -> list[tuple[Hook, bool]]:
+        """The functions behind those that were there, and whether they wait for a leaf's ``grad``.
+
+        Args:
+            known: as :attr:`called` gave them.
+        """
+        later = [*self._table.values()][len(known) :]
+        return [(h, False) for h in later] + [(h, True) for h in self._accumulated.values()]
 
     def add(self, hook: Hook) -> HookHandle:
         """Call ``hook(grad)`` after those that are there."""
@@ -147,6 +167,12 @@ def hooks_of(tensor: Any) -> GradientHooks | None:
     if tensor.node is None:
         return tensor.hooks
     return tensor.node.hooks.get(tensor.index) if tensor.node.hooks else None
+
+
+def called_by(tensor: Any) -> tuple[Hook, ...]:
+    """The functions that a tensor's gradient passes."""
+    found = hooks_of(tensor)
+    return () if found is None else found.called
 
 
 def add_hooks(op_name: str, tensor: Any) -> GradientHooks:

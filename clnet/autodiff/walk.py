@@ -20,7 +20,7 @@ from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
 from .tape import Node, SavedTensors
-from .tensor_hook import GradientHooks, LeafHooks
+from .tensor_hook import GradientHooks, LeafHooks, called_by
 
 Finish = Callable[[Any, Any, set[int]], None]
 """Takes a leaf, its whole gradient, and the ``id`` of storages that somebody else may hold."""
@@ -321,7 +321,11 @@ class _Walk:
                 self.found[id(leaf)] = (leaf, leaf.hooks.run(grad, self.shown))
         tracer = mode.current().tracer
         if tracer is not None:
-            tracer.watch(LeafHooks([*self._finished, *leaves]))
+            for leaf in leaves:
+                if tracer.is_given(leaf):
+                    tracer.ask(leaf, called_by)
+            own = [x for x in (*self._finished, *leaves) if not tracer.is_given(x)]
+            tracer.watch(LeafHooks(own))
 
     def _step(self, node: Node, grads: list[Any], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         function = node.function

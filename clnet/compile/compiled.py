@@ -33,7 +33,7 @@ from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
-from .tracer import Tracer
+from .tracer import TracedAnew, Tracer
 
 _MOST_PLANS = 16
 # PyTorch's; there is one way to compile here.
@@ -64,9 +64,8 @@ class Compiled:
     many. What the function does on the host beside ops (printing, counting) happens at the trace
     alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
     name, is there after each call; if it takes the place of a tensor of its form, it is written
-    into that one's memory. A gradient that the program keeps from an earlier call stays as it was,
-    unless another compiled function, or another plan of this one, reads it or adds to it: that one
-    lies where the next call writes, and is kept as a clone().
+    into that one's memory. What the program keeps of an earlier call, a gradient or a tensor that
+    such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -262,11 +261,14 @@ class Compiled:
             return None
         for plan, finish in kept.entries:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                if plan.valid() and finish.fits(given):
+                more = finish.gradients(given) if plan.valid() else None
+                if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
                     if self._disturbed:
                         self._disturbed = 0
-                    return _Done(finish.results(_run(plan, tensors, given), given))
+                    finish.part(given)
+                    arrays = _run(plan, [*tensors, *more], whole)
+                    return _Done(finish.results(arrays, whole))
         return None
 
     def _traced(
@@ -286,15 +288,22 @@ class Compiled:
         plan, finish = self._trace(*call, device)
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
-            if not plan.gradients_unchanged():
+            more = finish.gradients(given)
+            if more is None or not plan.gradients_unchanged():
                 plan, finish = self._trace(*call, device)
+                more = finish.gradients(given)
+            if more is None:
+                law = "gradients that the function finds are others when it was traced"
+                raise TraceError("compile", law, function=self.__name__, remedy="Use their clones")
             # Plans that differ in gradients take turns when a step accumulates them.
             self._drop_outdated(key)  # the trace changed modules, too
             kept = self._plans[key].entries if key in self._plans else ()
             self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
-            return _Done(finish.results(_run(plan, tensors, given), given))
+            whole = [*given, *more]
+            finish.part(given)
+            return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
 
     def _drop_outdated(self, key: Any) -> list[str]:
         """Let plans go that cannot become valid again, so that the next finds their memory free.
@@ -315,7 +324,7 @@ class Compiled:
         try:
             with paused_collector():
                 recorded, plan = self._recorded(outer, args, kwargs, device)
-        except LeftOut:  # each time less is left that could be
+        except (LeftOut, TracedAnew):  # each time less is left that could be
             outer.undo()
             return self._trace(args, kwargs, device)
         except TraceError:
@@ -335,9 +344,13 @@ class Compiled:
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
-            recorded = record(
-                self._function, args, kwargs, device, rebind=outer.rebind, jointly=jointly
-            )
+            run = partial(record, self._function, args, kwargs, device, names=outer.names)
+            recorded = run(rebind=outer.rebind, jointly=jointly)
+            if recorded.tracer.twofold:
+                recorded.tracer.take_back()
+                outer.take_back(held)
+                outer.undo()
+                recorded = run(finds=False, rebind=outer.rebind, jointly=jointly)
         finally:
             left = outer.take_back(held)
         if left:
@@ -353,7 +366,11 @@ class Compiled:
         for value in args:
             if hasattr(value, "named_parameters"):  # of a method that is decorated
                 recorded.tracer.watch(value)
-        return recorded, self._planned(recorded.trace, recorded.tracer)
+        try:
+            return recorded, self._planned(recorded.trace, recorded.tracer)
+        except BaseException:
+            recorded.tracer.take_back()
+            raise
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
@@ -422,6 +439,20 @@ class _Finish:
         self._recorded = recorded
         self._on_tape = on_tape
         self._asked = tuple(asked)
+
+    def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
+        """Those that a call finds in leaves, further arguments; None if they do not fit."""
+        return self._recorded.gradients(given)
+
+    def part(self, given: list[Tensor]) -> None:
+        """Before the plan runs: who holds a state that it writes keeps that.
+
+        Raises:
+            TraceError: if an argument is found by another name, where that makes a difference.
+        """
+        self._recorded.require_apart(given)
+        if self._recorded.written:
+            self._recorded.part()
 
     def fits(self, given: list[Tensor]) -> bool:
         """Whether a call's tensors answer what the function asked as those of its trace."""

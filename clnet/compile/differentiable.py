@@ -83,8 +83,8 @@ class Joint(NamedTuple):
         between = Action(_nothing)
         steps = (*tracer.steps[:first], between, *tracer.steps[first:])
         results = (*(t.array for t in self.ends), *gradients)
-        kept = (g for _, g in tracer.grads_after.values() if g is not None)
-        own = tuple(g.array.storage for g in kept)
+        kept = (g.array.storage for _, g in tracer.grads_after.values() if g is not None)
+        own = tuple(s for s in kept if s not in tracer.hidden)
         # A view is a step here, which reads what it looks at; none is needed.
         whole = without_dead_steps(Trace(steps, tuple(memory), results, own, self.ends[0].device))
         rewritten = self.rewriting(whole)

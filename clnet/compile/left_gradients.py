@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import gt
 from sys import getrefcount
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from ..array import Array
 from ..device import Storage
 from ..tensor import Tensor
+from ..values.changes import PLACES
+from .tracer import Tracer
 
 
 class LeftGradients:
@@ -21,16 +23,32 @@ class LeftGradients:
     with its elements, and the leaf gets another tensor. Who holds one is told by counting
     references, which costs nothing to speak of.
 
-    Gradients that another plan reads or adds to stay where they are: it looks for them there.
+    Gradients that the plan finds in leaves, see :mod:`.found_gradients`, stay theirs.
 
     Args:
-        written: leaves, and gradients of the trace or None.
+        tracer: knows leaves, and gradients of the trace or None.
         own: storages in which the plan writes them; others, which were there before, stay as is.
+        arguments: of the trace, the gradients that it finds among them.
+
+    Attributes:
+        hidden: where these lie, and which of the arguments they are.
     """
 
-    def __init__(self, written: Iterable[tuple[Any, Any]], own: Iterable[Storage]) -> None:
-        self._given = [*written]
+    def __init__(self, tracer: Tracer, own: Iterable[Storage], arguments: Sequence[Array]) -> None:
+        places = ((a.storage, i) for i, a in enumerate(arguments))
+        self.hidden = hidden = {s: i for s, i in places if s in tracer.hidden}
+        given = list(tracer.grads_after.items())
         inside = {*own}
+        self._moved: list[tuple[Any, Array]] = []  # of which another leaf, or another form is found
+        self._given: list[tuple[Any, Any]] = []
+        for key, (leaf, grad) in given:
+            if grad is None or grad.array.storage not in hidden:
+                self._given.append((leaf, grad))
+                continue
+            _, before = tracer.grads_before.get(key, (None, None))
+            if before is None or _lies(before.array) != _lies(grad.array):
+                self._moved.append((leaf, grad.array))
+        self._found: list[Array] = []
         self._places: dict[int, Array] = {}  # of gradients that look through a window, and at what
         for k, (_, grad) in enumerate(self._given):
             if type(grad) is Tensor and grad.node is None and grad.array.storage in inside:
@@ -40,21 +58,35 @@ class LeftGradients:
         self._usual = [*map(getrefcount, self._seen)]
         self._usual[::3] = [n + 1 for n in self._usual[::3]]  # the leaf's
 
-    def let_go(self) -> None:
-        """Before the plan writes: what somebody else holds moves away with its elements."""
+    def let_go(self, arguments: Sequence[Array]) -> None:
+        """Before the plan writes: what somebody else holds moves away with its elements.
+
+        Args:
+            arguments: of the call; a gradient that it finds where it writes another moves, too.
+        """
+        if self._moved:
+            self._found = [arguments[self.hidden[a.storage]] for _, a in self._moved]
+        if not self._windows:
+            return
+        inside = {*self._windows.values()} if self.hidden else ()
+        read = [s for s in (arguments[i].storage for i in self.hidden.values()) if s in inside]
         counts = [*map(getrefcount, self._seen)]
-        if counts == self._usual:
+        theirs = all(self._given[k][0]._grad is self._given[k][1] for k in self._places)
+        if counts == self._usual and theirs and not read:
             return
         held: set[Storage] = set()
         for n, (k, array) in enumerate(self._places.items()):
             leaf, grad = self._given[k]
             found, usual = counts[3 * n : 3 * n + 3], self._usual[3 * n : 3 * n + 3]
             found[0] += leaf._grad is not grad
-            fixed = self._windows[array.storage].moves is not None
-            if not fixed and any(map(gt, found, usual)):
+            if any(map(gt, found, usual)) or self._windows[array.storage] in read:
                 held.add(array.storage)
         for storage in held:
-            self._windows[storage].move_away()
+            window = self._windows[storage]
+            window.move_away()
+            if window.moves is not None:  # plans found it by another name than a leaf's gradient
+                window.moves += 1
+                PLACES.tell()
         if held:
             self._renew(held)
 
@@ -67,6 +99,10 @@ class LeftGradients:
         """Give leaves their gradients."""
         for leaf, grad in self._given:
             leaf.grad = grad
+        for (leaf, view), found in zip(self._moved, self._found, strict=True):
+            offset = found.offset + view.offset
+            leaf.grad = Tensor(found.view(view.shape, view.strides, offset))
+        self._found = []
 
     def _renew(self, storages: set[Storage]) -> None:
         """Make windows at the plan's memory, and the gradients that look through them."""
@@ -80,3 +116,7 @@ class LeftGradients:
                 self._given[k] = (self._given[k][0], Tensor(seen))
         grads = [self._given[k][1] for k in self._places]
         self._seen = [x for g in grads for x in (g, g.array, g.array.storage)]
+
+
+def _lies(x: Array) -> tuple[Any, ...]:
+    return x.storage, x.offset, x.shape, x.strides

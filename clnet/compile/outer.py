@@ -92,6 +92,7 @@ class Outer:
 
     Attributes:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
+        names: those in the code of the function and its helpers.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -114,7 +115,7 @@ class Outer:
             for _, _, value in [*found.settings(code.names)]:
                 found.add(value)
         looks = code.looks or found.hooked
-        self._reads, self._names = code.reads, code.names
+        self._reads, self.names = code.reads, code.names
         NAMES.names |= code.names
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
@@ -269,7 +270,7 @@ class Outer:
             if place.func is not attribute:
                 return True
             inside = [value] if isinstance(value, Tensor) else []
-            if _name(place) not in self._names:
+            if _name(place) not in self.names:
                 inside = [*_tensors(value)]
             unused = bool(inside) and all(x.array.storage not in used for x in inside)
             owner = id(place.args[0])
@@ -442,8 +443,12 @@ def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (kind, repr(value))  # NaN is as another, and -0.0 not as 0.0
     if isinstance(value, Tensor):
         # After x.t_() it is the same tensor, otherwise laid out.
-        form = (value.array.shape, value.array.strides) if type(value) is Tensor else None
-        return (_Same(value), value.requires_grad, form)
+        if type(value) is not Tensor:
+            return (_Same(value), value.requires_grad, None)
+        x, plain = value.array, value.node is None and not value.requires_grad
+        # Which tensor looks there matters for gradients alone.
+        seen: Any = x.storage if plain else value
+        return (_Same(seen), value.requires_grad, x.shape, x.strides, plain and (x.offset, x.dtype))
     if isinstance(value, ModuleType):
         return None
     if kind in (bytearray, array):

@@ -49,9 +49,9 @@ class Plan:
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
-        self._grads_before = list(tracer.grads_before.values())
+        self._grads_before = tracer.grads_found()
         for _, grad in self._grads_before:
-            if grad is not None:  # it stays where it is: see LeftGradients
+            if grad is not None:  # a place that this depends on
                 grad.array.storage.moves = grad.array.storage.moves or 0
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
@@ -75,7 +75,7 @@ class Plan:
         self._arenas, scratch = _allocate(self.memory, trace)
         self._apart_from = {*self._arenas, *self._own}
         kept = [s for s in trace.kept if s in self.memory.homes or s in self._own]
-        self._gradients = LeftGradients(tracer.grads_after.values(), kept)
+        self._gradients = gradients = LeftGradients(tracer, kept, trace.arguments)
         changed = {s for _, step in trace.ops for s in step.mutated}
         # What changes nothing is asked again and again, often alone on the machine; loaders want a
         # core beside a training step, so that is chained where launches cost more than they do.
@@ -85,16 +85,14 @@ class Plan:
         self._replay = Replay(device, program, chained=short or not changed)
         hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
-        self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
-        self._arguments = [
-            _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
-            for a in trace.arguments
-        ]
+        self._mutated = list(dict.fromkeys((*(changed - gradients.hidden.keys()), *trace.kept)))
+        self._arguments = _arguments(trace, changed, gradients.hidden)
+        # What it writes of the gradients that it finds, and where this run has it.
+        self._found = [i for s, i in gradients.hidden.items() if s in changed]
         self._changed = changed
-        self._told = False  # in this run
-        self.changed_arguments = [
-            (i, a) for i, a in enumerate(trace.arguments) if a.storage in changed
-        ]
+        self._told, self._written_there = False, list[Storage]()  # of this run
+        copied = [(i, a) for i, a in enumerate(trace.arguments) if a.storage in changed]
+        self.changed_arguments = [each for each in copied if each[0] not in self._found]
 
     @property
     def lock(self) -> Any:
@@ -218,19 +216,25 @@ class Plan:
                 self._seen = versions
             self._seen_at = mark
         self._told = False
-        self._gradients.let_go()
+        self._gradients.let_go(arguments)
+        self._written_there = [arguments[i].storage for i in self._found]
         for argument, given in zip(self._arguments, arguments, strict=True):
-            apart = (
-                given.storage not in self._changed and given.storage.arena not in self._apart_from
-            )
-            argument.take(given, apart=apart)
+            if isinstance(argument, _InPlace):
+                if not argument.take(given):
+                    continue
+                self._replay.moved()
+            else:
+                storage = given.storage
+                apart = storage not in self._changed and storage.arena not in self._apart_from
+                argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
         return {storage: self._made_anew(storage) for storage in self._trace.returned}
 
     def _written(self) -> None:
         """Tell what was changed; an exception half-way leaves some of it changed."""
-        for storage in self._mutated:
+        for storage in (*self._mutated, *self._written_there):
             storage.written()
+        self._written_there = []
         self._gradients.written()
 
     def _tell(self) -> None:
@@ -242,6 +246,8 @@ class Plan:
     def _results_of(self, made: dict[Storage, Storage]) -> list[Array]:
         if not self._told:
             self._tell()
+        for argument in self._arguments:
+            argument.let_go()
         passed, found = self._trace.passed, list[Array]()
         seen_by_caller = len(self._results) - self._trace.num_saved
         copies: tuple[dict[Storage, Storage], ...] = {}, {}
@@ -338,6 +344,45 @@ class _Argument:
                 )
         else:
             self.storage.buffer = given.storage.buffer
+
+    def let_go(self) -> None:
+        """A copy is the plan's; the memory of others is theirs."""
+
+
+class _InPlace:
+    """A gradient that the call found: launches read and write it where it lies.
+
+    Args:
+        place: the argument as it was traced.
+    """
+
+    copy: Storage | None = None
+
+    def __init__(self, place: Array) -> None:
+        self.storage = place.storage
+
+    def take(self, given: Array) -> bool:
+        """Look at what the leaf has now; whether that lies elsewhere."""
+        place = self.storage
+        buffer, begin = place.buffer, place.begin
+        place.look_at(given.storage, given.offset * given.dtype.itemsize)
+        return place.buffer is not buffer or place.begin != begin
+
+    def let_go(self) -> None:
+        """Hold it no longer than the leaf does."""
+        self.storage.arena = None
+
+
+def _arguments(
+    trace: Trace, changed: Collection[Storage], hidden: Collection[Storage]
+) -> list[_Argument | _InPlace]:
+    """Where the launches look for each argument; for hidden ones where the call has them."""
+    return [
+        _InPlace(a)
+        if a.storage in hidden
+        else _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
+        for a in trace.arguments
+    ]
 
 
 def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int, Storage]]:

@@ -14,6 +14,7 @@ from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 from weakref import ref
 
+from ..autodiff.tensor_hook import called_by
 from ..tensor import Tensor
 from ..values.programs import is_librarys, is_programs
 
@@ -147,7 +148,7 @@ class Objects:
         callables: functions that lie in objects and containers.
         partials: what :func:`functools.partial` made.
         contexts: variables of contexts.
-        hooked: whether hooks hang in modules, whose code is not looked at.
+        hooked: whether hooks hang in modules.
     """
 
     def __init__(self) -> None:
@@ -182,6 +183,8 @@ class Objects:
 
     def _held_by(self, each: Any, depth: int) -> Iterable[Any] | None:
         """What an object holds, which is noted by what it is; None of one that holds nothing."""
+        if isinstance(each, Tensor):
+            return _with_owners(called_by(each)) or None
         if isinstance(each, functools.partial):
             self.callables.append(each.func)
             self.partials.append(each)
@@ -212,6 +215,10 @@ class Objects:
         """Know a module and those in it, of the program's classes; gives what they hold."""
         held: list[Any] = []
         for layer in network.modules():
+            for p in layer._parameters.values():
+                held += () if p is None or p.hooks is None else _with_owners(p.hooks.called)
+            if layer._clnet_hooks:
+                held += _with_owners(layer._clnet_hooks.called)
             self.hooked = self.hooked or layer._clnet_is_hooked
             if _is_ours(type(layer)):
                 table = vars(layer).items()
@@ -433,6 +440,12 @@ def _functions_of(value: Any) -> Iterable[Any]:
     if isinstance(value, functools.cached_property):
         return (value.func,)
     return (getattr(value, "__func__", value),)  # of a static method, or a class's
+
+
+def _with_owners(hooks: Iterable[Any]) -> list[Any]:
+    """Hooks, and the objects whose methods some are."""
+    owners = (hook.__self__ for hook in hooks if isinstance(hook, MethodType))
+    return [*hooks, *owners]
 
 
 def _is_ours(kind: type) -> bool:

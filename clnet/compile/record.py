@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from sys import getrefcount
 from typing import Any
 
 from ..array import Array
 from ..autodiff.structure import put_together, taken_apart
 from ..autodiff.tape import next_sequence
-from ..device import Device
+from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
+from ..device import Device, Storage
 from ..errors import TraceError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
+from .found_gradients import found_by, unknown
 from .trace import Trace
 from .tracer import Tracer
 
@@ -35,11 +38,16 @@ class Recorded:
         shared: of results that are an argument or something outside, or lie in its memory, what
             gives them for the tensors of a call.
         assigned: modules and other objects, and names of attributes that get the last results; and
-            the dict in which they are put, if that is no change that a plan depends on.
+            the dict in which they are put, if it is one, or that is no change that a plan depends
+            on.
         twins: of results that are one tensor, the later ones and the first.
         kinds: classes of results that are of a subclass, or leaves that the function made, and
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
+        written: dicts and names of tensors that it assigns, copied to those that were there.
+        known: of gradients that calls found, for :func:`.found_by`.
+        hooks: hooks that it registered with its arguments' gradients: the position of the argument,
+            the function, and whether it waits for ``grad``.
     """
 
     trace: Trace
@@ -53,9 +61,62 @@ class Recorded:
     twins: Mapping[int, int] = field(default_factory=dict[int, int])
     kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
+    hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
+    written: tuple[tuple[dict[Any, Any], Any], ...] = ()
+    known: list[Any] = field(default_factory=list[Any])
+
+    def require_apart(self, given: Sequence[Tensor]) -> None:
+        """Refuse an argument that the function finds by name, too, where that makes a difference.
+
+        The trace takes it for two tensors: an argument that is written, or one of both that is
+        differentiated, is not the other. Where the other is written the argument is as it was.
+
+        Args:
+            given: those of the call.
+
+        Raises:
+            TraceError: if there is one.
+        """
+        outside, writers = self.trace.outside, self.trace.writers
+        for k, x in enumerate(given):
+            storage = x.array.storage
+            if storage not in outside or k >= len(self.trace.arguments):
+                continue
+            written = self.trace.arguments[k].storage in writers
+            targets = self.tracer.targets if x.requires_grad else ()
+            if written or k in targets or storage in targets:
+                law = "an argument is found by name, too, and is written or differentiated"
+                hint = "Use it as the argument alone, or pass its detach().clone()"
+                raise TraceError("compile", law, argument=k, x=x.shape, remedy=hint)
+
+    def part(self) -> None:
+        """Before a replay writes states: who else holds one of these tensors keeps its elements.
+
+        In eager execution it is another tensor that takes its place.
+        """
+        for table, name in self.written:
+            held = table.get(name)
+            if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
+                table[name] = held.detach()
+                with mode.using(grad=False):
+                    held.array = held.clone().array
+                held.version = held.array.storage.version
+
+    def gradients(self, given: Sequence[Tensor]) -> list[Tensor] | None:
+        """The gradients that a call finds, behind its tensors; None if the plan takes others.
+
+        Args:
+            given: those of the call.
+        """
+        sources = self.tracer.sources
+        if not sources:
+            return []
+        if not self.known:
+            self.known.extend([unknown] * len(sources))
+        return found_by(sources, given, self.trace.outside, self.known)
 
     def flag(self, given: Sequence[Tensor]) -> None:
-        """Let tensors require gradients, or stop, as the function asks of them.
+        """Let tensors require gradients, or stop, and have hooks, as the function asks of them.
 
         Args:
             given: those of the call.
@@ -64,6 +125,9 @@ class Recorded:
             x = find(given)
             if x.requires_grad is not value:
                 x.requires_grad_(value)
+        for place, hook, waits in self.hooks:
+            own = add_hooks("register_hook", given[place])
+            own.add_accumulated(hook) if waits else own.add(hook)
 
     def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
         """What the function returns.
@@ -82,8 +146,8 @@ class Recorded:
             found[place] = found[place] if own is None else own
         for place, first in self.twins.items():
             found[place] = found[first]
-        last = zip(reversed(self.assigned), reversed(found), strict=False)
-        for (owner, name, table), value in last:
+        last = found[len(found) - len(self.assigned) :]
+        for (owner, name, table), value in zip(self.assigned, last, strict=True):
             if table is None:
                 setattr(owner, name, value)
             else:
@@ -99,6 +163,8 @@ def record(
     *,
     keeps_state: bool = True,
     as_called: bool = True,
+    finds: bool = True,
+    names: Set[str] | None = None,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
 ) -> Recorded:
@@ -113,6 +179,8 @@ def record(
             each replay; else the attributes stay as they are.
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
+        finds: whether gradients that it finds are further arguments; else they stay what they are.
+        names: those in its code, of who listens to :class:`.TracedAnew`.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
         jointly: a pass over the function and the backward of its results, before they are apart.
 
@@ -126,6 +194,7 @@ def record(
     tracer, start = Tracer(rebind), next_sequence()
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
+    tracer.anew, tracer.place = names, placeholder if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
@@ -133,17 +202,14 @@ def record(
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
             called = [placed(a, placeholder) for a in args]
             named = {k: placed(v, placeholder) for k, v in kwargs.items()}
-            before = contents([called, named])
-            result = function(*called, **named)
-            if not same_contents(before, contents([called, named])):
-                law = "the function changes a list or dict that it was given"
-                raise TraceError("compile", law, remedy="Change a copy, or return what is new")
+            hooked = [called_by(p) for p in placeholders]
+            result = _called(function, called, named)
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
             template = _taken_apart(result, found)
             twins, kinds = _twins(found), _kinds(tracer, found)
-            copied, state = _state(tracer, found) if keeps_state else ((), ())
+            copied, state, written = _state(tracer, found) if keeps_state else ((), (), ())
             found += [value for _, _, _, value in state]
             shared = _shared(found, placeholders, kinds)
             lost = {before.array.storage: before for before, _ in copied}
@@ -152,7 +218,11 @@ def record(
             backward = record_backward(tracer, found, placeholders, memory, start, lost, joint)
             _overwrite(copied)
         _refuse_gradients(tracer, placeholders)
+        hooks = _hooks(placeholders, hooked)
         tracer.forget_leaves({p.array.storage for p in placeholders})
+    except BaseException:
+        tracer.take_back()
+        raise
     finally:
         tracer.restore()
         tracer.undo()
@@ -161,14 +231,22 @@ def record(
         tuple(tracer.steps),
         tuple(memory),
         (*(t.array for t in found), *saved),
-        tuple(g.array.storage for _, g in tracer.grads_after.values() if g is not None),
+        tuple(_kept(tracer)),
         device,
         num_saved=len(saved),
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
-    assigned = tuple((owner, name, table) for owner, name, table, _ in state)
-    flags = _flags(tracer, placeholders)
-    return Recorded(trace, tracer, template, backward, shared, assigned, twins, kinds, flags)
+    own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
+    return Recorded(trace, tracer, template, backward, shared, *own)
+
+
+def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    before = contents([args, kwargs])
+    result = function(*args, **kwargs)
+    if not same_contents(before, contents([args, kwargs])):
+        law = "the function changes a list or dict that it was given"
+        raise TraceError("compile", law, remedy="Change a copy, or return what is new")
+    return result
 
 
 class _Placeholders:
@@ -201,6 +279,8 @@ class _Placeholders:
         if self._as_called and type(value) is not Tensor:
             made = made.as_subclass(type(value))
         self._known[id(value)] = made.requires_grad_(value.requires_grad)
+        hooks = hooks_of(value) if self._as_called else None
+        made.hooks = None if hooks is None else hooks.copied()
         copied = self._as_called and is_copied(value)
         self._tracer.give(len(self.tensors), made, value, copied=copied)
         self.tensors.append(made)
@@ -211,11 +291,13 @@ class _Placeholders:
 
 
 _Assigned = tuple[Any, str, dict[str, Any] | None, Tensor]
+# References to a tensor that its table alone has: that, a variable, and the count's own.
+_ALONE = 3
 
 
 def _state(
     tracer: Tracer, results: list[Tensor]
-) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...]]:
+) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...], tuple[tuple[Any, Any], ...]]:
     """What becomes of tensors that the function assigned to attributes.
 
     One that takes the place of a tensor of its form is to be copied there, so that the next replay
@@ -230,10 +312,11 @@ def _state(
 
     Returns:
         Tensors that are to be overwritten, with what; then owners, names, dicts (None: the owner is
-        told) and values of those that are to be assigned.
+        told) and values of those that are to be assigned; then dicts and names of the first.
     """
     copied: list[tuple[Tensor, Tensor]] = []
     others: list[_Assigned] = []
+    written: list[tuple[Any, Any]] = []
     tracer.keep_cleared()
     for (_, name), (owner, table, before) in tracer.rebound.items():
         kept: Tensor = table[name]
@@ -242,18 +325,20 @@ def _state(
         same = type(before) is Tensor and (before.shape, before.dtype, before.device) == form
         read = same and before.array.storage in tracer.outside
         if mode.current().grad and kept.node is not None and is_whole(kept.node) and not read:
-            others.append((owner, name, table if same else None, kept.clone()))
-        elif same:
+            told = not same and owner is not table
+            others.append((owner, name, None if told else table, kept.clone()))
+        elif same and not before.requires_grad:  # what is on the tape stays what it was
             copied.append((before.detach(), value))
+            written.append((table, name))
         else:  # in memory of its own, where the next call writes: not a result's, not an argument's
-            others.append((owner, name, None, value.clone()))
+            others.append((owner, name, table if owner is table else None, value.clone()))
     targets = {before.array.storage for before, _ in copied}
     for k, result in enumerate(results):
         if result.array.storage in targets:
             results[k] = result.clone()
     values = [value.clone() if value.array.storage in targets else value for _, value in copied]
     targeted = [before for before, _ in copied]
-    return list(zip(targeted, values, strict=True)), tuple(others)
+    return list(zip(targeted, values, strict=True)), tuple(others), tuple(written)
 
 
 def _refuse_gradients(tracer: Tracer, arguments: Sequence[Tensor]) -> None:
@@ -314,6 +399,33 @@ def _flags(tracer: Tracer, arguments: Sequence[Tensor]) -> tuple[tuple[Any, bool
             found.append((itemgetter(place[key]), x.requires_grad))
         elif x.array.storage.buffer is not None:
             found.append((partial(_itself, x), x.requires_grad))
+    return tuple(found)
+
+
+def _kept(tracer: Tracer) -> Iterator[Storage]:
+    """Memory of gradients that leaves keep, but for what the call has brought."""
+    for _, g in tracer.grads_after.values():
+        if g is not None and g.array.storage not in tracer.hidden:
+            yield g.array.storage
+
+
+def _hooks(
+    arguments: Sequence[Tensor], before: Sequence[tuple[Any, ...]]
+) -> tuple[tuple[int, Any, bool], ...]:
+    """Hooks that the function registered with its arguments; see :class:`Recorded`.
+
+    Raises:
+        TraceError: if one holds a tensor that the function made: it is called when all is over.
+    """
+    found: list[tuple[int, Any, bool]] = []
+    for k, (x, known) in enumerate(zip(arguments, before, strict=False)):
+        found += [(k, *each) for each in (x.hooks.added(known) if x.hooks is not None else ())]
+    for _, hook, _ in found:
+        held = [getattr(c, "cell_contents", None) for c in getattr(hook, "__closure__", None) or ()]
+        if any(type(v) is Tensor and v.array.storage.buffer is None for v in held):
+            law = "a hook of an argument is called after the function, and holds a tensor of it"
+            hint = "Register it with x * 1, or remove() it before the function ends"
+            raise TraceError("register_hook", law, remedy=hint)
     return tuple(found)
 
 

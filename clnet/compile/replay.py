@@ -59,6 +59,7 @@ class Replay:
         self._ready: list[BoundLaunches | Action] = []
         self._runs = 0
         self._chained = chained  # until they were taken, or cannot be
+        self._in_chains = False
         self._chaining: Chaining | None = None
         self._entries: list[list[Launch] | Action] = []  # chained ones, while they are built
         for entry in program:
@@ -80,6 +81,12 @@ class Replay:
         for part in self._ready:
             if not isinstance(part, Action):
                 part.rebind(storage)
+
+    def moved(self) -> None:
+        """Take note that a storage is a region elsewhere, which chains know as it was."""
+        if self._chaining is not None or self._in_chains:
+            self._ready, self._entries = [], []
+            self._chained, self._in_chains, self._chaining = False, False, None
 
     def run(self) -> None:
         """Enqueue everything once, where no gate is.
@@ -141,7 +148,7 @@ class Replay:
                 for entry in self._entries
                 for each in (next(found) if isinstance(entry, list) else [entry])
             ]
-            failure = None
+            self._in_chains, failure = True, None
         except Exception as error:  # a compiler's, a driver's, of a disk
             failure = error
         self._chained, self._chaining, self._entries = False, None, []

@@ -185,6 +185,7 @@ def _share(tracer: Tracer, device: Device) -> Tracer:
     share = Tracer()
     left = tracer.grads_after.items()
     share.grads_after = {key: (leaf, g) for key, (leaf, g) in left if leaf.device is device}
+    share.hidden = tracer.hidden
     return share
 
 
@@ -230,7 +231,7 @@ class SpanningPlan:
         self._guards = Guards(tracer.watched.values())
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
-        self._grads_before = list(tracer.grads_before.values())
+        self._grads_before = tracer.grads_found()
 
     @property
     def changed_arguments(self) -> list[tuple[int, Array]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -14,6 +14,7 @@ from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
+from .found_gradients import Source, gradient_form, is_as, overlap
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ NOTHING = object()
 _GRAD = attrgetter("_grad")
 
 
+class TracedAnew(BaseException):
+    """Raised while a function is traced by who has learned how it should be: it is called again."""
+
+
 @dataclass(frozen=True)
 class Action:
     """Something done on the host between launches, at every replay."""
@@ -97,14 +102,28 @@ class Tracer:
         grads_after: leaves whose gradient was written, by ``id``.
         ends: called when the function has returned, to record what it left to be done.
         changed: objects that actions on the host change, at every replay.
-        rebound: attributes of modules, and of objects that the function found, to which tensors of
-            the trace were assigned: the owner, the dict that holds it, and what it held before.
+        rebound: attributes of modules, and of objects that the function found, and entries of dicts
+            to which tensors of the trace were assigned: the owner (of an entry the dict), the dict
+            that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
+        anew: the names in the function's code and its helpers', if who traces it listens to
+            :class:`TracedAnew`; else None.
+        targets: positions of arguments, and memory from outside, whose gradient the function asked
+            for.
+        undoing: called if the trace is dropped: what Python did while it was made is taken back.
+        place: makes what stands for a gradient that the function finds; None: they are themselves.
+        sources: of gradients that are further arguments.
+        hidden: where they lie in the trace, in order.
+        twofold: whether the function found the memory of one by another name, too.
     """
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
         self._find = find
+        self.place: Callable[[Any], Any] | None = None
+        self.sources: list[Source] = []
+        self.hidden: dict[Storage, int] = {}
+        self.twofold = False
         self._given: dict[int, tuple[int, Any, Any]] = {}
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
         self._copied: set[Storage] = set()
@@ -116,8 +135,11 @@ class Tracer:
         self.grads_after: dict[int, tuple[Any, Any]] = {}
         self.ends: list[Callable[[], None]] = [] if find is None else [lambda: find(self)]
         self.changed: list[Any] = []
-        self.rebound: dict[tuple[int, str], tuple[Any, dict[str, Any], Any]] = {}
+        self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
+        self.anew: Set[str] | None = None
+        self.targets: set[Any] = set()
+        self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
@@ -167,6 +189,12 @@ class Tracer:
         if x.array.storage in self._copied:
             law = "an argument with mostly gaps between its elements is a copy in the function"
             raise TraceError(name, law, x=x.shape, remedy="Pass x.contiguous()")
+
+    def ask_gradients(self, tensors: Iterable[Any]) -> None:
+        """Take note of tensors whose gradients the function asks for by ``autograd.grad``."""
+        for x in tensors:
+            known = self._given.get(id(x))
+            self.targets.add(x.array.storage if known is None else known[0])
 
     def is_given(self, x: Any) -> bool:
         """Whether a tensor stands for one that the function was called with."""
@@ -233,11 +261,41 @@ class Tracer:
         Returns:
             Its gradient as the function sees it.
         """
-        if id(leaf) in self.grads_after:
-            return self.grads_after[id(leaf)][1]
-        if id(leaf) in self._given and id(leaf) not in self.grads_before:
-            value = self.ask(leaf, _GRAD)
-        return self.grads_before.setdefault(id(leaf), (leaf, value))[1]
+        key = id(leaf)
+        if key in self.grads_after:
+            return self.grads_after[key][1]
+        if key in self.grads_before:
+            return self.grads_before[key][1]
+        source = leaf
+        if key in self._given:
+            source, _, given = self._given[key]
+            value = given._grad
+        found = self._found(source, value)
+        if found is None:
+            found = value if source is leaf else self.ask(leaf, _GRAD)
+        return self.grads_before.setdefault(key, (leaf, found))[1]
+
+    def _found(self, source: Any, value: Any) -> Any:
+        """What stands for a gradient that is a further argument; None of another."""
+        form = gradient_form(value)
+        if self.place is None or form is None:
+            return None
+        known = [(x, made) for _, made, x in self._given.values()]
+        for x, made in known:
+            if made.array.storage in self.hidden and is_as(x.array, value.array):
+                self.sources.append(Source(source, form, self.hidden[made.array.storage]))
+                return made if x is value else made.detach()
+        if any(overlap(x.array, value.array) for x, _ in known):
+            return None
+        made = self.place(value)
+        self.sources.append(Source(source, form, len(self.hidden)))
+        self.hidden[made.array.storage] = len(self.hidden)
+        return made
+
+    def grads_found(self) -> list[tuple[Any, Any]]:
+        """Leaves and gradients that calls must find as they are: None, or of an unusual form."""
+        found = self.grads_before.values()
+        return [(x, g) for x, g in found if g is None or g.array.storage not in self.hidden]
 
     def grad_written(self, leaf: Any, value: Any) -> None:
         """A leaf's gradient is written: every replay leaves it so."""
@@ -248,12 +306,22 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
+    def rebind_entry(self, table: dict[Any, Any], key: Any, before: Mapping[Any, Any]) -> None:
+        """An entry of a dict has become another tensor; what it was ``before`` has."""
+        self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
+
+    def take_back(self) -> None:
+        """Drop the trace."""
+        for undo in reversed(self.undoing):
+            undo()
+        self.undoing.clear()
+
     def keep_cleared(self) -> None:
         """Let attributes that are no tensors at the end be so; the next call is another one."""
         found = [(k, table.get(k[1])) for k, (_, table, _) in self.rebound.items()]
         for key in [k for k, value in found if not hasattr(value, "detach")]:
-            owner, _, before = self.rebound.pop(key)
-            if before is not None:
+            owner, table, before = self.rebound.pop(key)
+            if before is not None and owner is not table:
                 owner._clnet_tell_of(key[1])
 
     def restore(self) -> None:
@@ -268,7 +336,10 @@ class Tracer:
             else:
                 table[name] = before
         self.rebound.clear()
+        found = [x for _, made, x in self._given.values() if made.array.storage in self.hidden]
+        self.twofold = any(x.array.storage in self.outside for x in found)
         self._given.clear()  # a plan holds no call's tensors
+        self.place = None
 
     def forget_leaves(self, given: set[Storage]) -> None:
         """Leave out gradients of leaves that the function made itself, at every call anew.

@@ -48,7 +48,7 @@ class BoundLaunches:
         self.enqueues: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = []
         self._args: list[list[Any]] = []
         self._cells: list[list[Any]] = []
-        self._pointers: dict[Storage, list[tuple[int, int]]] = {}
+        self._pointers: dict[Storage, list[tuple[int, int, tuple[Any, ...]]]] = {}
         for launch, kernel in zip(launches, kernels, strict=True):
             self._bind(launch, faults.args_of(launch), kernel)
 
@@ -58,26 +58,36 @@ class BoundLaunches:
             raise wrong
         handle, number = kernel.new_handle(), len(self.enqueues)
         values = values_of(args, kernel.signature.pointers)
+        items, types = dict(kernel.signature.pointers), kernel.signature.types
         for index, (arg, value) in enumerate(zip(args, values, strict=True)):
-            scalar = kernel.signature.types[index]
+            scalar = types[index]
             try:
                 handle.set_arg(index, value if scalar is None else scalar(value))
             except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-                raise misfit(launch, kernel.signature.types, values) or error from error
+                raise misfit(launch, types, values) or error from error
             if isinstance(arg, HostScalar):
                 self._cells.append([arg, value, handle, index, scalar, launch])
             elif isinstance(arg, Storage):
-                self._pointers.setdefault(arg, []).append((number, index))
+                follows, offset = args[index + 1 : index + 2], ()
+                if follows and isinstance(follows[0], int):  # in chains none does
+                    offset = (follows[0], items[index], types[index + 1])
+                self._pointers.setdefault(arg, []).append((number, index, offset))
         self.enqueues.append((handle, launch.global_size, launch.local_size))
         self._args.append(values)
 
     def rebind(self, storage: Storage) -> None:
-        """Set those of a storage's pointers anew that lead to another buffer than its present."""
-        buffer = storage.buffer
-        for number, index in self._pointers.get(storage, ()):
-            if self._args[number][index] is not buffer:
+        """Set those of a storage's pointers anew that lead to another place than its present."""
+        buffer, begin = storage.buffer, storage.begin
+        for number, index, offset in self._pointers.get(storage, ()):
+            values = self._args[number]
+            if values[index] is not buffer:
                 self.enqueues[number][0].set_arg(index, buffer)
-                self._args[number][index] = buffer
+                values[index] = buffer
+            if offset:
+                first, item, scalar = offset
+                if values[index + 1] != (now := first + begin // item):
+                    self.enqueues[number][0].set_arg(index + 1, scalar(now))
+                    values[index + 1] = now
 
     def refresh(self) -> None:
         """Set the scalars whose cells hold another number than before.

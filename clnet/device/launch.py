@@ -103,9 +103,9 @@ class Storage:
         """Look at the region another storage is; for a value that replaces another in place."""
         self.buffer, self.arena, self.begin = other.buffer, other.arena, other.begin
 
-    def look_at(self, other: Storage) -> None:
-        """Look at another's memory, which lives as long as this does."""
-        self.lie_in(other.arena or other, other.begin)
+    def look_at(self, other: Storage, offset: int = 0) -> None:
+        """Look at another's memory, from a byte of it on, which lives as long as this does."""
+        self.lie_in(other.arena or other, other.begin + offset)
         self.buffer = other.buffer
 
     def move_away(self) -> None:

@@ -46,6 +46,12 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.backward_before or self.backward_after)
 
+    @property
+    def called(self) -> list[Any]:
+        """The functions around ``forward`` and its gradients."""
+        tables = (self.before, self.after, self.backward_before, self.backward_after)
+        return [hook for table in tables for hook in table.values()]
+
     def changed(self) -> None:
         """Count a change of what hangs in all modules, which compiled functions look at."""
         self.num_changes += 1

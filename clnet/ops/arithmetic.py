@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..errors import ArgumentError, DtypeError
-from ..values.dtypes import DType, Kind, int64
+from ..values.dtypes import DType, Kind, bool_, int64
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .machinery.promotion import Operand, result_type
@@ -72,9 +72,24 @@ def add(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = 
     return evaluate("add", _scaled_sum, [x, other], [alpha], out=out)
 
 
+def _require_numbers(*operands: Operand) -> None:
+    """Refuse booleans, as PyTorch does: their difference is taken for one of masks."""
+    found = [getattr(x, "dtype", None) is bool_ or isinstance(x, bool) for x in operands]
+    if any(found):
+        both = "two bool tensors" if all(found) else "a bool tensor"
+        hint = "^ or logical_xor()" if all(found) else "~ or logical_not()"
+        law = f"Subtraction, the `-` operator, with {both} is not supported"
+        raise DtypeError("sub", law, remedy=f"Use {hint} instead")
+
+
 @op(_BOTH)
 def sub(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
-    """``x - alpha * other``, broadcast; written into ``out`` if given."""
+    """``x - alpha * other``, broadcast; written into ``out`` if given.
+
+    Raises:
+        DtypeError: if one is boolean.
+    """
+    _require_numbers(x, other)
     if type(alpha) in (int, float) and alpha == 1:
         return evaluate("sub", _difference, [x, other], out=out)
     if hasattr(alpha, "__apply_function__"):
@@ -148,9 +163,16 @@ def fmod(x, other):
     return e.fmod(x, other)
 
 
-@pointwise(face=_BOTH)
+def _negated(dtype: DType) -> tuple[DType, DType]:
+    if dtype.kind is Kind.BOOL:
+        law = "Negation, the `-` operator, on a bool tensor is not supported"
+        raise DtypeError("neg", law, remedy="Use ~ or logical_not() instead")
+    return Result.promoted(dtype)
+
+
+@pointwise(face=_BOTH, result=_negated)
 def neg(x):
-    """``-x``."""
+    """``-x``, of no booleans."""
     return -x
 
 

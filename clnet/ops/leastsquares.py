@@ -222,7 +222,8 @@ def lstsq(
 
     Args:
         x: ``(..., m, n)``, floating or complex.
-        b: ``(..., m, k)``, or a vector for each matrix; batches are broadcast.
+        b: ``(..., m, k)``, of as many axes, whose batches are broadcast; or a vector for each
+            matrix, one axis less.
         rcond: singular values up to so many times the largest are taken for 0; None: ``max(m, n)``
             times the dtype's ``eps``.
         driver: PyTorch's names. The method is one, by singular values; ``gels`` and ``gelsy``
@@ -242,8 +243,14 @@ def lstsq(
         raise ArgumentError("lstsq", f"driver is one of {', '.join(_DRIVERS)}", driver=driver)
     vector = b.ndim == x.ndim - 1 and b.shape == x.shape[:-1]
     columns = unsqueeze(b, -1) if vector else b
-    if not 2 <= columns.ndim <= x.ndim or columns.shape[-2] != x.shape[-2]:
-        raise ShapeError("lstsq", "b has the rows of x", x=x.shape, b=b.shape)
+    if columns.ndim != x.ndim or columns.shape[-2] != x.shape[-2]:
+        law = "b has the rows and axes of x, or is a vector for each matrix"
+        raise ShapeError("lstsq", law, x=x.shape, b=b.shape)
+    if any(
+        1 not in sizes and sizes[0] != sizes[1]
+        for sizes in zip(x.shape[:-2], columns.shape[:-2], strict=True)
+    ):
+        raise ShapeError("lstsq", "batches are broadcast", x=x.shape, b=b.shape)
     m, n = x.shape[-2:]
     inverse = pinv(x, rtol=rcond)
     y = matmul(inverse, columns)

@@ -236,6 +236,10 @@ def batch_norm(
     if 0 in (x.shape[0], prod(x.shape[2:])):  # a mean of nothing would be NaN, and stay
         mean = new_zeros(x.detach(), (x.shape[1],))
         return _given(x, mean, mean + 1, weight, bias, eps)
+    if x.array.whole is not None and running_mean is not None and running_mean.array.whole is None:
+        law = "vmap: statistics that are not of the batch are written by all of its elements"
+        hint = "Let them be of the batch, or set track_running_stats to False, or call eval()"
+        raise ArgumentError("batch_norm", law, x=x.shape, remedy=hint)
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:

@@ -9,7 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..values.dtypes import float64
+from ..errors import DtypeError
+from ..values.dtypes import Kind, float64
 from .arithmetic import clamp, lt
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate, pointwise
@@ -284,7 +285,13 @@ def xlog1py(x: Operand, other: Operand) -> Tensor:
 
 @op(_BOTH)
 def positive(x: Tensor) -> Tensor:
-    """``x`` itself."""
+    """``x`` itself.
+
+    Raises:
+        DtypeError: if it is boolean.
+    """
+    if x.dtype.kind is Kind.BOOL:
+        raise DtypeError("positive", "The `+` operator, on a bool tensor is not supported")
     return x
 
 

@@ -44,7 +44,7 @@ class Adafactor(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-2
+    lr: Tensor | float = 1e-2
     beta2_decay: float = -0.8
     eps: tuple[float | None, float] = (None, 1e-3)
     d: float = 1.0

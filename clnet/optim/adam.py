@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .update_rule import decayed
@@ -35,7 +36,7 @@ class Adam(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     _: KW_ONLY
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -93,7 +94,7 @@ class SparseAdam(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     maximize: bool = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .update_rule import decayed, decays
@@ -31,7 +32,7 @@ class Adamax(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 2e-3
+    lr: Tensor | float = 2e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
@@ -63,7 +64,7 @@ class RAdam(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0

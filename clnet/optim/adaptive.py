@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .parameter_state import Cells
+from .rate import plain
 from .state_form import entry_of, filled_like, number_of
 from .update_rule import decayed, decays
 
@@ -35,7 +36,7 @@ class Adagrad(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-2
+    lr: Tensor | float = 1e-2
     lr_decay: float = 0.0
     weight_decay: float = 0.0
     initial_accumulator_value: float = 0.0
@@ -78,7 +79,7 @@ class Adadelta(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1.0
+    lr: Tensor | float = 1.0
     rho: float = 0.9
     eps: float = 1e-6
     weight_decay: float = 0.0
@@ -115,7 +116,7 @@ class NAdam(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 2e-3
+    lr: Tensor | float = 2e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
@@ -177,7 +178,7 @@ class NAdam(DeclaredOptimizer):
         again = before["made"].value == num_steps  # a step that the device skipped is made again
         product = before["before" if again else "product"].value
         named = {name: group[name] for name in self._named_numbers}
-        return named | _nadam_settings(group, num_steps, product)
+        return named | _nadam_settings(plain(group), num_steps, product)
 
 
 def _momentum(group: Group, step: int) -> float:

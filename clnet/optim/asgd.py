@@ -11,6 +11,7 @@ from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .parameter_state import Cells
+from .rate import plain
 from .state_form import number_of
 from .update_rule import decayed
 
@@ -36,7 +37,7 @@ class ASGD(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-2
+    lr: Tensor | float = 1e-2
     lambd: float = 1e-4
     alpha: float = 0.75
     t0: float = 1e6
@@ -120,6 +121,7 @@ class ASGD(DeclaredOptimizer):
 
 
 def _rate(group: Group, num_steps: int) -> float:
+    group = plain(group)
     return group["lr"] / (1 + group["lambd"] * group["lr"] * num_steps) ** group["alpha"]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import ArgumentError
 from .cyclic_scheduler import ReduceLROnPlateau
 from .optimizer import Optimizer
+from .rate import rate_of, set_rate
 from .scheduler import LRScheduler
 
 
@@ -60,7 +61,7 @@ class SequentialLR(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """What the scheduler whose turn it is has set."""
-        return self.optimizer.param_groups[group]["lr"]
+        return rate_of(self.optimizer.param_groups[group])
 
     def _turn(self) -> tuple[LRScheduler, int]:
         """Whose turn it is, and the steps since it began."""
@@ -81,7 +82,7 @@ class SequentialLR(LRScheduler):
     def _apply(self) -> None:
         # The rates that the schedulers set as they were made are the first ones again.
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         scheduler, scheduler.last_epoch = self._turn()
         scheduler._apply_behind()
 
@@ -113,7 +114,7 @@ class ChainedScheduler(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """What the last one has set."""
-        return self.optimizer.param_groups[group]["lr"]
+        return rate_of(self.optimizer.param_groups[group])
 
     def _go_on(self, epoch: int | None) -> None:
         self._step_count += 1
@@ -127,7 +128,7 @@ class ChainedScheduler(LRScheduler):
 
     def _apply(self) -> None:
         for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = base
+            set_rate(group, base)
         for scheduler in self.schedulers:
             if self.last_epoch:  # not while it is made: schedulers may have gone on before
                 scheduler.last_epoch = self.last_epoch

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import ArgumentError, CheckpointError
 from ..ops.machinery.function import host_action
 from .optimizer import Group, Optimizer
+from .rate import rate_of, set_rate
 from .restart import begun, scheduler_as_it_is
 from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
@@ -494,9 +495,9 @@ class ReduceLROnPlateau(LRScheduler):
             self.min_lrs = [self._default_min_lr] * len(groups)
         least_of_each = for_each_group("ReduceLROnPlateau", groups, self.min_lrs)
         for group, least in zip(groups, least_of_each, strict=True):
-            reduced = max(group["lr"] * self.factor, least)
-            if group["lr"] - reduced > self.eps:
-                group["lr"] = reduced
+            reduced = max(rate_of(group) * self.factor, least)
+            if rate_of(group) - reduced > self.eps:
+                set_rate(group, reduced)
 
     def state_dict(self) -> dict[str, Any]:
         """What was seen so far, and the settings, with what PyTorch's has beside."""

@@ -23,6 +23,7 @@ from ..values.declared import declare
 from ..values.record import NamedTuple
 from .optimizer import Group, Optimizer
 from .parameter_state import Cells, ParameterState, part_cells
+from .rate import plain
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .update_rule import maximized, put_back, scalars_of, withheld
@@ -74,7 +75,9 @@ class DeclaredOptimizer(Optimizer):
         if cls.__module__.startswith(f"{__package__}."):  # else it is a user's
             declare(cls)
             fields = cls.__fields__.values()
-            cls._named_numbers = tuple(f.name for f in fields if f.annotation == "float")
+            cls._named_numbers = tuple(
+                f.name for f in fields if "float" in f.annotation.split(" | ")
+            )
         super().__init_subclass__(**given)
 
     def _assign(self, values: dict[str, Any]) -> None:
@@ -145,6 +148,7 @@ class DeclaredOptimizer(Optimizer):
 
     def _numbers(self, group: Group, num_steps: int) -> dict[str, float]:
         """All numbers that a body may ask for."""
+        group = plain(group)
         return {n: group[n] for n in self._named_numbers} | self.settings(group, num_steps)
 
     def _numbers_after(self, group: Group, num_steps: int, before: Cells) -> dict[str, float]:
@@ -167,7 +171,7 @@ class DeclaredOptimizer(Optimizer):
 
     def _join(self, group: Group) -> None:
         """Check the settings, and make what is kept of the parameters."""
-        self.check(group)
+        self.check(plain(group))
         super()._join(group)
         cells = {name: HostScalar(v) for name, v in self._numbers(group, 1).items()}
         for p in group["params"]:
@@ -202,6 +206,7 @@ class DeclaredOptimizer(Optimizer):
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
+            _ = [*map(plain, self.param_groups)]  # refused if a rate is written before
         alike: dict[int, _Alike] = {}
         for group, p in updated:
             operands = (p, *self._state_of(p, group), p.grad)

@@ -27,7 +27,7 @@ class Lamb(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     _: KW_ONLY
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-6
@@ -84,7 +84,7 @@ class LARS(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     _: KW_ONLY
     momentum: float = 0.9
     weight_decay: float = 0.0

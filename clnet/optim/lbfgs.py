@@ -17,6 +17,7 @@ from ..values.record import NamedTuple
 from .declared import DeclaredOptimizer
 from .line_search import Point, strong_wolfe
 from .optimizer import Group, ParamsT
+from .rate import rate_of
 from .state_form import checked_groups, entry_of, number_of, taken
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.
@@ -80,7 +81,7 @@ class LBFGS(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1.0
+    lr: Tensor | float = 1.0
     max_iter: int = 20
     max_eval: int | None = None
     tolerance_grad: float = 1e-7
@@ -193,7 +194,7 @@ class _Step:
             slope, longest, total = _numbers(
                 ops.dot(gradient, direction), direction.abs().max(), gradient.abs().sum()
             )
-            rate = group["lr"] * (min(1.0, 1 / total) if known.iterations == 1 else 1)
+            rate = rate_of(group) * (min(1.0, 1 / total) if known.iterations == 1 else 1)
             known.rate = rate
             if slope > -group["tolerance_change"]:
                 break

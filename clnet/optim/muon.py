@@ -46,7 +46,7 @@ class Muon(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     weight_decay: float = 0.1
     momentum: float = 0.95
     nesterov: bool = True

@@ -17,6 +17,7 @@ from ..values.arguments import checked_class, is_iterable, require_tensors
 from .hook import Hooked, around_loading, around_saving
 from .hook import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
+from .rate import required as required
 from .state_form import given_once
 from .written import around, by_identity, by_place, load_state, state_of, version_of
 
@@ -24,16 +25,6 @@ Group = dict[str, Any]
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
 _params_t = ParamsT
 """PyTorch's old name, which packages still import."""
-
-
-class _Required:
-    """Stands for a setting without a default, in optimisers of old."""
-
-    def __repr__(self) -> str:
-        return "<required parameter>"
-
-
-required = _Required()
 
 
 class Optimizer(Hooked):
@@ -63,6 +54,7 @@ class Optimizer(Hooked):
     written: ClassVar[bool] = True
     takes_complex: ClassVar[bool] = True
     _num_changes = 0
+    _counted: frozenset[Any] | None = frozenset()  # see written.py; None: none are only counted
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 

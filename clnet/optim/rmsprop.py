@@ -8,6 +8,7 @@ from typing import Any
 from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .update_rule import decayed
@@ -31,7 +32,7 @@ class RMSprop(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-2
+    lr: Tensor | float = 1e-2
     _: KW_ONLY
     alpha: float = 0.99
     eps: float = 1e-8

@@ -22,6 +22,7 @@ from ..ops.machinery.function import host_action
 from ..values.arguments import checked_class, shown
 from ..values.containers import ByPosition
 from .optimizer import Optimizer
+from .rate import rate_of, set_rate
 from .restart import begun, made, scheduler_as_it_is
 
 
@@ -64,18 +65,18 @@ class LRScheduler:
     def _first_rates(self) -> list[float]:
         """The base rate of each group, which stays with it for the next scheduler."""
         groups = self.optimizer.param_groups
-        return [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
+        return [float(group.setdefault("initial_lr", rate_of(group))) for group in groups]
 
     def _apply_behind(self) -> None:
         """Set the rates, going on from those that another scheduler has left."""
         groups = self.optimizer.param_groups
-        found = [group["lr"] for group in groups]
+        found = [rate_of(group) for group in groups]
         self._apply()
         if not self._carries or self._written():
             return
         for group, base, rate in zip(groups, self.base_lrs, found, strict=True):
             if isinstance(rate, float | int) and rate != base:  # another scheduler's
-                group["lr"] = rate * group["lr"] / base if base else rate
+                set_rate(group, rate * rate_of(group) / base if base else rate)
 
     def _take_last_epoch(self, last_epoch: int) -> None:
         """Go on behind so many steps, as PyTorch's ``last_epoch``; -1: from the start.
@@ -130,7 +131,7 @@ class LRScheduler:
         self._apply()
         for k, (found, before) in changed.items():
             group = self.optimizer.param_groups[k]
-            group["lr"] = self.carried(found, before, group["lr"], k)
+            set_rate(group, self.carried(found, before, rate_of(group), k))
         self._last_lr = self._rates()
 
     def _meet_groups(self) -> None:
@@ -147,7 +148,7 @@ class LRScheduler:
             hint = "Add groups before the scheduler is made"
             law = "its groups are those that it was made with"
             raise ArgumentError(type(self).__name__, law, remedy=hint)
-        self.base_lrs += [float(group["lr"]) for group in new]
+        self.base_lrs += [float(rate_of(group)) for group in new]
 
     def _step_as_part(self) -> None:
         """:meth:`step` of another scheduler's part, whose step is a host action already."""
@@ -160,7 +161,7 @@ class LRScheduler:
         """Of groups that something else has given another rate: that rate, and the scheduler's."""
         if not self._carries or self._written():
             return {}
-        found = [group["lr"] for group in self.optimizer.param_groups]
+        found = [rate_of(group) for group in self.optimizer.param_groups]
         pairs = enumerate(zip(found, self.get_lr(), strict=True))
         return {
             k: pair for k, pair in pairs if isinstance(pair[0], float | int) and pair[0] != pair[1]
@@ -186,7 +187,7 @@ class LRScheduler:
 
     def _rates(self) -> list[float]:
         """The rate of each group just now."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [rate_of(group) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Steps taken, base rates and settings, but for functions, which are not kept; PyTorch's.
@@ -216,7 +217,7 @@ class LRScheduler:
         if self._written():
             vars(self).update(state)
             for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
-                group["lr"] = rate
+                set_rate(group, rate)
             return
         inner: Sequence[LRScheduler] = vars(self).get("schedulers", ())
         self._require(state, len(inner))
@@ -228,7 +229,7 @@ class LRScheduler:
         self._step_count = state.get("_step_count", self.last_epoch + 1)
         self._apply()
         for k, rate in enumerate(state.get("_last_lr", ())):
-            self.optimizer.param_groups[k]["lr"] = float(rate)
+            set_rate(self.optimizer.param_groups[k], float(rate))
         self._last_lr = self._rates()
 
     def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
@@ -272,7 +273,7 @@ class LRScheduler:
                 remedy="Use another factor or power",
             ) from None
         for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate
+            set_rate(group, rate)
 
 
 _LRScheduler = LRScheduler  # PyTorch's older name

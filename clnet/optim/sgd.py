@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
+from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .update_rule import decayed
@@ -33,7 +34,7 @@ class SGD(DeclaredOptimizer):
     """
 
     params: ParamsT
-    lr: float = 1e-3
+    lr: Tensor | float = 1e-3
     _: KW_ONLY
     momentum: float = 0.0
     dampening: float = 0.0

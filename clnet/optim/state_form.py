@@ -95,7 +95,11 @@ def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[
 def taken(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     """What of a state's group an optimiser of a name keeps."""
     left = {"num_params", "params", *_FLAGS.get(name, {})}
-    return {k: v for k, v in settings.items() if k not in left}
+    return {
+        k: v.detach().clone() if isinstance(v, Tensor) else v
+        for k, v in settings.items()
+        if k not in left
+    }
 
 
 def is_counted(optimizer: Optimizer) -> bool:

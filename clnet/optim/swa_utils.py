@@ -13,7 +13,9 @@ from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..nn import Module
 from ..nn.norm import Normalization
+from ..ops import where
 from ..tensor import Tensor, tensor
+from ..values import mode
 from .optimizer import Optimizer
 from .scheduler import LRScheduler, for_each_group
 
@@ -112,7 +114,8 @@ class AveragedModel(Module):
         if self.use_buffers:
             averages, values = averages + buffers[0], values + buffers[1]
         pairs = list(zip(averages, values, strict=True))
-        if self.n_averaged.item() == 0:
+        traced = mode.current().tracer is not None  # the first time is told by the device then
+        if not traced and self.n_averaged.item() == 0:
             for average, value in pairs:
                 average.copy_(value)
         else:
@@ -122,7 +125,10 @@ class AveragedModel(Module):
                 own = alike.setdefault((average.device, average.dtype), [])
                 own.append((average, value.detach().to(average.device)))
             for (device, _), group in alike.items():
-                update([a for a, _ in group], [v for _, v in group], self.n_averaged.to(device))
+                count = self.n_averaged.to(device)
+                update([a for a, _ in group], [v for _, v in group], count)
+                for average, value in group if traced else ():
+                    average.copy_(where(count == 0, value, average))
         if not self.use_buffers:
             for own, value in zip(*buffers, strict=True):
                 own.copy_(value)

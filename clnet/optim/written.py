@@ -1,20 +1,23 @@
 """Optimisers that users write: a ``step`` of their own, its state in traces; hooks around steps.
 
 Their step is Python, and what it keeps is what it likes. A compiled function records it once for
-each value of the numbers among this; what it cannot record it refuses.
+each value of the numbers among this, but for those that it counts and nobody looks at (the names in
+``_counted``): these a replay counts on. What it cannot record it refuses.
 """
 
 from __future__ import annotations
 
 import functools
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from ..compile.tracer import TracedAnew
 from ..errors import CheckpointError, GradientError, TraceError
+from ..ops.machinery.function import host_action
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
@@ -70,7 +73,7 @@ _OWN = frozenset(
     (
         *("defaults", "param_groups", "state", "skips", "unless"),
         *("_after", "_before", "_last_updated", "_num_changes", "_opt_called", "_settled"),
-        *("_shapeless", "_state_hooks", "_stepping", "_torn", "_unsettled"),
+        *("_shapeless", "_state_hooks", "_stepping", "_torn", "_unsettled", "_counted"),
     )
 )
 """Attributes of every optimiser, which say nothing of a user's step beyond groups and state."""
@@ -78,13 +81,17 @@ _OWN = frozenset(
 
 def version_of(optimizer: Any) -> tuple[Any, ...]:
     """What a trace of a user's step depends on: groups, state, plain values of attributes."""
-    groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
-    own = {
-        name: value
-        for name, value in vars(optimizer).items()
-        if name not in _OWN and not isinstance(value, Tensor)
+    counted = optimizer._counted or ()
+    groups = [_but(g, ("params", *counted)) for g in optimizer.param_groups]
+    kept = getattr(optimizer, "state", {})
+    state = {
+        k: _but(v, counted) if isinstance(v, dict) else v for k, v in _but(kept, counted).items()
     }
-    return numbers(groups), numbers(getattr(optimizer, "state", {})), numbers(own)
+    return numbers(groups), numbers(state), numbers(_but(vars(optimizer), (*_OWN, *counted)))
+
+
+def _but(table: Mapping[Any, Any], names: Collection[Any]) -> Mapping[Any, Any]:
+    return {k: v for k, v in table.items() if k not in names} if names else table
 
 
 def numbers(value: Any) -> Any:
@@ -107,6 +114,10 @@ def traced_step(
 ) -> Any:
     """Record a user's step.
 
+    Tensors that it puts into its state, groups and attributes are there after each replay, as those
+    of modules are: where one of their form was they are copied into that; where none was, the next
+    call is traced anew and finds them.
+
     Args:
         step: the function.
         optimizer: whose it is.
@@ -114,39 +125,224 @@ def traced_step(
         kwargs: the same by name.
 
     Raises:
-        TraceError: if it makes state, whose memory would be the trace's.
+        TraceError: if it keeps tensors that it made in lists and the like within its state.
     """
     name = type(optimizer).__name__
     tracer = mode.current().tracer
     tracer.watch(optimizer)
-    kept = getattr(optimizer, "state", {})  # a wrapper may have none
-    before = {p: dict(state) for p, state in kept.items()}
-    seen = numbers(before)
-    with mode.using(phase="update", module_path=name):
-        result = step(optimizer, *args, **kwargs)
-    made = [
-        key
-        for p, state in kept.items()
-        for key, value in state.items()
-        if isinstance(value, Tensor) and value.array.storage.buffer is None
-        if before.get(p, {}).get(key) is not value
-    ]
-    if made:
-        kept.clear()
-        kept.update(before)
-        raise TraceError(
-            f"{name}.step",
-            "it makes tensors of its state inside a function that clnet.compile traces",
-            names=sorted(map(str, set(made))),
-            remedy="Call step() once before, outside the compiled function; write state in place",
-        )
-    if numbers({p: dict(state) for p, state in kept.items()}) != seen:
+    before = [(table, dict(table)) for table in _tables(optimizer)]
+    tracer.undoing.append(functools.partial(_put_back, before, vars(optimizer)))
+    counted, counts = _counted(optimizer), _begin_counts(optimizer, before)
+    try:
+        with mode.using(phase="update", module_path=name):
+            result = step(optimizer, *args, **kwargs)
+    except _LookedAt:
+        optimizer._counted = None
+        raise TracedAnew from None
+    _end_counts(counts)
+    known = {id(table): held for table, held in before}
+    fresh, tables = False, _tables(optimizer)
+    own = {*map(id, tables)}
+    for table in tables:
+        held = known.get(id(table), {})
+        for key, value in [(k, v) for k, v in table.items() if v is not held.get(k)]:
+            if _is_traced(value) or _take_turns(value, held.get(key)):
+                fresh = fresh or key not in held
+                tracer.rebind_entry(table, key, held)
+            elif id(value) not in own and any(map(_is_traced, _parts(value))):
+                raise TraceError(
+                    f"{name}.step",
+                    "it keeps tensors in containers, inside a function that clnet.compile traces",
+                    name=shown(key),
+                    remedy="Write them in place, or keep each under a name of its own",
+                )
+    if fresh:  # a plan that makes state is of use once
+        optimizer._num_changes += 1
+    elif _counted(optimizer) != counted:
+        _require_counts(optimizer, before)
         warnings.warn(
             f"{name}.step: its state holds numbers of Python that it changes, so every call is "
             "traced anew. Keep them in tensors, changed in place",
             stacklevel=4,
         )
     return result
+
+
+class _LookedAt(BaseException):
+    """A number was not only counted."""
+
+
+_REACHING = frozenset(("__dict__", "__getattribute__", "attrgetter", "getattr", "vars"))
+"""By which a function reads attributes whose names do not stand in it."""
+
+
+def _looks(name: str) -> Callable[..., Any]:
+    def look(*_: Any) -> Any:
+        raise _LookedAt
+
+    look.__name__ = name
+    return look
+
+
+class _Count:
+    """Stands for a number in a traced step: what counts it goes on, who looks at it is told.
+
+    Args:
+        value: what it is.
+        added: what was counted so far.
+    """
+
+    __class__: Any = property(lambda self: int)
+
+    def __init__(self, value: int, added: int = 0) -> None:
+        self.value, self.added = value, added
+
+    def __add__(self, other: Any) -> _Count:
+        if type(other) is not int:
+            raise _LookedAt
+        return _Count(self.value, self.added + other)
+
+    __radd__ = __add__
+
+
+for _name in (
+    *(
+        "abs",
+        "bool",
+        "complex",
+        "eq",
+        "float",
+        "floor",
+        "floordiv",
+        "format",
+        "ge",
+        "getattr",
+        "gt",
+    ),
+    *("hash", "index", "int", "invert", "le", "lt", "mod", "mul", "ne", "neg", "pos", "pow"),
+    *("rfloordiv", "rmod", "rmul", "round", "rpow", "rsub", "rtruediv", "str", "repr", "sub"),
+    *("truediv", "trunc", "ceil", "divmod", "rdivmod", "and", "or", "xor", "lshift", "rshift"),
+    *("reduce_ex", "rand", "ror", "rxor", "rlshift", "rrshift"),
+):
+    setattr(_Count, f"__{_name}__", _looks(_name))
+
+
+def _begin_counts(
+    optimizer: Any, before: list[tuple[dict[Any, Any], dict[Any, Any]]]
+) -> list[tuple[dict[Any, Any], Any, int]]:
+    """Let numbers that a step counts stand for any; gives where they lie, and what they were.
+
+    Raises:
+        TracedAnew: if the function may look at one outside of the step.
+    """
+    if not optimizer._counted or mode.current().tracer.anew is None:
+        return []
+    if any(_are_seen(optimizer, t, optimizer._counted & held.keys()) for t, held in before):
+        optimizer._counted = None
+        raise TracedAnew
+    found = [
+        (table, key, held[key])
+        for table, held in before
+        for key in optimizer._counted or ()
+        if type(held.get(key)) is int
+    ]
+    for table, key, value in found:
+        table[key] = _Count(value)
+    return found
+
+
+def _end_counts(counts: list[tuple[dict[Any, Any], Any, int]]) -> None:
+    """Have every replay count, as the step did."""
+    going: list[tuple[dict[Any, Any], Any, int]] = []
+    for table, key, value in counts:
+        now = table.get(key)
+        if type(now) is _Count:
+            going.append((table, key, now.added))
+            table[key] = value
+    if going:
+        host_action(functools.partial(_count, going))
+
+
+def _count(going: list[tuple[dict[Any, Any], Any, int]]) -> None:
+    for table, key, added in going:
+        table[key] += added
+
+
+def _require_counts(optimizer: Any, before: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> None:
+    """Of numbers that a step has changed find out whether it only counts them, and nobody looks.
+
+    Raises:
+        TracedAnew: if that is not known yet.
+    """
+    if optimizer._counted is None or mode.current().tracer.anew is None:
+        return
+    more: set[Any] = set()
+    for table, held in before:
+        own = [k for k, v in held.items() if type(v) is int and type(table.get(k)) is int]
+        changed = {k for k in own if table[k] != held[k]} - _OWN
+        if _are_seen(optimizer, table, changed):
+            return
+        more |= changed
+    if more - optimizer._counted:
+        optimizer._counted = optimizer._counted | more
+        raise TracedAnew
+
+
+def _are_seen(optimizer: Any, table: dict[Any, Any], keys: Collection[Any]) -> bool:
+    """Whether the function that is traced may look at these beside the step."""
+    names = mode.current().tracer.anew or frozenset()
+    by = keys if table is vars(optimizer) else ("state", "state_dict", "param_groups")
+    return bool(keys) and not names.isdisjoint((*by, *_REACHING))
+
+
+def _tables(optimizer: Any) -> list[dict[Any, Any]]:
+    """The dicts in which a user's step keeps what it likes."""
+    kept = getattr(optimizer, "state", {})  # a wrapper may have none
+    inside = [v for v in kept.values() if isinstance(v, dict)]
+    return [kept, *inside, *optimizer.param_groups, vars(optimizer)]
+
+
+def _counted(optimizer: Any) -> Any:
+    """What of its state is no tensor."""
+    kept = getattr(optimizer, "state", {})
+    dicts = {k: v if isinstance(v, dict) else {"": v} for k, v in kept.items()}
+    plain = {
+        key: {k: v for k, v in table.items() if not isinstance(v, Tensor)}
+        for key, table in dicts.items()
+    }
+    return numbers(plain)
+
+
+def _put_back(tables: list[tuple[dict[Any, Any], dict[Any, Any]]], own: dict[str, Any]) -> None:
+    """Let tables hold what they held; what every optimiser has for itself stays as it is."""
+    for table, held in tables:
+        stays = _OWN if table is own else frozenset[str]()
+        for key in table.keys() - held.keys() - stays:
+            del table[key]
+        table.update({k: v for k, v in held.items() if k not in stays})
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a tensor has no memory: it is of a trace."""
+    return type(value) is Tensor and value.array.storage.buffer is None
+
+
+def _take_turns(value: Any, before: Any) -> bool:
+    """Whether a tensor stands where another one of its form was: ``s["a"], s["b"] = ...``."""
+    both = type(value) is type(before) is Tensor
+    return both and (value.shape, value.dtype, value.device) == (
+        before.shape,
+        before.dtype,
+        before.device,
+    )
+
+
+def _parts(value: Any, depth: int = 4) -> Iterator[Any]:
+    """What lies in containers within each other."""
+    if depth and isinstance(value, list | tuple | deque | Mapping):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield part
+            yield from _parts(part, depth - 1)
 
 
 def state_of(optimizer: Any) -> dict[str, Any]:

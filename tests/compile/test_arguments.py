@@ -222,3 +222,21 @@ def test_results_that_look_at_one_copy_of_an_argument_see_each_others_writes():
             expected += 7
             assert (row.tolist(), whole.tolist()) == (expected.tolist(), whole_expected.tolist())
         assert (x.tolist(), weight.tolist()) == ([[0] * 3] * 2, [[1] * 3] * 2)
+
+
+@pytest.mark.parametrize("way", ["argument", "outside", "written"])
+def test_an_argument_that_is_found_by_name_too(way):
+    """Eager sees one tensor, which a trace cannot know: it is refused where that would show."""
+    w = clnet.ones(2, requires_grad=way != "written")
+
+    def function(x):
+        if way == "written":
+            x.add_(1)
+            return x + w
+        return clnet.autograd.grad((x * w).sum(), [x if way == "argument" else w])[0]
+
+    compiled = clnet.compile(function)
+    other = clnet.full((2,), 3.0, requires_grad=way != "written")
+    assert compiled(other).tolist() == {"argument": [1, 1], "outside": [3, 3]}.get(way, [5, 5])
+    with pytest.raises(TraceError, match="found by name, too"):
+        compiled(w)

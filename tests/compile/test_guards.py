@@ -286,6 +286,77 @@ def test_gradients_that_are_added_to_are_the_same_tensor():
     assert kept.tolist() == [[2.0] * 3] * 2
 
 
+def test_gradients_that_a_program_keeps_stay_when_others_read_or_add_to_them():
+    def kept(made):
+        p = nn.Parameter(clnet.tensor([1.0, 2.0]))
+        back = made(lambda x: (p * p * x).sum().backward())
+        read, scale = made(lambda: p.grad * 2), made(lambda: p.grad.mul_(2))
+        whole, held = None, []
+        for k in range(8):
+            back(clnet.full((2,), 1.0 + k))
+            held += [read(), p.grad] if k % 2 else [p.grad[1:]]
+            whole = whole if k != 4 else p.grad
+            if k == 2:
+                scale()
+            if k in (3, 5):
+                p.grad = None
+        return [x.tolist() for x in (*held, whole)], (back, read)
+
+    expected, _ = kept(lambda f: f)
+    found, runs = kept(clnet.compile)
+    assert found == expected
+    assert [run.num_traces for run in runs] == [2, 1]  # to a gradient, and where there is none
+
+
+@pytest.mark.parametrize("way", ["eager", "zeros", "argument", "twins"])
+def test_gradients_that_are_found_may_be_any_of_their_form(way):
+    layer = nn.Linear(3, 2)
+    optimizer = optim.SGD(layer.parameters(), lr=0.5)
+
+    def zeros(x):
+        optimizer.zero_grad(set_to_none=False)
+        layer(x).sum().backward()
+
+    def twice(p):
+        return p.grad + layer.weight.grad
+
+    function = {"eager": optimizer.step, "zeros": zeros}.get(way, twice)
+    run = clnet.compile(function)
+    for k in range(4):
+        x = clnet.full((k + 1, 3), 1.0)
+        if way != "zeros":
+            optimizer.zero_grad()
+            layer(x).sum().backward()
+        before = layer.weight.tolist()
+        if way == "eager":
+            run()
+            np.testing.assert_allclose(layer.weight.tolist(), np.array(before) - 0.5 * (k + 1))
+        elif way == "zeros":
+            run(clnet.ones(2, 3))
+            assert layer.weight.grad.tolist() == [[2.0] * 3] * 2
+        else:
+            other = layer.weight if way == "argument" else nn.Parameter(clnet.zeros(2, 3))
+            other.grad = layer.weight.grad if way == "argument" else layer.weight.grad.detach()
+            assert run(other).tolist() == [[2.0 * (k + 1)] * 3] * 2
+    assert run.num_traces == (2 if way == "zeros" else 1)
+
+
+def test_a_gradient_that_is_found_by_two_names_is_one():
+    p = nn.Parameter(clnet.ones(2))
+    p.grad = known = clnet.tensor([1.0, 2.0])
+
+    @clnet.compile
+    def step(x):
+        p.grad.mul_(x)
+        return known + p.grad
+
+    assert step(clnet.tensor(3.0)).tolist() == [6, 12]
+    assert step(clnet.tensor(2.0)).tolist() == [12, 24]
+    p.grad = clnet.ones(2)
+    assert step(clnet.tensor(2.0)).tolist() == [8, 14]
+    assert known.tolist() == [6, 12]
+
+
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_hooks_around_steps_come_and_go_between_calls(everywhere):
     layer, calls = nn.Linear(3, 2), []

@@ -158,3 +158,37 @@ def test_classes_of_modules_that_are_not_kept_are_the_programs():
     assert f(clnet.ones(1)).item() == 1
     space["RATE"]["is"] = 2.0
     assert f(clnet.ones(1)).item() == 2
+
+
+@pytest.mark.parametrize("where", ["leaf", "argument", "parameter", "module", "backward"])
+def test_what_hooks_find_outside_is_seen(where):
+    factor, w, layer = [2.0], clnet.ones(2, requires_grad=True), nn.Linear(2, 1, bias=False)
+    with clnet.no_grad():
+        layer.weight.fill_(1)
+
+    class Scaled:
+        def hook(self, g):
+            return g * factor[0]
+
+    held = layer.weight if where == "parameter" else w
+    if where == "module":
+        layer.register_forward_hook(lambda *each: each[2] * factor[0])
+    elif where == "backward":
+        layer.register_full_backward_hook(lambda _, grads, __: (grads[0] * factor[0],))
+    else:
+        held.register_hook(Scaled().hook)
+
+    def gradient(x):
+        asked = {"argument": x, "parameter": layer.weight}.get(where, w)
+        y = x if where == "argument" else x * w
+        return clnet.autograd.grad(layer(y[None]).sum(), [asked])[0]
+
+    run = clnet.compile(gradient)
+    x = w if where == "argument" else clnet.ones(2)
+    found = []
+    for value in (2.0, 2.0, 3.0):
+        factor[0] = value
+        found.append((run(x).tolist(), gradient(x).tolist()))
+    assert all(a == b for a, b in found)
+    assert found[0] != found[2]
+    assert run.num_traces == 2

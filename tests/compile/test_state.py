@@ -49,6 +49,51 @@ def test_state_that_is_assigned_is_that_of_eager():
     assert list(model.state_dict()) == list(eager.state_dict())
 
 
+def test_who_holds_a_state_keeps_what_it_was():
+    class Plain:
+        mean = None
+
+    def held(*, compiled):
+        model, plain = Running(), Plain()
+        plain.mean = clnet.zeros(())
+
+        def forget(x):
+            plain.mean = plain.mean * 0.5 + x.sum()
+            return plain.mean * 1
+
+        runs = [clnet.compile(f) if compiled else f for f in (model, forget)]
+        kept, seen = [], set()
+        for k in range(6):
+            if k % 2:
+                kept += [model.mean, model.first, model.second, plain.mean]
+            for run in runs:
+                run(clnet.tensor([1.0, k]))
+            seen |= {id(model.mean), id(plain.mean)}
+        return [x.tolist() for x in kept], runs, len(seen)
+
+    found, runs, seen = held(compiled=True)
+    assert found == held(compiled=False)[0]
+    assert [run.num_traces for run in runs] == [2, 1]  # no tensor is the last one at first
+    assert seen == 8  # others only where somebody holds one
+
+
+def test_a_state_on_the_tape_stays_what_it_was():
+    model = Running()
+
+    def step(x):
+        model(x)[0].sum().backward()
+
+    compiled = clnet.compile(step)
+    compiled(clnet.tensor([1.0, 2.0]))
+    model(clnet.tensor([3.0, 4.0]))  # in eager: what it leaves is on the tape
+    held = model.last
+    compiled(clnet.tensor([5.0, 6.0]))
+    assert held.tolist() == [6, -4]
+    model.weight.grad = None
+    held.sum().backward()
+    assert model.weight.grad.tolist() == [3, 4]
+
+
 def test_state_of_another_form_is_assigned_anew():
     class Lazy(nn.Module):
         state = None

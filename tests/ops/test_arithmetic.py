@@ -273,6 +273,22 @@ def test_whole_numbers_have_no_power_below_zero():
     )
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x - x,
+        lambda x: 1 - x,
+        lambda x: x.sub_(clnet.ones(2)),
+        lambda x: True - x,
+        lambda x: -x,
+        lambda x: +x,
+    ],
+)
+def test_booleans_are_not_subtracted(call):
+    with pytest.raises(DtypeError, match=r"with two bool|with a bool|on a bool tensor is not supp"):
+        call(clnet.tensor([True, False]))
+
+
 def test_booleans_have_no_powers():
     flags = clnet.tensor([True, False])
     with pytest.raises(DtypeError, match=r"^pow: booleans have no powers; got dtype=clnet.bool"):

@@ -51,6 +51,29 @@ def test_averages_are_pytorchs(settings):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("settings", AVERAGES.values(), ids=AVERAGES)
+def test_averages_of_compiled_steps_are_those_of_eager(settings):
+    def averages(compiled):
+        clnet.manual_seed(0)
+        swa = importlib.import_module("clnet.optim.swa_utils")
+        model = clnet.nn.Linear(3, 2)
+        average = swa.AveragedModel(model, **settings(swa))
+
+        def step(x):
+            with clnet.no_grad():
+                model.weight.mul_(x)
+            average.update_parameters(model)
+
+        run = clnet.compile(step) if compiled else step
+        for k in (2.0, -1.0, 0.5):
+            run(clnet.tensor(k))
+        assert not compiled or run.num_traces == 1
+        return [v.numpy() for v in average.state_dict().values()]
+
+    for a, b in zip(averages(compiled=True), averages(compiled=False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 def test_gradients_of_containers_and_ensembles():
     nets = [clnet.nn.Linear(3, 2) for _ in range(3)]
     params, buffers = clnet.func.stack_module_state(nets)
