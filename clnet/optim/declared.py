@@ -206,7 +206,8 @@ class DeclaredOptimizer(Optimizer):
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
-            _ = [*map(plain, self.param_groups)]  # refused if a rate is written before
+            for group in self.param_groups:
+                plain(group)  # a rate that is written before is refused
         alike: dict[int, _Alike] = {}
         for group, p in updated:
             operands = (p, *self._state_of(p, group), p.grad)

@@ -206,23 +206,11 @@ class _Count:
 
 
 for _name in (
-    *(
-        "abs",
-        "bool",
-        "complex",
-        "eq",
-        "float",
-        "floor",
-        "floordiv",
-        "format",
-        "ge",
-        "getattr",
-        "gt",
-    ),
-    *("hash", "index", "int", "invert", "le", "lt", "mod", "mul", "ne", "neg", "pos", "pow"),
-    *("rfloordiv", "rmod", "rmul", "round", "rpow", "rsub", "rtruediv", "str", "repr", "sub"),
-    *("truediv", "trunc", "ceil", "divmod", "rdivmod", "and", "or", "xor", "lshift", "rshift"),
-    *("reduce_ex", "rand", "ror", "rxor", "rlshift", "rrshift"),
+    *("abs", "bool", "ceil", "complex", "float", "floor", "format", "getattr", "hash", "index"),
+    *("int", "invert", "neg", "pos", "reduce_ex", "repr", "round", "str", "trunc"),
+    *("eq", "ge", "gt", "le", "lt", "ne", "sub", "rsub"),
+    *(r + op for r in ("", "r") for op in ("and", "divmod", "floordiv", "lshift", "mod", "mul")),
+    *(r + op for r in ("", "r") for op in ("or", "pow", "rshift", "truediv", "xor")),
 ):
     setattr(_Count, f"__{_name}__", _looks(_name))
 
