@@ -20,6 +20,7 @@ __all__ = ["answered", "await_all", "load_mpi", "stay_away"]
 
 # Of a process that ends before all have joined; among the program's own messages, so an odd one.
 _ABSENT_TAG = 32_693
+_LAST_SECONDS = 1.0  # that others have to end as well
 _SAID: list[Any] = []
 """What this process has said as it ended, which MPI may still read."""
 
@@ -111,7 +112,19 @@ def await_all(comm: Any, seconds: float) -> None:
 
 
 def stay_away(comm: Any) -> None:
-    """Let the others, who may wait in :func:`await_all`, know that this process has ended."""
-    told = np.zeros(1, np.uint8)
+    """Let the others, who may wait in :func:`await_all`, know that this process has ended.
+
+    Others may end likewise, and say the same: they are heard, since MPI does not end well with what
+    is still on its way.
+    """
+    told, heard = np.zeros(1, np.uint8), np.zeros(1, np.uint8)
     others = [i for i in range(comm.size) if i != comm.rank]
-    _SAID.extend([told, *(comm.Isend(told, i, _ABSENT_TAG) for i in others)])
+    said = [comm.Isend(told, i, _ABSENT_TAG) for i in others]
+    _SAID.extend([told, *said])
+    end = time.monotonic() + _LAST_SECONDS
+    while (said or others) and time.monotonic() < end:
+        said = [request for request in said if not request.Test()]
+        for i in [i for i in others if comm.Iprobe(i, _ABSENT_TAG)]:
+            comm.Recv(heard, i, _ABSENT_TAG)
+            others.remove(i)
+        time.sleep(PAUSE_SECONDS)

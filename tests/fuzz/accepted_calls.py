@@ -208,12 +208,6 @@ ACCEPTED_CALLS = (
         "m.isneginf(u, out=x.detach())",
     ),
     (
-        "booleans are subtracted as numbers",
-        r"bool|\bc\b|False|True",
-        r"with two bool tensors|bool tensor|Boolean alpha only",
-        "m.subtract(2, c)",
-    ),
-    (
         "one axis, or a sequence of one, are the same",
         r"\(-?\w+,\)|\[|flip|Pad",
         r"got \(int, tuple\)|got \(tuple, int\)|got \(Tensor, int, (tuple|list)|"

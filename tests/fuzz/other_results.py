@@ -323,12 +323,6 @@ OTHER_RESULTS = (
         "F.lp_pool1d(x, 1e-320, 2)",
     ),
     (
-        "NumPy's booleans are booleans, which leave bytes bytes",
-        r"uint8.*[-+*] np\.bool_",
-        r"nan\), not np\.float32\(-inf",
-        "m.erfinv(0 * u.to(m.uint8) - np.bool_(True))",
-    ),
-    (
         "NumPy's booleans are booleans, in promotion, too",
         r"result_type\(.*np\.bool_",
         r"8, not 4",

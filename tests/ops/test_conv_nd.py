@@ -68,7 +68,7 @@ CASES = [
         OpCase(
             lambda x, w, b, name=name: getattr(F, name)(x, w, b, stride=BOX, groups=2),
             reference, [normal(2, 4, 5, 4, 7), normal(*filters), normal(6)], k=64, grad2=True,
-            shapes=[], layouts=(sliced,), dtypes=NARROW, name=f"{name} of boxes",
+            shapes=[], layouts=(sliced,), dtypes=NARROW, name=name,
         )
         for name, filters, reference in (
             ("conv3d", (6, 2, *BOX), of_boxes), ("conv_transpose3d", (4, 3, *BOX), into_boxes)
