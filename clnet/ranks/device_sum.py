@@ -99,13 +99,20 @@ class Marked:
         """Nothing is left to be done."""
 
 
-def by_host(x: Array, job: Callable[[np.ndarray], None]) -> None:
-    """Have an array's elements overwritten on the host, which gets 16-bit floats as float32."""
+def by_host(x: Array, job: Callable[[np.ndarray], None], *, adds: bool) -> None:
+    """Have an array's elements overwritten on the host.
+
+    Args:
+        x: dense.
+        job: gets them in a row.
+        adds: whether it computes with them, and so gets 16-bit floats as float32; else they come as
+            they are, as hosts of other ranks give theirs.
+    """
     beside, begin = x.device.beside, x.offset * x.dtype.itemsize
     with x.device.queue.pinned.lend(x.nbytes) as raw:
         beside.wait([beside.read(raw, x.storage, begin)])
         row = raw.view(x.dtype.numpy)
-        narrow = x.dtype.compute != x.dtype.real.name
+        narrow = adds and x.dtype.compute != x.dtype.real.name
         wide = row.astype(np.float32) if narrow else row
         job(wide)
         if narrow:
@@ -257,7 +264,9 @@ class _Adder:
         for nbytes in reversed(_TRIED_BYTES):
             part = x.view((nbytes // float32.itemsize,), (1,))
             ways: list[Callable[[], None]] = [
-                lambda part=part: by_host(part, lambda row: near.sum(row, average=False)),
+                lambda part=part: by_host(
+                    part, lambda row: near.sum(row, average=False), adds=True
+                ),
                 lambda part=part: self.sum(part, average=False),
             ]
             hosts, devices = [max(here.allgather(_least_seconds(here, way))) for way in ways]

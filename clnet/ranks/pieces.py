@@ -113,7 +113,7 @@ def everywhere(
     if _by_devices(group, given, op, agree):
         group.device_sums.sum(given.array, average=op == "AVG")
     elif group.size() > 1:
-        by_host(given.array, lambda host: join_hosts(group, host, op))
+        by_host(given.array, lambda host: join_hosts(group, host, op), adds=True)
 
 
 def gathered_everywhere(
@@ -137,7 +137,7 @@ def gathered_everywhere(
     elif _by_devices(group, given, "SUM", agree):
         group.device_sums.gather(given.array)
     elif group.size() > 1:
-        by_host(given.array, fill)
+        by_host(given.array, fill, adds=False)
 
 
 def _by_devices(group: Group, given: Marked, op: str, agree: Callable[[int], set[int]]) -> bool:

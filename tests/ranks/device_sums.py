@@ -204,9 +204,11 @@ def told_apart(rank: int, size: int) -> None:
         dist.all_reduce(x)
         assert x.numpy().tobytes() == wanted(size, 300_007, dtype, "SUM").tobytes()
     assert sums_by_host.count == before + 2
-    whole = clnet.zeros(size, 300_007)
-    dist.all_gather_into_tensor(whole, clnet.tensor(drawn(rank, 300_007, clnet.float32)))
-    assert all((whole[r].numpy() == drawn(r, 300_007, clnet.float32)).all() for r in range(size))
+    for dtype in (clnet.float32, clnet.bfloat16):
+        whole = clnet.zeros(size, 300_007, dtype=dtype)
+        dist.all_gather_into_tensor(whole, clnet.tensor(drawn(rank, 300_007, dtype)))
+        rows = [drawn(r, 300_007, dtype).tobytes() for r in range(size)]
+        assert whole.numpy().tobytes() == b"".join(rows)
     device_sum.SETTINGS = SETTINGS
     dist.all_reduce(clnet.ones(2**16))  # one piece: the next is none that a room begins with
     if clnet.device().type == "cpu":

@@ -40,8 +40,8 @@ clnet.device().leave_out({"unified_memory": False})
 rank, members = dist.get_rank(), group_of("", None)
 slower = device_sum.by_host
 for seconds in (0, 0.2):  # the second time the host is slow
-    def by_host(*given):
-        slower(*given)
+    def by_host(*given, adds):
+        slower(*given, adds=adds)
         device_sum.time.sleep(seconds)
     device_sum.by_host = by_host
     members.device_sums._adders.clear()
