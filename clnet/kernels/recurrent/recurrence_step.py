@@ -21,8 +21,10 @@ BACKWARD = Kernel("recurrence_step_backward", "recurrent/recurrence_step.mako")
 
 _FOUR = 4
 _ROWS, _COLUMNS = (8, 16, 32, 64), (8, 16, 32)
-# Sums of an item, terms of a tile, and tiles on their way: measured (docs/notes/recurrent.md).
-_DOWN, _ACROSS, _CHUNKS, _AHEAD = 8, 2, (64, 32), 2
+# Sums of an item, terms of a tile, tiles on their way and an item's registers for them: measured
+# (docs/notes/recurrent.md).
+_DOWN, _ACROSS, _ACROSS_ALONE, _CHUNKS = 8, 2, 4, (64, 32)
+_MOST_AHEAD, _COMING_REGISTERS = 4, 64
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
@@ -39,7 +41,6 @@ class Share(NamedTuple):
         down, across: sums of an item, of each part.
         slices: items that share a sum.
         chunk: terms of a tile.
-        ahead: tiles that are on their way while one is multiplied.
     """
 
     rows: int
@@ -49,7 +50,6 @@ class Share(NamedTuple):
     across: int
     slices: int
     chunk: int
-    ahead: int
 
     @classmethod
     def of(
@@ -80,8 +80,9 @@ class Share(NamedTuple):
         most, room = min(_ITEMS, traits.max_group_size), traits.static_local_bytes
         for rows, columns in product(_ROWS, _COLUMNS):
             down = min(_DOWN, rows // 2)
+            across = _ACROSS if runs > 1 else min(_ACROSS_ALONE, columns // 4)
             shares = (
-                cls(rows, columns, runs, down, _ACROSS, slices, chunk, _AHEAD)
+                cls(rows, columns, runs, down, across, slices, chunk)
                 for chunk, slices in product(_CHUNKS, _SLICES)
                 if chunk % (_FOUR * slices) == 0
             )
@@ -94,6 +95,13 @@ class Share(NamedTuple):
         return self.rows // self.down * (self.columns // self.across) * self.slices
 
     @property
+    def ahead(self) -> int:
+        """Tiles that are on their way while one is multiplied: what registers hold beside sums."""
+        tiles = (self.rows * self.chunk, self.chunk * self.runs * self.columns)
+        fours = sum(ceil_div(elements, _FOUR * self.group) for elements in tiles)
+        return max(1, min(_MOST_AHEAD, _COMING_REGISTERS // (_FOUR * fours)))
+
+    @property
     def room(self) -> int:
         """Elements of local memory: two tiles, their lines a little apart, or half of the sums."""
         wide = self.runs * self.columns
@@ -104,7 +112,7 @@ class Share(NamedTuple):
     def params(self) -> Named:
         """The template's parameters."""
         own = {name: value for name, value in self._asdict().items() if name != "runs"}
-        return joined(own, by_name("group room", self.group, self.room))
+        return joined(own, by_name("ahead group room", self.ahead, self.group, self.room))
 
 
 class Step(NamedTuple):
