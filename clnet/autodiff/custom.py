@@ -29,7 +29,7 @@ def _like_its_argument(g: Any, shape: tuple[int, ...], dtype: DType) -> Any:
         return g
     if g.dtype.differentiable and dtype.differentiable:
         g = ops.real(g) if g.dtype.is_complex and not dtype.is_complex else g
-        g = g.to(dtype)
+        g = g if g.dtype is dtype else g.to(dtype)
     if g.shape == shape or len(g.shape) < len(shape):
         return g
     last = g.shape[len(g.shape) - len(shape) :]

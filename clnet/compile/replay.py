@@ -57,6 +57,7 @@ class Replay:
         self._queue = device.queue
         self._parts: list[list[Launch] | Action] = []
         self._ready: list[BoundLaunches | Action] = []
+        self._users: dict[Storage, list[BoundLaunches]] = {}  # of a storage, among these
         self._runs = 0
         self._chained = chained  # until they were taken, or cannot be
         self._in_chains = False
@@ -78,14 +79,14 @@ class Replay:
 
     def rebind(self, storage: Storage) -> None:
         """Take note that a storage may have got another buffer."""
-        for part in self._ready:
-            if not isinstance(part, Action):
-                part.rebind(storage)
+        for part in self._users.get(storage, ()):
+            part.rebind(storage)
 
     def moved(self) -> None:
         """Take note that a storage is a region elsewhere, which chains know as it was."""
         if self._chaining is not None or self._in_chains:
-            self._ready, self._entries = [], []
+            self._keep([])
+            self._entries = []
             self._chained, self._in_chains, self._chaining = False, False, None
 
     def run(self) -> None:
@@ -127,9 +128,16 @@ class Replay:
             else:
                 ready.append(bound := self._queue.bind(part) if isinstance(part, list) else part)
                 self._queue.replay(bound)
-        if self._runs:
-            self._ready = ready
+        if self._runs and not self._ready:
+            self._keep(ready)
         self._runs += 1
+
+    def _keep(self, ready: list[BoundLaunches | Action]) -> None:
+        """Go through these from now on."""
+        self._ready, self._users = ready, {}
+        for part in ready:
+            for storage in () if isinstance(part, Action) else part.storages:
+                self._users.setdefault(storage, []).append(part)
 
     def _chain(self) -> None:
         """Have chains built, or take them when they are; without them launches are as right."""
@@ -143,11 +151,13 @@ class Replay:
             if not self._chaining.ready:
                 return
             found = iter(self._chaining.bound())
-            self._ready = [
-                each
-                for entry in self._entries
-                for each in (next(found) if isinstance(entry, list) else [entry])
-            ]
+            self._keep(
+                [
+                    each
+                    for entry in self._entries
+                    for each in (next(found) if isinstance(entry, list) else [entry])
+                ]
+            )
             self._in_chains, failure = True, None
         except Exception as error:  # a compiler's, a driver's, of a disk
             failure = error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .fault import Faults
@@ -74,6 +74,11 @@ class BoundLaunches:
                 self._pointers.setdefault(arg, []).append((number, index, offset))
         self.enqueues.append((handle, launch.global_size, launch.local_size))
         self._args.append(values)
+
+    @property
+    def storages(self) -> Collection[Storage]:
+        """What their pointers lead to."""
+        return self._pointers.keys()
 
     def rebind(self, storage: Storage) -> None:
         """Set those of a storage's pointers anew that lead to another place than its present."""
