@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
-from weakref import WeakMethod
+from weakref import WeakMethod, WeakValueDictionary
 
 from ..array import Array
 from ..device import HostScalar, Launch, Scratch, Storage, are_short, size_class
@@ -69,6 +69,9 @@ class Plan:
         self._seen: list[int] | None = None
         self._seen_at: object = None
         given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]
+        self._constants = {*trace.constants}
+        # How results that only backward reads look at constants, until these are made anew.
+        self._windows = WeakValueDictionary[Storage, Storage]()
         self._own = [*trace.constants, *given]
         for storage in self._own:
             storage.materialize()
@@ -211,6 +214,9 @@ class Plan:
         if mark is not self._seen_at:
             versions = [s.version for s in self._sources]
             if versions != self._seen:
+                for window in [*self._windows.values()]:
+                    window.move_away()
+                self._windows.clear()
                 for launch in self._setup:
                     self.device.queue.launch(launch)
                 self._seen = versions
@@ -253,7 +259,9 @@ class Plan:
         copies: tuple[dict[Storage, Storage], ...] = {}, {}
         for k, r in enumerate(self._results):
             new = made.get(r.storage)
-            if new is None and k not in passed:  # views of one copy see each other's writes
+            if new is None and k >= seen_by_caller and r.storage in self._constants:
+                new = self._window(r.storage)
+            elif new is None and k not in passed:  # views of one copy see each other's writes
                 known = copies[k < seen_by_caller]
                 new = known[r.storage] = known.get(r.storage) or self._copied(r.storage)
             found.append(r if new is None else _at(new, r))
@@ -266,6 +274,14 @@ class Plan:
         storage.buffer = new.buffer
         self._replay.rebind(storage)
         return new
+
+    def _window(self, constant: Storage) -> Storage:
+        """What looks at a constant, which nobody but the plan writes."""
+        window = self._windows.get(constant)
+        if window is None:
+            window = self._windows[constant] = Storage(self.device, constant.nbytes)
+            window.look_at(constant)
+        return window
 
     def _poison(self) -> None:
         """Where ``CLNET_POISON`` asks for it, no value of the last replay is left for this one."""

@@ -226,3 +226,28 @@ def test_losses_over_no_rows():
     loss = clnet.compile(lambda a, t: F.cross_entropy(a, t, reduction="sum"))(x, none)
     loss.backward()
     assert (loss.item(), x.grad.shape) == (0, (0, 4))
+
+
+def test_backward_reads_what_was_made_of_weights_once_as_it_was():
+    # In bfloat16 the copy of a weight is made once, and each call's backward looks at it.
+    layer = nn.Linear(8, 4, bias=False).requires_grad_(requires_grad=False)
+    weights = clnet.arange(32.0).reshape(4, 8) / 32
+    layer.weight.copy_(weights)
+
+    @clnet.compile
+    def f(x):
+        with clnet.autocast("cpu", dtype=clnet.bfloat16):
+            return layer(x).float().sum()
+
+    x = clnet.ones(2, 8, requires_grad=True)
+    for _ in range(3):
+        first = f(x)
+    with clnet.profile() as told:
+        second = f(x)
+    assert not [c.name for c in told.commands if c.name == "copy"]
+    layer.weight.mul_(2)  # between the calls and their backward
+    third = f(x)
+    for result, factor in ((first, 1), (second, 1), (third, 2), (f(x), 2)):
+        x.grad = None
+        result.backward()
+        np.testing.assert_array_equal(x.grad.numpy(), factor * weights.sum(dim=0).expand(2, 8))
