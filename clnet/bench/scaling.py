@@ -54,7 +54,7 @@ from ..values.dtypes import int64
 from . import torch_networks, zoo_twins
 from .link import busy_link, idle_link
 from .precision import PRECISIONS
-from .scaling_ways import WAYS, Share, Step, refuse_unfit, step_of, whole_step
+from .scaling_ways import WAYS, Share, Step, parts_of, refuse_unfit, step_of, whole_step
 from .workload import WORKLOADS, Workload, check_counts, with_batch
 from .zoo_networks import workload as zoo_network
 
@@ -430,7 +430,8 @@ def _foretold(
     found = None
     if rank == 0:
         batch = workload.input_shape[0]
-        each = ways(cost, workers, batch, link, overlap=overlap, busy=busy)
+        parts = parts_of(workers, batch)
+        each = ways(cost, workers, batch, link, overlap=overlap, busy=busy, parts=parts)
         fit = [w.seconds * 1e3 for w in each if w.name == job["way"] and not w.problem]
         found = fit[0] if fit else None  # it knows only parts of equal size
     meet()

@@ -242,6 +242,11 @@ def _stages(gpt: GPT, count: int) -> list[list[nn.Module]]:
         most += most // 50 + 1
 
 
+def parts_of(world: int, batch: int) -> int:
+    """In how many parts a batch goes through stages."""
+    return min(_PARTS * world, batch)
+
+
 def _pipeline(share: Share, gpt: GPT) -> Step:
     workload, world = share.workload, get_world_size()
     stages = _stages(gpt, world)
@@ -257,7 +262,7 @@ def _pipeline(share: Share, gpt: GPT) -> Step:
 
     stage = PipelineStage(compiled(part), share.rank, world, device=share.where)
     x, y = share.batch(divided=False)
-    number = min(_PARTS * world, len(x))
+    number = parts_of(world, len(x))
     schedule = Schedule1F1B(stage, n_microbatches=number, loss_fn=loss)
 
     def step() -> Tensor | None:

@@ -195,9 +195,7 @@ class _AbsentLaunches:
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.launches = tuple(launches)
-
-    def rebind(self, storage: Storage) -> None:
-        """No argument was set."""
+        self.storages: tuple[Storage, ...] = ()
 
 
 _META = DeviceTraits(

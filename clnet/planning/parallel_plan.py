@@ -58,6 +58,7 @@ class _Job:
     link: Link
     overlap: bool
     busy: Link
+    parts: int | None
 
     @property
     def share(self) -> float:
@@ -78,6 +79,7 @@ def ways(
     *,
     overlap: bool = True,
     busy: Link | None = None,
+    parts: int | None = None,
 ) -> list[Way]:
     """All ways to divide a step, in a fixed order.
 
@@ -88,6 +90,7 @@ def ways(
         link: between them.
         overlap: whether a device computes while it exchanges.
         busy: the link while it does; None: as ``link``.
+        parts: of the batch, in stages; None: as many as take least.
 
     Returns:
         One way for a single device, else all; those with a ``problem`` cannot be.
@@ -102,7 +105,7 @@ def ways(
     if workers == 1:
         held = cost.memory.at(batch)
         return [Way("one device", cost.seconds(batch), 0.0, 0.0, held)]
-    job = _Job(cost, workers, batch, link, overlap, busy or link)
+    job = _Job(cost, workers, batch, link, overlap, busy or link, parts)
     makers: tuple[Callable[[_Job], Way], ...] = (
         _data,
         _sharded_optimizer,
@@ -366,7 +369,8 @@ def _pipeline(job: _Job) -> Way:
     if len(blocks) < p:
         law = f"{len(blocks)} parts one behind the other are fewer than devices"
         return Way("pipeline", 0.0, 0.0, 0.0, 0.0, law)
-    tries = [m for m in dict.fromkeys((p, 2 * p, 4 * p, 8 * p)) if m <= job.batch]
+    numbers = (p, 2 * p, 4 * p, 8 * p) if job.parts is None else (job.parts,)
+    tries = [m for m in numbers if m <= job.batch]
     if not tries:
         return Way("pipeline", 0.0, 0.0, 0.0, 0.0, "fewer examples than stages")
     return min((_piped(job, blocks, m) for m in tries), key=lambda way: way.seconds)
@@ -378,6 +382,12 @@ def _piped(job: _Job, blocks: Sequence[Sequence[Layer]], parts: int) -> Way:
     forward = [sum(x.forward.at(n) for x in stage) for stage in stages]
     backward = [sum(x.backward.at(n) for x in stage) for stage in stages]
     backward[-1] += cost.rest.at(n)
+    # The host takes its time for each part, by layers, and the device computes meanwhile.
+    launched = [len(stage) / len(cost.layers) for stage in stages]
+    forward = [max(t, cost.launching.forward * s) for t, s in zip(forward, launched, strict=True)]
+    backward = [
+        max(t, cost.launching.backward * s) for t, s in zip(backward, launched, strict=True)
+    ]
     borders = [stage[0].input_bytes * n for stage in stages[1:]]
     hops = [job.link.send(border) for border in borders]
     share = max(_trained(stage) for stage in stages) / (cost.trained_bytes or 1)

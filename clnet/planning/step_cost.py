@@ -29,10 +29,11 @@ from ..values.dtypes import DType, float32, int64
 from ..values.generator import Generator
 from .memory_plan import Loss, Make
 
-__all__ = ["Layer", "Line", "StepCost", "Task", "figured", "measured"]
+__all__ = ["Launching", "Layer", "Line", "StepCost", "Task", "figured", "measured"]
 
 # Of a step that is soon done so many; of one that takes long, those that begin within the seconds.
 _ROUNDS, _LEAST_ROUNDS, _ROUNDS_SECONDS = 9, 4, 4.0
+_FIRST_ROUNDS = 3  # which trace, build and bind
 _MOST_EXAMPLES = 64
 _PHASES = ("forward", "backward")
 _OVER_FEATURES = (LayerNorm, RMSNorm, Softmax)
@@ -76,6 +77,19 @@ class Line(NamedTuple):
 
 
 _NONE = Line()
+
+
+class Launching(NamedTuple):
+    """Seconds of the host for a model that is compiled, its loss and its backward outside.
+
+    A stage of a pipeline is called so for each part of a batch, however few examples that has.
+    """
+
+    forward: float = 0.0
+    backward: float = 0.0
+
+
+_AT_ONCE = Launching()
 
 
 def _through(points: Sequence[tuple[int, float]]) -> Line:
@@ -133,6 +147,7 @@ class StepCost:
         buffer_bytes: of running statistics, which every forward pass takes from the first device.
         source: where the times come from, in words.
         frozen_bytes: of the parameters without gradients.
+        launching: what the host takes for a part of a batch.
     """
 
     layers: list[Layer]
@@ -144,6 +159,7 @@ class StepCost:
     buffer_bytes: int
     source: str
     frozen_bytes: int = 0
+    launching: Launching = _AT_ONCE
 
     @property
     def trained_bytes(self) -> int:
@@ -239,7 +255,27 @@ def measured(make: Callable[[], Module], task: Task, device: Device, optimizer: 
             found.append(_Ran(_least(rounds), plan.peak_bytes))
         return found
 
-    return _cost(make, task, device, optimizer, run, f"kernels measured on {device.name}")
+    cost = _cost(make, task, device, optimizer, run, f"kernels measured on {device.name}")
+    cost.launching = _launching(make, task, device)
+    return cost
+
+
+def _launching(make: Callable[[], Module], task: Task, device: Device) -> Launching:
+    """The least of some calls, behind those that trace and bind; nobody waits for the device."""
+    found: list[Launching] = []
+    size = _sizes(task)[0]
+    with mode.using(device=device, generator=Generator(), tracer=None):
+        model = make()
+        stage, x = compiled(model), task.batch(size)
+        for _ in range(_FIRST_ROUNDS + _LEAST_ROUNDS):
+            device.queue.finish()
+            begin = perf_counter()
+            y = stage(x)
+            computed = perf_counter()
+            task.loss(y, task.classes(size, y.shape)).backward()
+            found.append(Launching(computed - begin, perf_counter() - computed))
+        device.queue.finish()
+    return Launching(*map(min, zip(*found[_FIRST_ROUNDS:], strict=True)))
 
 
 class _Call(NamedTuple):
@@ -259,8 +295,9 @@ class _Round(NamedTuple):
 
 def _rounds(device: Device, calls: Sequence[_Call]) -> list[list[_Round]]:
     """Times of all calls, in turns."""
-    for call in (*calls, *calls, *calls):
-        _timed(device, call)
+    for _ in range(_FIRST_ROUNDS):
+        for call in calls:
+            _timed(device, call)
     found: list[list[_Round]] = []
     begin = perf_counter()
     while len(found) < _LEAST_ROUNDS or (
@@ -318,10 +355,7 @@ def _cost(
     run: Callable[[Sequence[_Call]], list[_Ran]],
     source: str,
 ) -> StepCost:
-    n = min(task.shape[0], _MOST_EXAMPLES)
-    if n < 1:
-        raise ArgumentError("plan", "a batch has examples", shape=tuple(task.shape))
-    sizes = (max(n // 2, 1), n) if n > 1 else (1, 2)
+    sizes = _sizes(task)
     with mode.using(device=device, generator=Generator(), tracer=None):
         model = make()
         update = optimizer([p for p in model.parameters() if p.requires_grad])
@@ -346,6 +380,18 @@ def _cost(
     updates = sum(s for (_, phase), s in last.items() if phase not in _PHASES)
     state = sum(t.array.nbytes for t in tensors)
     return StepCost(layers, rest, updates, peaks, parameters, state, buffers, source, frozen)
+
+
+def _sizes(task: Task) -> tuple[int, int]:
+    """Examples of the two batches.
+
+    Raises:
+        ArgumentError: if a batch has none.
+    """
+    n = min(task.shape[0], _MOST_EXAMPLES)
+    if n < 1:
+        raise ArgumentError("plan", "a batch has examples", shape=tuple(task.shape))
+    return (n // 2, n) if n > 1 else (1, 2)
 
 
 def _share_out(

@@ -11,7 +11,7 @@ from clnet.errors import ArgumentError
 from clnet.models import GPT
 from clnet.planning.exchange_cost import Link
 from clnet.planning.parallel_plan import _balanced, _schedule, best_of, reason, ways
-from clnet.planning.step_cost import Layer, Line, StepCost, Task, figured, measured
+from clnet.planning.step_cost import Launching, Layer, Line, StepCost, Task, figured, measured
 
 MIB = 2**20
 NAN = float("nan")
@@ -104,6 +104,16 @@ def test_sums_beside_computing_are_slower_until_that_ends():
     assert data.seconds == pytest.approx((24 + 0.9 * 40 + 10) * 1e-3)
     same = ways(of, 2, 8, link, busy=link)[0]
     assert same.seconds == ways(of, 2, 8, link)[0].seconds == pytest.approx((16 + 50) * 1e-3)
+
+
+def test_a_stage_takes_what_its_host_takes_for_each_part():
+    of = cost(conv("a", 0), conv("b", 1))
+    fast = Link(1e15)
+    # Parts of 4 examples: 4 ms forward and 8 back on each of two stages; of the host 5 and 10.
+    assert ways(of, 2, 8, fast, parts=2)[-1].seconds == pytest.approx(36e-3)
+    of.launching = Launching(10e-3, 20e-3)
+    assert ways(of, 2, 8, fast, parts=2)[-1].seconds == pytest.approx(45e-3)
+    assert "2 parts" in ways(of, 2, 8, fast)[-1].note  # more take the host longer
 
 
 def test_rows_behind_columns_exchange_nothing_between():
@@ -263,6 +273,7 @@ def test_measured_costs_are_those_of_the_step(device):
     assert found.source == f"kernels measured on {device.name}"
     assert sum(x.forward.at(8) + x.backward.at(8) for x in found.layers) > 0
     assert found.update > 0
+    assert min(found.launching) > 0
     assert clnet.device() is device
 
 
