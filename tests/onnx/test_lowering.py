@@ -142,6 +142,20 @@ def test_filters_of_uint8_around_128_are_lowered_and_others_computed():
         np.testing.assert_array_equal(module.numpy(x)[0], expected)
 
 
+def test_zero_points_of_filters_that_are_given_at_a_call_count():
+    """int8 filters whose zero point no constant says are not taken for filters around 0."""
+    x, zero, w, scales, bias, settings = drawn("windows")
+    point = np.full(len(w), 3, np.int8)
+    constants = {"xs": F(0.03), "xz": zero, "w": w, "ws": scales, "b": bias}
+    constants |= {"ys": F(2), "yz": np.uint8(77)}
+    nodes = [("QLinearConv", "x xs xz w ws wz ys yz b", "y", settings)]
+    module = model(nodes, {"x": 2, "wz": 3}, {"y": 2}, constants)
+    sums = sums_of(x.astype(np.int64) - int(zero), w.astype(np.int64) - 3, **settings)
+    factor = spread(F(0.03) * scales / F(2))
+    expected = stored((sums + spread(bias)).astype(F) * factor, 77, np.uint8)
+    np.testing.assert_array_equal(module.numpy(x, point)[0], expected)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("case", CASES)
 def test_conv_integer(case, dtype):
