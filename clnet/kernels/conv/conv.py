@@ -27,13 +27,15 @@ from . import (
     conv_matrix,
     conv_matrix_weight,
     conv_split,
+    conv_split_choice,
     conv_whole,
     conv_winograd,
 )
 from .conv_geometry import MOST_PIXELS, ConvGeometry, Direction
 from .conv_log import log_choice
 from .conv_obstacle import ConvObstacle
-from .conv_split import Order, is_dense_last
+from .conv_split import is_dense_last
+from .conv_split_choice import Order
 
 __all__ = [
     "Algorithm",
@@ -109,7 +111,9 @@ _SPLIT = _Way(
     conv_split.forward,
     conv_split.input_grad,
     conv_split.weight_grad,
-    lambda target, g, direction, itemsize: itemsize == 4 and conv_split.fits(target, g, direction),
+    lambda target, g, direction, itemsize: (
+        itemsize == 4 and conv_split_choice.fits(target, g, direction)
+    ),
 )
 
 
@@ -252,7 +256,7 @@ def computes_on_units(
     :func:`choose`.
     """
     if split is not None and dtype is float32:
-        return conv_split.fits(target, geometry, direction) and conv_split.pays(
+        return conv_split_choice.fits(target, geometry, direction) and conv_split_choice.pays(
             target, geometry, direction, split, winograd=winograd
         )
     allowed = dtype.itemsize == 2 or (dtype is float32 and tf32)
