@@ -302,6 +302,7 @@ def fits(
 def _preferred(
     target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType, *, winograd: bool
 ) -> tuple[Algorithm, ...]:
+    """What suits a convolution, best first; the last fits any workspace."""
     if in_groups(target.traits):
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
@@ -326,6 +327,13 @@ def _decide(
     tf32: bool,  # noqa: FBT001 - likewise
     split: Order | None,
 ) -> _Way:
+    """The way that was asked for, or that :func:`choose` gives.
+
+    Where ``split`` allows it, matrix units take float32 as three products of TF32.
+
+    Raises:
+        ArgumentError: as :func:`conv_forward`.
+    """
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return _WAYS[Algorithm.DEPTHWISE]
     if geometry.plane > MOST_PIXELS:
