@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,9 +17,10 @@ from .autodiff.overwrite import node_of, overwrite, refresh, set_node
 from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .autodiff.walk import root_gradient, walk_back
-from .device import Device, current_device, users_line
+from .device import Device, current_device
 from .device import device as open_device
-from .errors import ArgumentError, DtypeError, GradientError, NoAxisError, ShapeError, TraceError
+from .errors import DtypeError, GradientError, NoAxisError
+from .host import Number, OnHost
 from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
@@ -30,10 +30,8 @@ from .values import mode
 from .values.arguments import checked, shown
 from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
-from .values.foreign import host_array, host_as, host_of
+from .values.foreign import host_array, host_of
 from .values.shapes import Size, normalize_dim, size_of
-
-Number = bool | int | float | complex
 
 
 class _First(int):
@@ -48,7 +46,7 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], T
     return lambda self, other: function(other, self)
 
 
-class Tensor:
+class Tensor(OnHost):
     """Elements of one dtype on one device, and how they were made.
 
     Made by :func:`clnet.tensor`, :func:`clnet.zeros` and their like, and by ops on tensors.
@@ -277,84 +275,6 @@ class Tensor:
             raise GradientError(name, "the tensor is a leaf", remedy="Use register_hook()")
         return add_hooks(name, self).add_accumulated(hook)
 
-    # To the host.
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """A copy on the host; waits for the device.
-
-        Args:
-            force: also of a tensor that requires a gradient.
-
-        Raises:
-            GradientError: if it requires a gradient, and gradients are recorded.
-        """
-        if not force and self.requires_grad and mode.current().grad:
-            law = "a tensor that requires a gradient leaves the tape"
-            raise GradientError("numpy", law, remedy="Use x.detach().numpy()")
-        return self._read("numpy").numpy()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy's protocol
-        if copy is False:
-            raise ArgumentError(
-                "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
-            )
-        host = self._read("asarray").numpy()
-        dtype = dtype.numpy if isinstance(dtype, DType) else dtype
-        return host if dtype is None else host_as(host, dtype)
-
-    def map(self) -> AbstractContextManager[np.ndarray]:
-        """The elements on the host, read-only, without a copy where memory is shared.
-
-        Returns:
-            A context manager; the array it gives is valid inside the ``with`` block alone.
-        """
-        return self._read("map").map()
-
-    def item(self) -> Any:
-        """The only element, as a Python number of the dtype's kind; waits for the device.
-
-        Raises:
-            ShapeError: if there are more or fewer.
-        """
-        return self._element("item")
-
-    def _element(self, name: str) -> Number:
-        """The only element; errors call the op by a name."""
-        if self.array.size != 1:
-            raise ShapeError(name, "the tensor has one element", shape=self.shape)
-        return self._read(name).numpy().reshape(()).item()
-
-    def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
-        return self._read("tolist").numpy().tolist()
-
-    def __float__(self) -> float:
-        return float(self._real("float"))
-
-    def __int__(self) -> int:
-        return int(self._real("int"))
-
-    def __complex__(self) -> complex:
-        return complex(self._element("complex"))
-
-    def _real(self, name: str) -> Any:
-        """The only element, a real number (or a complex one whose imaginary part is 0)."""
-        found = self._element(name)
-        if isinstance(found, complex):
-            if found.imag:
-                law, hint = "the number is real", "Take x.real or x.abs()"
-                raise DtypeError(name, law, value=found, remedy=hint)
-            return found.real
-        return found
-
-    def __bool__(self) -> bool:
-        return bool(self._element("bool"))
-
-    def __index__(self) -> int:
-        if self.dtype.differentiable:
-            raise DtypeError("index", "an index is an integer", dtype=self.dtype)
-        return int(self._real("index"))
-
     def __len__(self) -> int:
         if not self.shape:
             raise NoAxisError("len", "the tensor has an axis", shape=self.shape)
@@ -365,27 +285,6 @@ class Tensor:
             law, hint = "the tensor has an axis", "x.item() is its number"
             raise NoAxisError("iter", law, shape=self.shape, remedy=hint)
         return (self[i] for i in range(len(self)))
-
-    def __format__(self, spec: str) -> str:
-        if not isinstance(spec, str):
-            raise DtypeError("format", "a specification is a string", spec=shown(spec))
-        number = self.ndim == 0 and (spec or mode.current().tracer is None)
-        try:
-            return format(self.item() if number else str(self), spec)
-        except ValueError as error:
-            law = "the specification is one for numbers, of a tensor with axes one for text"
-            raise ArgumentError("format", law, spec=repr(spec), shape=self.shape) from error
-
-    def _read(self, op_name: str) -> Array:
-        if mode.current().tracer is not None:
-            raise TraceError(
-                op_name,
-                "a value is read on the host inside a function that clnet.compile traces",
-                shape=self.shape,
-                line=users_line(),
-                remedy="Return the tensor and read it outside; choose elements by clnet.where",
-            )
-        return self.array
 
     def __copy__(self) -> Tensor:
         """A leaf in the same memory, without the gradient."""

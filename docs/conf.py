@@ -76,28 +76,40 @@ def write_reference(_: Any) -> None:
     folder = Path(__file__).parent / "api"
     folder.mkdir(exist_ok=True)
     home: dict[int, str] = {}
+    shown = {place: _shown(place) for place in MODULES}
+    public = {id(thing) for things in shown.values() for thing in things.values()}
     for place, what in MODULES.items():
-        module = importlib.import_module(place)
-        names = sorted(getattr(module, "__all__", None) or dir(module))
         rows, parts = [], []
-        for name in names:
-            thing = getattr(module, name, None)
-            if name.startswith("_") or inspect.ismodule(thing) or not _is_ours(thing):
-                continue
-            kind = "class" if inspect.isclass(thing) else "function"
+        for name, thing in shown[place].items():
             first = home.setdefault(id(thing), place)
             if first != place:
                 rows.append(f"   * - `{name}`\n     - as :py:obj:`{first}.{name}`")
                 continue
             said = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
             rows.append(f"   * - :py:obj:`~{place}.{name}`\n     - {said}")
-            parts.append(f".. auto{kind}:: {place}.{name}\n")
+            parts.append(_directive(f"{place}.{name}", thing, public))
         listed = ".. list-table::\n   :widths: 25 75\n\n" + "\n".join(rows)
         title = f"{place}\n{'=' * len(place)}\n\n{what}.\n\n.. py:module:: {place}\n"
         text = f"{title}\n{listed}\n\n" + "\n".join(parts)
         page = folder / f"{place}.rst"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
+
+
+def _shown(place: str) -> dict[str, Any]:
+    """Classes and functions of a module's page, by name."""
+    module = importlib.import_module(place)
+    names = sorted(getattr(module, "__all__", None) or dir(module))
+    things = {n: getattr(module, n, None) for n in names if not n.startswith("_")}
+    return {n: x for n, x in things.items() if not inspect.ismodule(x) and _is_ours(x)}
+
+
+def _directive(path: str, thing: Any, public: set[int]) -> str:
+    """What Sphinx is asked for: of a class also what ancestors have that stand on no page."""
+    if not inspect.isclass(thing):
+        return f".. autofunction:: {path}\n"
+    known = (b.__name__ for b in thing.__mro__[1:] if id(b) in public or not _is_ours(b))
+    return f".. autoclass:: {path}\n   :inherited-members: {next(known, 'object')}\n"
 
 
 def _is_ours(thing: Any) -> bool:

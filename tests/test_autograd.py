@@ -237,6 +237,16 @@ def test_a_graph_is_walked_once():
     assert x.grad.item() == 4
 
 
+@pytest.mark.parametrize("f", [ops.exp, lambda x: ops.softmax(x, 0)], ids=["plain", "fused"])
+def test_a_walk_that_is_recorded_frees_what_it_was_not_told_to_keep(f):
+    """A fused op's, too, whose gradient is then that of simpler ops."""
+    x, ones = leaf(1.0, 2.0), clnet.ones(2)
+    y = f(x)
+    assert clnet.autograd.grad(y, x, ones, create_graph=True, retain_graph=False)[0].requires_grad
+    with pytest.raises(GradientError, match="its saved tensors were freed by an earlier"):
+        clnet.autograd.grad(y, x, ones)
+
+
 def test_a_retained_graph_is_walked_again():
     x = leaf(2.0)
     y = x * x

@@ -146,6 +146,12 @@ def _gives(taken: Function, base: Any, view: Any) -> bool:
 
 
 def _check_target(function: Function, target: Any) -> None:
+    """Refuse what cannot be given a value on the tape.
+
+    Raises:
+        GradientError: of a view that is no part of another tensor, and of a leaf.
+        TraceError: of a tensor from outside a function that is traced.
+    """
     viewed = target
     while viewed.source is not None:
         viewed, taken = _source(viewed)

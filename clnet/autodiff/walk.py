@@ -271,38 +271,14 @@ class _Walk:
                     self._join((key, index))
             grads = self._pending.pop(key)
             if node.hooks is not None:
-                own = node.hooks.get(OF_NODE)
-                for index, hooks in node.hooks.items():
-                    if index != OF_NODE and grads[index] is not None:
-                        grads[index] = hooks.run(grads[index], self.shown)
-                grads = grads if own is None else own.before(grads, self.shown)
-            inner = self._inner
-            places = range(node.num_outputs) if inner else ()
-            reached = [i for i in places if (key, i) in inner]
-            for index in reached:
-                if grads[index] is not None:
-                    self._collect(self._inner[key, index], grads[index])
-            if reached and self._stop:
+                grads = self._hooked(node.hooks, grads)
+            if self._inner and self._reach(key, node, grads) and self._stop:
                 continue
             ways = node.needs if self._ways is None else self._ways[key]
             if not any(ways):
                 continue
-            alone = node.hooks is not None and OF_NODE in node.hooks
-            axis = cut_of(node) if mode.current().anomaly is None and not alone else None
-            if axis is not None:
-                node.unpack(whole=False)  # which raises if it was released
-                self._hold(node, axis, grads[0])
-                if not self._retain:
-                    node.release()
-                results = ()
-            elif self._create or node.module_path == mode.current().module_path:
-                results = self._step(node, grads, ways)
-            else:
-                with mode.using(module_path=node.module_path):
-                    results = self._step(node, grads, ways)
-            if node.hooks is not None and (own := node.hooks.get(OF_NODE)) is not None:
-                results = own.after(results, grads, self.shown)
-            del grads
+            results = self._results(node, grads, ways)
+            del grads  # their memory is free for what follows
             for edge, need, grad in zip(node.edges, ways, results, strict=False):
                 if need and grad is not None and edge is not None:
                     self.deliver(edge, grad)
@@ -311,6 +287,39 @@ class _Walk:
                 self._arrived(node)
         for key in [*self._parts]:
             self._join(key)
+
+    def _hooked(self, hooks: dict[int, Any], grads: list[Any]) -> list[Any]:
+        """The gradients of a node's results, as hooks of these and of the node leave them."""
+        own = hooks.get(OF_NODE)
+        for index, of_result in hooks.items():
+            if index != OF_NODE and grads[index] is not None:
+                grads[index] = of_result.run(grads[index], self.shown)
+        return grads if own is None else own.before(grads, self.shown)
+
+    def _reach(self, key: int, node: Node, grads: list[Any]) -> bool:
+        """Collect the gradients of those of a node's results that are targets; whether some are."""
+        reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
+        for index in reached:
+            if grads[index] is not None:
+                self._collect(self._inner[key, index], grads[index])
+        return bool(reached)
+
+    def _results(self, node: Node, grads: list[Any], ways: tuple[bool, ...]) -> Sequence[Any]:
+        """The gradients of a node's inputs; none of a slice, whose gradient waits for others."""
+        own = None if node.hooks is None else node.hooks.get(OF_NODE)
+        axis = cut_of(node) if own is None and mode.current().anomaly is None else None
+        if axis is not None:
+            node.unpack(whole=False)  # which raises if it was released
+            self._hold(node, axis, grads[0])
+            if not self._retain:
+                node.release()
+            return ()
+        if self._create or node.module_path == mode.current().module_path:
+            results = self._step(node, grads, ways)
+        else:
+            with mode.using(module_path=node.module_path):
+                results = self._step(node, grads, ways)
+        return results if own is None else own.after(results, grads, self.shown)
 
     def call_hooks_of_leaves(self) -> None:
         """Let gradients of leaves pass their hooks; a trace depends on which there are."""
@@ -332,11 +341,12 @@ class _Walk:
         decomposed = self._create and function.decompose is not None
         saved = node.unpack(whole=decomposed)
         if decomposed:
-            return _through_decomposition(function, saved, grads, needs)
-        results = function.backward(saved, tuple(grads), needs)
-        anomaly = mode.current().anomaly
-        if anomaly is not None:
-            anomaly.look_back(node, results)
+            results = _through_decomposition(function, saved, grads, needs)
+        else:
+            results = function.backward(saved, tuple(grads), needs)
+            anomaly = mode.current().anomaly  # of what is decomposed, inner nodes are looked at
+            if anomaly is not None:
+                anomaly.look_back(node, results)
         if not self._retain:
             node.release()
         return results

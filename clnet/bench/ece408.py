@@ -9,9 +9,7 @@ are asked one after another, and stand in one table at the end.
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -36,22 +34,14 @@ from ..train import Trainer, accuracy
 from ..values import mode
 from ..values.generator import Generator
 from ..values.settings import SETTINGS
+from . import own_process
+from .own_process import Fields
 from .timing import environment_of
 from .workload import check_counts
 
 _BAR = 0.8236
 _BATCH, _LR = 100, 1e-3
 _WHITE = 255.0
-_ASK = """
-import json, os, sys
-job, environment = sys.argv[1:]
-os.environ.update(json.loads(environment))
-from clnet.bench.ece408 import ask
-ask(job)
-"""
-_MARK = "result: "
-
-Fields = dict[str, Any]
 
 
 def train(where: Device, whole: Any, *, epochs: int, steps: int | None) -> models.ECE408:
@@ -80,21 +70,20 @@ def train(where: Device, whole: Any, *, epochs: int, steps: int | None) -> model
     return model
 
 
-def ask(job: str) -> None:
+def worker(job: Fields) -> None:
     """Answer for the test images in one batch and report; the work of a process of its own.
 
     Args:
-        job: JSON with ``weights``, ``device``, ``threads``, ``data``, ``images``, ``html`` and
+        job: has ``weights``, ``device``, ``threads``, ``data``, ``images``, ``html`` and
             ``trace``.
     """
-    wanted = json.loads(job)
     with profile(whole_program=True) as observed:
-        where = _opened(wanted["device"], wanted["threads"])
-        test = data.ECE408(wanted["data"], train=False)
-        images, labels = (part[: wanted["images"]] for part in test.arrays)
+        where = _opened(job["device"], job["threads"])
+        test = data.ECE408(job["data"], train=False)
+        images, labels = (part[: job["images"]] for part in test.arrays)
         with mode.using(device=where):
             model = models.ece408()
-        model.load_state_dict(load_state(wanted["weights"]).arrays)
+        model.load_state_dict(load_state(job["weights"]).arrays)
         model.eval()
 
         def answer(x: Tensor) -> Tensor:
@@ -105,12 +94,12 @@ def ask(job: str) -> None:
         found = compiled(answer)(x).numpy().argmax(1)
         synchronize(where)
     correct = float((found == labels).mean())
-    if wanted["html"]:
-        observed.save_html(wanted["html"], "ECE408: Fashion-MNIST at 48x48")
-    if wanted["trace"]:
-        observed.save_trace(wanted["trace"])
+    if job["html"]:
+        observed.save_html(job["html"], "ECE408: Fashion-MNIST at 48x48")
+    if job["trace"]:
+        observed.save_trace(job["trace"])
     print(report(observed, correct, len(labels)))
-    print(_MARK + json.dumps(_figures(observed, correct, where)), flush=True)
+    own_process.tell(_figures(observed, correct, where))
 
 
 def _opened(name: str | None, threads: int | None) -> Device:
@@ -247,20 +236,14 @@ def _places(options: argparse.Namespace) -> list[tuple[str | None, int | None]]:
 
 def _in_process(job: Fields) -> tuple[int, Fields | None]:
     """Ask in a process of its own: its exit code, and its figures, if it came to any."""
-    run = subprocess.run(
-        [sys.executable, "-c", _ASK, json.dumps(job), json.dumps(environment_of(job["threads"]))],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    lines = run.stdout.splitlines()
-    marked = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
-    print("\n".join(line for line in lines if not line.startswith(_MARK)), flush=True)
-    if not marked:
-        return run.returncode or 1, None
-    figures = json.loads(marked[-1])
+    line = own_process.command("ece408", job, environment_of(job["threads"]))
+    done = own_process.completed(line)
+    print(done.text, flush=True)
+    if not done.figures:
+        return done.code or 1, None
+    figures = done.figures[-1]
     threads = "" if job["threads"] is None else f", {job['threads']} threads"
-    return run.returncode, {**figures, "title": (job["device"] or figures["name"]) + threads}
+    return done.code, {**figures, "title": (job["device"] or figures["name"]) + threads}
 
 
 def _weights(options: argparse.Namespace, name: str | None, threads: int | None) -> Path:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from statistics import median
@@ -36,11 +34,10 @@ from ..ranks.operations import (
 from ..ranks.to_each import all_to_all_single
 from ..ranks.world import load_mpi
 from ..tensor import Tensor, full
+from .own_process import Fields, command, completed, tell
 from .scaling import mpirun
 from .workload import check_counts
 
-_PROGRAM = "import sys; from clnet.bench import exchange; exchange.worker(sys.argv[1])"
-_MARK = "allreduce: "
 _PIECE_BYTES = 8 * 2**20
 _HEADS = ("MiB", "clnet ms", "mpi4py ms", "ratio")
 _MORE_HEADS = {"pieces": "mpi4py in 8 MiB", "map": "map"}
@@ -68,18 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if find_spec("mpi4py") is None:
         raise ArgumentError("bench allreduce", "ranks need MPI", remedy="pip install 'clnet[mpi]'")
     given = {"rounds": options.rounds, "devices": options.devices, "op": options.op}
-    job = json.dumps({"sizes": sizes, **given})
-    command = [mpirun(), "-n", str(options.workers), sys.executable, "-c", _PROGRAM, job]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    lines = [x.removeprefix(_MARK) for x in done.stdout.splitlines() if x.startswith(_MARK)]
+    job = {"sizes": sizes, **given}
+    done = completed([mpirun(), "-n", str(options.workers), *command("exchange", job, {})])
     if options.json:
-        print("\n".join(lines))
+        print("\n".join(map(json.dumps, done.figures)))
     else:
         told = f"{options.op} of float32 by {options.workers} ranks"
         print(f"{told}: median (best) of {options.rounds}")
         more = _MORE_HEADS.values() if options.op == "all_reduce" else ()
-        print(aligned([(*_HEADS, *more), *map(_row, lines)]))
-    return 1 if done.returncode or len(lines) < len(sizes) else 0
+        print(aligned([(*_HEADS, *more), *map(_row, done.figures)]))
+    return 1 if done.code or len(done.figures) < len(sizes) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,8 +98,7 @@ def _sizes(given: str) -> list[float]:
     return found
 
 
-def _row(line: str) -> tuple[str, ...]:
-    found = json.loads(line)
+def _row(found: Fields) -> tuple[str, ...]:
     told = {
         k: f"{v['median_ms']:,.2f} ({v['best_ms']:,.2f})" for k, v in found.items() if k != "mib"
     }
@@ -113,20 +107,19 @@ def _row(line: str) -> tuple[str, ...]:
     return (f"{found['mib']:g}", told["clnet"], told["mpi4py"], f"{ratio:.2f}", *more)
 
 
-def worker(text: str) -> None:
+def worker(job: Fields) -> None:
     """One rank.
 
     Args:
-        text: the job, in JSON.
+        job: has ``op``, ``sizes`` in MiB, ``rounds`` and ``devices``.
     """
-    job = json.loads(text)
     init_process_group()
     names = job["devices"].split(",") if job["devices"] else [None]
     with device(names[get_rank() % len(names)]):
         for mib in job["sizes"]:
             found = _timed(job["op"], int(mib * 2**20) // 4, job["rounds"])
             if get_rank() == 0:
-                print(_MARK + json.dumps({"mib": mib, **found}), flush=True)
+                tell({"mib": mib, **found})
     destroy_process_group()
 
 

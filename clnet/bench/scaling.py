@@ -53,19 +53,12 @@ from ..values import mode
 from ..values.dtypes import int64
 from . import torch_networks, zoo_twins
 from .link import busy_link, idle_link
+from .own_process import Fields, command, parted, tell
 from .precision import PRECISIONS
 from .scaling_ways import WAYS, Share, Step, parts_of, refuse_unfit, step_of, whole_step
 from .workload import WORKLOADS, Workload, check_counts, with_batch
 from .zoo_networks import workload as zoo_network
 
-_WORKER = """
-import json, os, sys
-job, environment = sys.argv[1:]
-os.environ.update(json.loads(environment))
-from clnet.bench import scaling
-scaling.{}(job)
-"""
-_MARK = "scaling: "
 _HEADS = (
     *("way", "workers", "threads", "best ms", "median ms", "exchange", "foretold", "of ideal"),
     *("MiB", "first loss"),
@@ -74,8 +67,6 @@ _TEXTS, _TEXT_IMAGES = 8, 8  # of GPT-2, and for how many images the zoo has one
 _LETTERS, _LENGTH = 256, 64  # of the small GPT
 _FIRST_STEPS = 3
 _AGREE, _ROUGHLY = 1e-3, 3e-2  # losses on one batch, however divided: of float32, of 16 bits
-
-Fields = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -258,10 +249,10 @@ def _ours(job: Fields) -> Fields | None:
     apart = job["way"] != "threads" and job["workers"] > 1
     threads = job["threads"] * (1 if apart else job["workers"])
     settings = {} if job["devices"] else {"CLNET_THREADS": str(threads)}
-    command = _command("worker", job, settings)
+    line = command("scaling", job, settings)
     if apart or job["way"] == "pipeline":
-        command = [mpirun(), "-n", str(job["workers"]), *command]
-    return _result([subprocess.Popen(command, stdout=subprocess.PIPE, text=True)])
+        line = [mpirun(), "-n", str(job["workers"]), *line]
+    return _result([subprocess.Popen(line, stdout=subprocess.PIPE, text=True)])
 
 
 def _theirs(job: Fields) -> Fields | None:
@@ -270,13 +261,8 @@ def _theirs(job: Fields) -> Fields | None:
         port = found.getsockname()[1]
     settings = {"OMP_NUM_THREADS": str(job["threads"])}
     jobs = [{**job, "rank": rank, "port": port} for rank in range(job["workers"])]
-    commands = [_command("torch_worker", each, settings) for each in jobs]
-    return _result([subprocess.Popen(c, stdout=subprocess.PIPE, text=True) for c in commands])
-
-
-def _command(worker: str, job: Fields, environment: dict[str, str]) -> list[str]:
-    program = _WORKER.format(worker)
-    return [sys.executable, "-c", program, json.dumps(job), json.dumps(environment)]
+    lines = [command("scaling", each, settings, worker="torch_worker") for each in jobs]
+    return _result([subprocess.Popen(x, stdout=subprocess.PIPE, text=True) for x in lines])
 
 
 def _result(processes: Sequence[subprocess.Popen[str]]) -> Fields | None:
@@ -293,10 +279,9 @@ def _result(processes: Sequence[subprocess.Popen[str]]) -> Fields | None:
         for process in processes:
             process.kill()
     texts = [process.communicate()[0] for process in processes]
-    lines = [x for text in texts for x in text.splitlines() if x.startswith(_MARK)]
-    if any(process.returncode for process in processes) or not lines:
-        return None
-    return json.loads(lines[0].removeprefix(_MARK))
+    found, _ = parted("\n".join(texts))
+    failed = any(process.returncode for process in processes)
+    return None if failed or not found else found[0]
 
 
 def _timed(step: Callable[[], object], meet: Callable[[], object], rounds: int) -> list[float]:
@@ -310,13 +295,13 @@ def _timed(step: Callable[[], object], meet: Callable[[], object], rounds: int) 
     return found
 
 
-def worker(text: str) -> None:
+def worker(job: Fields) -> None:
     """One of clnet's workers.
 
     Args:
-        text: the job, in JSON.
+        job: what :func:`main` asks for: ``net``, ``batch``, ``precision``, ``rounds``, ``way``,
+            ``workers``, ``threads`` and ``devices``.
     """
-    job = json.loads(text)
     precision = PRECISIONS[job["precision"]]
     workload = replace(_network(job["net"], job["batch"]), precision=precision)
     way, workers = job["way"], job["workers"]
@@ -355,7 +340,7 @@ def worker(text: str) -> None:
             "peak_bytes": peak,
             "losses": losses,
         }
-        print(_MARK + json.dumps(done), flush=True)
+        tell(done)
     if joined:
         destroy_process_group()
 
@@ -444,15 +429,14 @@ def _task(workload: Workload) -> Task:
     return Task(workload.input_shape, int64, partial(workload.loss, F), each_place=True)
 
 
-def torch_worker(text: str) -> None:
+def torch_worker(job: Fields) -> None:
     """One of PyTorch's workers.
 
     Args:
-        text: the job, in JSON.
+        job: as that of :func:`worker`, with the worker's ``rank`` and the ``port`` of all.
     """
     import torch  # noqa: PLC0415 - a peer, if it is there
 
-    job = json.loads(text)
     precision = PRECISIONS[job["precision"]]
     workload = replace(_network(job["net"], job["batch"]), precision=precision)
     rank, workers = job["rank"], job["workers"]
@@ -499,5 +483,5 @@ def torch_worker(text: str) -> None:
         done: Fields = {"title": workload.title, "best_ms": min(times), "median_ms": median(times)}
         if cuda:
             done["peak_bytes"] = torch.cuda.max_memory_allocated()
-        print(_MARK + json.dumps(done), flush=True)
+        tell(done)
     torch.distributed.destroy_process_group()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -21,24 +20,14 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
+from .own_process import Fields, measured, tell
 from .side import TORCH_MODES, torch_modes
-from .timing import environment_of
 from .workload import WORKLOADS, Workload, check_counts, check_seconds, chosen, with_batch
 
-_WORKER = """
-import json, os, sys
-job, environment = sys.argv[1:]
-os.environ.update(json.loads(environment))
-from clnet.bench.shi2016 import worker
-worker(job)
-"""
-_MARK = "result: "
 _HEADS = (
     *("s/batch", "GFLOP/s", "of gemm", "of copy", "kernels", "peak", "first s"),
     *("params", "GFLOP", "threads", "network"),
 )
-
-Fields = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             job = {"net": workload.name, "device": options.device, "threads": threads}
             job |= {"modes": modes, "seconds": options.seconds, "compile": not options.no_compile}
             job |= {"recompute": options.recompute, "batch": options.batch}
-            outcome = in_process(_WORKER, job)
+            outcome = measured("shi2016", job)
             if outcome is None:
                 failures += 1
                 continue
@@ -134,19 +123,18 @@ def _oddities(titles: Sequence[str]) -> list[str]:
     ]
 
 
-def worker(job: str) -> None:
-    """Time one network in this process and print what was found.
+def worker(job: Fields) -> None:
+    """Time one network in this process and tell what was found.
 
     Args:
-        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds``, ``compile``,
+        job: has ``net``, ``device``, ``threads``, ``modes``, ``seconds``, ``compile``,
             ``recompute`` and ``batch``.
     """
-    wanted = json.loads(job)
-    compete(with_batch(WORKLOADS[wanted["net"]], wanted["batch"]), wanted)
+    compete(with_batch(WORKLOADS[job["net"]], job["batch"]), job)
 
 
 def compete(workload: Workload, wanted: Fields) -> None:
-    """Time a network in this process and print what was found.
+    """Time a network in this process and tell what was found.
 
     Args:
         workload: the network.
@@ -165,28 +153,7 @@ def compete(workload: Workload, wanted: Fields) -> None:
         compile=wanted["compile"],
         recompute=wanted["recompute"],
     )
-    print(_MARK + json.dumps(outcome.fields()), flush=True)
-
-
-def in_process(program: str, job: Fields) -> Fields | None:
-    """What a process of its own found, or None if it failed; its errors are shown as they come.
-
-    Args:
-        program: Python, given the job and settings of the environment as JSON.
-        job: as :func:`worker` has it.
-    """
-    environment = environment_of(job["threads"])
-    run = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(job), json.dumps(environment)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    for line in run.stdout.splitlines():
-        if line.startswith(_MARK):
-            return json.loads(line.removeprefix(_MARK))
-    print(f"  failed with exit code {run.returncode}", file=sys.stderr, flush=True)
-    return None
+    tell(outcome.fields())
 
 
 def _parser() -> argparse.ArgumentParser:

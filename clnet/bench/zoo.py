@@ -14,31 +14,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
 
 from ..device import DeviceKind, DeviceTraits, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart, zoo_memory
 from .imported import through_onnx
+from .own_process import Fields, measured
 from .precision import PRECISIONS
-from .shi2016 import compete, in_process
+from .shi2016 import compete
 from .side import TORCH_MODES, torch_modes
 from .workload import check_counts, check_seconds, selected
 from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
 
-_WORKER = """
-import json, os, sys
-job, environment = sys.argv[1:]
-os.environ.update(json.loads(environment))
-from clnet.bench.zoo import worker
-worker(job)
-"""
 _CPU_BATCH, _GPU_BATCH = 4, 64
 _RATIOS = ("ratios", "fastest")
 _DIRECTIONS = {"training": True, "inference": False}
-
-Fields = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found, failures = [], 0
     for name in _names(options.only, alone=options.alone):
         for direction in _DIRECTIONS if options.direction == "both" else (options.direction,):
-            outcome = in_process(_WORKER, {**common, "net": name, "direction": direction})
+            outcome = measured("zoo", {**common, "net": name, "direction": direction})
             if outcome is None:
                 failures += 1
                 continue
@@ -118,18 +109,17 @@ def report(found: Sequence[Fields], modes: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def worker(job: str) -> None:
-    """Time one network in this process and print what was found.
+def worker(job: Fields) -> None:
+    """Time one network in this process and tell what was found.
 
     Args:
-        job: JSON as that of :func:`.shi2016.worker`, with ``direction``.
+        job: as that of :func:`.shi2016.worker`, with ``direction``.
     """
-    wanted = json.loads(job)
-    training = _DIRECTIONS[wanted["direction"]]
-    precision = PRECISIONS[wanted.get("precision", "fp32")]
-    network, batch = wanted["net"], wanted["batch"]
+    training = _DIRECTIONS[job["direction"]]
+    precision = PRECISIONS[job.get("precision", "fp32")]
+    network, batch = job["net"], job["batch"]
     work = workload(network, batch, training=training, precision=precision)
-    compete(through_onnx(work) if wanted.get("onnx") else work, wanted)
+    compete(through_onnx(work) if job.get("onnx") else work, job)
 
 
 def _traits(options: argparse.Namespace) -> DeviceTraits:

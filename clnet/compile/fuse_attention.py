@@ -138,6 +138,7 @@ class _Backward(NamedTuple):
 
 
 def _forward(trace: Trace, position: int, step: Step) -> _Forward | None:
+    """The attention whose weights a softmax makes; None where a step is missing or disturbed."""
     (x,), (weights,) = step.inputs, step.outputs
     function = cast("Softmax", step.function)
     if function.dim != x.ndim - 1 or not 2 <= x.ndim <= 4 or 0 in x.shape:

@@ -38,20 +38,18 @@ def fuse_into_products(trace: Trace) -> Trace:
     actions = [i for i, step in enumerate(trace.steps) if isinstance(step, Action)]
     taken: set[int] = set()
     for at, product in _products(trace):
-        for reader in trace.readers.get(product.outputs[0].storage, ()):
-            found = None if reader in taken else _finished(trace, actions, at, reader)
-            if not isinstance(found, _Finish):
-                continue
-            taken.add(reader)
-            steps[reader] = []
-            steps[at] = [found.step]
-            between = actions[bisect_left(actions, at) : bisect_right(actions, reader)]
-            if found.cells:
-                moved = [action for i in between for action in steps[i]]
-                for i in between:
-                    steps[i] = []
-                steps[at] = [*moved, found.step]
-            break
+        found = _first_finish(trace, actions, taken, at, product)
+        if found is None:
+            continue
+        reader, finish = found
+        taken.add(reader)
+        steps[reader] = []
+        moved: list[Step | Action] = []
+        if finish.cells:
+            for i in actions[bisect_left(actions, at) : bisect_right(actions, reader)]:
+                moved += steps[i]
+                steps[i] = []
+        steps[at] = [*moved, finish.step]
     return trace.with_steps([step for group in steps for step in group])
 
 
@@ -72,6 +70,17 @@ class _Finish(NamedTuple):
 
     step: Step
     cells: bool
+
+
+def _first_finish(
+    trace: Trace, actions: list[int], taken: set[int], at: int, product: Step
+) -> tuple[int, _Finish] | None:
+    """The first reader of a product's result that the product can compute, and both in one."""
+    for reader in trace.readers.get(product.outputs[0].storage, ()):
+        found = None if reader in taken else _finished(trace, actions, at, reader)
+        if isinstance(found, _Finish):
+            return reader, found
+    return None
 
 
 def _products(trace: Trace) -> Iterator[tuple[int, Step]]:

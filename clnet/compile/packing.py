@@ -146,6 +146,10 @@ def _packed(
     largest: int,
     residents: Sequence[int],
 ) -> Packing:
+    """Each tenant at the first gap of an arena that is free while it lives, in the order of turns.
+
+    Residents come first, as if they lived all the time, in arenas that take none beside them.
+    """
     places = [Place(0, 0)] * len(tenants)
     arenas: list[_Arena] = []
 

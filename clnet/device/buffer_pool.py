@@ -271,6 +271,11 @@ class BufferPool:
                 self._poison(buffer, capacity)
 
     def _allocate(self, capacity: int, wanted: int) -> Any:
+        """A new block, after whatever may make room for it, the cheapest first.
+
+        Raises:
+            OutOfDeviceMemory: if there is none.
+        """
         if capacity > self._max_block and self._keeps is None:
             raise self._too_large(wanted)
         buffer = self._try(capacity, wanted)

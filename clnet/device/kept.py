@@ -92,20 +92,21 @@ class KeptLaunches:
         kept: list[_Kept] = []
         for launch in launches:
             args: list[Any] = list(launch.args)
-            found: tuple[list[tuple[int, int]], ...] = [], [], []
+            own, scratch, numbers = (list[tuple[int, int]]() for _ in range(3))
             for place, arg in enumerate(launch.args):
                 if isinstance(arg, Storage):
                     if arg not in places:
                         return None
-                    found[0].append((place, places[arg]))
+                    own.append((place, places[arg]))
                 elif isinstance(arg, Scratch):
-                    found[1].append((place, lent.setdefault(arg, len(lent))))
+                    scratch.append((place, lent.setdefault(arg, len(lent))))
                 elif isinstance(arg, HostScalar) and arg in given:
-                    found[2].append((place, given[arg]))
+                    numbers.append((place, given[arg]))
                 else:
                     continue
                 args[place] = None
-            kept.append(_Kept(launch.with_args(tuple(args)), *map(tuple, found)))
+            places_of = map(tuple, (own, scratch, numbers))
+            kept.append(_Kept(launch.with_args(tuple(args)), *places_of))
         return KeptLaunches(kept, [memory.nbytes for memory in lent])
 
     def lent(self, device: Device) -> list[Scratch]:

@@ -482,6 +482,11 @@ class ProgramCache:
         return Request(spared.renames(text) + text, (*options, spared.option))
 
     def _build(self, source: KernelSource, text: str) -> Any:
+        """The program of a text; without the driver's header where that is enough.
+
+        Raises:
+            BuildError: if the compiler refuses it with the header, too.
+        """
         request = self._request(source, text)
         if WITHOUT_HEADER in request.options:
             # It may name a function that only the header declares; what the compiler says of the

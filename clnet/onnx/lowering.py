@@ -155,16 +155,29 @@ class _Lowering:
         found = self._turned(self._makers.get(name), quantised.dequantize_linear)
         return None if found is None or self._array(found.name) is not None else found
 
-    def _filters(self, weight: str, scale: str, zero: str) -> tuple[np.ndarray, np.ndarray] | None:
+    def _zero_point(self, name: str) -> np.ndarray | None:
+        """A constant zero point; 0 where none is named, None of one that is computed."""
+        return self._array(name) if name else np.zeros((), np.uint8)
+
+    def _filters(self, weight: str, zero: str) -> np.ndarray | None:
+        """Constant filters as int8 around 0; None of others."""
+        w, point = self._array(weight), self._zero_point(zero)
+        if w is None or point is None:
+            return None
+        if w.dtype == np.int8 and not point.any():
+            return w
+        if w.dtype == np.uint8 and (point == _SHIFT).all():
+            return (w.astype(np.int16) - _SHIFT).astype(np.int8)
+        return None
+
+    def _scaled_filters(
+        self, weight: str, scale: str, zero: str
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Filters as int8 around 0, and their scales."""
-        w, factor, point = (self._array(name) for name in (weight, scale, zero))
+        w, factor = self._filters(weight, zero), self._array(scale)
         if w is None or factor is None or factor.dtype != np.float32 or factor.ndim > 1:
             return None
-        if w.dtype == np.int8 and (point is None or not point.any()):
-            return w, factor
-        if w.dtype == np.uint8 and point is not None and (point == _SHIFT).all():
-            return (w.astype(np.int16) - _SHIFT).astype(np.int8), factor
-        return None
+        return w, factor
 
     def _weight(self, name: str, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Filters between whose floats, scaled along an axis, a layer stands."""
@@ -172,7 +185,7 @@ class _Lowering:
         if place is None or not _does(self._steps[place], quantised.dequantize_linear):
             return None
         step = self._steps[place]
-        found = self._filters(*(*step.inputs, "")[:3])
+        found = self._scaled_filters(*(*step.inputs, "")[:3])
         if found is None or {*step.attributes} - {"axis"}:
             return None
         along = int(step.attributes.get("axis", 1)) % max(found[0].ndim, 1)
@@ -186,12 +199,13 @@ class _Lowering:
         if place is None or not _does(self._steps[place], quantised.dequantize_linear):
             return None
         step = self._steps[place]
-        bias, scale = (self._array(n) for n in step.inputs[:2])
-        point = self._array(step.inputs[2]) if len(step.inputs) > 2 else None
+        values, factors, zero = (*step.inputs, "")[:3]
+        bias, scale, point = self._array(values), self._array(factors), self._zero_point(zero)
+        if point is None or point.any():
+            return None
         if bias is None or scale is None or bias.dtype != np.int32 or bias.shape != factor.shape:
             return None
-        fits = np.allclose(scale, factor, rtol=_SAME, atol=0) and (point is None or not point.any())
-        return bias if fits else None
+        return bias if np.allclose(scale, factor, rtol=_SAME, atol=0) else None
 
     # Layers of floats between numbers.
 
@@ -310,19 +324,13 @@ class _Lowering:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = (*step.inputs, "")[:9]
         given = self._numbers(x, x_scale, x_zero)
         output = self._numbers(step.outputs[0], y_scale, y_zero)
-        weight = self._filters(w, w_scale, w_zero)
+        weight = self._scaled_filters(w, w_scale, w_zero)
         if given is None or output is None or weight is None or self._array(x) is not None:
             return
-        settings: dict[str, Any] = {"in_rows": True}
-        if _does(step, quantised.qlinear_conv):
-            if not _is_taken(weight[0], step):
-                return
-            settings = _conv_settings(step)
-        else:
-            weight = _rows_of(weight, turned=False)
-            if weight is None:
-                return
-        filters, scale = weight
+        fitted = _fitted(weight[0], step, convolves=_does(step, quantised.qlinear_conv))
+        if fitted is None:
+            return
+        (filters, settings), scale = fitted, weight[1]
         count = len(filters)
         added = self._array(bias) if bias else np.zeros(count, np.int32)
         if added is None or added.shape != (count,) or scale.size not in (1, count):
@@ -341,30 +349,18 @@ class _Lowering:
     def integers(self, place: int, step: Step) -> None:
         """ConvInteger and MatMulInteger: the sums themselves."""
         x, w, x_zero, w_zero = (*step.inputs, "", "")[:4]
-        point = self._array(x_zero) if x_zero else np.zeros((), np.uint8)
-        weights, around = self._array(w), self._array(w_zero) if w_zero else None
+        weight, point = self._filters(w, w_zero), self._zero_point(x_zero)
         computed = point is None and self._is_unsigned(x) and self._is_unsigned(x_zero)
-        point = np.zeros((), np.uint8) if computed else point
-        if point is None or point.size != 1 or weights is None or (w_zero and around is None):
+        if computed:
+            point = np.zeros((), np.uint8)
+        if weight is None or point is None or point.size != 1 or self._array(x) is not None:
             return
-        if self._array(x) is not None:
+        if not x_zero and not self._is_unsigned(x):  # it may be int8: nothing says so
             return
-        ones = np.ones(1, np.float32)
-        held = weights.dtype == np.int8 and (around is None or not around.any())
-        shifted = weights.dtype == np.uint8 and around is not None and (around == _SHIFT).all()
-        if not (held or shifted) or (not x_zero and not self._is_unsigned(x)):
+        fitted = _fitted(weight, step, convolves=_does(step, quantised.conv_integer))
+        if fitted is None:
             return
-        filters = weights if held else (weights.astype(np.int16) - _SHIFT).astype(np.int8)
-        settings: dict[str, Any] = {"in_rows": True}
-        if _does(step, quantised.conv_integer):
-            if not _is_taken(filters, step):
-                return
-            settings = _conv_settings(step)
-        else:
-            found = _rows_of((filters, ones), turned=False)
-            if found is None:
-                return
-            filters = found[0]
+        filters, settings = fitted
         count = len(filters)
         zero = int(point.reshape(())) + (_SHIFT if point.dtype == np.int8 else 0)
         does = Layer(
@@ -475,6 +471,20 @@ def _is_taken(w: np.ndarray, step: Step) -> bool:
     return w.ndim == _AXES_OF_IMAGES and taken(w.shape, int(step.attributes.get("group", 1)))
 
 
+def _fitted(
+    filters: np.ndarray, step: Step, *, convolves: bool
+) -> tuple[np.ndarray, dict[str, Any]] | None:
+    """A node's filters as the kernels take them, and its settings; None where they do not."""
+    if convolves:
+        return (filters, _conv_settings(step)) if _is_taken(filters, step) else None
+    return (_as_pixels(filters.T), {"in_rows": True}) if filters.ndim == 2 else None
+
+
+def _as_pixels(rows: np.ndarray) -> np.ndarray:
+    """A matrix, whose rows are those of the result, as filters of one pixel."""
+    return np.ascontiguousarray(rows)[:, :, None, None]
+
+
 def _conv_settings(step: Step) -> dict[str, Any]:
     given = step.attributes
     return {
@@ -492,8 +502,7 @@ def _rows_of(
     """A matrix as filters of one pixel; ``turned``: its rows are those of the result."""
     if weight is None or weight[0].ndim != 2:
         return None
-    w = weight[0] if turned else weight[0].T
-    return np.ascontiguousarray(w)[:, :, None, None], weight[1]
+    return _as_pixels(weight[0] if turned else weight[0].T), weight[1]
 
 
 _TURNING = (

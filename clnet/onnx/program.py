@@ -85,6 +85,7 @@ class Step:
             scope.pop(name, None)
 
     def _computed(self, given: list[Any], scope: dict[str, Any], device: Any) -> Any:
+        """The results: of a body, of host data on the host, else of the handler on the device."""
         if self.body is not None:
             return tuple(self.body.run(given, {}, device))
         if self.on_host is not None and all(v is None or _is_host(v) for v in given):
@@ -285,6 +286,10 @@ def build(
 
 
 def _step(node: Any, context: Context, known: frozenset[str]) -> Step:
+    """A node with its handler, or with a body that the model or ONNX gives it.
+
+    What has neither is noted as missing.
+    """
     domain = "" if node.domain in protos.OWN else node.domain
     label = f"{node.op_type} '{node.name}'" if node.name else node.op_type
     names = tuple(node.input), tuple(node.output)

@@ -153,11 +153,6 @@ class Door:
                     TENSORS.add(type(value))
 
     @lazy
-    def positional(self) -> tuple[Kind | None, ...]:
-        """What each parameter that can be given by position takes."""
-        return tuple(self.kinds[name] for name in self.names)
-
-    @lazy
     def rest(self) -> str | None:
         """The name of ``*args`` whose kind is known."""
         found = [p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL]

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from clnet.bench import exchange
+from clnet.bench import exchange, own_process
+from clnet.bench.own_process import parted
 from clnet.cli import main
 from tests.ranks.launch import mpirun, run
 
@@ -25,17 +26,15 @@ def test_sums_of_two_ranks_are_checked_and_timed(capfd):
 def test_every_other_exchange_is_checked_and_timed():
     """Of three ranks, in one job."""
     program = """
-import json
 from clnet.bench import exchange
 for op in exchange._OPS[1:]:
-    exchange.worker(json.dumps({"op": op, "sizes": [0.5], "rounds": 1, "devices": None}))
+    exchange.worker({"op": op, "sizes": [0.5], "rounds": 1, "devices": None})
 """
     done = run(3, "-c", program)
     assert done.returncode == 0, done.stderr
-    lines = [x.removeprefix(exchange._MARK) for x in done.stdout.splitlines()]
-    assert [sorted(json.loads(line)) for line in lines] == [["clnet", "mib", "mpi4py"]] * 6
-    heads = exchange._row(lines[0])
-    assert len(heads) == 4
+    found, _ = parted(done.stdout)
+    assert [sorted(figures) for figures in found] == [["clnet", "mib", "mpi4py"]] * 6
+    assert len(exchange._row(found[0])) == 4
 
 
 @pytest.mark.parametrize(
@@ -48,6 +47,6 @@ for op in exchange._OPS[1:]:
     ],
 )
 def test_what_makes_no_sense_is_refused(options, complaint, monkeypatch, capsys):
-    monkeypatch.setattr(exchange, "_PROGRAM", "raise SystemExit('a job was run')")
+    monkeypatch.setattr(own_process, "_PROGRAM", "raise SystemExit('a job was run')")
     assert main(["bench", "allreduce", *options]) == 1
     assert complaint in capsys.readouterr().err

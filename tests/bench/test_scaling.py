@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clnet.bench import scaling
+from clnet.bench import own_process, scaling
 from clnet.cli import main
 from tests.answers import ORACLE
 from tests.ranks.launch import mpirun
@@ -17,6 +17,7 @@ from tests.ranks.launch import mpirun
 # AlexNet-S has 250 MB of weights; its layers with fewer features are divided as they are. Nothing
 # is foretold, which other tests ask for: half of a job's time.
 SMALLER = """
+from clnet.bench import scaling
 scaling._foretold = lambda *given: None
 from dataclasses import replace
 from clnet import nn
@@ -29,8 +30,12 @@ def smaller():
 given = WORKLOADS["alexnet-s"]
 WORKLOADS["alexnet-s"] = replace(given, make=smaller, input_shape=(4, 3, 17, 17), classes=10)
 """
-# What a link takes is measured by sums of 64 MiB, 15 of them.
-SHORT_SUMS = "scaling._LINK_BYTES = (2**20, 2**22)\n"
+# What a link takes is measured by sums of 64 MiB, 15 of them; a name that is gone ends the worker.
+SHORT_SUMS = """
+from clnet.bench import link
+assert hasattr(link, "_BYTES")
+link._BYTES = (2**20, 2**22)
+"""
 SMALL = ["--net", "fashion-cnn", "--batch", "8", "--rounds", "1", "--json"]
 
 
@@ -38,11 +43,12 @@ def lines(capfd) -> list[dict]:
     return [json.loads(x) for x in capfd.readouterr().out.splitlines() if x.startswith("{")]
 
 
-def begin_with(line: str, patch: pytest.MonkeyPatch) -> None:
+def begin_with(lines: str, patch: pytest.MonkeyPatch) -> None:
     """Workers do this before their job."""
-    start, call = "from clnet.bench import scaling\n", "scaling.{}(job)\n"
-    assert scaling._WORKER.endswith(start + call)
-    patch.setattr(scaling, "_WORKER", scaling._WORKER.removesuffix(call) + line + call)
+    call = "{worker}(job)\n"
+    before = own_process._PROGRAM.removesuffix(call)
+    assert before != own_process._PROGRAM
+    patch.setattr(own_process, "_PROGRAM", before + lines + call)
 
 
 @pytest.mark.device
@@ -85,7 +91,7 @@ def test_pytorch_runs_beside(capfd):
     ],
 )
 def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, capsys):
-    monkeypatch.setattr(scaling, "_WORKER", "raise SystemExit('a job was run')  # {}")
+    monkeypatch.setattr(own_process, "_PROGRAM", "raise SystemExit('a job was run')")
     monkeypatch.setattr(scaling, "_result", lambda _: pytest.fail("a job was run"))
     assert main(["bench", "scaling", *options]) == 1
     assert complaint in capsys.readouterr().err
@@ -159,7 +165,7 @@ def test_a_worker_that_waits_for_one_that_failed_is_ended():
 
 
 def test_a_job_that_fails_is_counted(monkeypatch, capsys):
-    monkeypatch.setattr(scaling, "_WORKER", "raise SystemExit(3)  # {}")
+    monkeypatch.setattr(own_process, "_PROGRAM", "raise SystemExit(3)")
     assert main(["bench", "scaling", *SMALL, "--workers", "1"]) == 1
     assert capsys.readouterr().out.strip() == ""
 

@@ -201,14 +201,15 @@ def test_report_shows_ours_theirs_and_the_papers():
 def test_a_run_that_was_cut_off_goes_on(monkeypatch, tmp_path, capsys):
     jobs = []
 
-    def in_process(program, job):
+    def measured(module, job):
+        assert module == "shi2016"
         jobs.append((job["net"], job["threads"]))
         if job["net"] == "fcn-r":
             return None
         title = WORKLOADS[job["net"]].title
         return outcome(workload=job["net"], title=title, threads=job["threads"], peers={})
 
-    monkeypatch.setattr(shi2016, "in_process", in_process)
+    monkeypatch.setattr(shi2016, "measured", measured)
     monkeypatch.setattr(shi2016, "_threads", lambda options: [1, 2])
     results = str(tmp_path / "found.jsonl")
     shown = ["--results", results, "--resume"]

@@ -12,6 +12,7 @@ import pytest
 import clnet
 from clnet.bench import contest, shi2016, workload, zoo, zoo_memory, zoo_networks
 from clnet.bench.imported import through_onnx
+from clnet.bench.own_process import parted
 from clnet.bench.precision import PRECISIONS
 from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
 from clnet.device import AbsentDevice, DeviceKind, size_class
@@ -64,13 +65,13 @@ def test_networks_are_trained_and_asked_beside_pytorch(device, monkeypatch, caps
     limits = clnet.profiling.Limits(100.0, 10.0)
     monkeypatch.setattr(contest, "measured_limits", lambda device: limits)
 
-    def here(program, job):
-        assert "zoo" in program
-        zoo.worker(json.dumps(job))
-        line = capsys.readouterr().out.splitlines()[-1]
-        return json.loads(line.removeprefix("result: "))
+    def here(module, job):
+        assert module == "zoo"
+        zoo.worker(job)
+        (found,), _ = parted(capsys.readouterr().out)
+        return found
 
-    monkeypatch.setattr(zoo, "in_process", here)
+    monkeypatch.setattr(zoo, "measured", here)
     results = tmp_path / "found.jsonl"
     settings = ["--only", "vae", "--batch", "1", "--seconds", "1e-9", "--threads", "1"]
     assert zoo.main([*settings, "--results", str(results)]) == 0
@@ -93,13 +94,13 @@ def test_both_sides_compute_in_16_bits_and_losses_are_compared(device, monkeypat
     # (PyTorch has no LSTM of 16 bits on every processor, and takes seconds for a GRU.)
     job = {"net": "vae", "batch": 1, "direction": "training", "device": None, "threads": None}
     job |= {"modes": ["default"], "seconds": 0.0, "compile": True, "recompute": None}
-    zoo.worker(json.dumps({**job, "precision": "bf16"}))
-    found = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix("result: "))
+    zoo.worker({**job, "precision": "bf16"})
+    (found,), _ = parted(capsys.readouterr().out)
     assert found["ratios"]["default"] > 0
     exact = dataclasses.replace(PRECISIONS["bf16"], most_wrong=0.0)
     monkeypatch.setitem(PRECISIONS, "bf16", exact)
     with pytest.raises(ArithmeticError, match="differ from PyTorch"):
-        zoo.worker(json.dumps({**job, "precision": "bf16"}))
+        zoo.worker({**job, "precision": "bf16"})
 
 
 @pytest.mark.parametrize("name", PRECISIONS)

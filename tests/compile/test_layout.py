@@ -192,6 +192,31 @@ def test_reorders_stand_only_at_the_edges():
 
 
 @needs_blocks
+@pytest.mark.parametrize(
+    ("pads", "axes"),
+    [((1, 2, 0, 1), 5), ((-1, 0, 2, -2), 5), ((0, 0, 0, 0, 16, 0), 5), ((0, 0, 0, 0, 3, 13), 4)],
+    ids=["pixels", "cut", "blocks of channels", "parts of blocks"],
+)
+def test_what_is_put_among_zeros_between_convolutions_stays_in_blocks(pads, axes):
+    """Pads forward and, of what is cut, backward; not where a block would be divided."""
+    clnet.manual_seed(0)
+    one, two = nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(32 if len(pads) > 4 else 16, 16, 1)
+    x = clnet.randn(2, 16, 9, 7, requires_grad=True)
+
+    def function(x):
+        y = two(F.pad(one(x), pads))
+        return y, *clnet.autograd.grad(y.square().sum(), [x, one.weight])
+
+    for found, expected in zip(clnet.compile(function)(x), function(x), strict=True):
+        there, wanted = found.detach().numpy(), expected.detach().numpy()
+        np.testing.assert_allclose(there, wanted, rtol=1e-4, atol=1e-3)
+    steps = [s for s in rewrite(traced(function, x), (layout,)).steps if isinstance(s, Step)]
+    put = [s for s in steps if type(s.function).__name__ in ("ConstantPad", "SliceBackward")]
+    assert put
+    assert {s.outputs[0].ndim for s in put} == {axes}
+
+
+@needs_blocks
 def test_depthwise_convolutions_and_weights_of_channels_stay_between_blocks():
     model = Squeezing(48, 2)
     parameters = list(model.parameters())

@@ -53,7 +53,7 @@ TRAITS = DeviceTraits(
     float16=False,
     float64=True,
 )
-LOWER, CLASSES = 1, ("cat", "dog", "frog")
+CLASSES = ("cat", "dog", "frog")
 
 
 class UnsoundError(Exception):

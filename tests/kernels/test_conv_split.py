@@ -21,6 +21,7 @@ from clnet.kernels.conv import (
     conv_input_grad,
     conv_lines,
     conv_split,
+    conv_split_choice,
     conv_weight_grad,
 )
 from clnet.kernels.conv.conv_lines import lines_of
@@ -165,7 +166,7 @@ def test_images_that_scratch_memory_does_not_hold(target):
     little = Target(target.traits, 148_000)
     check(g, "", little, turns=(2, 2, 3), weights_by=LINES)
     for direction in Direction:
-        assert not conv_split.fits(Target(target.traits, 40_000), g, direction)
+        assert not conv_split_choice.fits(Target(target.traits, 40_000), g, direction)
 
 
 def test_slices_of_long_sums(target, monkeypatch):
@@ -209,7 +210,8 @@ def test_boxes_between_runs_are_no_numbers(target, monkeypatch):
     """What cards refuse is seen where it is emulated: lines of one image, shifts of a pixel."""
     alternating = conv_lines.lines_of
     monkeypatch.setattr(conv_split, "lines_of", lambda g: alternating(g)._replace(together=1))
-    monkeypatch.setattr(conv_lines, "lines_of", conv_split.lines_of)
+    for module in (conv_lines, conv_split_choice):
+        monkeypatch.setattr(module, "lines_of", conv_split.lines_of)
     monkeypatch.setattr(conv_split, "_from_pixels", lambda *_: None)
     for kw, dilation, refused in ((1, 1, False), (2, 4, False), (2, 1, True)):
         ow = 8 - (kw - 1) * dilation
@@ -339,23 +341,23 @@ def by_units(runs):
 def test_what_fits(target):
     g = ConvGeometry(2, 16, 8, 8, 16, 3, 3, 8, 8, 1, 1, 1, 1)
     for direction in Direction:
-        assert conv_split.fits(target, g, direction)
-        assert conv_split.fits(target, g._replace(groups=4), direction)
+        assert conv_split_choice.fits(target, g, direction)
+        assert conv_split_choice.fits(target, g._replace(groups=4), direction)
         for without in (
             g._replace(groups=16),  # of one channel each
             g._replace(n=2**16),  # more groups than drivers take
             g._replace(n=0),
             g._replace(n=2**15, h=2**7, w=2**7),
         ):
-            assert not conv_split.fits(target, without, direction)
+            assert not conv_split_choice.fits(target, without, direction)
         ask = target, g, direction
         long = direction is not Direction.WEIGHT_GRAD or g.n * g.oh * g.ow >= 128
         assert computes_on_units(*ask, clnet.float32, split=Order.OPEN) is long
         assert not computes_on_units(*ask, clnet.float64, split=Order.OPEN)
         assert not computes_on_units(*ask, clnet.float32)
     skipping = g._replace(sh=9, sw=9, oh=1, ow=1)
-    assert not conv_split.fits(target, skipping, Direction.FORWARD)
-    assert conv_split.fits(target, skipping, Direction.WEIGHT_GRAD)
+    assert not conv_split_choice.fits(target, skipping, Direction.FORWARD)
+    assert conv_split_choice.fits(target, skipping, Direction.WEIGHT_GRAD)
 
 
 def test_what_kernels_declare_fits_into_local_memory(monkeypatch):

@@ -11,6 +11,7 @@ import clnet
 from clnet import nn
 from clnet.errors import ArgumentError
 from clnet.nn import parametrize
+from tests.nn.normed import compare_two_steps, take_state
 
 pytestmark = pytest.mark.device
 
@@ -273,20 +274,8 @@ def test_norms_values_gradients_and_state_are_pytorchs(layer, norm, given):
     make, shape = NORMED[layer]
     theirs = getattr(torch.nn.utils.parametrizations, norm)(make(torch.nn), **given)
     ours = getattr(nn.utils.parametrizations, norm)(make(nn), **given)
-    state = theirs.state_dict()
-    assert list(ours.state_dict()) == list(state)
-    ours.load_state_dict({k: clnet.tensor(v.numpy()) for k, v in state.items()})
-    host = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    for _ in range(2):
-        a, b = ours(clnet.tensor(host)), theirs(torch.tensor(host))
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
-        (a * a).sum().backward()
-        (b * b).sum().backward()
-    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        scale = np.abs(q.grad.numpy()).max()
-        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=5e-5 * scale, err_msg=name)
-    for name, value in theirs.state_dict().items():
-        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), atol=1e-5)
+    take_state(ours, theirs)
+    compare_two_steps(ours, theirs, shape, tolerance=5e-5)
 
 
 def test_spectral_norm_starts_near_the_largest_singular_value():

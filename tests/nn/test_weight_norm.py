@@ -12,6 +12,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError
+from tests.nn.normed import compare_two_steps, take_state
 
 pytestmark = pytest.mark.device
 
@@ -24,9 +25,7 @@ def pair(make, norm, **given):
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch would have them parametrized
         theirs = getattr(torch.nn.utils, norm)(make(torch.nn), **given)
     ours = getattr(nn.utils, norm)(make(nn), **given)
-    state = theirs.state_dict()
-    assert list(ours.state_dict()) == list(state)
-    ours.load_state_dict({k: clnet.tensor(v.numpy()) for k, v in state.items()})
+    take_state(ours, theirs)
     return ours, theirs, torch
 
 
@@ -50,18 +49,8 @@ LAYERS = {
 )
 def test_values_gradients_and_state_are_pytorchs(layer, norm, given):
     make, shape = LAYERS[layer]
-    ours, theirs, torch = pair(make, norm, **given)
-    host = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    for _ in range(2):
-        a, b = ours(clnet.tensor(host)), theirs(torch.tensor(host))
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
-        (a * a).sum().backward()
-        (b * b).sum().backward()
-    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        scale = np.abs(q.grad.numpy()).max()
-        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=2e-5 * scale, err_msg=name)
-    for name, value in theirs.state_dict().items():
-        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), atol=1e-5)
+    ours, theirs, _ = pair(make, norm, **given)
+    compare_two_steps(ours, theirs, shape, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm"])

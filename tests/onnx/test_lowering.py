@@ -142,6 +142,20 @@ def test_filters_of_uint8_around_128_are_lowered_and_others_computed():
         np.testing.assert_array_equal(module.numpy(x)[0], expected)
 
 
+def test_zero_points_of_filters_that_are_given_at_a_call_count():
+    """int8 filters whose zero point no constant says are not taken for filters around 0."""
+    x, zero, w, scales, bias, settings = drawn("windows")
+    point = np.full(len(w), 3, np.int8)
+    constants = {"xs": F(0.03), "xz": zero, "w": w, "ws": scales, "b": bias}
+    constants |= {"ys": F(2), "yz": np.uint8(77)}
+    nodes = [("QLinearConv", "x xs xz w ws wz ys yz b", "y", settings)]
+    module = model(nodes, {"x": 2, "wz": 3}, {"y": 2}, constants)
+    sums = sums_of(x.astype(np.int64) - int(zero), w.astype(np.int64) - 3, **settings)
+    factor = spread(F(0.03) * scales / F(2))
+    expected = stored((sums + spread(bias)).astype(F) * factor, 77, np.uint8)
+    np.testing.assert_array_equal(module.numpy(x, point)[0], expected)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("case", CASES)
 def test_conv_integer(case, dtype):
@@ -294,11 +308,9 @@ def test_a_sum_behind_a_convolution_is_computed_with_it(quantised):
         floats = first.astype(F) * spread(F(0.03) * scales)
         value = second.astype(F) * spread(F(0.03) * scales / F(0.5)) + floats / F(0.5)
     expected = np.maximum(stored(value, 10, np.uint8), 10)
+    # (A factor of 2 is exact, so that the product with it is the quotient.)
     found = module.numpy((plain * F(0.03)).astype(F))[0]
-    if quantised:
-        np.testing.assert_array_equal(found, expected)
-    else:  # a factor of 2 is exact, so that the product with it is the quotient
-        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_what_is_added_may_have_another_shape():
@@ -342,6 +354,29 @@ def test_maxima_and_sums_of_numbers():
     seen = [padded[:, :, r::2, s::2][:, :, :h, :w_] for r in range(3) for s in range(3)]
     floats = (np.max(seen, axis=0).astype(F) - 100) * F(0.5)
     expected = stored(np.maximum(floats + floats, 0) / F(0.8), 90, np.uint8)
+    np.testing.assert_array_equal(module.numpy((plain * F(0.03)).astype(F))[0], expected)
+
+
+def test_sums_of_numbers_may_be_spread():
+    """An image, and one pixel for all of it."""
+    x, zero, w, scales, _, settings = drawn("windows")
+    whole = RNG.integers(-128, 128, (len(w), *x.shape[1:])).astype(np.int8)
+    before, some = around("x", scale=0.03, zero=zero)
+    parts = [filters_of("l", w, scales), filters_of("m", whole, scales)]
+    ends = [around("c", scale=0.5, zero=100), around("d", scale=2.0, zero=120)]
+    again, last = around("y", scale=0.8, zero=90)
+    nodes = [*before, *parts[0][0], *parts[1][0], ("Conv", "x_f l_wf", "c", settings), *ends[0][0]]
+    nodes += [("Conv", "x_f m_wf", "d", {}), *ends[1][0], ("Add", "c_f d_f", "a", {})]
+    nodes += [("Relu", "a", "y", {}), *again]
+    constants = {**some, **parts[0][1], **parts[1][1], **ends[0][1], **ends[1][1], **last}
+    module = model(nodes, {"x": 1}, {"y_q": 2}, constants)
+    assert lowered(module) == ["*QuantizeLinear", "*Conv", "*Conv", "*Add"]
+    plain, floats = x.astype(np.int64) - int(zero), []
+    for filters, how, scale, point in ((w, settings, 0.5, 100), (whole, {}, 2.0, 120)):
+        sums = sums_of(plain, filters, **how).astype(np.int32).astype(F)
+        numbers = stored(sums * spread(F(0.03) * scales / F(scale)), point, np.uint8)
+        floats.append((numbers.astype(F) - point) * F(scale))
+    expected = stored(np.maximum(floats[0] + floats[1], 0) / F(0.8), 90, np.uint8)
     np.testing.assert_array_equal(module.numpy((plain * F(0.03)).astype(F))[0], expected)
 
 

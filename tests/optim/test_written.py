@@ -412,4 +412,7 @@ def test_hooks_of_all_optimisers_stand_around_the_own_ones():
 
 def test_a_state_with_more_in_it_is_loaded():
     optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(2))], lr=0.5)
-    optimizer.load_state_dict({**optimizer.state_dict(), "epoch": 3})
+    groups = [{**group, "lr": 0.25} for group in optimizer.state_dict()["param_groups"]]
+    optimizer.load_state_dict({**optimizer.state_dict(), "param_groups": groups, "epoch": 3})
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    assert "epoch" not in optimizer.state_dict()

@@ -27,13 +27,15 @@ from . import (
     conv_matrix,
     conv_matrix_weight,
     conv_split,
+    conv_split_choice,
     conv_whole,
     conv_winograd,
 )
 from .conv_geometry import MOST_PIXELS, ConvGeometry, Direction
 from .conv_log import log_choice
 from .conv_obstacle import ConvObstacle
-from .conv_split import Order, is_dense_last
+from .conv_split import is_dense_last
+from .conv_split_choice import Order
 
 __all__ = [
     "Algorithm",
@@ -109,7 +111,9 @@ _SPLIT = _Way(
     conv_split.forward,
     conv_split.input_grad,
     conv_split.weight_grad,
-    lambda target, g, direction, itemsize: itemsize == 4 and conv_split.fits(target, g, direction),
+    lambda target, g, direction, itemsize: (
+        itemsize == 4 and conv_split_choice.fits(target, g, direction)
+    ),
 )
 
 
@@ -252,7 +256,7 @@ def computes_on_units(
     :func:`choose`.
     """
     if split is not None and dtype is float32:
-        return conv_split.fits(target, geometry, direction) and conv_split.pays(
+        return conv_split_choice.fits(target, geometry, direction) and conv_split_choice.pays(
             target, geometry, direction, split, winograd=winograd
         )
     allowed = dtype.itemsize == 2 or (dtype is float32 and tf32)
@@ -298,6 +302,7 @@ def fits(
 def _preferred(
     target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType, *, winograd: bool
 ) -> tuple[Algorithm, ...]:
+    """What suits a convolution, best first; the last fits any workspace."""
     if in_groups(target.traits):
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
@@ -322,6 +327,13 @@ def _decide(
     tf32: bool,  # noqa: FBT001 - likewise
     split: Order | None,
 ) -> _Way:
+    """The way that was asked for, or that :func:`choose` gives.
+
+    Where ``split`` allows it, matrix units take float32 as three products of TF32.
+
+    Raises:
+        ArgumentError: as :func:`conv_forward`.
+    """
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return _WAYS[Algorithm.DEPTHWISE]
     if geometry.plane > MOST_PIXELS:

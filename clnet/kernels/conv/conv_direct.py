@@ -342,6 +342,7 @@ def _launch_part(
     weight: Array,
     epilogue: Epilogue,
 ) -> Launch:
+    """Results that meet the same taps: a filter's products with planes, vectors along pixels."""
     bias = epilogue.bias
     planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
     simd = lanes_of(target, item)

@@ -243,6 +243,7 @@ def _on_units(target: Target, problem: Problem) -> list[Launch]:
 
 
 def _launches(target: Target, problem: Problem, *, split: bool) -> list[Launch]:
+    """The first that suits: by 128 items, of any type, in tiles on GPUs, without panels, packed."""
     if split and (launches := by_warpgroups(target, problem, split=True)):
         return launches
     if problem.k == 0 or problem.out.dtype not in (float32, float64):

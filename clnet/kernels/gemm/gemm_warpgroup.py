@@ -327,6 +327,7 @@ def _multiply(
     choice: WarpgroupChoice,
     out_slice: int = 0,
 ) -> Launch:
+    """The product itself, of operands that boxes can bring, or one slice of its sums."""
     tile = choice.tile
     ctype, emulated = a.dtype.stored, emulates_warpgroups(target)
     unit, rank = WARPGROUP_UNITS[ctype], 2 if problem.batch == 1 else 4

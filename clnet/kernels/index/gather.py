@@ -319,6 +319,8 @@ def _scatter_lines(
     how: str,
     check: Check | None,
 ) -> Launch:
+    """An item, or on CPUs a walk through neighbours, for each line along ``dim``, in order."""
+
     def others(values: tuple[int, ...]) -> tuple[int, ...]:
         return (*values[:dim], *values[dim + 1 :])
 

@@ -201,6 +201,7 @@ def _transposed(
     x_strides: Strides,
     axis: int,
 ) -> Launch:
+    """A copy whose source is dense along another axis than its result: by squares, turned."""
     last = len(shape) - 1
     others = [d for d in range(last) if d != axis]
     rows, columns = shape[axis], shape[last]

@@ -152,6 +152,65 @@ def _recipe(
     whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
     in_fours: bool,  # noqa: FBT001
 ) -> _Recipe:
+    """The first kernel that suits: vectors on CPUs, runs of four on GPUs, then any layout.
+
+    Args:
+        exprs: an expression for each output.
+        compute: the dtype of the arithmetic.
+        num_outputs: how many of the operands are written, the first ones.
+        num_scalars: run-time scalars.
+        operands: dtype, shape and strides of each.
+        traits: the device's numbers.
+        whole_vectors: whether outputs begin at lines of the caches, or at their buffers'.
+        in_fours: whether all operands begin at multiples of four elements.
+    """
+    p = _problem(exprs, compute, num_scalars, operands, traits)
+    fitting = (traits, compute, p.dtypes, p.sizes, p.steps, num_outputs)
+    rows_suit = rows_fit(*fitting)
+    if rows_suit and is_short(traits, p.sizes, num_outputs):
+        return _in_rows(p)
+    runs, along = in_vectors(traits.simd_width, p.sizes, p.steps)
+    vectors_suit = vectors_fit(traits, compute, p.dtypes, runs, along, num_outputs)
+    if vectors_suit and truths_fit(p.exprs, compute, p.dtypes):
+        return _in_vectors(p, runs, along, aligned=whole_vectors)
+    if in_fours and runs_fit(*fitting):
+        return _in_runs(p)
+    if is_small(p.sizes, p.steps):
+        return _of_few(p)
+    return _in_rows(p) if rows_suit else _in_one_layout(p)
+
+
+class _Problem(NamedTuple):
+    """What a recipe is made for.
+
+    Attributes:
+        exprs: an expression for each output, of numbers where no truth values are stored.
+        compute: the dtype of the arithmetic.
+        dtypes: of the operands, outputs first.
+        sizes: the common axes, collapsed.
+        steps: of each operand along them.
+        scalars: how many run-time scalars there are.
+        traits: the device's numbers.
+        cost: operations and bytes.
+    """
+
+    exprs: tuple[Expr, ...]
+    compute: DType
+    dtypes: list[DType]
+    sizes: Shape
+    steps: tuple[Strides, ...]
+    scalars: int
+    traits: DeviceTraits
+    cost: tuple[int, int]
+
+
+def _problem(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    scalars: int,
+    operands: tuple[tuple[DType, Shape, Strides], ...],
+    traits: DeviceTraits,
+) -> _Problem:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
     sizes, steps = collapse(shape, strides)
@@ -161,95 +220,85 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    runs, along = in_vectors(traits.simd_width, sizes, steps)
-    if is_short(traits, sizes, num_outputs) and rows_fit(
-        traits, compute, dtypes, sizes, steps, num_outputs
-    ):
-        return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
-    fits = vectors_fit(traits, compute, dtypes, runs, along, num_outputs)
-    if fits and truths_fit(exprs, compute, dtypes):
-        kernel, last, global_size = vectors_recipe(
-            exprs, dtypes, runs, along, scalars=num_scalars, aligned=whole_vectors
-        )
-        steps = tuple((step[-2], *step[:-2]) for step in along)
-        return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)
-    if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
-        kernel, last, global_size, local_size = runs_recipe(
-            exprs, dtypes, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
-        )
-        steps = tuple(step[:-1] for step in steps)
-        kernel.launched_in(local_size)
-        return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
-    if is_small(sizes, steps):
-        kernel, packed, last, global_size, local_size = small_recipe(
-            exprs,
-            compute,
-            dtypes,
-            sizes,
-            steps,
-            scalars=num_scalars,
-            max_group=traits.max_group_size,
-        )
-        # No group is told: a call for each of so few elements takes less than a launch, and a CPU's
-        # compiler a third of the time (a session of tests has thousands of these kernels).
-        return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
-    if rows_fit(traits, compute, dtypes, sizes, steps, num_outputs):
-        return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
-    return _in_one_layout(
-        exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
-    )
+    return _Problem(exprs, compute, dtypes, sizes, steps, scalars, traits, cost)
 
 
-def _in_rows(
-    exprs: tuple[Expr, ...],
-    dtypes: Sequence[DType],
-    traits: DeviceTraits,
-    sizes: Shape,
-    steps: Sequence[Strides],
-    *,
-    scalars: int,
-    cost: tuple[int, int],
-) -> _Recipe:
+def _in_rows(p: _Problem) -> _Recipe:
     """Vectors along rows of any length."""
-    kernel, places, last, items = rows_recipe(exprs, dtypes, traits, sizes, steps, scalars=scalars)
-    return _Recipe(kernel, places, sizes[:-1], last, items, (1, 1), *cost)
+    kernel, places, last, items = rows_recipe(
+        p.exprs, p.dtypes, p.traits, p.sizes, p.steps, scalars=p.scalars
+    )
+    return _Recipe(kernel, places, p.sizes[:-1], last, items, (1, 1), *p.cost)
 
 
-def _in_one_layout(
-    exprs: tuple[Expr, ...],
-    compute: DType,
-    dtypes: Sequence[DType],
-    sizes: Shape,
-    steps: Sequence[Strides],
-    traits: DeviceTraits,
-    *,
-    scalars: int,
-    cost: tuple[int, int],
-) -> _Recipe:
+def _in_vectors(p: _Problem, runs: Shape, along: Sequence[Strides], *, aligned: bool) -> _Recipe:
+    """Whole vectors of long rows, and of blocked arrays; sizes and steps are in vectors."""
+    kernel, last, global_size = vectors_recipe(
+        p.exprs, p.dtypes, runs, along, scalars=p.scalars, aligned=aligned
+    )
+    steps = tuple((step[-2], *step[:-2]) for step in along)
+    return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *p.cost)
+
+
+def _in_runs(p: _Problem) -> _Recipe:
+    """Four elements for each work-item of a GPU."""
+    kernel, last, global_size, local_size = runs_recipe(
+        p.exprs,
+        p.dtypes,
+        p.sizes,
+        p.steps,
+        scalars=p.scalars,
+        max_group=p.traits.max_group_size,
+    )
+    kernel.launched_in(local_size)
+    steps = tuple(step[:-1] for step in p.steps)
+    return _Recipe(kernel, steps, p.sizes[:-1], last, global_size, local_size, *p.cost)
+
+
+def _of_few(p: _Problem) -> _Recipe:
+    """Few elements, by one kernel for all layouts."""
+    kernel, packed, last, global_size, local_size = small_recipe(
+        p.exprs,
+        p.compute,
+        p.dtypes,
+        p.sizes,
+        p.steps,
+        scalars=p.scalars,
+        max_group=p.traits.max_group_size,
+    )
+    # No group is told: a call for each of so few elements takes less than a launch, and a CPU's
+    # compiler a third of the time (a session of tests has thousands of these kernels).
+    return _Recipe(kernel, ((),) * len(p.dtypes), packed, last, global_size, local_size, *p.cost)
+
+
+def _in_one_layout(p: _Problem) -> _Recipe:
     """An element for each work-item, by a kernel that knows which operands are dense."""
+    sizes, steps = p.sizes, p.steps
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     axes = [*sizes]
     short = len(axes) > 1 and axes[-1] < _SHORT_ROW and prod(axes) >= _MANY_ELEMENTS
-    few = axes[-1] if short and span < _INT_ELEMENTS and not in_groups(traits) else 0
+    few = axes[-1] if short and span < _INT_ELEMENTS and not in_groups(p.traits) else 0
     kinds = inner
     if few:
         kinds = [
             "flat" if s[-2:] == (few, 1) else kind for s, kind in zip(steps, inner, strict=True)
         ]
     params = _params(
-        exprs,
-        compute,
-        dtypes,
+        p.exprs,
+        p.compute,
+        p.dtypes,
         kinds,
-        num_outputs=len(exprs),
-        num_scalars=scalars,
+        num_outputs=len(p.exprs),
+        num_scalars=p.scalars,
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
         few=few,
     )
     taken = (*axes[:-2], axes[-2] * axes[-1]) if few else sizes
-    global_size, local_size = _groups(taken, traits.max_group_size, gpu_shaped=in_groups(traits))
+    global_size, local_size = _groups(
+        taken, p.traits.max_group_size, gpu_shaped=in_groups(p.traits)
+    )
     kernel = POINTWISE.bind(params)
     kernel.launched_in(local_size)
     return _Recipe(
@@ -262,7 +311,7 @@ def _in_one_layout(
         sizes[-1:],
         global_size,
         local_size,
-        *cost,
+        *p.cost,
     )
 
 

@@ -84,6 +84,7 @@ def scan(
 def _scan(
     target: Target, memory: Scratch, extent: _Extent, out: _Line, x: _Line, kind: Scan
 ) -> list[Launch]:
+    """Scan parts, then their totals in the same way, and add these to the parts behind."""
     outer, n, inner = extent
     launches = [_parts(target, extent, out, x, kind)]
     parts = ceil_div(n, _PART)

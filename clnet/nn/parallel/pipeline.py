@@ -180,19 +180,19 @@ class _Schedule:
             self._await(shape, 0, back=False)
         way = _order(number, self.warm_up()) if backward else ((True, p) for p in range(number))
         for forward, part in way:
-            if forward:
-                x = parts[part] if parts is not None else self._received(shape, part, back=False)
-                held[part] = self._forward(x, part, differentiable=backward)
-                if stage.is_last:
-                    results.append(held[part].result.detach())
-                    if targets is not None and self._loss_fn is not None:
-                        loss = self._loss_fn(held[part].result, targets[part])
-                        lost.append(loss.detach())
-                        held[part] = _Held(held[part].given, loss)
-            else:
-                self._backward(held[part], part)
-            if not (forward and backward):
-                del held[part]
+            if not forward:
+                self._backward(held.pop(part), part)
+                continue
+            x = parts[part] if parts is not None else self._received(shape, part, back=False)
+            done = self._forward(x, part, differentiable=backward)
+            if stage.is_last:
+                results.append(done.result.detach())
+                if targets is not None and self._loss_fn is not None:
+                    done = _Held(done.given, self._loss_fn(done.result, targets[part]))
+                    lost.append(done.result.detach())
+            if backward:
+                held[part] = done
+            del x, done  # what waits for its way back is held there alone
         for work in self._sent:
             if work is not None:
                 work.wait()

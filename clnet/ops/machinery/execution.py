@@ -45,6 +45,10 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _executed(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """A view, an op that came so before, or one that is inferred, lowered and run.
+
+    What costs least is asked about first. A trace records instead of running.
+    """
     now = mode.current()
     plain = now.tracer is None and not now.abstract and now.anomaly is None
     if plain and function.views:
