@@ -1,4 +1,4 @@
-"""Layers and products of complex numbers beside PyTorch's, and how many digits their slopes keep."""
+"""Layers and products of complex numbers beside PyTorch's, and digits that their slopes keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _numbers(*shape, seed=0):
     return (parts[0] + 1j * parts[1]).astype(np.complex64)
 
 
-CASES = {
+BESIDE = {
     "conv2d": (lambda t, x, w, b: t.nn.functional.conv2d(x, w, b, 2, "valid", 1, 2),
                (2, 4, 5, 6), (6, 2, 3, 3), (6,)),
     "conv1d, one example": (lambda t, x, w: t.nn.functional.conv1d(x, w, padding="same"),
@@ -35,10 +35,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", BESIDE)
 def test_values_and_gradients_are_pytorchs(name):
     torch = pytest.importorskip("torch")
-    call, *shapes = CASES[name]
+    call, *shapes = BESIDE[name]
     found = []
     for library in (clnet, torch):
         xs = [
