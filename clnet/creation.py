@@ -13,6 +13,8 @@ from .device import Device, current_device
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, ShapeError
 from .expr import where
+from .ops.arithmetic import Number
+from .ops.complex_parts import complex_of
 from .ops.create import Arange, Eye, made, uninitialized
 from .ops.machinery.pointwise import evaluate
 from .ops.shape import sizes_of, to_dtype
@@ -168,8 +170,8 @@ def arange(
 
 @checked
 def linspace(
-    start: float,
-    end: float,
+    start: Number,
+    end: Number,
     steps: int,
     *,
     dtype: DType | None = None,
@@ -179,10 +181,10 @@ def linspace(
     """Evenly spaced numbers from ``start`` to ``end``, both among them.
 
     Args:
-        start: the first.
-        end: the last.
+        start: the first, a complex number, too.
+        end: the last, likewise.
         steps: how many.
-        dtype: the element type; None: :func:`clnet.get_default_dtype`.
+        dtype: the element type; None: :func:`clnet.get_default_dtype`, or complex numbers of it.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
@@ -191,9 +193,14 @@ def linspace(
 
     Raises:
         ArgumentError: if ``steps`` is negative.
+        DtypeError: if an end is complex, and ``dtype`` is not.
     """
     if steps < 0:
         raise ArgumentError("linspace", "steps is 0 or more", steps=steps)
+    if isinstance(start, complex) or isinstance(end, complex):
+        return _complex_linspace(complex(start), complex(end), steps, dtype, device).requires_grad_(
+            requires_grad
+        )
     kind = dtype or default_float()
     compute = from_name(kind.compute) if kind.is_floating_point else float32
     position = _arange(steps, 0, 1, compute, _target(device))
@@ -204,14 +211,25 @@ def linspace(
     return to_dtype(x, kind).requires_grad_(requires_grad)
 
 
+def _complex_linspace(
+    start: complex, end: complex, steps: int, dtype: DType | None, device: Any
+) -> Tensor:
+    if dtype is not None and not dtype.is_complex:
+        raise DtypeError("linspace", "of complex ends numbers are complex", dtype=dtype)
+    part = default_float() if dtype is None else dtype.real
+    parts = zip((start.real, start.imag), (end.real, end.imag), strict=True)
+    found = (linspace(a, b, steps, dtype=part, device=device) for a, b in parts)
+    return complex_of(*found)
+
+
 def _from_nearer_end(i: Any, start: Any, end: Any, step: Any, half: Any, last: Any) -> Any:
     return where(i < half, start + step * i, end - step * (last - i))
 
 
 @checked
 def logspace(
-    start: float,
-    end: float,
+    start: Number,
+    end: Number,
     steps: int,
     base: float = 10.0,
     *,

@@ -91,6 +91,10 @@ class MemberNameError(ArgumentError, KeyError):
     """A name that a module has already, or cannot have; a ``KeyError`` as PyTorch's."""
 
 
+class EarlyMemberError(ArgumentError, AttributeError):
+    """A member assigned before the module is made; an ``AttributeError`` as PyTorch's."""
+
+
 class EmptyError(ArgumentError, IndexError):
     """Nothing where one element is asked for; PyTorch raises either, by what is empty."""
 

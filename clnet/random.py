@@ -211,8 +211,8 @@ def randn_like(
 
 @checked
 def normal(
-    mean: float | Tensor = 0.0,
-    std: float | Tensor = 1.0,
+    mean: Tensor | float = 0.0,
+    std: Tensor | float = 1.0,
     size: Sequence[int] | None = None,
     *,
     generator: Generator | None = None,

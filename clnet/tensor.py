@@ -302,10 +302,8 @@ class Tensor(OnHost):
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.node is not None:
-            raise GradientError("pickle", "only leaves are pickled", remedy="Use detach()")
-        host = self._read("pickle").numpy()
-        return _unpickled, (type(self), host, self._requires_grad), vars(self) or None
+        host = self.detach()._read("pickle").numpy()  # of what is on the tape a leaf is made
+        return _unpickled, (type(self), host, self.requires_grad), vars(self) or None
 
     def detach(self) -> Tensor:
         """The same elements, off the tape."""

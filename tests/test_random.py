@@ -237,3 +237,11 @@ def test_choices_by_probabilities_of_two_bytes(dtype):
     weights = clnet.tensor([2.0**-12, 1.0, 1.0], dtype=dtype)
     chosen = clnet.multinomial(weights, 1 << 18, replacement=True)
     assert 10 < (chosen == 0).float().sum().item() < 60
+
+
+@pytest.mark.device
+def test_a_mean_and_a_deviation_without_axes_are_tensors():
+    mean, std = clnet.tensor(3.0, dtype=clnet.float64), clnet.tensor(0.0)
+    found = clnet.normal(mean, std)
+    assert (found.shape, found.item()) == ((), 3)
+    assert clnet.normal(clnet.zeros(2, dtype=clnet.float64), std).dtype is clnet.float64

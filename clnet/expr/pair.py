@@ -263,12 +263,14 @@ def _cosh(x: Pair) -> Pair:
 
 def _tanh(x: Pair) -> Pair:
     nothing, _, still = _split(x)
-    t, u = f.tanh(x.re), f.tan(x.im)
+    # No tangent of the imaginary part: where it is large, differences of its square are slopes.
+    t, sine, cosine = f.tanh(x.re), f.sin(x.im), f.cos(x.im)
     slope = 1 / f.cosh(x.re)
-    whole = 1 + (t * u) * (t * u)
+    turned = cosine * slope
+    whole = t * t + turned * turned
     far = f.isinf(x.re)
-    real = f.where(f.logical_or(far, nothing), t, t * (1 + u * u) / whole)
-    imaginary = f.where(still, x.im, u * (slope * slope) / whole)
+    real = f.where(f.logical_or(far, nothing), t, t / whole)
+    imaginary = f.where(still, x.im, sine * slope * turned / whole)
     return Pair(real, f.where(far, f.copysign(0.0, x.im), imaginary))
 
 
@@ -340,10 +342,13 @@ def _acosh(x: Pair) -> Pair:
 
 def _atanh(x: Pair) -> Pair:
     far, _ = _far(x)
-    rest, square = 1 - x.re, x.im * x.im
-    real = 0.25 * f.log1p(4 * x.re / (rest * rest + square))
+    # To the right of 0, where the logarithm's argument is not near -1; abs() has no slope at 0.
+    side = f.copysign(1.0, x.re)
+    size = side * x.re
+    rest, square = 1 - size, x.im * x.im
+    real = side * 0.25 * f.log1p(4 * size / (rest * rest + square))
     real = f.where(far, f.copysign(0.0, x.re), f.where(_lost(x), x.re, real))
-    imaginary = 0.5 * f.atan2(2 * x.im, rest * (1 + x.re) - square)
+    imaginary = 0.5 * f.atan2(2 * x.im, rest * (1 + size) - square)
     right = f.where(f.isnan(x.im), x.im, f.copysign(math.pi / 2, x.im))
     return Pair(real, f.where(far, right, imaginary))
 

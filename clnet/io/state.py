@@ -21,6 +21,8 @@ RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name
 # The name stands in the value, too: a damaged name does not switch the checksum off.
 _CHECKSUM = "clnet.crc32"
 _OURS, _MARK = "clnet.", f"{_CHECKSUM}:"
+# safetensors has no complex128: such arrays are stored as pairs of float64, and named here.
+_PAIRS = "clnet.complex128"
 
 
 class State(NamedTuple):
@@ -45,7 +47,8 @@ def save_state(
 
     Args:
         path: the file; its folder exists.
-        arrays: names to arrays of any layout, of a dtype safetensors has (bfloat16 included).
+        arrays: names to arrays of any layout, of a dtype safetensors has (bfloat16 included), or
+            complex128.
         metadata: names to texts, stored beside them.
 
     Raises:
@@ -88,8 +91,14 @@ def packed(
     """
     dense = {key: _dense(name, key, array) for key, array in arrays.items()}
     texts = dict(metadata or {})
-    if _CHECKSUM in texts:
-        raise CheckpointError(name, "this metadata name is reserved", name=_CHECKSUM)
+    for reserved in (_CHECKSUM, _PAIRS):
+        if reserved in texts:
+            raise CheckpointError(name, "this metadata name is reserved", name=reserved)
+    wide = sorted(key for key, array in dense.items() if array.dtype == np.complex128)
+    if wide:
+        texts[_PAIRS] = json.dumps(wide)
+        pairs = {k: dense[k].reshape(-1).view(np.float64).reshape(*dense[k].shape, 2) for k in wide}
+        dense |= pairs
     try:
         return save(dense, {**texts, _CHECKSUM: _MARK + _checksum(dense, texts)})
     except (SafetensorError, TypeError, ValueError) as error:
@@ -139,6 +148,8 @@ def load_state(path: str | os.PathLike[str]) -> State:
         raise CheckpointError(
             str(source), "the checksum differs, the file is damaged", stored=expected, actual=actual
         )
+    for name in json.loads(metadata.pop(_PAIRS, "[]")):
+        arrays[name] = arrays[name].view(np.complex128)[..., 0]
     return State(arrays, metadata)
 
 

@@ -66,7 +66,9 @@ class Storage:
         """All of it in one axis, on a device; made once, so that tensors share it as they did."""
         if self.array is None:
             content = b"" if self.data is None else self.data()
-            item, kind = self.dtype.itemsize, self.dtype.numpy
+            kind = self.dtype.numpy
+            # Parts of complex numbers have each an order of their own.
+            item = self.dtype.itemsize // (2 if self.dtype.is_complex else 1)
             if kind == np.bool_:  # any byte but 0 is true, and kernels expect 1
                 host = np.frombuffer(content, np.uint8) != 0
             else:  # as whole numbers first: NumPy's extension types have one order alone

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY
 
 from .. import ops
+from ..ops.ctc import Lengths
 from ..tensor import Tensor
 from .loss import Loss, check_reduction
 from .op_layer import OpLayer
@@ -213,7 +214,7 @@ class CTCLoss(OpLayer):
         check_reduction(self, "mean", "sum", "none")
 
     def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths
     ) -> Tensor:
         """``()``, or the loss of each sequence without reduction."""
         settings = self._settings()

@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
-from ..errors import ArgumentError, ClnetError, DtypeError, MemberNameError
+from ..errors import (
+    ClnetError,
+    DtypeError,
+    EarlyMemberError,
+    MemberNameError,
+)
 from ..face.attribute import destination
 from ..tensor import Tensor
 from ..values import mode
@@ -130,7 +135,7 @@ class Module(ModuleState):
     def _clnet_assign_early(self, name: str, value: Any) -> None:
         """Assign an attribute before ``Module.__init__`` has made the tables of members."""
         if isinstance(value, Module | Parameter):
-            raise ArgumentError(
+            raise EarlyMemberError(
                 type(self).__name__,
                 "parameters and modules are assigned after super().__init__()",
                 attribute=name,

@@ -60,6 +60,17 @@ def complex_factor(name: str, value: complex, x: Operand) -> complex:
     return value
 
 
+def scaled(name: str, x: Tensor, factor: Number) -> Tensor:
+    """``x`` times a factor of an op; a complex one is of complex operands.
+
+    Raises:
+        DtypeError: if ``x`` is real, and the factor is not.
+    """
+    if isinstance(factor, complex):
+        factor = complex_factor(name, factor, x)
+    return x if factor == 1 else x * factor
+
+
 @op(_BOTH)
 def add(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
     """``x + alpha * other``, broadcast; written into ``out`` if given."""

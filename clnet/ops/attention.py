@@ -349,6 +349,8 @@ def _scores(query: Tensor, key: Tensor, mask: Tensor | None, settings: Scores) -
 
 def _weights(scores: Tensor) -> Tensor:
     """Softmax over the keys; 0 in rows for which no key counts."""
+    if not scores.shape[-1]:
+        return softmax(scores, -1)
     counts = ge(scores.detach().amax(-1, keepdim=True), -3e38)
     everywhere = logical_and(counts, ge(scores.detach(), float("-inf")))
     return where(counts, softmax(where(everywhere, scores, 0.0), -1), 0.0)

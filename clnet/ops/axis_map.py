@@ -18,6 +18,7 @@ from ..device import Device, Launch, Target
 from ..kernels.pool import axis_map as launch_axis_map
 from ..values.dtypes import DType, from_name
 from ..values.lazy import lazy
+from .complex_parts import by_parts
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .shape import contiguous, reshape
 
@@ -79,6 +80,8 @@ class Table:
 
 class AxisMap(Function):
     """``(outer, n, inner)`` from ``(outer, rows, inner)`` and the arrays of a table."""
+
+    of_complex = by_parts
 
     op_name: str
     table: Table

@@ -15,7 +15,7 @@ from ..values.arguments import require_tensors
 from ..values.dtypes import from_name
 from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes, normalize_dim
-from .arithmetic import mul
+from .arithmetic import Number, complex_factor, mul
 from .complex_parts import conj
 from .join import cat
 from .machinery.autocast import computes_as_one
@@ -118,10 +118,14 @@ def _product_alone(x: Any, product: Any, alpha: Any) -> Any:
     return alpha * product
 
 
-def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _added(name: str, x: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """``beta * x + alpha * product``; with ``beta`` 0, NaN in ``x`` stays out."""
     if broadcast_shapes(name, x.shape, product.shape) != product.shape:
         raise ShapeError(name, "x broadcasts to the product", x=x.shape, product=product.shape)
+    if isinstance(alpha, complex):
+        product, alpha = mul(product, complex_factor(name, alpha, product)), 1
+    if isinstance(beta, complex):
+        x, beta = mul(x, complex_factor(name, beta, x)), 1 if beta else 0
     if beta == 0:
         return evaluate(name, _product_alone, [x, product], [alpha])
     return evaluate(name, _blend, [x, product], [beta, alpha])
@@ -129,15 +133,15 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
 
 @op()
 @computes_as_one
-def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * x + alpha * (mat1 @ mat2)``.
 
     Args:
         x: broadcasts to ``(m, n)``; of no effect if ``beta`` is 0.
         mat1: ``(m, k)``.
         mat2: ``(k, n)``.
-        beta: a number.
-        alpha: a number.
+        beta: a number; a complex one with complex operands.
+        alpha: as ``beta``.
 
     Returns:
         ``(m, n)``.
@@ -150,14 +154,14 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: floa
 
 @op()
 @computes_as_one
-def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * x + alpha * (mat @ vec)``, ``(m,)``; otherwise as :func:`addmm`."""
     return _added("addmv", x, mv(mat, vec), beta, alpha)
 
 
 @op()
 @computes_as_one
-def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * x + alpha * outer(vec1, vec2)``; otherwise as :func:`addmm`."""
     return _added("addr", x, outer(vec1, vec2), beta, alpha)
 
@@ -165,7 +169,7 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float
 @op()
 @computes_as_one
 def baddbmm(
-    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
     """``beta * x + alpha * bmm(batch1, batch2)``, ``(b, m, n)``; otherwise as :func:`addmm`."""
     return _added("baddbmm", x, bmm(batch1, batch2), beta, alpha)
@@ -174,7 +178,7 @@ def baddbmm(
 @op()
 @computes_as_one
 def addbmm(
-    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
     """``beta * x + alpha * bmm(batch1, batch2).sum(0)``, one product; otherwise as :func:`addmm`.
 
@@ -182,8 +186,8 @@ def addbmm(
         x: broadcasts to ``(m, n)``.
         batch1: ``(b, m, k)``.
         batch2: ``(b, k, n)``.
-        beta: a number.
-        alpha: a number.
+        beta: a number; a complex one with complex operands.
+        alpha: as ``beta``.
 
     Returns:
         ``(m, n)``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -24,6 +24,8 @@ from ..kernels.conv import (
 from ..kernels.epilogue import Epilogue
 from ..values import mode
 from ..values.shapes import Shape, pair
+from .complex_parts import complex_of, imag, real
+from .join import stack
 from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
@@ -318,7 +320,7 @@ def conv2d(
     """Cross-correlate images with filters: ``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating or complex.
         weight: filters, ``(oc, ic / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -345,6 +347,9 @@ def conv2d(
     """
     x, weight, bias = autocast_operands("conv2d", x, weight, bias)
     _check_operands("conv2d", x, weight, bias)
+    if x.dtype.is_complex:
+        settings = (stride, padding, dilation, groups)
+        return _of_parts(lambda a, b: conv2d(a, b, None, *settings), x, weight, bias)
     settings = _settings("conv2d", weight, stride, padding, dilation, groups)
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     _check_sizes(settings, batch, weight, bias)
@@ -354,6 +359,18 @@ def conv2d(
         operands = (batch, weight) if bias is None else (batch, weight, bias)
         y = apply(Conv2d(settings), *(contiguous(t) for t in operands))
     return y if x.ndim == 4 else squeeze(y, 0)
+
+
+def _of_parts(
+    convolve: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
+    """Complex numbers: each part of the filters over both parts of the images, one batch."""
+    *lead, c, h, w = x.shape
+    images = reshape(stack([real(x), imag(x)]), (2 * prod(lead), c, h, w))
+    each = (convolve(images, contiguous(part)) for part in (real(weight), imag(weight)))
+    of_re, of_im = (reshape(y, (2, *lead, *y.shape[1:])) for y in each)
+    y = complex_of(of_re[0] - of_im[1], of_re[1] + of_im[0])
+    return y if bias is None else y + reshape(bias, (-1, 1, 1))
 
 
 def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
@@ -420,7 +437,7 @@ def conv_transpose2d(
     """The transposed convolution: what :func:`conv2d`'s gradient does to ``y``, as a layer.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating or complex.
         weight: filters, ``(ic, oc / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -441,6 +458,9 @@ def conv_transpose2d(
     name = "conv_transpose2d"
     x, weight, bias = autocast_operands(name, x, weight, bias)
     _check_operands(name, x, weight, bias)
+    if x.dtype.is_complex:
+        settings = (stride, padding, output_padding, groups, dilation)
+        return _of_parts(lambda a, b: conv_transpose2d(a, b, None, *settings), x, weight, bias)
     settings = _settings(name, weight, stride, padding, dilation, groups)
     extra = pair(output_padding, name, "output_padding")
     bounds = zip(extra, settings.stride, settings.dilation, strict=True)
@@ -476,7 +496,8 @@ def _without_steps(settings: ConvSettings, extra: Pair) -> ConvSettings:
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
     require_same_dtype(name, **{key: t.array for key, t in named.items()})
-    require_floating(name, x.array)
+    if not x.dtype.is_complex:
+        require_floating(name, x.array)
     if x.ndim not in (3, 4):
         raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)
     if weight.ndim != 4 or 0 in weight.shape[2:]:

@@ -72,7 +72,7 @@ def feature_alpha_dropout(
     x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """As :func:`alpha_dropout`, but whole channels of ``(n, c, ...)``."""
-    if x.ndim < 2:
+    if x.ndim < 2 and training:
         raise ShapeError("feature_alpha_dropout", "x has a batch and a channel axis", x=x.shape)
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
     return settled(x, _alpha("feature_alpha_dropout", x, p, training, shape), inplace=inplace)

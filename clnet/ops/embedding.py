@@ -13,6 +13,7 @@ from ..kernels import index as kernels
 from ..values.dtypes import from_name
 from .arithmetic import clamp, where
 from .check import of_index
+from .complex_parts import by_parts
 from .index import GatherRows, GatherRowsBackward, PutRows, added_up, dense_rows, require_index
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .shape import contiguous, reshape, to_dtype
@@ -33,6 +34,7 @@ class Embedding(Function):
         by_frequency: whether a row's gradient is the mean over its uses, not the sum.
     """
 
+    of_complex = by_parts
     repeats = True
 
     padding: int

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
-from ..values.dtypes import promote
+from ..values.dtypes import Kind, promote
 from ..values.shapes import axis_of
 from .copying import copies
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
@@ -182,12 +182,19 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @op()
 def tensor_split(
-    x: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
+    x: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
     """So many pieces of an axis, the first ones longer by 1; or pieces cut at given positions.
 
+    Args:
+        x: any shape.
+        indices_or_sections: how many pieces, or where they are cut: a sequence, or ``(n,)`` of
+            whole numbers, for which the host waits.
+        dim: the axis.
+
     Raises:
         ArgumentError: if there is no piece.
+        ShapeError: if a tensor of positions is no row of whole numbers.
     """
     axis = axis_of("tensor_split", dim, x.shape)
     size = x.shape[axis]
@@ -196,7 +203,14 @@ def tensor_split(
         if count < 1:
             raise ArgumentError("tensor_split", "there is one piece or more", sections=count)
         return split(x, [size // count + (i < size % count) for i in range(count)], axis)
-    cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
+    if isinstance(indices_or_sections, Sequence):
+        places = indices_or_sections
+    elif indices_or_sections.ndim == 1 and indices_or_sections.dtype.kind == Kind.INTEGER:
+        places = indices_or_sections.tolist()
+    else:
+        law = "positions are whole numbers in a row"
+        raise ShapeError("tensor_split", law, shape=indices_or_sections.shape)
+    cuts = [slice(None, c).indices(size)[1] for c in places]
     ends = [0, *cuts, size]
     return tuple(narrow(x, axis, a, max(b - a, 0)) for a, b in pairwise(ends))
 

@@ -142,8 +142,8 @@ def gaussian_nll_loss(
     Args:
         x: expectations.
         target: samples, of ``x``'s shape or broadcast.
-        var: variances, 0 or more: of ``x``'s shape, with a last axis of size 1 or without it, or a
-            number.
+        var: variances, 0 or more: of ``x``'s shape, with one axis of size 1 in it or without the
+            last, or a number.
         full: add ``log(2 pi) / 2``.
         eps: smaller variances count as this; the gradient passes as if they did not.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -169,14 +169,21 @@ def gaussian_nll_loss(
     if var.shape != x.shape:
         if var.shape == x.shape[:-1]:
             var = unsqueeze(var, -1)
-        elif var.shape != (*x.shape[:-1], 1):
-            raise ShapeError(name, "there is a variance for each element or row", x=x.shape,
-                             var=var.shape)  # fmt: skip
+        elif not _is_shared(var.shape, x.shape):
+            raise ShapeError(name, "there is a variance for each element, or for each along one "
+                             "axis", x=x.shape, var=var.shape)  # fmt: skip
     least = clamp(var.detach(), min=eps)
     held = where(eq(least, var.detach()), var, var + (least - var.detach()))  # infinite ones stay
     return element_losses(
         name, _gaussian_full if full else _gaussian, [x, target, held], [], reduction
     )
+
+
+def _is_shared(var: tuple[int, ...], x: tuple[int, ...]) -> bool:
+    """Whether the shapes are alike, but for one axis on which there is one variance."""
+    if len(var) != len(x):
+        return False
+    return [v for v, n in zip(var, x, strict=True) if v != n] == [1]
 
 
 def _gaussian(x, target, var):

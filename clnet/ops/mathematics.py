@@ -16,6 +16,7 @@ from ..errors import DtypeError
 from ..values.dtypes import Kind
 from .arithmetic import Number, add, complex_factor, div, lt, mul, where
 from .arithmetic import abs as magnitude
+from .complex_parts import complex_of, imag, real
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .machinery.promotion import Operand
@@ -344,8 +345,13 @@ def nan_to_num(
         out: what to overwrite with the result.
 
     Returns:
-        The same shape and dtype; the gradient is 0 where a number was replaced.
+        The same shape and dtype; the gradient is 0 where a number was replaced. Of complex numbers
+        the parts are replaced.
     """
+    if x.dtype.is_complex:
+        parts = (nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x)))
+        y = complex_of(*parts)
+        return y if out is None else out.copy_(y)
     if not x.dtype.is_floating_point:
         return evaluate("nan_to_num", _itself, [x], out=out)
     largest = float(ml_dtypes.finfo(x.dtype.numpy).max)

@@ -82,7 +82,7 @@ def unfold(
     """The patches of images as columns.
 
     Args:
-        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating or complex.
         kernel_size: the patch, an int or a pair ``(vertical, horizontal)``.
         dilation: steps within a patch.
         padding: zeros on every side.
@@ -94,9 +94,10 @@ def unfold(
     Raises:
         ShapeError: if ``x`` is no image, or the patch does not fit into it.
         ArgumentError: if a setting is out of its range.
-        DtypeError: if ``x`` is not floating.
+        DtypeError: if ``x`` is not floating or complex.
     """
-    require_floating("unfold", x.array)
+    if not x.dtype.is_complex:
+        require_floating("unfold", x.array)
     if x.ndim not in (3, 4):
         raise ShapeError("unfold", "x is (n, c, h, w) or (c, h, w)", x=x.shape)
     batch = contiguous(x if x.ndim == 4 else unsqueeze(x, 0))
@@ -118,7 +119,7 @@ def fold(
     """Columns summed into the images whose patches they are; the adjoint of :func:`unfold`.
 
     Args:
-        x: ``(n, c * kh * kw, patches)`` or without ``n``, floating.
+        x: ``(n, c * kh * kw, patches)`` or without ``n``, floating or complex.
         output_size: of the images, an int or a pair.
         kernel_size: the patch, an int or a pair ``(vertical, horizontal)``.
         dilation: steps within a patch.
@@ -131,9 +132,10 @@ def fold(
     Raises:
         ShapeError: if ``x`` does not hold the patches of such images.
         ArgumentError: if a setting is out of its range.
-        DtypeError: if ``x`` is not floating.
+        DtypeError: if ``x`` is not floating or complex.
     """
-    require_floating("fold", x.array)
+    if not x.dtype.is_complex:
+        require_floating("fold", x.array)
     if x.ndim not in (2, 3):
         raise ShapeError("fold", "x is (n, channels * taps, patches), n may be missing", x=x.shape)
     size = pair(output_size, "fold", "output_size")

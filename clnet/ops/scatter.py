@@ -15,7 +15,7 @@ from ..values import mode
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
-from .arithmetic import eq, logical_and, maximum, minimum, mul, ne, where
+from .arithmetic import Number, eq, logical_and, maximum, minimum, mul, ne, scaled, where
 from .check import of_index, require_classes
 from .create import positions
 from .index import (
@@ -216,7 +216,7 @@ def _require_fit(name: str, x: Tensor, axis: int, index: Tensor, src: Tensor) ->
 
 
 @op()
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """``x`` with the slices of ``source``, times ``alpha``, added to those an index names.
 
     Args:
@@ -238,7 +238,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         flat = reshape(source, (source.numel(),))
         return reshape(index_add(reshape(x, (1,)), dim, index, flat, alpha=alpha), ())
     # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
-    source = source if alpha == 1 else to_dtype(source * alpha, source.dtype)
+    source = to_dtype(scaled("index_add", source, alpha), source.dtype)
     return _plus(x, _rows_added(x, dim, index, source, of_index("index_add")))
 
 
@@ -368,7 +368,7 @@ def scatter_add_(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @op(Face.METHOD)
-def index_add_(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+def index_add_(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """:func:`index_add` in place; returns the tensor."""
     return overwrite(x, index_add(x, dim, index, source, alpha=alpha), "index_add_")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, DtypeError, ShapeError
+from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError
 from ..expr import Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import fill
@@ -457,11 +457,16 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     A negative ``start`` counts from the end.
 
     Raises:
+        BoundsError: if ``start`` lies outside.
         ShapeError: if they do not lie inside it.
     """
     axis = axis_of("narrow", dim, x.shape)
-    first = start + x.shape[axis] if start < 0 else start
-    if not 0 <= first <= first + length <= x.shape[axis]:
+    size = x.shape[axis]
+    if not -size <= start <= size:
+        law = f"start lies in [{-size}, {size}]"
+        raise BoundsError("narrow", law, shape=x.shape, dim=dim, start=start)
+    first = start + size if start < 0 else start
+    if not first <= first + length <= size:
         law = "start and length lie inside the axis"
         raise ShapeError("narrow", law, shape=x.shape, dim=dim, start=start, length=length)
     starts = tuple(first if d == axis else 0 for d in range(x.ndim))

@@ -57,7 +57,9 @@ class Softmax(Function):
         return (apply(function, contiguous(grads[0]), saved.outputs[0]),)
 
     def decompose(self, x: Tensor) -> Tensor:
-        """In exponentials and sums."""
+        """In exponentials and sums; of no elements nothing."""
+        if not x.shape[self.dim]:
+            return exp(x)
         shifted = x - x.detach().amax(self.dim, keepdim=True)
         if self.log:
             return shifted - log(exp(shifted).sum(self.dim, keepdim=True))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..errors import DtypeError
 from ..values.dtypes import Kind, float64
-from .arithmetic import clamp, lt
+from .arithmetic import Number, clamp, lt, scaled
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .machinery.promotion import Operand
@@ -320,6 +320,6 @@ def clamp_max_(x: Tensor, max: Operand) -> Tensor:  # noqa: A002 - PyTorch's
 
 
 @op(Face.FUNCTION)
-def rsub(x: Tensor, other: Operand, *, alpha: float = 1) -> Tensor:
+def rsub(x: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
     """``other - alpha * x``."""
-    return other - (x if alpha == 1 else x * alpha)
+    return other - scaled("rsub", x, alpha)

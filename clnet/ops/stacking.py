@@ -17,7 +17,7 @@ from .machinery.function import Face, apply, op
 from .machinery.promotion import result_type
 from .placed import Placed
 from .rearrange import diag
-from .shape import expand, permute, reshape, to_dtype, unsqueeze
+from .shape import contiguous, expand, permute, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -88,8 +88,8 @@ def reshape_as(x: Tensor, other: Tensor) -> Tensor:
 
 @op(seen=as_another)
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one row, without a copy where that is possible."""
-    return reshape(x, (x.numel(),))
+    """All elements in one row, side by side, without a copy where they lie so."""
+    return contiguous(reshape(x, (x.numel(),)))
 
 
 @op()

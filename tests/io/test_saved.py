@@ -166,6 +166,7 @@ def test_what_pytorch_writes_is_read(zipped):
     optimizer.step()
     file = io.BytesIO()
     state = {"value": value(torch), "model": model.state_dict(), "opt": optimizer.state_dict()}
+    state["wide"] = torch.tensor([1 + 2j, 3j], dtype=torch.complex128)
     torch.save(state, file, _use_new_zipfile_serialization=zipped)
     file.seek(0)
     found = clnet.load(file)

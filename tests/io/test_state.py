@@ -44,6 +44,16 @@ def test_each_dtype_returns_bit_for_bit(tmp_path, dtype):
     assert_same(load_state(tmp_path / "a").arrays, {"x": array})
 
 
+def test_complex_numbers_of_doubles_return(tmp_path):
+    """safetensors has no such dtype."""
+    saved = {"a": np.array([[1.5 - 2j], [3j]]), "b": np.array(1 + 1j), "c": np.zeros((0, 2), "c16")}
+    saved["d"] = np.ones(2, np.float32)
+    save_state(tmp_path / "x", saved, metadata={"k": "v"})
+    loaded = load_state(tmp_path / "x")
+    assert_same(loaded.arrays, saved)
+    assert loaded.metadata == {"k": "v"}
+
+
 def test_metadata_and_several_arrays_return(tmp_path):
     save_state(tmp_path / "a", example(), metadata={"epoch": "3", "näme": "ünïcode \n \0"})
     arrays, metadata = load_state(tmp_path / "a")

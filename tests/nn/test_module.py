@@ -61,6 +61,15 @@ def test_names_are_dotted_paths():
     assert net.get_buffer("norm.running_var") is net.norm.running_var
 
 
+def test_members_before_the_module_is_made_are_an_attribute_error():
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.ReLU()
+
+    with pytest.raises(AttributeError, match=r"after super\(\)\.__init__\(\)"):
+        Early()
+
+
 @pytest.mark.parametrize(
     ("method", "target", "message"),
     [

@@ -89,6 +89,10 @@ def test_losses_at_the_ends_of_their_settings():
     one = F.gaussian_nll_loss(rows, rows * 0, 2.0)
     each = F.gaussian_nll_loss(rows, rows * 0, clnet.tensor([2.0]))
     np.testing.assert_allclose([one.item(), each.item()], (5 / 2 + np.log(2)) / 2, rtol=1e-6)
+    rows = clnet.tensor([[1.0, 3.0], [2.0, 4.0]])
+    shared = F.gaussian_nll_loss(rows, rows * 0, clnet.tensor([[2.0, 4.0]]), reduction="none")
+    wanted = F.gaussian_nll_loss(rows, rows * 0, clnet.tensor([[2.0, 4.0]] * 2), reduction="none")
+    assert shared.tolist() == wanted.tolist()
 
 
 def test_the_last_window_does_not_lie_in_the_padding():

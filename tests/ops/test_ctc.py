@@ -113,6 +113,7 @@ def test_a_target_that_does_not_fit_costs_infinity(device):
     module = nn.CTCLoss(zero_infinity=True)
     arguments = clnet.tensor([[1, 2]]), clnet.tensor([1]), clnet.tensor([2])
     assert module(clnet.full((1, 1, 3), -1.0), *arguments).item() == 0
+    assert module(clnet.full((1, 1, 3), -1.0), arguments[0], (1,), [2]).item() == 0
 
 
 def test_errors_name_what_is_wrong(device):

@@ -162,6 +162,7 @@ def test_errors_name_the_law(call, error, message):
         (lambda x: x.split(0), ArgumentError, "a piece has a length"),
         (lambda x: x.chunk(0), ArgumentError, "one chunk or more"),
         (lambda x: x.tensor_split(0), ArgumentError, "one piece or more"),
+        (lambda x: x.tensor_split(clnet.ones(2)), ShapeError, "whole numbers in a row"),
         (lambda x: clnet.zeros(()).unbind(), ShapeError, "unbind: the tensor has an axis"),
         (lambda x: ops.hstack([]), ShapeError, "one tensor or more"),
     ],
@@ -213,3 +214,8 @@ def test_parts_to_be_joined_are_looked_at_each_time():
             clnet.cat([x, x], nothing=1)
         with pytest.raises(DtypeError, match="tensors"):
             clnet.cat([x, 1.0])
+
+
+def test_positions_of_pieces_are_a_tensor():
+    pieces = clnet.arange(6).tensor_split(clnet.tensor([1, -2]))
+    assert [p.tolist() for p in pieces] == [[0], [1, 2, 3], [4, 5]]

@@ -261,6 +261,11 @@ def test_copy_converts_and_broadcasts():
             "got shape=(2, 3), dim=1, start=2, length=2",
         ),
         (
+            lambda x: x.narrow(1, 4, 0),
+            BoundsError,
+            "narrow: start lies in [-3, 3]; got shape=(2, 3), dim=1, start=4",
+        ),
+        (
             lambda x: x.sum_to_size(4),
             ShapeError,
             "sum_to_size: the size broadcasts to the tensor's shape; got shape=(2, 3), size=(4,)",

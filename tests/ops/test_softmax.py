@@ -111,3 +111,19 @@ def test_logsumexp_beside_infinity(dtype):
     assert y.item() == np.inf
     np.testing.assert_array_equal(x.grad.numpy(), [0, np.nan])
     assert ops.logsumexp(x.new_full((2,), -np.inf), 0).item() == -np.inf
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)], ids=str)
+def test_gradients_of_gradients_along_no_elements(shape):
+    for f in (ops.softmax, ops.log_softmax):
+        x = clnet.zeros(*shape, requires_grad=True)
+        (gx,) = clnet.autograd.grad([f(x, -1).sum()], [x], create_graph=True)
+        (again,) = clnet.autograd.grad([gx.sum()], [x])
+        assert gx.shape == again.shape == shape
+
+
+def test_gradients_of_gradients_of_attention_to_no_keys():
+    query, key = clnet.ones(1, 1, 3, 4, requires_grad=True), clnet.ones(1, 1, 0, 4)
+    y = F.scaled_dot_product_attention(query, key, key)
+    (gx,) = clnet.autograd.grad([y.sum()], [query], create_graph=True)
+    assert (y.sum().item(), gx.sum().item()) == (0, 0)

@@ -95,6 +95,12 @@ def test_numbers_get_axes():
     assert ops.atleast_3d(clnet.zeros(1, 2, 3)).shape == (1, 2, 3)
 
 
+def test_elements_in_one_row_lie_side_by_side():
+    x = clnet.arange(12.0).view(3, 4)
+    assert ops.ravel(x[:, ::2]).stride() == ops.ravel(x[:, 0]).stride() == (1,)
+    assert ops.ravel(x[:, 0]).tolist() == [0, 4, 8]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
