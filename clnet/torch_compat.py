@@ -13,6 +13,7 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -90,6 +91,30 @@ _TORCH.__path__ = []
 _TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.find_spec reads it
 
 
+class _File(ModuleType):
+    """A file of PyTorch's that has the name of a function in it, by which the import goes first."""
+
+    def __init__(self, name: str, place: str) -> None:
+        super().__init__(f"torch.{name}", "Of PyTorch's files.")
+        self.__dict__["_place"] = place
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(f"clnet.{self._place}"), name)
+
+
+_FILES = {
+    "autograd.gradcheck": "autodiff.gradcheck",
+    "multiprocessing.spawn": "compat.multiprocessing",
+    "nn.parallel.data_parallel": "nn.parallel.data_parallel",
+    "nn.parallel.parallel_apply": "nn.parallel.parts",
+    "nn.parallel.replicate": "nn.parallel.data_parallel",
+    "nn.utils.spectral_norm": "nn.weight_norm",
+    "nn.utils.weight_norm": "nn.weight_norm",
+}
+
+
 def _transforms() -> Any:
     return sys.modules["clnet"]._functorch.public
 
@@ -118,6 +143,8 @@ def install(*, device: Any = None) -> None:
         )
     _FINDER.install(0)
     _TRANSFORMS.install(0)  # a package beside PyTorch's
+    for name, place in _FILES.items():
+        sys.modules.setdefault(f"torch.{name}", _File(name, place))
     Named.library = "torch"
     if device is not None:
         cuda.use(device)

@@ -6,6 +6,7 @@ cannot be traced runs uncompiled, as between PyTorch's breaks of a graph, unless
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -106,6 +107,7 @@ inductor.__dict__["config"] = _settings(
 )
 utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__.update(is_compile_supported=is_compile_supported, warn_once=notice.warn_once)
+utils.__dict__["counters"] = defaultdict(Counter)  # nothing is counted
 
 
 class Lenient(Compiled):

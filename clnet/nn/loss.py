@@ -191,3 +191,6 @@ class BCEWithLogitsLoss(Loss):
     weight: Tensor | None = None
     _: KW_ONLY
     pos_weight: Tensor | None = None
+
+
+NLLLoss2d = NLLLoss  # its name for images
