@@ -204,6 +204,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: ("compat.cuda", n) for n in ("Event", "Stream")},
     "ScriptModule": ("compat.jit", "ScriptModule"),
     **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
+    "_ops": ("compat.library", "inner"),
     "export": ("compat.refused", "export"),
     "_export": ("compat.refused", "export"),
     **{n: ("compat.elsewhere", n) for n in "cpu mps mtia xpu".split()},

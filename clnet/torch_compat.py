@@ -13,7 +13,6 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -94,25 +93,28 @@ _TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.f
 class _File(ModuleType):
     """A file of PyTorch's that has the name of a function in it, by which the import goes first."""
 
-    def __init__(self, name: str, place: str) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(f"torch.{name}", "Of PyTorch's files.")
-        self.__dict__["_place"] = place
+        self.__dict__["_above"] = name.split(".")[:-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(import_module(f"clnet.{self._place}"), name)
+        found = sys.modules["clnet"]
+        for part in self._above:
+            found = getattr(found, part)
+        return getattr(found, name)
 
 
-_FILES = {
-    "autograd.gradcheck": "autodiff.gradcheck",
-    "multiprocessing.spawn": "compat.multiprocessing",
-    "nn.parallel.data_parallel": "nn.parallel.data_parallel",
-    "nn.parallel.parallel_apply": "nn.parallel.parts",
-    "nn.parallel.replicate": "nn.parallel.data_parallel",
-    "nn.utils.spectral_norm": "nn.weight_norm",
-    "nn.utils.weight_norm": "nn.weight_norm",
-}
+_FILES = (
+    "autograd.gradcheck",
+    "multiprocessing.spawn",
+    "nn.parallel.data_parallel",
+    "nn.parallel.parallel_apply",
+    "nn.parallel.replicate",
+    "nn.utils.spectral_norm",
+    "nn.utils.weight_norm",
+)
 
 
 def _transforms() -> Any:
@@ -143,8 +145,8 @@ def install(*, device: Any = None) -> None:
         )
     _FINDER.install(0)
     _TRANSFORMS.install(0)  # a package beside PyTorch's
-    for name, place in _FILES.items():
-        sys.modules.setdefault(f"torch.{name}", _File(name, place))
+    for name in _FILES:
+        sys.modules.setdefault(f"torch.{name}", _File(name))
     Named.library = "torch"
     if device is not None:
         cuda.use(device)

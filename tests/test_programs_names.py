@@ -185,6 +185,8 @@ from torch.cuda.profiler import profile
 torch.cuda.memory._record_memory_history()
 torch._functorch.config.enable_autograd_cache = True
 torch._dynamo.utils.counters.clear()
+from torch._ops import ops
+assert ops is torch.ops
 from torch.export import Dim, export
 for call in (export, torch.ao.quantization.quantize_dynamic):
     try: call(None)
