@@ -185,6 +185,8 @@ from torch.cuda.profiler import profile
 torch.cuda.memory._record_memory_history()
 torch._functorch.config.enable_autograd_cache = True
 torch._dynamo.utils.counters.clear()
+torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+torch._dynamo.config.recompile_limit *= 2
 from torch._ops import ops
 assert ops is torch.ops
 from torch.export import Dim, export

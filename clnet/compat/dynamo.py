@@ -101,6 +101,10 @@ def _settings(name: str, *groups: str) -> ModuleType:
 
 
 config = _settings("torch._dynamo.config")
+# Programs ask for more than these: max(64, config.cache_size_limit).
+_FEW, _MANY = 8, 256
+config.__dict__.update(cache_size_limit=_FEW, recompile_limit=_FEW)
+config.__dict__.update(accumulated_cache_size_limit=_MANY, accumulated_recompile_limit=_MANY)
 inductor = ModuleType("torch._inductor", "PyTorch's generator of code, which is not here.")
 inductor.__dict__["config"] = _settings(
     "torch._inductor.config", "aot_inductor", "cpp", "cuda", "cutlass", "trace", "triton"
