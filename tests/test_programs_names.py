@@ -94,6 +94,8 @@ def test_steps_of_data_parallel(device):
 def test_words_of_losses():
     of = F._Reduction
     assert [of.get_enum(word) for word in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert of.get_enum("elementwise_mean") == 1
     with pytest.raises(ValueError, match="one of"):
         of.get_enum("max")
     flags = [(None, None), (False, None), (None, False), (True, True)]

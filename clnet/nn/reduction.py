@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ..errors import ArgumentError
+from ..ops.loss import OLD_MEAN
 
 __all__ = ["get_enum", "legacy_get_enum", "legacy_get_string"]
 
@@ -17,6 +18,10 @@ def get_enum(reduction: str) -> int:
     Raises:
         ArgumentError: if it is another word.
     """
+    if reduction == OLD_MEAN:
+        text = f"reduction={OLD_MEAN!r} is deprecated, please use reduction='mean' instead."
+        warnings.warn(text, stacklevel=2)
+        reduction = "mean"
     if reduction not in _WORDS:
         raise ArgumentError("get_enum", f"it is one of {_WORDS}", reduction=reduction)
     return _WORDS.index(reduction)

@@ -594,20 +594,3 @@ def test_the_host_and_the_device_check_alike(monkeypatch, few):
     below = ours.constraints.less_than(clnet.tensor([1.0, 2.0]))
     assert [below.holds(v) for v in values] == [True, True, False, False, True]
     assert not ours.constraints.half_open_interval(0, 1).holds(values[0].to(clnet.bfloat16))
-
-
-def test_heirs_find_parameters_of_the_class_above():
-    class OneHot(ours.OneHotCategorical):
-        def mode(self):  # pyrefly: ignore[bad-override] - as Dreamer has it
-            most = super().logits.argmax(-1)
-            return clnet.nn.functional.one_hot(most, super().probs.shape[-1])
-
-    class Coin(ours.Bernoulli):
-        def both(self):
-            return super().logits.item(), super().probs.item()
-
-    assert OneHot(logits=clnet.tensor([0.0, 2.0, 1.0])).mode().tolist() == [0, 1, 0]
-    assert Coin(probs=clnet.tensor(0.5)).both() == (0.0, 0.5)
-    assert Coin(logits=clnet.tensor(0.0)).both() == (0.0, 0.5)
-    with pytest.raises(AttributeError):
-        _ = ours.Bernoulli(0.5).nothing
