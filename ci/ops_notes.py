@@ -44,6 +44,7 @@ NOTES = {
     "ctc_loss": "reads lengths",
     "cumprod": "second derivatives only where no factor is 0",
     "dropout": "takes a `generator`",
+    "grouped_mm": "reads `offs`",
     "gumbel_softmax": "`eps` changes nothing",
     "multinomial": "weight 0 comes last, no error",
     "nll_loss": "settings are given by name",

@@ -48,6 +48,7 @@ _LATER = {
     "profiler": (".compat.profiler", ""),
     "set_detect_anomaly": (".autodiff.anomaly", "set_detect_anomaly"),
     "variable": (".autodiff.variable", ""),
+    "_is_checkpoint_valid": (".autodiff.variable", "is_checkpoint_valid"),
 }
 
 

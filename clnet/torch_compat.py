@@ -90,6 +90,33 @@ _TORCH.__path__ = []
 _TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.find_spec reads it
 
 
+class _File(ModuleType):
+    """A file of PyTorch's that has the name of a function in it, by which the import goes first."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"torch.{name}", "Of PyTorch's files.")
+        self.__dict__["_above"] = name.split(".")[:-1]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = sys.modules["clnet"]
+        for part in self._above:
+            found = getattr(found, part)
+        return getattr(found, name)
+
+
+_FILES = (
+    "autograd.gradcheck",
+    "multiprocessing.spawn",
+    "nn.parallel.data_parallel",
+    "nn.parallel.parallel_apply",
+    "nn.parallel.replicate",
+    "nn.utils.spectral_norm",
+    "nn.utils.weight_norm",
+)
+
+
 def _transforms() -> Any:
     return sys.modules["clnet"]._functorch.public
 
@@ -118,6 +145,8 @@ def install(*, device: Any = None) -> None:
         )
     _FINDER.install(0)
     _TRANSFORMS.install(0)  # a package beside PyTorch's
+    for name in _FILES:
+        sys.modules.setdefault(f"torch.{name}", _File(name))
     Named.library = "torch"
     if device is not None:
         cuda.use(device)

@@ -353,3 +353,23 @@ def test_a_written_function_has_one_rule_for_batches():
 
     with pytest.raises(ArgumentError, match="not both"):
         clnet.vmap(Both.apply)(clnet.ones(2))
+
+
+def test_what_was_saved_by_its_oldest_name():
+    class Swish(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x.sigmoid()
+
+        @staticmethod
+        def backward(ctx, g):
+            with pytest.warns(DeprecationWarning, match="saved_tensors"):
+                x = ctx.saved_variables[0]
+            s = x.sigmoid()
+            return g * (s * (1 + x * (1 - s)))
+
+    x = batch(5)
+    Swish.apply(x).sum().backward()
+    (wanted,) = grad(clnet.nn.functional.silu(x).sum(), x)
+    np.testing.assert_allclose(x.grad.numpy(), wanted.numpy(), rtol=1e-5)

@@ -200,6 +200,21 @@ def test_a_row_in_segments(segments):
         assert np.array_equal(p.grad.numpy(), known)
 
 
+def test_a_row_of_pairs():
+    def crossed(pair):
+        a, b = pair
+        return b.sin(), a * b
+
+    x = clnet.ones(3, requires_grad=True)
+    a, b = clnet.checkpoint_sequential([crossed] * 3, 2, (x, x * 2))
+    (found,) = clnet.autograd.grad((a + b).sum(), x)
+    pair = (x, x * 2)
+    for _ in range(3):
+        pair = crossed(pair)
+    (wanted,) = clnet.autograd.grad((pair[0] + pair[1]).sum(), x)
+    assert np.array_equal(found.numpy(), wanted.numpy())
+
+
 # What is refused.
 
 

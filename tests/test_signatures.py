@@ -52,6 +52,10 @@ def test_losses_take_their_old_arguments():
     assert F.mse_loss(x, y, size_average=False).item() == 5
     assert F.mse_loss(x, y, None, False).tolist() == [0, 1, 4]
     assert nn.MSELoss(reduce=False)(x, y).tolist() == [0, 1, 4]
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert F.mse_loss(x, y, reduction="elementwise_mean").item() == pytest.approx(5 / 3)
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert nn.L1Loss(reduction="elementwise_mean")(x, y).item() == 1
     weight = clnet.ones(3)
     scores, classes = clnet.eye(3), clnet.tensor([0, 1, 2])
     plain = F.cross_entropy(scores, classes, weight, ignore_index=2).item()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -87,6 +88,13 @@ class FunctionCtx:
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """What was given to :meth:`save_for_backward`."""
         return tuple(self.to_save)
+
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """Their oldest name."""
+        text = "'saved_variables' is deprecated; use 'saved_tensors'"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Results that have no gradient."""

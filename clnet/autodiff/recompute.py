@@ -77,17 +77,15 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 @checked
-def checkpoint_sequential(
-    functions: Iterable[Callable[[Any], Any]], segments: int, x: Tensor
-) -> Any:
+def checkpoint_sequential(functions: Iterable[Callable[[Any], Any]], segments: int, x: Any) -> Any:
     """Apply functions one after another, in segments that are checkpointed; the last one is not.
 
     About as many segments as the square root of the number of layers hold the least.
 
     Args:
-        functions: modules or functions of one tensor, such as an ``nn.Sequential``.
+        functions: modules or functions of one argument, such as an ``nn.Sequential``.
         segments: how many, of about equal length.
-        x: what the first one gets.
+        x: what the first one gets: a tensor, or tensors in tuples, lists, dicts and data classes.
 
     Returns:
         What the last one gives.

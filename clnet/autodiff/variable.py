@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
 from ..values.arguments import require_tensors
 from ..values.plain import is_iterable, is_sequence, shown
 from .given import listed_inputs
 from .walk import root_gradient, walk_back
 
-__all__ = ["Variable", "backward"]
+__all__ = ["Variable", "backward", "is_checkpoint_valid"]
 
 
 class _VariableClass(type):
@@ -49,6 +50,29 @@ class Variable(metaclass=_VariableClass):
     Raises:
         ArgumentError: if both are asked for, or ``data`` is no tensor.
     """
+
+
+class _Engine:
+    """What walks back, as programs ask it."""
+
+    def queue_callback(self, callback: Callable[[], None]) -> None:
+        """Call something when the ``backward`` under way is done.
+
+        Raises:
+            RuntimeError: if none is.
+        """
+        after = mode.current().after_backward
+        if after is None:
+            raise RuntimeError("Final callbacks can only be installed during backward pass.")
+        after.append(callback)
+
+
+Variable._execution_engine = _Engine()
+
+
+def is_checkpoint_valid() -> bool:
+    """Whether what is recomputed gives its gradients: always, here."""
+    return True
 
 
 def backward(

@@ -16,10 +16,12 @@ from ..device import (
     synchronize,
 )
 from ..device import device as open_device
+from . import cuda
 
 __all__ = [
     "current_accelerator",
     "current_device_index",
+    "current_stream",
     "device_count",
     "device_index",
     "empty_cache",
@@ -56,6 +58,11 @@ def current_device_index() -> int:
 
 def set_device_index(device: Any) -> None:
     """Taken: devices are named where tensors are made, or by ``with clnet.device(...)``."""
+
+
+def current_stream(device: Any = None) -> Any:
+    """The stream that launches go to, as :mod:`clnet.cuda` has it."""
+    return cuda.current_stream(device)
 
 
 def device_index(device: Any) -> Device:

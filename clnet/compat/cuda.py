@@ -339,7 +339,14 @@ def __getattr__(name: str) -> Any:
 
 
 @contextmanager
-def _named(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+def device_of(x: Any) -> Iterator[None]:
+    """A block in which the device of a tensor is the current one."""
+    with x.device:
+        yield
+
+
+@contextmanager
+def _named(msg: str = "", *args: Any, **kwargs: Any) -> Iterator[None]:
     """A block with a name, which ``clnet.profile()`` does not need."""
     yield
 
@@ -358,3 +365,16 @@ random.__dict__.update(
     manual_seed_all=manual_seed,
 )
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+profiler = ModuleType("clnet.cuda.profiler", "NVIDIA's profiler, which is not here.")
+profiler.__dict__.update(start=_taken, stop=_taken, profile=_named)
+memory = ModuleType("clnet.cuda.memory", "Memory of the device.")
+memory.__dict__.update(
+    {n: globals()[n] for n in ("empty_cache", "max_memory_allocated", "max_memory_reserved")},
+    **{n: globals()[n] for n in ("memory_allocated", "memory_reserved", "memory_stats")},
+    memory_summary=memory_summary,
+    mem_get_info=mem_get_info,
+    reset_peak_memory_stats=reset_peak_memory_stats,
+    _dump_snapshot=_taken,
+    _record_memory_history=_taken,
+    _snapshot=memory_snapshot,
+)

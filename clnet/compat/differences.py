@@ -8,7 +8,6 @@ INSTEAD = {
     "xpu": "Devices are named: clnet.device('gpu')",
     "mps": "Devices are named: clnet.device('gpu')",
     "mtia": "Devices are named: clnet.device('gpu')",
-    "export": "clnet.compile makes a function faster; nothing is exported",
 }
 """What PyTorch has under a name, and what to do without it."""
 
@@ -21,8 +20,9 @@ def missing(module: str, name: str) -> AttributeError:
         name: what was looked for.
     """
     text = f"module {module!r} has no attribute {name!r}"
-    if name in INSTEAD:
-        text += f". {INSTEAD[name]}"
-    if name in INSTEAD or module.partition(".")[0] == "torch":
+    instead = INSTEAD.get(name) or INSTEAD.get(module.rpartition(".")[2])
+    if instead:
+        text += f". {instead}"
+    if instead or module.partition(".")[0] == "torch":
         text += f". See {PAGE}"
     return AttributeError(text, name=name, obj=None)  # no guess of Python's beside it

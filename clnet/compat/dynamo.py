@@ -6,6 +6,7 @@ cannot be traced runs uncompiled, as between PyTorch's breaks of a graph, unless
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -100,12 +101,17 @@ def _settings(name: str, *groups: str) -> ModuleType:
 
 
 config = _settings("torch._dynamo.config")
+# Programs ask for more than these: max(64, config.cache_size_limit).
+_FEW, _MANY = 8, 256
+config.__dict__.update(cache_size_limit=_FEW, recompile_limit=_FEW)
+config.__dict__.update(accumulated_cache_size_limit=_MANY, accumulated_recompile_limit=_MANY)
 inductor = ModuleType("torch._inductor", "PyTorch's generator of code, which is not here.")
 inductor.__dict__["config"] = _settings(
     "torch._inductor.config", "aot_inductor", "cpp", "cuda", "cutlass", "trace", "triton"
 )
 utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__.update(is_compile_supported=is_compile_supported, warn_once=notice.warn_once)
+utils.__dict__["counters"] = defaultdict(Counter)  # nothing is counted
 
 
 class Lenient(Compiled):

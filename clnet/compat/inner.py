@@ -102,6 +102,8 @@ def _is_alias_of(a: Any, b: Any) -> bool:  # for packages
 
 _nn = ModuleType("torch._C._nn", "Of modules.")
 _nn.__dict__["_parse_to"] = _parse_to
+_profiler = ModuleType("torch._C._profiler", "Of PyTorch's profiler.")
+_profiler.__dict__["_ExperimentalConfig"] = _taken
 _get_tracing_state = _log_api_usage_once = _taken
 _are_functorch_transforms_active = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _no
 

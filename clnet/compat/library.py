@@ -252,3 +252,5 @@ class Operators(ModuleType):
 
 
 operators = Operators("torch.ops", "Operators by namespace.")
+inner = ModuleType("torch._ops", "Where PyTorch has them.")
+inner.__dict__["ops"] = operators

@@ -6,6 +6,8 @@ from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
+from ..tensor import Tensor, tensor
+
 __all__ = [
     "OperatorExportTypes",
     "TrainingMode",
@@ -53,3 +55,19 @@ symbolic_helper = ModuleType(
 )
 symbolic_helper.__dict__["parse_args"] = _parse_args
 symbolic_opset9 = symbolic_opset11 = ModuleType("torch.onnx.symbolic_opset11", "As that.")
+
+
+def _shape_as_tensor(x: Tensor) -> Tensor:
+    """The sizes, int64 ``(axes,)``."""
+    return tensor(list(x.shape))
+
+
+def _reshape_from_tensor_shape(x: Tensor, shape: Tensor) -> Tensor:
+    """The same elements in another shape, which the host reads."""
+    return x.reshape(shape.tolist())
+
+
+operators = ModuleType("torch.onnx.operators", "Ops that read sizes as tensors.")
+operators.__dict__.update(
+    shape_as_tensor=_shape_as_tensor, reshape_from_tensor_shape=_reshape_from_tensor_shape
+)

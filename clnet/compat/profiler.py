@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from ..errors import ArgumentError
@@ -464,3 +464,11 @@ class emit_nvtx:  # noqa: N801 - PyTorch's name
 
     def __exit__(self, *raised: object) -> None:
         """There is nothing to end."""
+
+
+def _taken(*args: Any, **kwargs: Any) -> None:
+    """A setting of PyTorch's profiler."""
+
+
+_utils = ModuleType("torch.profiler._utils", "Of PyTorch's profiler.")
+_utils.__dict__["_init_for_cuda_graphs"] = _taken

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
-from ..errors import ArgumentError
-from ..nn import Identity
+from ..nn import Identity, quantized
+from .refused import Refused
 
 __all__ = ["ao"]
 
-
-class _Quantization(ModuleType):
-    """A module whose names can be imported, and not called."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def refuse(*args: Any, **kwargs: Any) -> Any:
-            del args, kwargs
-            raise ArgumentError(
-                f"ao.quantization.{name}",
-                "there are no quantised types",
-                remedy="clnet.quantize(model, loader) makes a module that computes in 8 bits",
-            )
-
-        return type(name, (), {"__new__": refuse, "__doc__": "Not here."})
-
-
-quantization = _Quantization("torch.ao.quantization", "Names without quantised types.")
+quantization = Refused(
+    "torch.ao.quantization",
+    "Names without quantised types.",
+    "there are no quantised types",
+    "clnet.quantize(model, loader) makes a module that computes in 8 bits",
+)
 # Modules that pass on what they are given, as PyTorch's do before they are converted.
-quantization.__dict__["__path__"] = []
 quantization.__dict__.update(QuantStub=Identity, DeQuantStub=Identity)
 ao = ModuleType("torch.ao", "Where PyTorch has its quantised types.")
-ao.__dict__["quantization"] = quantization
-ao.__dict__["__path__"] = []
+nn = ModuleType("torch.ao.nn", "Its layers.")
+ao.__dict__.update(quantization=quantization, nn=nn, __path__=[])
+nn.__dict__.update(quantized=quantized, __path__=[])

@@ -14,6 +14,7 @@ __all__ = [
     "MAP_LOCATION",
     "add_safe_globals",
     "clear_safe_globals",
+    "default_restore_location",
     "get_safe_globals",
     "load",
     "location_tag",
@@ -44,6 +45,11 @@ def get_safe_globals() -> list[Any]:
 def normalize_storage_type(storage_type: type) -> type:
     """The class itself: there are no others of the same name."""
     return storage_type
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage itself: ``clnet.load`` puts tensors where they belong."""
+    return storage
 
 
 def location_tag(storage: Any) -> str:

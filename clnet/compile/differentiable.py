@@ -37,12 +37,13 @@ class Backward:
 
     Attributes:
         trace: its arguments are the gradients of the roots, what is saved, and what is read of the
-            call's tensors; its results the gradients of ``leaves`` and of ``wanted``.
+            call's tensors; its results the gradients of ``leaves``, ``wanted`` and ``inner``.
         roots: positions of the results that are on the tape.
         saved: further results of the forward trace.
         read: positions of the call's tensors that it reads.
         leaves: tensors outside of the function, parameters above all.
         wanted: positions of the call's tensors that get a gradient.
+        inner: positions of results that are leaves which the function made.
         fault: why there is no backward; who walks back is told, as op by op.
     """
 
@@ -52,6 +53,7 @@ class Backward:
     read: tuple[int, ...]
     leaves: tuple[Tensor, ...]
     wanted: tuple[int, ...]
+    inner: tuple[int, ...] = ()
     fault: GradientError | None = None
 
 
@@ -162,7 +164,9 @@ def record_backward(
         return _without_backward(roots, chosen, place, fault)
     leaves = [t for t, _ in found.values() if t.array.storage.buffer is not None]
     wanted = [place[key] for key in found if key in place]
-    gradients = [found[id(t)][1].array for t in (*leaves, *(arguments[i] for i in wanted))]
+    inner = _inner(results, found, place)
+    ends = (*leaves, *(arguments[i] for i in wanted), *(results[k] for k in inner))
+    gradients = [found[id(t)][1].array for t in ends]
     if joint is not None:
         first = joint.apply(tracer, first, memory, gradients)
     forward, steps = tracer.steps[:first], tracer.steps[first:]
@@ -190,7 +194,16 @@ def record_backward(
     del tracer.steps[first:]
     with mode.using(grad=False):
         saved += tuple(x.detach().clone().array for x in lost)
-    return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
+    return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted), inner)
+
+
+def _inner(
+    results: Sequence[Tensor], found: Mapping[int, Any], place: Mapping[int, int]
+) -> tuple[int, ...]:
+    """The first positions of results where a walk ends, that nobody else has."""
+    own = {id(t): k for k, t in reversed([*enumerate(results)]) if id(t) not in place}
+    ends = (k for key, k in own.items() if key in found)
+    return tuple(sorted(k for k in ends if results[k].array.storage.buffer is None))
 
 
 def _without_backward(
@@ -260,7 +273,10 @@ class Differentiable:
             arrays: all its results.
             tensors: those the function was called with.
         """
-        return iter(_Played.apply(self, tuple(arrays), *self.backward.leaves, *tensors))
+        made = {k: Tensor(arrays[k]).requires_grad_() for k in self.backward.inner}
+        leaves = self.backward.leaves
+        found = _Played.apply(self, tuple(arrays), *leaves, *tensors, *made.values())
+        return iter(made.get(k, t) for k, t in enumerate(found))
 
 
 class _Played(Function):
@@ -313,7 +329,8 @@ class _Played(Function):
             found = iter(plan.run(arguments))
         gradients: list[Any] = [None] * ctx.tensors
         inside = len(backward.leaves)
-        for place in (*range(inside), *(inside + i for i in backward.wanted)):
+        ends = range(ctx.tensors - len(backward.inner), ctx.tensors)
+        for place in (*range(inside), *(inside + i for i in backward.wanted), *ends):
             gradients[place] = Tensor(next(found))
         return (None, None, *gradients)
 

@@ -138,7 +138,8 @@ class Recorded:
         """
         found = list(tensors)
         for place, (kind, leaf) in self.kinds.items():
-            found[place] = found[place].as_subclass(kind)
+            if type(found[place]) is not kind:
+                found[place] = found[place].as_subclass(kind)
             if leaf:
                 found[place].requires_grad_()
         for place, share in self.shared.items():

@@ -18,6 +18,7 @@ from ..values.shapes import broadcast_shapes
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
+from .parameter import Kept
 
 
 def one_of(name: str, probs: Any, logits: Any) -> None:
@@ -57,17 +58,8 @@ class Binary(Distribution):
             (self.logits,) = broadcast(self, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    def __getattr__(self, name: str) -> Any:
-        """The one of the two that was not given."""
-        given = self.__dict__
-        if name == "logits" and "probs" in given:
-            found = _inside(given["probs"]).logit()
-        elif name == "probs" and "logits" in given:
-            found = given["logits"].sigmoid()
-        else:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        given[name] = found
-        return found
+    probs: Any = Kept(lambda given: given["logits"].sigmoid())
+    logits: Any = Kept(lambda given: _inside(given["probs"]).logit())
 
     @property
     def _param(self) -> Tensor:
@@ -188,6 +180,9 @@ class Shares(Distribution):
         "probs": constraint.simplex,
         "logits": constraint.real_vector,
     }
+
+    probs: Any = Kept(lambda given: given["probs"])
+    logits: Any = Kept(lambda given: given["logits"])
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..values.dtypes import DType
 from ..values.lazy import lazy as lazy_property
 
 __all__ = [
+    "Kept",
     "broadcast_all",
     "clamp_probs",
     "lazy_property",
@@ -26,6 +27,32 @@ __all__ = [
     "tril_matrix_to_vec",
     "vec_to_tril_matrix",
 ]
+
+
+class Kept:
+    """A parameter that lies in the object; of the class, so that ``super().logits`` finds it, too.
+
+    Args:
+        compute: gives it, from what the object holds, where it does not lie there yet.
+    """
+
+    def __init__(self, compute: Callable[[dict[str, Any]], Any]) -> None:
+        self._compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        held = vars(instance)
+        if self._name not in held:
+            try:
+                held[self._name] = self._compute(held)
+            except KeyError as error:
+                text = f"{type(instance).__name__} has no attribute {self._name!r}"
+                raise AttributeError(text) from error
+        return held[self._name]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only what i
     from . import modules as modules
     from . import parallel as parallel
     from . import parameters as utils  # noqa: F401
+    from . import quantized as quantized
+    from . import reduction as reduction
     from .adaptive import *
     from .conv import *
     from .distance import *
@@ -55,7 +57,7 @@ _LATER = {
     "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "
     "LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear",
     "loss": "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss "
-    "SmoothL1Loss",
+    "NLLLoss2d SmoothL1Loss",
     "margin_loss": "CTCLoss CosineEmbeddingLoss GaussianNLLLoss HingeEmbeddingLoss KLDivLoss "
     "MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss "
     "PoissonNLLLoss SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss",
@@ -71,19 +73,22 @@ _LATER = {
     "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d FractionalMaxPool2d "
     "FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d "
     "MaxUnpool2d MaxUnpool3d",
-    "rnn": "GRU LSTM RNN GRUCell LSTMCell RNNBase RNNCell",
+    "quantized": "",
+    "reduction": "",
+    "rnn": "GRU LSTM RNN GRUCell LSTMCell RNNBase RNNCell RNNCellBase",
     "sparse": "Embedding EmbeddingBag",
     "transformer": "MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer "
     "TransformerEncoder TransformerEncoderLayer",
     "upsampling": "ChannelShuffle PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d "
     "UpsamplingNearest2d",
 }
+_ALSO = {"utils": "parameters", "_reduction": "reduction"}  # where PyTorch has them
 _PLACES = {name: module for module, names in _LATER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """A layer, or a module of layers, is imported when it is asked for."""
-    module = "parameters" if name == "utils" else _PLACES.get(name, name)
+    module = _ALSO.get(name) or _PLACES.get(name, name)
     if module not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with _paused_collector():

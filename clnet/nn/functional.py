@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..ops.machinery.function import PUBLIC_OPS, Face
 from ..values.place import placed
+from . import reduction as _Reduction  # noqa: F401 - PyTorch's name
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from ..ops import *

@@ -54,6 +54,30 @@ def _no_grad_trunc_normal_(  # for programs
     return trunc_normal_(tensor, mean, std, a, b, generator)
 
 
+def _no_grad_normal_(  # for programs
+    tensor: Tensor, mean: float, std: float, generator: Any = None
+) -> Tensor:
+    """PyTorch's inner name of :func:`normal_`."""
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_uniform_(  # for programs
+    tensor: Tensor, a: float, b: float, generator: Any = None
+) -> Tensor:
+    """PyTorch's inner name of :func:`uniform_`."""
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:  # for programs
+    """PyTorch's inner name of :func:`constant_`."""
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:  # for programs
+    """PyTorch's inner name of :func:`zeros_`."""
+    return zeros_(tensor)
+
+
 _GAINS = {
     **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
     "tanh": 5.0 / 3,

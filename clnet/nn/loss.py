@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from .. import ops
 from ..errors import ArgumentError
+from ..ops.loss import OLD_MEAN
 from ..tensor import Tensor
 from .module import Module
 from .op_layer import OpLayer
@@ -19,13 +20,14 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "NLLLoss",
+    "NLLLoss2d",
     "SmoothL1Loss",
 ]
 
 
 def check_reduction(layer: OpLayer, *known: str) -> None:
     """Refuse a loss's way to reduce that is none of those known."""
-    if layer.reduction not in known:
+    if layer.reduction not in (*known, OLD_MEAN):
         *others, last = map(repr, known)
         law = f"reduction is {', '.join(others)} or {last}"
         raise ArgumentError(type(layer).__name__, law, reduction=repr(layer.reduction))
@@ -191,3 +193,6 @@ class BCEWithLogitsLoss(Loss):
     weight: Tensor | None = None
     _: KW_ONLY
     pos_weight: Tensor | None = None
+
+
+NLLLoss2d = NLLLoss  # its name for images

@@ -284,10 +284,11 @@ class Module(ModuleState):
         return hasattr(self, name)  # a property may have nothing to give yet
 
     def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
-        for table in (self.__dict__, self._parameters, self._buffers, self._modules):
+        tables = (self.__dict__, self._parameters, self._buffers, self._modules)
+        for table in tables:  # programs that copy modules assign the tables themselves
             if table is not but:
                 table.pop(name, None)
-        if but is not self._buffers:
+        if but is not tables[2]:
             self._clnet_transient.discard(name)
 
     # Walks.

@@ -48,6 +48,7 @@ __all__ = [
 
 M = TypeVar("M", bound=Module)
 _EPS = 1e-6  # PyTorch's
+_tensor_or_tensors, _no_grad = Tensor | Iterable[Tensor], no_grad()  # for programs
 # Where PyTorch has the functions of this module.
 clip_grad = convert_parameters = sys.modules[__name__]
 _named_member_accessor = stateless
@@ -88,6 +89,9 @@ def clip_grad_norm_(
     _check_finite(name, total, finite=error_if_nonfinite)
     _clip(_gradients(given), max_norm, total)
     return total
+
+
+clip_grad_norm = clip_grad_norm_  # its older name
 
 
 @no_grad()

@@ -23,7 +23,7 @@ from .packed_steps import PackedSteps, resized
 from .rnn_cell import GRUCell, LSTMCell, RNNCell, check_nonlinearity
 from .rnn_cell import RNNCellBase as RNNCellBase  # where PyTorch has it
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 States = tuple[Tensor, ...]
 _MOST_LAYERS = 2**16

@@ -26,6 +26,7 @@ from .fake_quantize import *
 from .fractional_pool import *
 from .gamma import *
 from .group_norms import *
+from .grouped import *
 from .indefinite import *
 from .index import *
 from .inplace import *

@@ -24,7 +24,7 @@ from .check import of_index, of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
 from .join import cat, stack
-from .loss import check_reduction, reduced
+from .loss import known_reduction, reduced
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
@@ -151,7 +151,7 @@ def ctc_loss(
         DataDomainError: if a length is below 0 or above what there is; of lengths in a tensor at
             the next synchronisation.
     """
-    check_reduction("ctc_loss", reduction)
+    reduction = known_reduction("ctc_loss", reduction)
     require_floating("ctc_loss", log_probs.array)
     given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
     for name, lengths in given.items():

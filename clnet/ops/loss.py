@@ -45,6 +45,7 @@ from .stacking import broadcast_tensors
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+OLD_MEAN = "elementwise_mean"  # PyTorch 0.4.1's word
 _REDUCTIONS = ("none", "sum", "mean")
 # PyTorch broadcasts these, and warns.
 _DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
@@ -219,7 +220,7 @@ def cross_entropy(
         raise ArgumentError(
             "cross_entropy", "label_smoothing lies in [0, 1]", label_smoothing=label_smoothing
         )
-    check_reduction("cross_entropy", reduction)
+    reduction = known_reduction("cross_entropy", reduction)
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(x, target, weight, reduction, label_smoothing)
     settings = Settings(reduction, ignore_index, float(label_smoothing), normalize=True)
@@ -236,7 +237,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``-x[target]``: the loss of log-probabilities; otherwise as :func:`cross_entropy`."""
-    check_reduction("nll_loss", reduction)
+    reduction = known_reduction("nll_loss", reduction)
     settings = Settings(reduction, ignore_index, 0.0, normalize=False)
     return _against_classes(x, target, weight, settings)
 
@@ -274,14 +275,19 @@ def _soft_cross_entropy(
     return losses if reduction == "none" else losses.sum()
 
 
-def check_reduction(name: str, reduction: str) -> None:
-    """Check that a reduction has one of PyTorch's names.
+def known_reduction(name: str, reduction: str) -> str:
+    """One of PyTorch's names of reductions, also of the oldest, with a warning.
 
     Raises:
-        ArgumentError: if it has not.
+        ArgumentError: if it is none.
     """
+    if reduction == OLD_MEAN:
+        text = f"reduction={OLD_MEAN!r} is deprecated, please use reduction='mean' instead."
+        warnings.warn(text, UserWarning, stacklevel=4)
+        return "mean"
     if reduction not in _REDUCTIONS:
         raise ArgumentError(name, "reduction is none, sum or mean", reduction=repr(reduction))
+    return reduction
 
 
 def _elementwise(
@@ -294,7 +300,7 @@ def _elementwise(
     gradient: Callable[..., Any] | None = None,
 ) -> Tensor:
     """The loss of every element, weighted, then its reduction; of ``_DISTANCES`` also broadcast."""
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     x, target, *others = operands
     if x.shape != target.shape:
         shapes = {"x": x.shape, "target": target.shape}
@@ -321,7 +327,7 @@ def element_losses(
     gradient: Callable[..., Any] | None = None,
 ) -> Tensor:
     """The loss of every element of the operands' common shape, then its reduction."""
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     broadcast_shapes(name, *(x.shape for x in operands))
     losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
     return reduced(losses, reduction)
@@ -378,7 +384,7 @@ def _weighted(name: str, each: Tensor, x: Tensor, weight: Tensor, reduction: str
     """Losses times weights; their mean is by the sum of the weights."""
     if weight.shape != x.shape:
         raise ShapeError(name, "weight has the shape of x", x=x.shape, weight=weight.shape)
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     found = each * weight
     return found.sum() / weight.sum() if reduction == "mean" else reduced(found, reduction)
 

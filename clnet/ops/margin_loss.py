@@ -17,7 +17,7 @@ from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
 from .check import of_value, require_classes, require_elements
 from .create import positions
 from .index import gather_within, require_index
-from .loss import check_reduction, element_losses, reduced
+from .loss import element_losses, known_reduction, reduced
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
@@ -260,7 +260,7 @@ def _triplets(
 ) -> Tensor:
     if margin <= 0:
         raise ArgumentError(name, "margin is above 0", margin=margin)
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     anchor, positive, negative = triplet
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -301,7 +301,7 @@ def multi_margin_loss(
         ShapeError: if the shapes do not fit.
     """
     name = "multi_margin_loss"
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     if p not in (1, 2):
         raise ArgumentError(name, "p is 1 or 2", p=p)
     if x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
@@ -367,7 +367,7 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
         DtypeError: if the labels are not whole numbers.
     """
     name = "multilabel_margin_loss"
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     if x.ndim not in (1, 2) or target.shape != x.shape:
         raise ShapeError(name, "x has one or two axes, and the target its shape", x=x.shape,
                          target=target.shape)  # fmt: skip
@@ -415,7 +415,7 @@ def multilabel_soft_margin_loss(
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
     losses = element_losses(name, _logistic, [x, target], [], "none")
-    check_reduction(name, reduction)
+    reduction = known_reduction(name, reduction)
     return reduced((losses if weight is None else losses * weight).mean(-1), reduction)
 
 

@@ -14,5 +14,6 @@ from . import hooks as hooks
 from . import model_zoo as model_zoo
 from . import pytree as _pytree  # noqa: F401 - PyTorch's name
 from . import tensorboard as tensorboard
+from . import triton as _triton  # noqa: F401 - PyTorch's name
 from . import weak as weak
 from .swapping import swap_tensors as swap_tensors

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..autodiff import recompute
+from ..tensor import Tensor
 
 __all__ = [
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "detach_variable",
     "get_device_states",
     "set_device_states",
 ]
@@ -65,3 +69,17 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
 
 def set_device_states(devices: Any, states: Any, **given: Any) -> None:
     """Nothing: see :func:`get_device_states`."""
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors without their graphs, which want gradients as before; all else as it is."""
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
+    )
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no tensor among them wants a gradient."""
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        text = "None of the inputs have requires_grad=True. Gradients will be None"
+        warnings.warn(text, stacklevel=2)

@@ -35,4 +35,14 @@ def group_by_device_and_dtype(
     return found
 
 
+def _has_foreach_support(tensors: Sequence[Tensor], device: Any) -> bool:  # for programs
+    """Whether functions of lists take them: always."""
+    return True
+
+
+def _device_has_foreach_support(device: Any) -> bool:  # for programs
+    """Whether functions of lists run there: everywhere."""
+    return True
+
+
 _group_tensors_by_device_and_dtype = group_by_device_and_dtype

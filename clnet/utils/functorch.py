@@ -163,4 +163,5 @@ _functional = _part(
 )
 # Modules and functions have one name there: what torch._functorch.vmap means is the module.
 private = _part("torch._functorch", vmap=_mapping, make_functional=_functional)
+private.__dict__["config"] = _part("torch._functorch.config")  # kept, and without effect
 private.__dict__["public"] = sys.modules[__name__]  # which programs call functorch

@@ -58,3 +58,26 @@ def test_a_leaf_of_the_function_gives_its_gradient_inside():
         np.testing.assert_allclose(f(x).numpy(), 4 * x.numpy(), rtol=1e-6)
         np.testing.assert_allclose(weight.grad.numpy(), 2 * x.numpy() ** 2, rtol=1e-6)
     assert f.num_traces == 1
+
+
+def test_a_leaf_that_is_returned_gets_its_gradient_outside():
+    weight = clnet.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    @clnet.compile
+    def f(x, scale):
+        coords = (x * scale).detach().requires_grad_()
+        return (coords * weight).sin(), coords, coords
+
+    for scale in (1.0, 2.0):
+        weight.grad = None
+        x = clnet.tensor([0.1, 0.2, 0.3])
+        y, coords, twin = f(x, clnet.tensor(scale))
+        assert coords.is_leaf
+        assert twin is coords
+        (slope,) = clnet.autograd.grad(y.sum(), coords, retain_graph=True)
+        y.sum().backward()
+        wanted = np.cos(x.numpy() * scale * [1, 2, 3])
+        np.testing.assert_allclose(slope.numpy(), wanted * [1, 2, 3], rtol=1e-5)
+        np.testing.assert_allclose(coords.grad.numpy(), slope.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(weight.grad.numpy(), wanted * x.numpy() * scale, rtol=1e-5)
+    assert f.num_traces == 1

@@ -199,3 +199,20 @@ def test_what_does_not_fit_is_refused():
         ours.LowRankMultivariateNormal(clnet.ones(3), clnet.ones(2, 1), clnet.ones(3))
     with pytest.raises(ArgumentError, match="cov_factor"):
         ours.LowRankMultivariateNormal(clnet.ones(3), clnet.ones(3), clnet.ones(3))
+
+
+def test_heirs_find_parameters_of_the_class_above():
+    class OneHot(ours.OneHotCategorical):
+        def mode(self):  # pyrefly: ignore[bad-override] - as Dreamer has it
+            most = super().logits.argmax(-1)
+            return clnet.nn.functional.one_hot(most, super().probs.shape[-1])
+
+    class Coin(ours.Bernoulli):
+        def both(self):
+            return super().logits.item(), super().probs.item()
+
+    assert OneHot(logits=clnet.tensor([0.0, 2.0, 1.0])).mode().tolist() == [0, 1, 0]
+    assert Coin(probs=clnet.tensor(0.5)).both() == (0.0, 0.5)
+    assert Coin(logits=clnet.tensor(0.0)).both() == (0.0, 0.5)
+    with pytest.raises(AttributeError):
+        _ = ours.Bernoulli(0.5).nothing

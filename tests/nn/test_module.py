@@ -478,3 +478,29 @@ def test_only_parameters_and_tensors_are_registered():
     with pytest.raises(DtypeError, match="a buffer is a tensor"):
         module.register_buffer("a", 1)
     assert not module.state_dict()
+
+
+def test_modules_copied_table_by_table():
+    def copied(module):
+        twin = module.__new__(type(module))
+        twin.__dict__ = module.__dict__.copy()
+        twin._parameters = twin._parameters.copy()
+        twin._buffers = twin._buffers.copy()
+        twin._modules = twin._modules.copy()
+        for name, p in module._parameters.items():
+            twin._parameters[name] = None if p is None else p.clone()
+        for name, b in module._buffers.items():
+            twin._buffers[name] = b.clone()
+        for name, below in module._modules.items():
+            twin._modules[name] = copied(below)
+        return twin
+
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    twin, x = copied(net), clnet.tensor([[1.0, 2.0], [3.0, -1.0]])
+    np.testing.assert_array_equal(twin(x).detach().numpy(), net(x).detach().numpy())
+    before = net[1].running_mean.numpy()
+    twin(x)
+    assert (net[1].running_mean.numpy() == before).all()
+    twin(x).square().sum().backward()
+    assert net[0].weight.grad is not None
+    assert not twin[0].weight.is_leaf

@@ -33,6 +33,11 @@ EQUATIONS = [
 ]
 
 
+def ends(*numbers):
+    """Where groups end."""
+    return clnet.tensor(numbers, dtype=clnet.int32)
+
+
 def einsum(equation, *shapes):
     """A case of einsum; NumPy's is the reference."""
     return contraction(
@@ -59,6 +64,31 @@ CASES = [
         layouts=(sliced,),
         ulps=16,
     ),
+    contraction(
+        lambda a, b: ops.grouped_mm(a, b, offs=ends(2, 2, 5)),
+        lambda a, b: np.concatenate([a[:2] @ b[0], a[2:5] @ b[2], 0 * a[5:] @ b[0]]),
+        [normal(6, 9), normal(3, 9, 4)],
+        k=9,
+        grad2=True,
+        name="grouped_mm",
+    ),
+    contraction(
+        lambda a, b: ops.grouped_mm(a, b, offs=ends(1, 4)),
+        lambda a, b: np.concatenate([a[0] @ b[:, :1], a[1] @ b[:, 1:4], 0 * a[0] @ b[:, 4:]], 1),
+        [normal(2, 3, 9), normal(9, 5)],
+        k=9,
+        name="grouped_mm",
+        label="columns",
+    ),
+    contraction(
+        lambda a, b: ops.grouped_mm(a, b, offs=ends(4, 9)),
+        lambda a, b: np.stack([a[:, :4] @ b[:4], a[:, 4:] @ b[4:]]),
+        [normal(3, 9), normal(9, 5)],
+        k=9,
+        name="grouped_mm",
+        label="inner",
+    ),
+    contraction(ops.grouped_mm, np.matmul, [normal(2, 3, 9), normal(2, 9, 5)], k=9, label="batch"),
     contraction(ops.inner, np.inner, [normal(2, 3, 9), normal(5, 9)], k=9, grad2=True),
     contraction(ops.outer, np.outer, [normal(7), normal(5)], k=7, layouts=(sliced,), grad2=True),
     contraction(ops.kron, np.kron, [normal(2, 3), normal(4, 5)], k=20, grad2=True),
@@ -140,6 +170,29 @@ CASES = [
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
 def test_op(case, check, device):
     check(case, device)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "given", "error", "message"),
+    [
+        (((6, 4), (2, 4, 3)), {}, ArgumentError, "two axes"),
+        (((2, 6, 4), (2, 4, 3)), {"offs": [3, 6]}, ArgumentError, "two axes"),
+        (((6, 4), (2, 4, 3)), {"offs": [3, 7]}, ArgumentError, "grow"),
+        (((6, 4), (2, 4, 3)), {"offs": [4, 3]}, ArgumentError, "grow"),
+        (((6, 4), (2, 4, 3)), {"offs": [3]}, ShapeError, "each group"),
+        (((6,), (2, 4, 3)), {"offs": [3]}, ShapeError, "two or three"),
+        (((6, 4), (2, 4, 3)), {"offs": [3, 6], "dtype": clnet.int64}, DtypeError, "int32"),
+        (((6, 4), (2, 4, 3)), {"offs": [3, 6], "out_dtype": clnet.float64}, DtypeError, "one"),
+        (((6, 4), (2, 4, 3)), {"offs": [3, 6], "bias": clnet.ones(3)}, ArgumentError, "bias"),
+    ],
+)
+def test_groups_are_refused_that_do_not_fit(shapes, given, error, message):
+    given = dict(given)
+    kind = given.pop("dtype", clnet.int32)
+    if "offs" in given:
+        given["offs"] = clnet.tensor(given["offs"], dtype=kind)
+    with pytest.raises(error, match=message):
+        ops.grouped_mm(*(clnet.ones(s) for s in shapes), **given)
 
 
 def test_beta_zero_keeps_nan_out():

@@ -58,13 +58,13 @@ class DataParallel(Module):
         self.dim = dim
         # One device, whatever it is called, is the module's own: nothing is copied.
         names = list(device_ids or ())
-        self.device_ids = [_opened(name) for name in names] if len(names) > 1 else []
+        self.device_ids = [opened(name) for name in names] if len(names) > 1 else []
         if len(set(self.device_ids)) < len(self.device_ids):
             raise ArgumentError("DataParallel", "each device is named once", device_ids=names)
         self.shares: list[float] | None = None
         several = bool(self.device_ids)
         self.output_device = (
-            (self.device_ids[0] if output_device is None else _opened(output_device))
+            (self.device_ids[0] if output_device is None else opened(output_device))
             if several
             else None
         )
@@ -149,8 +149,8 @@ def _checked(shares: Sequence[float] | None, count: int) -> list[float] | None:
     return [s / max(found) for s in found]  # their sum is a number, too
 
 
-def _opened(name: Any) -> Any:
-    """The device of a name."""
+def opened(name: Any) -> Any:
+    """The device of a name; for ``nn.parallel`` alone."""
     return empty(0, device=name).device
 
 
@@ -242,6 +242,12 @@ class _Spread(Function):
                 before = totals[k]
                 totals[k] = g if before is None else before + g
         return (None, *totals)
+
+
+def spread(devices: Sequence[Any], given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Copies on each device, for ``nn.parallel`` alone: those of the first, of the next, ..."""
+    found = _Spread.apply(tuple(devices), *given)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def _moved(given: Sequence[Tensor], device: Any) -> list[Tensor]:
