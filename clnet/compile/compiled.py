@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
@@ -23,9 +24,11 @@ from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from ..values.record import NamedTuple
+from ..values.varying import lifted_math
 from .arguments import given_place, looked_at
 from .differentiable import Differentiable
 from .fuse_attention import fuse_attention
+from .numbers import Numbers
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -85,6 +88,10 @@ class Compiled:
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
     _eager: set[Any]
+    _varied: set[tuple[int, Any]]
+    _loose: frozenset[int]
+    _tight: set[int]
+    _numbers: tuple[Any, list[Any]] | None
     _restless: int
     _disturbed: int
     _tracing: Any
@@ -109,6 +116,10 @@ class Compiled:
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
             "_eager": set(),  # of calls that run uncompiled
+            "_varied": set(),  # names of slots in whose numbers calls differ
+            "_loose": frozenset(),  # positions of numbers among arguments that may differ
+            "_tight": set(),  # ... that the function must know
+            "_numbers": None,  # of the last trace: what calls share but for numbers, and these
             "_restless": 0,  # how many traces in a row were of what the function itself changed
             "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
             "_tracing": RLock(),
@@ -141,14 +152,14 @@ class Compiled:
         if now.tracer is not None or now.anomaly is not None or now.batching is not None:
             return self._function(*args, **kwargs)
         try:
-            given, tensors, guards = looked_at(args, kwargs)
+            given, tensors, guards, numbers = looked_at(args, kwargs, self._loose)
         except TraceError as error:
             if not self.lenient:
                 raise
             self._give_up((), error)
             return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
-        key = (
+        modes = (
             device,
             now.grad,
             now.float32_precision,
@@ -156,23 +167,43 @@ class Compiled:
             now.winograd,
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
-            guards,
         )
+        key = (modes, guards)
         if key in self._eager:
             return self._function(*args, **kwargs)
         try:
-            done = self._replayed(key, tensors, given)
+            done = self._replayed(key, tensors, given, numbers)
             if done is None:
                 with self._tracing:
-                    done = self._replayed(key, tensors, given)  # another thread's new plan
+                    if numbers and self._loosened(modes, args, kwargs):
+                        return self(*args, **kwargs)
+                    done = self._replayed(key, tensors, given, numbers)  # another thread's plan
                     if done is None:
                         done = self._traced(key, device, (args, kwargs), tensors, given)
+        except _Tightened:
+            return self(*args, **kwargs)
         except TraceError as error:
             if not self.lenient:
                 raise
             self._give_up(key, error)
             return self._function(*args, **kwargs)
         return done.result
+
+    def _loosened(self, modes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether numbers among the arguments vary that did not: the last traced call had others.
+
+        It was the same but for them. The function must know none of them.
+        """
+        *_, numbers = every = looked_at(args, kwargs, range(2**31))
+        before, self._numbers = self._numbers, ((modes, every[2]), numbers)
+        if before is None or before[0] != self._numbers[0]:
+            return False
+        pairs = zip(before[1], numbers, strict=True)
+        found = {k for k, (a, b) in enumerate(pairs) if repr(a) != repr(b)} - self._tight
+        if found <= self._loose:
+            return False
+        self._loose |= found
+        return True
 
     def _give_up(self, key: Any, error: TraceError) -> None:
         """Leave calls of a signature uncompiled, and say so once."""
@@ -254,14 +285,16 @@ class Compiled:
         kept.sort(key=lambda each: each.used)
         return [plan for each in kept for plan, _ in each.entries]
 
-    def _replayed(self, key: Any, tensors: list[Tensor], given: list[Tensor]) -> _Done | None:
+    def _replayed(
+        self, key: Any, tensors: list[Tensor], given: list[Tensor], numbers: list[Any]
+    ) -> _Done | None:
         """What a plan gives that is there and valid; None if there is none."""
         kept = self._plans.get(key)
         if kept is None:
             return None
         for plan, finish in kept.entries:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                more = finish.gradients(given) if plan.valid() else None
+                more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
                     if self._disturbed:
@@ -308,55 +341,102 @@ class Compiled:
     def _drop_outdated(self, key: Any) -> list[str]:
         """Let plans go that cannot become valid again, so that the next finds their memory free.
 
+        Numbers for which they go vary from now on.
+
         Returns:
             The names of what lies outside for which they go.
         """
         before = self._plans.pop(key, None)
         entries = before.entries if before else []
+        for plan, _ in entries:
+            self._varied |= {slot.name for slot in plan.differing_slots()}
         if kept := [e for e in entries if not e[0].outdated()]:
             self._plans[key] = _Kept(kept)
         return [name for plan, _ in entries for name in plan.differing()]
 
     def _trace(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: Device,
+        *,
+        vary: bool = True,
     ) -> tuple[AnyPlan, _Finish]:
+        """The plan of a call.
+
+        Numbers vary unless something failed: some code may take none but Python's own.
+        """
         outer = Outer(self._function, (*args, *kwargs.values()))
+        numbers = Numbers(self._loose)
         try:
             with paused_collector():
-                recorded, plan = self._recorded(outer, args, kwargs, device)
+                recorded, plan = self._recorded(outer, numbers, args, kwargs, device, vary=vary)
         except (LeftOut, TracedAnew):  # each time less is left that could be
             outer.undo()
-            return self._trace(args, kwargs, device)
+            return self._trace(args, kwargs, device, vary=vary)
         except TraceError:
             outer.undo()
-            raise
+            if not numbers:
+                raise
+            return self._trace(args, kwargs, device, vary=False)
+        except Exception:
+            if not numbers:
+                raise
+            outer.undo()
+            return self._trace(args, kwargs, device, vary=False)
         outer.settle()
         self.num_traces += 1
         back = recorded.backward
         on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
         return plan, _Finish(recorded, on_tape, recorded.tracer.asked)
 
+    def _vary(self, outer: Outer, numbers: Numbers) -> None:
+        """Let those numbers vary in which calls differed, and all of users' optimisers."""
+        for slot in outer.slots(self._varied):
+            numbers.vary([slot])
+        for optimizer in outer.optimizers:
+            for slots in optimizer._clnet_slots(self._varied):
+                numbers.vary(slots)
+        outer.mask(numbers.names)
+
     def _recorded(
-        self, outer: Outer, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+        self,
+        outer: Outer,
+        numbers: Numbers,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: Device,
+        *,
+        vary: bool,
     ) -> tuple[Recorded, AnyPlan]:
         """What the function does with these arguments, and its plan."""
+        if vary:
+            self._vary(outer, numbers)
         before = outer._clnet_version  # pyrefly: ignore[protected-access]
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, names=outer.names)
-            recorded = run(rebind=outer.rebind, jointly=jointly)
-            if recorded.tracer.twofold:
-                recorded.tracer.take_back()
-                outer.take_back(held)
-                outer.undo()
-                recorded = run(finds=False, rebind=outer.rebind, jointly=jointly)
+            given = {"numbers": numbers, "tables": outer.tables} if vary else {}
+            with lifted_math(outer.bound()) if vary else nullcontext():
+                recorded = run(rebind=outer.rebind, jointly=jointly, **given)
+                if recorded.tracer.twofold:
+                    recorded.tracer.take_back()
+                    outer.take_back(held)
+                    outer.undo()
+                    again = Numbers(self._loose)
+                    if vary:
+                        self._vary(outer, again)
+                        given["numbers"] = numbers = again
+                    recorded = run(finds=False, rebind=outer.rebind, jointly=jointly, **given)
         finally:
             left = outer.take_back(held)
         if left:
             law = "the function leaves a tensor in a variable outside; later calls do not"
             hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
             raise TraceError("compile", law, function=self.__name__, remedy=hint)
+        if vary:
+            self._require_settled(outer, numbers, recorded, before)
         watched: Any = recorded.tracer.watched
         changed, used = recorded.tracer.changed, recorded.trace.outside
         called = frozenset(watched)
@@ -371,6 +451,29 @@ class Compiled:
         except BaseException:
             recorded.tracer.take_back()
             raise
+
+    def _require_settled(
+        self, outer: Outer, numbers: Numbers, recorded: Recorded, before: list[Any]
+    ) -> None:
+        """Have the function traced anew where it changed numbers itself that did not vary.
+
+        Raises:
+            TracedAnew: if there are some.
+            _Tightened: if it must know numbers that are arguments.
+        """
+        more = {slot.name for slot in outer.changed_slots(before)} - self._varied
+        known, names = numbers.known()
+        if more or known:
+            recorded.tracer.take_back()
+        if known:
+            outer.undo()
+            self._tight |= known
+            self._loose -= known
+            raise _Tightened
+        if more:
+            self._varied |= more
+            raise TracedAnew
+        outer.counted += names
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
@@ -419,6 +522,10 @@ class Compiled:
                 return self._planned(trace, Tracer())
         except LeftOut:
             return self._planned_backward(trace)
+
+
+class _Tightened(BaseException):
+    """A function must know a number that is an argument: calls that differ in it share no plan."""
 
 
 class _Done(NamedTuple):

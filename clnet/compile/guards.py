@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
 from ..device import Storage
 from ..values.changes import FLAGS, MODULES, PLACES
+from .numbers import Numbers, Slot
 from .outer import Outer
 
 
@@ -18,18 +19,30 @@ class Guards:
         watched: objects and their versions. Modules, whose class has ``_clnet_tells_changes``, are
             looked at when :data:`.MODULES` was told of a change: a network has hundreds, and to
             look at them took half of the host's time of a call.
+        numbers: those that vary from call to call.
     """
 
-    def __init__(self, watched: Iterable[tuple[Any, Any]]) -> None:
+    def __init__(self, watched: Iterable[tuple[Any, Any]], numbers: Numbers | None = None) -> None:
         self._modules: list[tuple[Any, Any]] = []
         self._others: list[tuple[Any, Any]] = []
         for each in watched:
             tells = getattr(type(each[0]), "_clnet_tells_changes", False)
             (self._modules if tells else self._others).append(each)
         self._mark: object = None
+        self._numbers = numbers or None
+
+    def hold(self, given: Sequence[Any]) -> bool:
+        """Whether all is as it was, and numbers that vary are such as the plan takes.
+
+        Args:
+            given: numbers that are arguments of the call.
+        """
+        return not self.outdated() and (self._numbers is None or self._numbers.hold(given))
 
     def outdated(self) -> bool:
         """Whether one has another version now."""
+        if self._numbers is not None and self._numbers.outdated():
+            return True
         mark = MODULES.mark
         if mark is not self._mark:
             if _differ(self._modules):
@@ -37,9 +50,15 @@ class Guards:
             self._mark = mark
         return _differ(self._others)
 
+    def differing_slots(self) -> Iterator[Slot]:
+        """Where numbers lie that the function finds outside and that are others now."""
+        for o, version in self._others:
+            if isinstance(o, Outer):
+                yield from o.changed_slots(version)
+
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""
-        outers = [(o, version) for o, version in self._others if isinstance(o, Outer)]
+        outers: Any = [(o, version) for o, version in self._others if isinstance(o, Outer)]
         return [name for outer, version in outers for name in outer.differing(version)]
 
 

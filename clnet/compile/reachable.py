@@ -25,6 +25,7 @@ __all__ = [
     "attribute",
     "content",
     "default_of",
+    "global_of",
     "home",
     "present",
     "table_of",
@@ -133,8 +134,8 @@ class Code:
             brought += [i.argval for i in steps if i.opname == "IMPORT_NAME"]
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
-        yield from (partial(_global, name, space) for name in names if name in space)
-        yield from (partial(_global, name, modules) for name in brought if name in modules)
+        yield from (partial(global_of, name, space) for name in names if name in space)
+        yield from (partial(global_of, name, modules) for name in brought if name in modules)
         yield from _own_places(function)
 
 
@@ -149,6 +150,7 @@ class Objects:
         partials: what :func:`functools.partial` made.
         contexts: variables of contexts.
         hooked: whether hooks hang in modules.
+        optimizers: those that keep numbers in dicts.
     """
 
     def __init__(self) -> None:
@@ -160,6 +162,7 @@ class Objects:
         self.contexts: list[ContextVar[Any]] = []
         self.kept: list[tuple[Any, str]] = []
         self.hooked = False
+        self.optimizers: list[Any] = []
         self.looked = 0
         self._known: dict[int, Any] = {}
 
@@ -194,6 +197,9 @@ class Objects:
             return (each.get(None),)
         if isinstance(each, ref):
             return (each(),)
+        if hasattr(type(each), "_clnet_tables"):
+            self.optimizers.append(each)
+            return vars(each).values()
         table = table_of(each)
         if table is not None and (depth == 0 or not _is_ours(type(each))):
             self.owners.append((each, table, depth))
@@ -339,7 +345,8 @@ def _kept_defaults(function: FunctionType) -> dict[str, Any]:
     return {name: v for name, v in found.items() if type(v) not in _UNCHANGING}
 
 
-def _global(name: str, space: dict[str, Any]) -> Any:
+def global_of(name: str, space: dict[str, Any]) -> Any:
+    """What a global variable of that name is, if there is one."""
     return space.get(name, MISSING)
 
 

@@ -21,8 +21,9 @@ from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
 from .found_gradients import found_by, unknown
+from .numbers import Numbers
 from .trace import Trace
-from .tracer import Tracer
+from .tracer import Tracer, entry
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Recorded:
         In eager execution it is another tensor that takes its place.
         """
         for table, name in self.written:
-            held = table.get(name)
+            held = entry(table, name)
             if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
                 table[name] = held.detach()
                 with mode.using(grad=False):
@@ -152,7 +153,8 @@ class Recorded:
                 setattr(owner, name, value)
             else:
                 table[name] = value
-        return put_together(self.template, iter(found))
+        result = put_together(self.template, iter(found))
+        return self.tracer.numbers.filled(result) if self.tracer.numbers else result
 
 
 def record(
@@ -167,6 +169,8 @@ def record(
     names: Set[str] | None = None,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
+    numbers: Numbers | None = None,
+    tables: Callable[[], Iterable[Any]] = tuple,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -182,6 +186,8 @@ def record(
         finds: whether gradients that it finds are further arguments; else they stay what they are.
         names: those in its code, of who listens to :class:`.TracedAnew`.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
+        numbers: those that vary from call to call.
+        tables: gives dicts and lists outside in which the function may leave such.
         jointly: a pass over the function and the backward of its results, before they are apart.
 
     Returns:
@@ -192,6 +198,9 @@ def record(
             given, or returns a tensor made of one outside that has a graph.
     """
     tracer, start = Tracer(rebind), next_sequence()
+    if numbers is not None:
+        tracer.numbers, numbers.tracer = numbers, tracer
+        tracer.undoing.append(numbers.release)
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
     tracer.anew, tracer.place = names, placeholder if as_called and finds else None
@@ -200,12 +209,17 @@ def record(
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            called = [placed(a, placeholder) for a in args]
-            named = {k: placed(v, placeholder) for k, v in kwargs.items()}
+            vary = None if numbers is None else numbers.next_argument
+            called = [placed(a, placeholder, vary) for a in args]
+            named = {k: placed(v, placeholder, vary) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders]
             result = _called(function, called, named)
             for end in tracer.ends:
                 end()
+            if numbers is not None:
+                numbers.leave(tables())
+                if numbers.writes:
+                    tracer.record_action(numbers.write)
             found: list[Tensor] = []
             template = _taken_apart(result, found)
             twins, kinds = _twins(found), _kinds(tracer, found)
@@ -226,6 +240,8 @@ def record(
     finally:
         tracer.restore()
         tracer.undo()
+        if numbers is not None:
+            numbers.tracer = None
     saved = backward.saved if backward is not None else ()
     trace = Trace(
         tuple(tracer.steps),

@@ -228,7 +228,7 @@ class SpanningPlan:
         self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
-        self._guards = Guards(tracer.watched.values())
+        self._guards = Guards(tracer.watched.values(), tracer.numbers)
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
         self._grads_before = tracer.grads_found()
@@ -288,10 +288,10 @@ class SpanningPlan:
             raise ArgumentError("explain", law, form=form, devices=len(self.parts))
         return "\n\n".join(f"on {p.device.name}\n{p.explain()}" for p in self.parts)
 
-    def valid(self) -> bool:
+    def valid(self, numbers: Sequence[Any] = ()) -> bool:
         """As of a :class:`.Plan`."""
         left = self._places.left() or self._flags.turned()
-        return not (self.outdated() or left) and self.gradients_unchanged()
+        return not left and self._guards.hold(numbers) and self.gradients_unchanged()
 
     def gradients_unchanged(self) -> bool:
         """As of a :class:`.Plan`."""
@@ -300,6 +300,10 @@ class SpanningPlan:
     def outdated(self) -> bool:
         """As of a :class:`.Plan`."""
         return self._guards.outdated()
+
+    def differing_slots(self) -> Iterable[Slot]:
+        """As of a :class:`.Plan`."""
+        return self._guards.differing_slots()
 
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""

@@ -24,6 +24,7 @@ from ..values.arguments import is_tensor, number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.foreign import host_of, is_held
 from ..values.shapes import Shape
+from ..values.varying import is_varying
 from ..values.words import MemoryFormat
 from .machinery.function import Arrays, Face, Function, apply, op
 from .shape import Copy, expand, in_its_order, reshape, sizes_of
@@ -106,6 +107,8 @@ def held(name: str, value: Any, dtype: DType) -> Any:
     if dtype.kind is Kind.BOOL:
         return bool(found)
     if dtype.kind is Kind.FLOATING:
+        if is_varying(found) and found.numbers.active and abs(found) <= _most(dtype):
+            return found.numbers.cell(found)
         if isfinite(found) and abs(found) > _most(dtype):
             raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
         return found

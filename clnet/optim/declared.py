@@ -27,6 +27,7 @@ from .rate import plain
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .update_rule import maximized, put_back, scalars_of, withheld
+from .written import plain_groups
 
 MOST_UNSETTLED = 16
 """Steps of which the host need not know yet whether the device skipped them."""
@@ -206,6 +207,15 @@ class DeclaredOptimizer(Optimizer):
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
+            with plain_groups(self.param_groups):
+                self._step_of(updated)
+            return loss
+        self._step_of(updated)
+        return loss
+
+    def _step_of(self, updated: list[tuple[Group, Tensor]]) -> None:
+        """A step of these parameters."""
+        if mode.current().tracer is not None:
             for group in self.param_groups:
                 plain(group)  # a rate that is written before is refused
         alike: dict[int, _Alike] = {}
@@ -218,7 +228,6 @@ class DeclaredOptimizer(Optimizer):
         begun(self, optimiser_as_it_is)
         host_action(lambda: self._advance(updated))
         self._update(alike.values())
-        return loss
 
     def _update(self, alike: Iterable[_Alike]) -> None:
         """Apply what was found; the mode is as it was whenever an interrupt comes."""
