@@ -32,6 +32,7 @@ from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_as, host_of
 from .values.shapes import Size, normalize_dim, size_of
+from .values.varying import is_varying
 
 Number = bool | int | float | complex
 
@@ -532,6 +533,8 @@ def tensor(
         copied = data.detach().to(device=device, dtype=dtype)
         copied = ops.clone(copied) if copied.array is data.array else copied
         return copied.requires_grad_(requires_grad)
+    if is_varying(data) and (dtype or of_scalar(data)).is_floating_point:
+        return full((), data, dtype=dtype, device=device, requires_grad=requires_grad)
     host = host_array(data, typed=dtype is not None)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     if host.dtype.kind == "c" and not kind.is_complex:

@@ -395,8 +395,9 @@ class Compiled:
         for slot in outer.slots(self._varied):
             numbers.vary([slot])
         for optimizer in outer.optimizers:
-            for slots in optimizer._clnet_slots(self._varied):
-                numbers.vary(slots)
+            if optimizer.written or "param_groups" in outer.names:
+                for slots in optimizer._clnet_slots():
+                    numbers.vary(slots)
         outer.mask(numbers.names)
 
     def _recorded(
@@ -410,6 +411,7 @@ class Compiled:
         vary: bool,
     ) -> tuple[Recorded, AnyPlan]:
         """What the function does with these arguments, and its plan."""
+        vary = vary and not outer.types  # what stands for a number has a type of its own
         if vary:
             self._vary(outer, numbers)
         before = outer._clnet_version  # pyrefly: ignore[protected-access]
@@ -461,10 +463,13 @@ class Compiled:
             TracedAnew: if there are some.
             _Tightened: if it must know numbers that are arguments.
         """
-        more = {slot.name for slot in outer.changed_slots(before)} - self._varied
+        changed = {slot.name: (slot, old) for slot, old in outer.changed_slots(before)}
+        more = changed.keys() - self._varied
         known, names = numbers.known()
         if more or known:
             recorded.tracer.take_back()
+            for slot, old in changed.values():
+                slot.write(old)
         if known:
             outer.undo()
             self._tight |= known

@@ -54,7 +54,7 @@ class Guards:
         """Where numbers lie that the function finds outside and that are others now."""
         for o, version in self._others:
             if isinstance(o, Outer):
-                yield from o.changed_slots(version)
+                yield from (slot for slot, _ in o.changed_slots(version))
 
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""

@@ -96,6 +96,8 @@ class Outer:
     Attributes:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
         names: those in the code of the function and its helpers.
+        types: whether that asks which type a number has.
+        optimizers: those that were found.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -147,6 +149,7 @@ class Outer:
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self.optimizers = found.optimizers
+        self.types = code.types
         self._restored = [(place, _copied(place())) for place in self._places]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
         asked = {kind: named | _methods(kind, code.names) for kind in kinds}
@@ -182,8 +185,8 @@ class Outer:
         if names:
             self._seen = [masked(place, names) for place in self._places]
 
-    def changed_slots(self, before: list[Any]) -> Iterator[Slot]:
-        """Where numbers lie that are others than in an earlier version."""
+    def changed_slots(self, before: list[Any]) -> Iterator[tuple[Slot, Any]]:
+        """Where numbers lie that are others than in an earlier version, and what they were."""
         for place, old, new in zip(self._places, before, self._clnet_version, strict=True):
             if old != new:
                 yield from differing(old, new, slot_of(place), place())

@@ -42,6 +42,7 @@ _MOST_DEEP = 2  # calls into libraries
 _MOST_OBJECTS = 4096
 _MOST_DEPTH = 8
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
+_NEAR = 16  # instructions of a comparison
 _CALLS = ("CALL", "PRECALL", "CALL_FUNCTION")
 _JUMPS = {*hasjrel, *hasjabs}
 _UNCHANGING = (int, bool, float, complex, str, bytes, type(None), type)
@@ -63,6 +64,7 @@ class Code:
         functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
+        types: whether it asks which type a number has.
         looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
     """
@@ -72,7 +74,7 @@ class Code:
         self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
-        self.looks = False
+        self.looks = self.types = False
         self.places: list[partial[Any]] = []
 
     def follow(self, function: Any, beside: str = "") -> None:
@@ -128,6 +130,7 @@ class Code:
                 names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
+            self.types = self.types or _asks_types(steps)
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
@@ -395,6 +398,18 @@ def _appends(steps: list[Instruction]) -> bool:
     return bool(
         steps and steps[0].opname in ("LOAD_METHOD", "LOAD_ATTR") and steps[0].argval in _WRITERS
     )
+
+
+def _asks_types(steps: list[Instruction]) -> bool:
+    """Whether code compares a type with Python's of numbers: ``type(x) is int``, ``in (...)``."""
+    for i, step in enumerate(steps):
+        if step.argval == "type" and step.opname == "LOAD_GLOBAL":
+            near = steps[i + 1 : i + _NEAR]
+            compared = any(s.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP") for s in near)
+            numbers = any(s.argval in ("int", "float", "complex", "bool") for s in near)
+            if compared and (numbers or any(s.opname == "CONTAINS_OP" for s in near)):
+                return True
+    return False
 
 
 def _asks_at_will(steps: list[Instruction]) -> bool:

@@ -48,8 +48,10 @@ def numbers_in(value: Any, slot: Slot | None, depth: int = _MOST_DEPTH) -> Itera
             yield from numbers_in(part, Slot(value, key), depth - 1)
 
 
-def differing(old: Any, new: Any, slot: Slot | None, value: Any) -> Iterator[Slot]:
-    """The slots of numbers by which what tells a value from others has become another.
+def differing(
+    old: Any, new: Any, slot: Slot | None, value: Any
+) -> Iterator[tuple[Slot, Any]]:
+    """The slots of numbers by which what tells a value from others is another; what they held.
 
     Args:
         old, new: of a version of :class:`.Outer`.
@@ -60,7 +62,7 @@ def differing(old: Any, new: Any, slot: Slot | None, value: Any) -> Iterator[Slo
         return
     if old[0] in (int, float) and new[0] in (int, float):
         if slot is not None:
-            yield slot
+            yield slot, old[0](old[1])
     elif type(value) is dict and _are_told(old, new, value):
         for (key, part), (k, x), (j, y) in zip(value.items(), old[1], new[1], strict=False):
             if k == j and x != y:

@@ -7,11 +7,11 @@ Those whose update is declared are in :mod:`.declared`; what a user's own step n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from ..autodiff.gradient import forget_gradients
-from ..compile.numbers import Slot, is_number
+from ..compile.numbers import Slot
 from ..errors import ArgumentError, DtypeError
 from ..tensor import Tensor
 from ..values.arguments import checked_class, is_iterable, require_tensors
@@ -123,20 +123,11 @@ class Optimizer(Hooked):
 
     def _clnet_tables(self) -> list[Any]:
         """The dicts and lists in which numbers lie that a compiled function may use."""
-        return tables_of(self) if self.written else self.param_groups
+        return tables_of(self)
 
-    def _clnet_slots(self, names: Set[tuple[int, Any]]) -> Iterator[list[Slot]]:
-        """Where numbers lie that vary from call to call, those in one list together.
-
-        Args:
-            names: of the slots of clnet's optimisers that vary: their steps read them themselves.
-        """
-        if self.written:
-            yield from slots_of(self)
-            return
-        for group in self.param_groups:
-            found = (Slot(group, key) for key, value in group.items() if is_number(value))
-            yield from ([slot] for slot in found if slot.name in names)
+    def _clnet_slots(self) -> Iterator[list[Slot]]:
+        """Where numbers lie that vary from call to call, those in one list together."""
+        yield from slots_of(self)
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.

@@ -155,7 +155,7 @@ def traced_step(
     tracer.watch(optimizer)
     before = [(table, entries_of(table)) for table in tables_of(optimizer)]
     tracer.undoing.append(functools.partial(_put_back, before, vars(optimizer)))
-    counted = numbers(_plain_state(optimizer))
+    counted = _plain(getattr(optimizer, "state", {}))
     with mode.using(phase="update", module_path=name):
         result = step(optimizer, *args, **kwargs)
     known = {id(table): held for table, held in before}
@@ -180,7 +180,7 @@ def traced_step(
                 )
     if fresh:  # a plan that makes state is of use once
         optimizer._num_changes += 1
-    elif numbers(_plain_state(optimizer)) != counted:
+    elif _plain(getattr(optimizer, "state", {})) != counted:
         warnings.warn(
             f"{name}.step: its state holds numbers of Python that it changes, so every call is "
             "traced anew. Keep them in tensors, changed in place",
@@ -226,7 +226,12 @@ def _keep_containers(table: Any, held: Mapping[Any, Any], known: Mapping[int, An
 
 
 def tables_of(optimizer: Any) -> list[Any]:
-    """The dicts, lists and deques in which a user's step keeps what it likes."""
+    """The dicts, lists and deques in which a user's step keeps what it likes.
+
+    Of clnet's own optimisers they are the groups, whose settings programs read and write.
+    """
+    if not optimizer.written:
+        return [*optimizer.param_groups]
     kept = getattr(optimizer, "state", {})  # a wrapper may have none
     found: dict[int, Any] = {}
     pending: list[tuple[Any, int]] = [(kept, _MOST_DEPTH), (vars(optimizer), _MOST_DEPTH)]
@@ -249,14 +254,13 @@ def entries_of(table: Any) -> dict[Any, Any]:
     return dict(table) if isinstance(table, Mapping) else dict(enumerate(table))
 
 
-def _plain_state(optimizer: Any) -> Any:
-    """What of its state is no tensor."""
-    kept = getattr(optimizer, "state", {})
-    dicts = {k: v if isinstance(v, dict) else {"": v} for k, v in kept.items()}
-    return {
-        key: {k: v for k, v in table.items() if not isinstance(v, Tensor)}
-        for key, table in dicts.items()
-    }
+def _plain(value: Any) -> Any:
+    """What of a user's state is neither a tensor nor varies."""
+    if isinstance(value, dict):
+        return [(id(k), _plain(v)) for k, v in value.items()]
+    if isinstance(value, list | tuple | deque):
+        return [*map(_plain, value)]
+    return None if isinstance(value, Tensor) else numbers(value)
 
 
 def _put_back(tables: list[tuple[Any, dict[Any, Any]]], own: dict[str, Any]) -> None:
