@@ -262,7 +262,7 @@ def _module(place: str) -> Any:
 
 def _found_compile(package: _ModuleType) -> Any:
     here = vars(package)
-    return here.get("compile") or here.setdefault("compile", _module("compile.compiled").compile)
+    return here.get("compile") or here.setdefault("compile", _module("compile.entry").compile)
 
 
 def _set_compile(package: _ModuleType, value: Any) -> None:

@@ -40,7 +40,8 @@ def looked_at(
     """Arguments in one go: between calls the device leaves nothing of all this in the caches.
 
     Args:
-        args, kwargs: those of a call.
+        args: those of a call.
+        kwargs: the same by name.
         loose: which of the numbers among them may be others for one plan, counted from 0.
 
     Returns:

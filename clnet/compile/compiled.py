@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..array import Array
 from ..device import Device, current_device
-from ..errors import ArgumentError, DtypeError, TraceError
+from ..errors import DtypeError, TraceError
 from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
@@ -27,6 +27,7 @@ from ..values.record import NamedTuple
 from ..values.varying import lifted_math
 from .arguments import given_place, looked_at
 from .differentiable import Differentiable
+from .finish import Finish
 from .fuse_attention import fuse_attention
 from .numbers import Numbers
 from .outer import Outer
@@ -39,8 +40,6 @@ from .trace import Trace
 from .tracer import TracedAnew, Tracer
 
 _MOST_PLANS = 16
-# PyTorch's; there is one way to compile here.
-_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _MOST_TURNS = 4
 _MOST_RESTLESS = 8
 _USES = count()
@@ -54,7 +53,7 @@ class _Kept:
         used: larger than that of plans that were used before.
     """
 
-    def __init__(self, entries: Sequence[tuple[AnyPlan, _Finish]]) -> None:
+    def __init__(self, entries: Sequence[tuple[AnyPlan, Finish]]) -> None:
         self.entries = tuple(entries)
         self.used = next(_USES)
 
@@ -159,7 +158,8 @@ class Compiled:
             self._give_up((), error)
             return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
-        modes = (
+        key = (
+            guards,
             device,
             now.grad,
             now.float32_precision,
@@ -168,14 +168,13 @@ class Compiled:
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
         )
-        key = (modes, guards)
-        if key in self._eager:
+        if self._eager and key in self._eager:
             return self._function(*args, **kwargs)
         try:
             done = self._replayed(key, tensors, given, numbers)
             if done is None:
                 with self._tracing:
-                    if numbers and self._loosened(modes, args, kwargs):
+                    if numbers and self._loosened(key[1:], args, kwargs):
                         return self(*args, **kwargs)
                     done = self._replayed(key, tensors, given, numbers)  # another thread's plan
                     if done is None:
@@ -361,7 +360,7 @@ class Compiled:
         device: Device,
         *,
         vary: bool = True,
-    ) -> tuple[AnyPlan, _Finish]:
+    ) -> tuple[AnyPlan, Finish]:
         """The plan of a call.
 
         Numbers vary unless something failed: some code may take none but Python's own.
@@ -388,7 +387,7 @@ class Compiled:
         self.num_traces += 1
         back = recorded.backward
         on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
-        return plan, _Finish(recorded, on_tape, recorded.tracer.asked)
+        return plan, Finish(recorded, on_tape, recorded.tracer.asked)
 
     def _vary(self, outer: Outer, numbers: Numbers) -> None:
         """Let those numbers vary in which calls differed, and all of users' optimisers."""
@@ -419,18 +418,17 @@ class Compiled:
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, names=outer.names)
-            given = {"numbers": numbers, "tables": outer.tables} if vary else {}
+            run = partial(run, rebind=outer.rebind, jointly=jointly, tables=outer.tables)
             with lifted_math(outer.bound()) if vary else nullcontext():
-                recorded = run(rebind=outer.rebind, jointly=jointly, **given)
+                recorded = run(numbers=numbers if vary else None)
                 if recorded.tracer.twofold:
                     recorded.tracer.take_back()
                     outer.take_back(held)
                     outer.undo()
-                    again = Numbers(self._loose)
                     if vary:
-                        self._vary(outer, again)
-                        given["numbers"] = numbers = again
-                    recorded = run(finds=False, rebind=outer.rebind, jointly=jointly, **given)
+                        numbers = Numbers(self._loose)
+                        self._vary(outer, numbers)
+                    recorded = run(finds=False, numbers=numbers if vary else None)
         finally:
             left = outer.take_back(held)
         if left:
@@ -540,113 +538,6 @@ class _Done(NamedTuple):
 
 
 AnyPlan = Plan | SpanningPlan
-
-
-class _Finish:
-    """Makes what the function returns of a plan's results and the tensors it was called with."""
-
-    def __init__(
-        self, recorded: Recorded, on_tape: Differentiable | None, asked: Sequence[Any]
-    ) -> None:
-        self._recorded = recorded
-        self._on_tape = on_tape
-        self._asked = tuple(asked)
-
-    def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
-        """Those that a call finds in leaves, further arguments; None if they do not fit."""
-        return self._recorded.gradients(given)
-
-    def part(self, given: list[Tensor]) -> None:
-        """Before the plan runs: who holds a state that it writes keeps that.
-
-        Raises:
-            TraceError: if an argument is found by another name, where that makes a difference.
-        """
-        self._recorded.require_apart(given)
-        if self._recorded.written:
-            self._recorded.part()
-
-    def fits(self, given: list[Tensor]) -> bool:
-        """Whether a call's tensors answer what the function asked as those of its trace."""
-        return all(_agree(question(given[k]), answer) for k, question, answer in self._asked)
-
-    def results(self, arrays: list[Array], given: list[Tensor]) -> Any:
-        """What the function returns."""
-        self._recorded.flag(given)
-        if self._on_tape is None:
-            return self._recorded.rebuild(map(Tensor, arrays), given)
-        with mode.using(grad=True):  # of enable_grad inside, too
-            found = self._on_tape.results(arrays, given)
-        return self._recorded.rebuild(found, given)
-
-
-def _agree(answer: Any, before: Any) -> bool:
-    """Whether two answers are one; of tensors and what is on the tape only it itself is."""
-    plain = isinstance(answer, int | str | tuple | frozenset)
-    return answer is before or (plain and type(answer) is type(before) and answer == before)
-
-
-def compile(  # noqa: A001 - PyTorch's name
-    model: Callable[..., Any] | None = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: Any = "inductor",
-    mode: str | None = None,
-    options: Any = None,
-    disable: bool = False,
-    passes: Sequence[Pass] = PASSES,
-    recompute: bool | None = None,
-) -> Any:
-    """A function that records its launches once and replays them.
-
-    Args:
-        model: a function of tensors and plain values (a whole training step, backward and update
-            included), or a module, or None: what is returned decorates one.
-        fullgraph: taken: there are no partial graphs.
-        dynamic: taken: every shape has a plan of its own.
-        backend: taken: there is one.
-        mode: taken, if it is one of PyTorch's.
-        options: taken; one of both at most.
-        disable: give the function as it is.
-        passes: what rewrites the trace before it is planned; with none, every op stays a launch of
-            its own, as in eager.
-        recompute: whether backward computes cheap values (a ReLU of a norm) once more instead of
-            holding them from forward on; None: where the device has no room otherwise. On GPUs
-            those that a step of backward gives beside its own result are so anyway.
-
-    Returns:
-        The compiled function; it gives the same results. Any thread may call it; see
-        :class:`Compiled`. A compiled module has the module's attributes, state and type. Backward
-        through what it returns is compiled, too; a step that is compiled as a whole, backward and
-        update included, is faster still.
-
-    Example:
-        >>> import clnet
-        >>> twice = clnet.compile(lambda x: x + x)
-        >>> twice(clnet.ones(3)).tolist()
-        [2.0, 2.0, 2.0]
-    """
-    if mode is not None and options is not None:
-        raise ArgumentError("compile", "one of mode and options is given", mode=mode)
-    if mode is not None and not (isinstance(mode, str) and mode in _MODES):
-        raise ArgumentError("compile", f"mode is one of {', '.join(_MODES)}", mode=shown(mode))
-    if model is None:
-        return lambda function: compile(
-            function, disable=disable, passes=passes, recompute=recompute
-        )
-    return model if disable else Compiled(model, passes, recompute=recompute)
-
-
-def compile_module(module: Any, *args: Any, **given: Any) -> None:
-    """``module.compile()``: from now on its ``forward`` is compiled, as :func:`compile` does.
-
-    Raises:
-        DtypeError: if it is no module.
-    """
-    if not callable(getattr(module, "forward", None)):
-        raise DtypeError("compile_module", "a module has a forward", module=shown(module))
-    vars(module)["forward"] = compile(module.forward, *args, **given)
 
 
 def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from weakref import ref
 
@@ -19,7 +19,10 @@ class Guards:
         watched: objects and their versions. Modules, whose class has ``_clnet_tells_changes``, are
             looked at when :data:`.MODULES` was told of a change: a network has hundreds, and to
             look at them took half of the host's time of a call.
-        numbers: those that vary from call to call.
+        numbers: those that vary from call to call, if there are some.
+
+    Attributes:
+        numbers: the same; whether they hold for a call is asked apart.
     """
 
     def __init__(self, watched: Iterable[tuple[Any, Any]], numbers: Numbers | None = None) -> None:
@@ -29,19 +32,11 @@ class Guards:
             tells = getattr(type(each[0]), "_clnet_tells_changes", False)
             (self._modules if tells else self._others).append(each)
         self._mark: object = None
-        self._numbers = numbers or None
-
-    def hold(self, given: Sequence[Any]) -> bool:
-        """Whether all is as it was, and numbers that vary are such as the plan takes.
-
-        Args:
-            given: numbers that are arguments of the call.
-        """
-        return not self.outdated() and (self._numbers is None or self._numbers.hold(given))
+        self.numbers = numbers or None
 
     def outdated(self) -> bool:
         """Whether one has another version now."""
-        if self._numbers is not None and self._numbers.outdated():
+        if self.numbers is not None and self.numbers.outdated():
             return True
         mark = MODULES.mark
         if mark is not self._mark:

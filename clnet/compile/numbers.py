@@ -286,6 +286,13 @@ class Numbers:
         """Whether the function leaves numbers somewhere."""
         return bool(self._writes)
 
+    def are_in(self, value: Any) -> bool:
+        """Whether a result has numbers that vary."""
+        if type(value) in (tuple, list, dict):
+            return any(map(self.are_in, value.values() if type(value) is dict else value))
+        parts = getattr(value, "parts", None)  # of an object that is copied for every call
+        return is_varying(value) or (type(parts) is dict and self.are_in(parts))
+
     def filled(self, value: Any) -> Any:
         """A result with the numbers of this call in the place of those that vary."""
         if is_varying(value):
@@ -294,6 +301,9 @@ class Numbers:
             return type(value)(map(self.filled, value))
         if type(value) is dict:
             return {k: self.filled(v) for k, v in value.items()}
+        for name, part in getattr(value, "__dict__", {}).items():
+            if is_varying(part):
+                object.__setattr__(value, name, self.filled(part))
         return value
 
     def known(self) -> tuple[set[int], list[str]]:
@@ -379,8 +389,8 @@ def is_number(value: Any) -> bool:
 
 def _alike(value: Any, other: Any) -> bool:
     """Whether two numbers are one to the last bit, the sign of a zero included."""
-    return value is other or (value == other and repr(value) == repr(other)) or (
-        value != value and other != other
+    return (
+        value is other
+        or (value == other and repr(value) == repr(other))
+        or (value != value and other != other)
     )
-
-

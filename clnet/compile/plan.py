@@ -157,7 +157,10 @@ class Plan:
         Args:
             numbers: those among the call's arguments.
         """
-        if not self._guards.hold(numbers) or self._places.left() or self._flags.turned():
+        guards = self._guards
+        if guards.outdated() or self._places.left() or self._flags.turned():
+            return False
+        if guards.numbers is not None and not guards.numbers.hold(numbers):
             return False
         return not self._grads_before or self.gradients_unchanged()
 

@@ -202,7 +202,7 @@ class Objects:
             return (each(),)
         if hasattr(type(each), "_clnet_tables"):
             self.optimizers.append(each)
-            return vars(each).values()
+            return vars(each).values() if each.written else None
         table = table_of(each)
         if table is not None and (depth == 0 or not _is_ours(type(each))):
             self.owners.append((each, table, depth))

@@ -46,6 +46,7 @@ class Recorded:
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
         written: dicts and names of tensors that it assigns, copied to those that were there.
+        filled: puts the numbers of a call in the place of those that vary in a result, if any do.
         known: of gradients that calls found, for :func:`.found_by`.
         hooks: hooks that it registered with its arguments' gradients: the position of the argument,
             the function, and whether it waits for ``grad``.
@@ -64,6 +65,7 @@ class Recorded:
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
     written: tuple[tuple[dict[Any, Any], Any], ...] = ()
+    filled: Callable[[Any], Any] | None = None
     known: list[Any] = field(default_factory=list[Any])
 
     def require_apart(self, given: Sequence[Tensor]) -> None:
@@ -154,7 +156,7 @@ class Recorded:
             else:
                 table[name] = value
         result = put_together(self.template, iter(found))
-        return self.tracer.numbers.filled(result) if self.tracer.numbers else result
+        return result if self.filled is None else self.filled(result)
 
 
 def record(
@@ -253,7 +255,8 @@ def record(
         passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
     )
     own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
-    return Recorded(trace, tracer, template, backward, shared, *own)
+    filled = numbers.filled if numbers is not None and numbers.are_in(template) else None
+    return Recorded(trace, tracer, template, backward, shared, *own, filled)
 
 
 def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -48,13 +48,12 @@ def numbers_in(value: Any, slot: Slot | None, depth: int = _MOST_DEPTH) -> Itera
             yield from numbers_in(part, Slot(value, key), depth - 1)
 
 
-def differing(
-    old: Any, new: Any, slot: Slot | None, value: Any
-) -> Iterator[tuple[Slot, Any]]:
+def differing(old: Any, new: Any, slot: Slot | None, value: Any) -> Iterator[tuple[Slot, Any]]:
     """The slots of numbers by which what tells a value from others is another; what they held.
 
     Args:
-        old, new: of a version of :class:`.Outer`.
+        old: what told it in a version of :class:`.Outer`.
+        new: what tells it now.
         slot: where the value lies.
         value: the newer.
     """

@@ -20,6 +20,7 @@ from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
 from .guards import Flags, Guards, Places
+from .numbers import Slot
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -291,7 +292,9 @@ class SpanningPlan:
     def valid(self, numbers: Sequence[Any] = ()) -> bool:
         """As of a :class:`.Plan`."""
         left = self._places.left() or self._flags.turned()
-        return not left and self._guards.hold(numbers) and self.gradients_unchanged()
+        if self.outdated() or left or not self.gradients_unchanged():
+            return False
+        return self._guards.numbers is None or self._guards.numbers.hold(numbers)
 
     def gradients_unchanged(self) -> bool:
         """As of a :class:`.Plan`."""

@@ -74,7 +74,7 @@ def attach(load: Callable[[str], Any], modules: type) -> None:
     """
     for public, (module, name) in _LATER.items():
         _Later(load, module, name).__set_name__(Tensor, public)
-    _Later(load, "compile.compiled", "compile_module").__set_name__(modules, "compile")
+    _Later(load, "compile.entry", "compile_module").__set_name__(modules, "compile")
     _LaterOfModules(load, "planning.model_summary", "summary").__set_name__(modules, "summary")
 
 

@@ -101,7 +101,7 @@ def held(name: str, value: Any, dtype: DType) -> Any:
         return complex(value)
     if dtype.is_complex and is_tensor(value) and value.dtype.is_complex:
         return complex(value.item())
-    found = number(name, "fill_value", value)
+    found: Any = number(name, "fill_value", value)
     if dtype.is_complex:
         return complex(found)
     if dtype.kind is Kind.BOOL:

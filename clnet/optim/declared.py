@@ -213,7 +213,7 @@ class DeclaredOptimizer(Optimizer):
         self._step_of(updated)
         return loss
 
-    def _step_of(self, updated: list[tuple[Group, Tensor]]) -> None:
+    def _step_of(self, updated: Sequence[tuple[Group, Any]]) -> None:
         """A step of these parameters."""
         if mode.current().tracer is not None:
             for group in self.param_groups:

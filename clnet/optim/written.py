@@ -215,7 +215,7 @@ def plain_groups(groups: Sequence[dict[str, Any]]) -> Iterator[None]:
 def _keep_containers(table: Any, held: Mapping[Any, Any], known: Mapping[int, Any]) -> None:
     """A list or dict that takes the place of one with as many entries is put into that one."""
     for key, value in entries_of(table).items():
-        old = held.get(key)
+        old: Any = held.get(key)
         if value is old or type(value) is not type(old) or id(old) not in known:
             continue
         parts = entries_of(value)

@@ -149,16 +149,12 @@ for _name in ("and", "or", "xor", "lshift", "rshift"):
     setattr(Varying, f"__r{_name}__", _of_two_reflected(_name))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Varying, f"__{_name}__", _of_two(_name))
-for _name, _function in {
-    **{"neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert},
-    **{"bool": bool, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc},
-}.items():
-    setattr(Varying, f"__{_name}__", _of_one(_function))
-for _name, _function in {
-    **{"int": int, "float": float, "complex": complex, "index": operator.index},
-    **{"hash": hash, "repr": repr, "str": str},
-}.items():
-    setattr(Varying, f"__{_name}__", _known(_function))
+for _function in (operator.neg, operator.pos, abs, operator.invert, bool):
+    setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
+for _function in (math.floor, math.ceil, math.trunc):
+    setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
+for _function in (int, float, complex, operator.index, hash, repr, str):
+    setattr(Varying, f"__{_function.__name__}__", _known(_function))
 
 
 def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:

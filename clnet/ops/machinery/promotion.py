@@ -14,6 +14,7 @@ from ...errors import DtypeError
 from ...values.arguments import number, shown
 from ...values.dtypes import DType, of_levels, of_scalar, promote
 from ...values.varying import VaryingFloat, VaryingInt, as_known, is_varying
+
 __all__ = [
     "NUMBER",
     "Operand",
