@@ -63,8 +63,10 @@ class Compiled:
 
     A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
-    many. What the function does on the host beside ops (printing, counting) happens at the trace
-    alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
+    many. Numbers that differ from call to call, as arguments or where the function finds them by
+    name, need no new plan while they only flow into arithmetic; the function's own counters are
+    counted at every call. What else it does on the host beside ops (printing, appending) happens
+    at the trace alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
     name, is there after each call; if it takes the place of a tensor of its form, it is written
     into that one's memory. What the program keeps of an earlier call, a gradient or a tensor that
     such an assignment takes the place of, stays as it was; not so a view of the latter.
@@ -134,7 +136,8 @@ class Compiled:
 
         Args:
             *args: tensors (their elements may differ from call to call) and plain values (hashable;
-                another value makes another plan), and tuples, lists and dicts of them.
+                another value makes another plan, but for numbers that shapes do not follow), and
+                tuples, lists and dicts of them.
             **kwargs: the same.
 
         Returns:

@@ -16,7 +16,7 @@ from typing import Any
 from ..device import HostScalar
 from ..values import mode
 from ..values.record import NamedTuple
-from ..values.varying import Varying, VaryingFloat, VaryingInt, is_varying
+from ..values.varying import Varying, VaryingFloat, VaryingInt, as_known, is_varying
 
 __all__ = ["Numbers", "Slot", "is_number"]
 
@@ -105,6 +105,7 @@ class Numbers:
         self._answers: dict[int, bool] = {}
         self._cells: dict[int, HostScalar] = {}
         self._slots: dict[tuple[int, Any], tuple[Slot, Any]] = {}
+        self._lengths: dict[int, int] = {}
         self._writes: list[tuple[Slot, int | None, Any]] = []
 
     def __bool__(self) -> bool:
@@ -193,16 +194,30 @@ class Numbers:
         slot.write(value.value if is_varying(value) else value)
         return act
 
-    def leave(self, tables: Iterable[Any]) -> list[Slot]:
+    def begin(self, tables: Iterable[Any]) -> None:
+        """The function is about to be called: remember how long lists are.
+
+        Args:
+            tables: as :meth:`leave` gets them.
+        """
+        pending = [(table, _MOST_DEPTH) for table in tables if not isinstance(table, Slot)]
+        seen: set[int] = set()
+        while pending:
+            table, depth = pending.pop()
+            if id(table) in seen or not depth:
+                continue
+            seen.add(id(table))
+            if not isinstance(table, dict):
+                self._lengths[id(table)] = len(table)
+            parts = table.values() if isinstance(table, dict) else table
+            pending += [(v, depth - 1) for v in parts if type(v) in (dict, list, deque)]
+
+    def leave(self, tables: Iterable[Any]) -> None:
         """The function has returned: note what it left in slots, which hold plain numbers again.
 
         Args:
             tables: dicts, lists and the like in which it may have left some.
-
-        Returns:
-            Other slots in which it left numbers that vary.
         """
-        more: list[Slot] = []
         for slot, before in self._slots.values():
             try:
                 now = slot.read()
@@ -210,16 +225,23 @@ class Numbers:
                 continue
             mine = is_varying(now) and now.numbers is self
             if not mine or slot.name not in self._names_of(now.place):
-                self._writes.append((slot, now.place if mine else None, now))
+                self._writes.append((slot, now.place, None) if mine else (slot, None, now))
             slot.write(before)
         seen: set[int] = set()
         for table in tables:
             for slot in self._left_in(table, seen, _MOST_DEPTH):
                 now = slot.read()
-                self._writes.append((slot, now.place, now))
                 slot.write(now.value)
-                more.append(slot)
-        return more
+                if isinstance(slot.table, list | deque) and self._grown(slot.table):
+                    as_known(now)  # a replay appends nothing
+                else:
+                    self._writes.append((slot, now.place, None))
+        if self._writes:
+            self.tracer.record_action(self.write)
+
+    def _grown(self, table: Any) -> bool:
+        """Whether a list has another length than before the function was called."""
+        return self._lengths.get(id(table)) != len(table)
 
     def _names_of(self, place: int) -> set[tuple[int, Any]]:
         slots = self._steps[place].slots
@@ -240,6 +262,11 @@ class Numbers:
                 yield Slot(table, key)
             elif type(value) in (dict, list, deque):
                 yield from self._left_in(value, seen, depth - 1)
+
+    def end(self) -> None:
+        """The trace is made; what stood for numbers is what it was."""
+        self.tracer = None
+        self._known.clear()  # a dropped plan is freed without the collector: no circles
 
     def release(self) -> None:
         """Drop the trace: slots hold what they held."""
@@ -280,11 +307,6 @@ class Numbers:
             slot.write(value if place is None else self._values[place])
             if slot.owner is not None:
                 slot.owner._clnet_tell_of(slot.key)
-
-    @property
-    def writes(self) -> bool:
-        """Whether the function leaves numbers somewhere."""
-        return bool(self._writes)
 
     def are_in(self, value: Any) -> bool:
         """Whether a result has numbers that vary."""

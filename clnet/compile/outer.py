@@ -20,7 +20,7 @@ from ..device import Storage
 from ..tensor import Tensor
 from ..values.programs import NAMES, is_plain, is_programs
 from ..values.settings import environment
-from .numbers import Slot
+from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
     Code,
@@ -159,6 +159,7 @@ class Outer:
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
         self._seen = list[partial[Any]]()
+        self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -187,9 +188,12 @@ class Outer:
 
     def changed_slots(self, before: list[Any]) -> Iterator[tuple[Slot, Any]]:
         """Where numbers lie that are others than in an earlier version, and what they were."""
-        for place, old, new in zip(self._places, before, self._clnet_version, strict=True):
+        every = [*zip(self._places, before, self._clnet_version, strict=True)]
+        every += [(place, old, _told(place())) for place, old in self._told_of]
+        for place, old, new in every:
             if old != new:
-                yield from differing(old, new, slot_of(place), place())
+                whole = place.args[0] if place.func is masked_content else place
+                yield from differing(old, new, slot_of(whole), whole())
 
     def tables(self) -> list[Any]:
         """Dicts, lists and slots outside in which the function may leave numbers."""
@@ -331,6 +335,8 @@ class Outer:
                 if old == new:
                     continue
                 old, counted = object(), True
+            if place.func is attribute and is_number(place()) and id(place.args[0]) in called:
+                self._told_of.append((place, old))
             if matters(place) and (old == new or counted):
                 kept.append((told, old))
                 self.counted += [_name(place)] * (counted and place.func is not present)

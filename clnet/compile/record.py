@@ -215,13 +215,9 @@ def record(
             called = [placed(a, placeholder, vary) for a in args]
             named = {k: placed(v, placeholder, vary) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders]
-            result = _called(function, called, named)
+            result = _called(function, called, named, numbers, tables)
             for end in tracer.ends:
                 end()
-            if numbers is not None:
-                numbers.leave(tables())
-                if numbers.writes:
-                    tracer.record_action(numbers.write)
             found: list[Tensor] = []
             template = _taken_apart(result, found)
             twins, kinds = _twins(found), _kinds(tracer, found)
@@ -243,7 +239,7 @@ def record(
         tracer.restore()
         tracer.undo()
         if numbers is not None:
-            numbers.tracer = None
+            numbers.end()
     saved = backward.saved if backward is not None else ()
     trace = Trace(
         tuple(tracer.steps),
@@ -259,8 +255,17 @@ def record(
     return Recorded(trace, tracer, template, backward, shared, *own, filled)
 
 
-def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _called(
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    numbers: Numbers | None,
+    tables: Callable[[], Iterable[Any]],
+) -> Any:
     before = contents([args, kwargs])
+    if numbers:
+        numbers.begin(tables())
+        numbers.tracer.ends.append(lambda: numbers.leave(tables()))
     result = function(*args, **kwargs)
     if not same_contents(before, contents([args, kwargs])):
         law = "the function changes a list or dict that it was given"
