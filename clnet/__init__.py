@@ -14,6 +14,7 @@ from math import pi as pi
 from types import ModuleType as _ModuleType
 
 from . import early as _early  # noqa: F401 - first of all
+from .values.changes import Replaceable as _Replaceable
 from .values.collector import paused_collector
 
 with paused_collector():
@@ -270,7 +271,7 @@ def _set_compile(package: _ModuleType, value: Any) -> None:
         vars(package)["compile"] = value
 
 
-class _Facade(_ModuleType):
+class _Facade(_Replaceable):
     """The package: ``compile`` is a function, also after the room of that name was imported."""
 
     compile = property(_found_compile, _set_compile, doc="Imported at the first use.")

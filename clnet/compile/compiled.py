@@ -21,6 +21,7 @@ from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import is_sequence, shown
+from ..values.changes import LIBRARY
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from ..values.record import NamedTuple
@@ -66,10 +67,10 @@ class Compiled:
     many. Numbers that differ from call to call, as arguments or where the function finds them by
     name, need no new plan while they only flow into arithmetic; the function's own counters are
     counted at every call. What else it does on the host beside ops (printing, appending) happens
-    at the trace alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
-    name, is there after each call; if it takes the place of a tensor of its form, it is written
-    into that one's memory. What the program keeps of an earlier call, a gradient or a tensor that
-    such an assignment takes the place of, stays as it was; not so a view of the latter.
+    at the trace alone. A tensor that it assigns to an attribute, of a module or of an object that
+    it finds by name, is there after each call; if it takes the place of a tensor of its form, it is
+    written into that one's memory. What the program keeps of an earlier call, a gradient or a
+    tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -444,6 +445,7 @@ class Compiled:
         changed, used = recorded.tracer.changed, recorded.trace.outside
         called = frozenset(watched)
         outer.watch_below(recorded.tracer)
+        recorded.tracer.watch(LIBRARY)
         watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called))
         self._check_rest(outer.counted)
         for value in args:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
 from inspect import getattr_static
+from operator import attrgetter, methodcaller
 from sys import modules
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -40,7 +41,7 @@ _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
 _MOST_OBJECTS = 4096
-_MOST_DEPTH = 8
+_MOST_DEPTH = 64
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _NEAR = 16  # instructions of a comparison
 _CALLS = ("CALL", "PRECALL", "CALL_FUNCTION")
@@ -93,6 +94,10 @@ class Code:
                 self.looks = True  # for all that is known
                 return
             each, beside, deep = pending.pop()
+            if isinstance(each, attrgetter | methodcaller):
+                named = {part for name in _names_of(each) for part in name.split(".")}
+                self.names |= named
+                self.reads |= named
             inside = wrapped_in(each)
             if inside is not MISSING:  # decorated, or compiled
                 pending.append((inside, beside, deep))
@@ -195,6 +200,9 @@ class Objects:
             self.callables.append(each.func)
             self.partials.append(each)
             return (each.func, *each.args, *each.keywords.values())
+        if isinstance(each, attrgetter | methodcaller):
+            self.callables.append(each)
+            return ()
         if isinstance(each, ContextVar):
             self.contexts.append(each)
             return (each.get(None),)
@@ -261,10 +269,11 @@ class Objects:
                 yield space, name, next(each[name] for each in held if name in each)
 
     def _classes(self) -> list[type]:
-        """The program's classes of all objects."""
+        """The program's classes of all objects, and those of classes."""
         kinds = dict.fromkeys(type(x) for x in (*(o for o, _, _ in self.owners), *self.layers))
         found = dict.fromkeys(base for kind in kinds for base in kind.__mro__)
         found.update(dict.fromkeys(s for s in self.spaces if isinstance(s, type)))
+        found.update(dict.fromkeys(type(kind) for kind in [*found]))
         return [kind for kind in found if is_programs(kind)]
 
 
@@ -332,6 +341,14 @@ def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
     taken = {"__wrapped__"} | getattr(vars(function).get("__wrapped__"), "__dict__", {}).keys()
     own = (name for name in vars(function) if name not in taken)
     yield from (partial(attribute, function, name) for name in own)
+
+
+def _names_of(getter: Any) -> Iterable[str]:
+    """The names by which one of Python's ``operator`` reads or calls."""
+    made_by, held = getter.__reduce__()[:2]
+    if isinstance(getter, attrgetter):
+        return held
+    return made_by.args if isinstance(made_by, functools.partial) else held[:1]
 
 
 def _dispatched(function: FunctionType) -> Iterable[Any]:
