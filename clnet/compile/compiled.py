@@ -421,8 +421,8 @@ class Compiled:
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
-            run = partial(record, self._function, args, kwargs, device, names=outer.names)
-            run = partial(run, rebind=outer.rebind, jointly=jointly, tables=outer.tables)
+            run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
+            run = partial(run, jointly=jointly, tables=outer.tables)
             with lifted_math(outer.bound()) if vary else nullcontext():
                 recorded = run(numbers=numbers if vary else None)
                 if recorded.tracer.twofold:

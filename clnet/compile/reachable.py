@@ -122,6 +122,7 @@ class Code:
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
         names, brought, codes = dict[str, None](), list[str](), [function.__code__]
+        left: set[str] = set()
         kept = _kept_defaults(function)
         while codes:
             code = codes.pop()
@@ -139,10 +140,12 @@ class Code:
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
+            left |= {i.argval for i in steps if i.opname == "STORE_GLOBAL"}
             brought += [i.argval for i in steps if i.opname == "IMPORT_NAME"]
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
-        yield from (partial(global_of, name, space) for name in names if name in space)
+        yield from (partial(global_of, n, space) for n in names if n in space and n not in left)
+        yield from (partial(global_of, name, space) for name in left)
         yield from (partial(global_of, name, modules) for name in brought if name in modules)
         yield from _own_places(function)
 

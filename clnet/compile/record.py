@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -168,7 +168,6 @@ def record(
     keeps_state: bool = True,
     as_called: bool = True,
     finds: bool = True,
-    names: Set[str] | None = None,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
     numbers: Numbers | None = None,
@@ -186,7 +185,6 @@ def record(
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
         finds: whether gradients that it finds are further arguments; else they stay what they are.
-        names: those in its code, of who listens to :class:`.TracedAnew`.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
         numbers: those that vary from call to call.
         tables: gives dicts and lists outside in which the function may leave such.
@@ -200,22 +198,19 @@ def record(
             given, or returns a tensor made of one outside that has a graph.
     """
     tracer, start = Tracer(rebind), next_sequence()
-    if numbers is not None:
-        tracer.numbers, numbers.tracer = numbers, tracer
-        tracer.undoing.append(numbers.release)
+    varying = tracer.begin(Numbers() if numbers is None else numbers)
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
-    tracer.anew, tracer.place = names, placeholder if as_called and finds else None
+    tracer.place = placeholder if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            vary = None if numbers is None else numbers.next_argument
-            called = [placed(a, placeholder, vary) for a in args]
-            named = {k: placed(v, placeholder, vary) for k, v in kwargs.items()}
+            called = [placed(a, placeholder, varying.next_argument) for a in args]
+            named = {k: placed(v, placeholder, varying.next_argument) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders]
-            result = _called(function, called, named, numbers, tables)
+            result = _called(function, called, named, varying, tables)
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
@@ -238,20 +233,14 @@ def record(
     finally:
         tracer.restore()
         tracer.undo()
-        if numbers is not None:
-            numbers.end()
+        varying.end()
     saved = backward.saved if backward is not None else ()
-    trace = Trace(
-        tuple(tracer.steps),
-        tuple(memory),
-        (*(t.array for t in found), *saved),
-        tuple(_kept(tracer)),
-        device,
-        num_saved=len(saved),
-        passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
-    )
+    passed = frozenset(k for k, share in shared.items() if not _may_be_copied(share))
+    results, kept = (*(t.array for t in found), *saved), tuple(_kept(tracer))
+    given = (tuple(tracer.steps), tuple(memory), results, kept, device)
+    trace = Trace(*given, num_saved=len(saved), passed=passed)
     own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
-    filled = numbers.filled if numbers is not None and numbers.are_in(template) else None
+    filled = varying.filled if varying.are_in(template) else None
     return Recorded(trace, tracer, template, backward, shared, *own, filled)
 
 
@@ -259,7 +248,7 @@ def _called(
     function: Callable[..., Any],
     args: list[Any],
     kwargs: dict[str, Any],
-    numbers: Numbers | None,
+    numbers: Numbers,
     tables: Callable[[], Iterable[Any]],
 ) -> Any:
     before = contents([args, kwargs])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -124,8 +124,6 @@ class Tracer:
             that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
-        anew: the names in the function's code and its helpers', if who traces it listens to
-            :class:`TracedAnew`; else None.
         targets: positions of arguments, and memory from outside, whose gradient the function asked
             for.
         undoing: called if the trace is dropped: what Python did while it was made is taken back.
@@ -156,7 +154,6 @@ class Tracer:
         self.changed: list[Any] = []
         self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
-        self.anew: Set[str] | None = None
         self.targets: set[Any] = set()
         self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
@@ -268,10 +265,16 @@ class Tracer:
         if changes is not None:
             self.changed.append(changes)
 
+    def begin(self, numbers: Any) -> Any:
+        """Let numbers vary while the function is traced; gives them."""
+        self.numbers, numbers.tracer = numbers, self
+        self.undoing.append(numbers.release)
+        return numbers
+
     def watch(self, versioned: Any) -> None:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
         if id(versioned) not in self.watched:
-            seen = versioned if self.numbers is None else self.numbers.seen(versioned)
+            seen = self.numbers.seen(versioned) if self.numbers else versioned
             self.watched[id(versioned)] = (seen, seen._clnet_version)
 
     def grad_read(self, leaf: Any, value: Any) -> Any:
