@@ -111,6 +111,7 @@ _LATER = {
     "to_sparse_csr": ("sparse", "dense_to_csr"),
     "to_sparse_csc": ("sparse", "dense_to_csc"),
     "sparse_mask": ("sparse", "sparse_mask"),
+    "_clnet_looked_up": ("sparse.rows", "looked_up"),
 }
 for _name in _OF_SPARSE.split():
     setattr(Tensor, _name, _of_sparse(_name))
