@@ -423,7 +423,8 @@ class Compiled:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
             run = partial(run, jointly=jointly, tables=outer.tables)
-            with lifted_math(outer.bound()) if vary else nullcontext():
+            varies = vary and (numbers or self._loose)
+            with lifted_math(outer.bound()) if varies else nullcontext():
                 recorded = run(numbers=numbers if vary else None)
                 if recorded.tracer.twofold:
                     recorded.tracer.take_back()

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from types import CellType
+from types import CellType, ModuleType
 from typing import Any
 
 from ..device import HostScalar
 from ..values import mode
+from ..values.plain import LEAST, MOST
+from ..values.programs import is_programs
 from ..values.record import NamedTuple
 from ..values.varying import Varying, VaryingFloat, VaryingInt, as_known, is_varying
 
@@ -177,8 +179,10 @@ class Numbers:
         """Python must know a number: the plan is for this value."""
         self.looked.add(number.place)
 
-    def cell(self, number: Varying) -> HostScalar:
-        """What kernels read of a number."""
+    def cell(self, number: Varying) -> HostScalar | None:
+        """What kernels read of a number; None of one that ops refuse."""
+        if not _fits(number.value):
+            return None
         cell = self._cells.get(number.place)
         if cell is None:
             cell = self._cells[number.place] = HostScalar(float(number.value))
@@ -210,7 +214,8 @@ class Numbers:
             if not isinstance(table, dict):
                 self._lengths[id(table)] = len(table)
             parts = table.values() if isinstance(table, dict) else table
-            pending += [(v, depth - 1) for v in parts if type(v) in (dict, list, deque)]
+            inside = (_table_in(v) for v in parts)
+            pending += [(v, depth - 1) for v in inside if v is not None]
 
     def leave(self, tables: Iterable[Any]) -> None:
         """The function has returned: note what it left in slots, which hold plain numbers again.
@@ -231,13 +236,19 @@ class Numbers:
         for table in tables:
             for slot in self._left_in(table, seen, _MOST_DEPTH):
                 now = slot.read()
-                slot.write(now.value)
+                slot.write(self.filled(now))
                 if isinstance(slot.table, list | deque) and self._grown(slot.table):
-                    as_known(now)  # a replay appends nothing
+                    self._look_within(now)  # a replay appends nothing
                 else:
-                    self._writes.append((slot, now.place, None))
+                    self._writes.append(
+                        (slot, None, now) if type(now) is tuple else (slot, now.place, None)
+                    )
         if self._writes:
             self.tracer.record_action(self.write)
+
+    def _look_within(self, value: Any) -> None:
+        for part in value if type(value) is tuple else (value,):
+            self._look_within(part) if type(part) is tuple else as_known(part)
 
     def _grown(self, table: Any) -> bool:
         """Whether a list has another length than before the function was called."""
@@ -250,7 +261,8 @@ class Numbers:
     def _left_in(self, table: Any, seen: set[int], depth: int) -> Iterator[Slot]:
         """Slots of a table, and of those in it, that hold numbers that vary."""
         if isinstance(table, Slot):
-            if is_varying(table.value):
+            value = table.value
+            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
                 yield table
             return
         if id(table) in seen or not depth:
@@ -258,10 +270,11 @@ class Numbers:
         seen.add(id(table))
         items = [*table.items()] if isinstance(table, dict) else [*enumerate(table)]
         for key, value in items:
-            if is_varying(value):
+            inside = _table_in(value)
+            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
                 yield Slot(table, key)
-            elif type(value) in (dict, list, deque):
-                yield from self._left_in(value, seen, depth - 1)
+            elif inside is not None:
+                yield from self._left_in(inside, seen, depth - 1)
 
     def end(self) -> None:
         """The trace is made; what stood for numbers is what it was."""
@@ -289,6 +302,8 @@ class Numbers:
                 return False
         if not all(_alike(found[place], self._values[place]) for place in self.looked):
             return False
+        if not all(_fits(found[place]) for place in self._cells):
+            return False
         for place, cell in self._cells.items():
             cell.value = float(found[place])
         self._values = found
@@ -304,7 +319,7 @@ class Numbers:
     def write(self) -> None:
         """Put what the function leaves where it does, when all else was done."""
         for slot, place, value in self._writes:
-            slot.write(value if place is None else self._values[place])
+            slot.write(self.filled(value) if place is None else self._values[place])
             if slot.owner is not None:
                 slot.owner._clnet_tell_of(slot.key)
 
@@ -407,6 +422,21 @@ class _SeenModule(_Seen):
 def is_number(value: Any) -> bool:
     """Whether it is a number of Python's that may vary; truths do not."""
     return type(value) is float or type(value) is int
+
+
+def _table_in(value: Any) -> Any:
+    """A container, or the attributes of a plain object: in which numbers may have been left."""
+    if isinstance(value, dict | list | deque):
+        return value
+    if isinstance(value, type | ModuleType) or hasattr(type(value), "_clnet_version"):
+        return None
+    held = getattr(value, "__dict__", None) if is_programs(type(value)) else None
+    return held if type(held) is dict else None
+
+
+def _fits(value: Any) -> bool:
+    """Whether ops take a number: a whole one has at most 64 bits."""
+    return type(value) is not int or LEAST <= value <= MOST
 
 
 def _alike(value: Any, other: Any) -> bool:

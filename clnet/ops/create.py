@@ -27,6 +27,7 @@ from ..values.shapes import Shape
 from ..values.varying import is_varying
 from ..values.words import MemoryFormat
 from .machinery.function import Arrays, Face, Function, apply, op
+from .machinery.promotion import as_number
 from .shape import Copy, expand, in_its_order, reshape, sizes_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def held(name: str, value: Any, dtype: DType) -> Any:
         return bool(found)
     if dtype.kind is Kind.FLOATING:
         if is_varying(found) and found.numbers.active and abs(found) <= _most(dtype):
-            return found.numbers.cell(found)
+            return as_number(name, found, floating=True)
         if isfinite(found) and abs(found) > _most(dtype):
             raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
         return found

@@ -131,5 +131,7 @@ def as_number(name: str, value: Any, *, floating: bool = False) -> Any:
     if kind is float or kind is HostScalar:
         return value
     if is_varying(value) and floating and value.numbers.active:
-        return value.numbers.cell(value)
+        cell = value.numbers.cell(value)
+        if cell is not None:
+            return cell
     return number(name, "a number", as_known(value))
