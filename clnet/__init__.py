@@ -14,6 +14,7 @@ from math import pi as pi
 from types import ModuleType as _ModuleType
 
 from . import early as _early  # noqa: F401 - first of all
+from .values.changes import Replaceable as _Replaceable
 from .values.collector import paused_collector
 
 with paused_collector():
@@ -269,7 +270,7 @@ def _module(place: str) -> Any:
 
 def _found_compile(package: _ModuleType) -> Any:
     here = vars(package)
-    return here.get("compile") or here.setdefault("compile", _module("compile.compiled").compile)
+    return here.get("compile") or here.setdefault("compile", _module("compile.entry").compile)
 
 
 def _set_compile(package: _ModuleType, value: Any) -> None:
@@ -277,7 +278,7 @@ def _set_compile(package: _ModuleType, value: Any) -> None:
         vars(package)["compile"] = value
 
 
-class _Facade(_ModuleType):
+class _Facade(_Replaceable):
     """The package: ``compile`` is a function, also after the room of that name was imported."""
 
     compile = property(_found_compile, _set_compile, doc="Imported at the first use.")

@@ -32,6 +32,7 @@ from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_of
 from .values.shapes import Size, normalize_dim, size_of
+from .values.varying import is_varying
 
 
 class _First(int):
@@ -426,20 +427,21 @@ def tensor(
         ShapeError: if nested sequences are ragged.
     """
     if isinstance(data, Tensor):
-        copied = data.detach().to(device=device, dtype=dtype)
-        copied = ops.clone(copied) if copied.array is data.array else copied
-        return copied.requires_grad_(requires_grad)
+        own = data.detach().to(device=device, dtype=dtype)
+        return (ops.clone(own) if own.array is data.array else own).requires_grad_(requires_grad)
+    if is_varying(data) and (dtype or of_scalar(data)).is_floating_point:
+        return full((), data, dtype=dtype, device=device, requires_grad=requires_grad)
     host = host_array(data, typed=dtype is not None)
-    kind = from_numpy(host.dtype) if dtype is None else dtype
+    kind = dtype or from_numpy(host.dtype)
     if host.dtype.kind == "c" and not kind.is_complex:
         hint = "Take its real part, or give a complex dtype"
         raise DtypeError("tensor", "the dtype holds the data", dtype=kind, remedy=hint)
-    target = current_device() if device is None else open_device(device)
     try:
         host = host_of(data, host, kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
-    return of_host(Tensor, host, target).requires_grad_(requires_grad)
+    where = current_device() if device is None else open_device(device)
+    return of_host(Tensor, host, where).requires_grad_(requires_grad)
 
 
 @checked
@@ -466,15 +468,13 @@ def full(
     shape = (size,) if isinstance(size, int) else tuple(size)
     kind = dtype or of_scalar(fill_value)
     target = current_device() if device is None else open_device(device)
-    value = held("full", fill_value, kind)
-    made = Tensor.__apply_function__(Full(shape, value, kind, target), ())[0]
-    return made.requires_grad_(requires_grad)
+    function = Full(shape, held("full", fill_value, kind), kind, target)
+    return Tensor.__apply_function__(function, ())[0].requires_grad_(requires_grad)
 
 
 def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # noqa: FBT001
     """A leaf of a subclass, whatever its constructor takes."""
-    made = kind.__new__(kind)
-    Tensor.__init__(made, array)
+    Tensor.__init__(made := kind.__new__(kind), array)
     return made.requires_grad_(requires_grad)
 
 

@@ -13,6 +13,7 @@ from ..errors import ArgumentError
 from ..ops.join import cat
 from ..ops.multi_tensor import norm_of_all
 from ..tensor import Tensor
+from .leaf import make_dense
 
 __all__ = ["NORMS_OF_PARTS", "norm_of_gradients"]
 
@@ -34,6 +35,8 @@ def norm_of_gradients(name: str, parameters: Iterable[Tensor], p: float) -> Tens
     Raises:
         ArgumentError: if ``p`` is 0, which counts tensors, and one lies in parts.
     """
+    parameters = list(parameters)
+    make_dense(parameters)
     whole: list[Tensor] = []
     parts: dict[Callable[[Tensor], Tensor], list[Tensor]] = {}
     for x in parameters:

@@ -106,6 +106,8 @@ def _own(gradient: Tensor, held: set[int]) -> Tensor:
         gradient: as a walk found it.
         held: the ``id`` of storages that somebody holds; this one's is put there.
     """
+    if gradient.is_sparse:
+        return gradient
     shared = id(gradient.array.storage) in held or gradient.array.repeated
     held.add(id(gradient.array.storage))
     return gradient.clone() if shared else gradient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..ops.machinery.update import accumulate
@@ -38,11 +38,20 @@ def add_to_leaves(
             leaf.hooks.accumulated(leaf)
 
 
+def make_dense(leaves: Iterable[Any]) -> None:
+    """Let sparse gradients of leaves be dense, for what goes over all their elements."""
+    for leaf in leaves:
+        if leaf.grad is not None and leaf.grad.is_sparse:
+            leaf.grad = leaf.grad.to_dense()
+
+
 def _not_summed(pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
     """Add to the gradients that are there, many at once; gives the leaves that are left."""
     if mode.current().tracer is not None:  # its passes join them
         return pairs
     sums = [(leaf.grad, grad) for leaf, grad in pairs if leaf.grad is not None]
+    if any(grad.is_sparse for _, grad in pairs) or any(total.is_sparse for total, _ in sums):
+        return pairs
     storages = [x.array.storage for pair in sums for x in pair]
     apart = len({*storages}) == len(storages)
     if len(sums) < 2 or not apart or any(total.dtype.is_complex for total, _ in sums):
@@ -57,9 +66,14 @@ def _not_summed(pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
 def _add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
     """Add a gradient to a leaf's; one that shares memory with another's is copied first."""
     before = leaf.grad
+    if before is None and grad.is_sparse:
+        leaf.grad = grad if create_graph else grad.detach()
+        return
     if before is not None:
-        if create_graph:
+        if create_graph or before.is_sparse:
             leaf.grad = before + grad
+        elif grad.is_sparse:
+            accumulate(before, grad.to_dense())
         else:
             accumulate(before, grad)
         return

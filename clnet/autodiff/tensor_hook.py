@@ -131,12 +131,14 @@ class GradientHooks:
             GradientError: if a hook returns something else than None or a gradient like its own.
         """
         for hook in list(self._table.values()):
-            shown.add(id(grad.array.storage))
+            if not grad.is_sparse:
+                shown.add(id(grad.array.storage))
             given = hook(grad)
             if given is not None:
                 _check(given, grad)
                 grad = given
-        shown.add(id(grad.array.storage))
+        if not grad.is_sparse:
+            shown.add(id(grad.array.storage))
         tensor = None if self._keeper is None else self._keeper()
         # A tensor that was overwritten since has hooks elsewhere.
         if tensor is not None and hooks_of(tensor) is self:

@@ -204,6 +204,7 @@ class _Walk:
                 self._join(_key(edge))
             if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
                 leaf, grad = self.found.pop(id(edge.leaf))
+                grad = grad.to_dense() if grad.is_sparse else grad  # to be exchanged
                 grad = leaf.hooks.run(grad, self.shown)
                 if self._is_held(grad):
                     self.shown.add(id(grad.array.storage))
@@ -226,6 +227,8 @@ class _Walk:
             if self._all_leaves or id(edge.leaf) in self._leaves:
                 self._collect(edge.leaf, grad)
             return
+        if grad.is_sparse:  # who goes on from here computes with all elements
+            grad = grad.to_dense()
         slots = self._slots(node)
         before = slots[edge.index]
         slots[edge.index] = grad if before is None else before + grad

@@ -1,6 +1,7 @@
 """Record a function's launches once, replay them afterwards."""
 
-from .compiled import Compiled, compile, compile_module
+from .compiled import Compiled
+from .entry import compile, compile_module
 from .plan import Plan
 from .record import Recorded, record
 from .trace import Trace

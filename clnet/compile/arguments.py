@@ -13,7 +13,7 @@ between the elements they are copied, and the function may not ask how they lie.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -27,28 +27,37 @@ from ..values.containers import again
 _DICTS = (dict, OrderedDict)
 _TWICE = object()
 _PLAIN = (bool, int, str, type(None))
+VARYING = (float, int)
+"""The types of numbers that may vary from call to call."""
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
 # An argument's memory is given as it is up to so many places for each element, or so many in all.
 _MOST_GAPS, _FEW = 4, 2**14
 
 
 def looked_at(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[Tensor], list[Tensor], tuple[Any, ...]]:
+    args: tuple[Any, ...], kwargs: dict[str, Any], loose: Container[int] = ()
+) -> tuple[list[Tensor], list[Tensor], tuple[Any, ...], list[Any]]:
     """Arguments in one go: between calls the device leaves nothing of all this in the caches.
+
+    Args:
+        args: those of a call.
+        kwargs: the same by name.
+        loose: which of the numbers among them may be others for one plan, counted from 0.
 
     Returns:
         The tensors in them, in the order of :func:`placed`; the same with arrays that a plan can
-        read, which almost always are they themselves; and what calls share that one plan serves.
+        read, which almost always are they themselves; what calls share that one plan serves; and
+        the numbers.
 
     Raises:
         TraceError: if an argument can not be compared.
     """
     given: list[Tensor] = []
+    numbers: list[Any] = []
     guards: list[Any] = [len(args), *kwargs] if kwargs else []
     try:
         for value in (*args, *kwargs.values()) if kwargs else args:
-            guards.append(_told(value, given))  # noqa: PERF401 - how many tells which is refused
+            guards.append(_told(value, given, numbers, loose))  # noqa: PERF401 - how many tells which is refused
     except TypeError:
         place = len(guards) - (1 + len(kwargs) if kwargs else 0)
         raise TraceError(
@@ -62,7 +71,8 @@ def looked_at(
         first = {id(x): place for place, x in reversed([*enumerate(given)])}
         guards.append((_TWICE, *[first[id(x)] for x in given]))
         given = list({id(x): x for x in given}.values())
-    return given, [x if x.array.contiguous else given_flat(x) for x in given], tuple(guards)
+    dense = [x if x.array.contiguous else given_flat(x) for x in given]
+    return given, dense, tuple(guards), numbers
 
 
 def given_flat(x: Tensor) -> Tensor:
@@ -98,15 +108,25 @@ def _span(x: Array) -> int | None:
     return span if span <= max(_MOST_GAPS * x.size, _FEW) else None
 
 
-def placed(value: Any, place: Callable[[Tensor], Tensor]) -> Any:
-    """An argument with other tensors in the place of its own; containers are made anew."""
+def placed(
+    value: Any,
+    place: Callable[[Tensor], Tensor],
+    vary: Callable[[Any], Any] | None = None,
+) -> Any:
+    """An argument with other tensors in the place of its own; containers are made anew.
+
+    Args:
+        value: the argument.
+        place: gives what stands for a tensor.
+        vary: gives what stands for a number; None: it stays.
+    """
     if isinstance(value, Tensor):
         return place(value)
     if isinstance(value, tuple | list):
-        return again(value, [placed(v, place) for v in value])
+        return again(value, [placed(v, place, vary) for v in value])
     if type(value) in _DICTS:
-        return type(value)((k, placed(v, place)) for k, v in value.items())
-    return value
+        return type(value)((k, placed(v, place, vary)) for k, v in value.items())
+    return vary(value) if vary is not None and type(value) in VARYING else value
 
 
 def contents(value: Any) -> list[Any]:
@@ -128,7 +148,7 @@ def same_contents(before: list[Any], after: list[Any]) -> bool:
     )
 
 
-def _told(value: Any, tensors: list[Tensor]) -> Any:
+def _told(value: Any, tensors: list[Tensor], numbers: list[Any], loose: Container[int]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         array = value.array
@@ -137,11 +157,15 @@ def _told(value: Any, tensors: list[Tensor]) -> Any:
             form += tuple((k, v if type(v) in _PLAIN else id(v)) for k, v in vars(value).items())
         return form if array.contiguous else (*form, array.strides)
     kind: Any = type(value)
+    if kind in VARYING:
+        numbers.append(value)
+        if len(numbers) - 1 in loose:
+            return kind
     if isinstance(value, _NUMBERS):
         return (kind, repr(value))  # which tells -0.0 from 0.0, and one NaN is as another
     if isinstance(value, tuple | list):
-        return (kind, *[_told(v, tensors) for v in value])
+        return (kind, *[_told(v, tensors, numbers, loose) for v in value])
     if kind in _DICTS:
-        return (kind, *[(k, _told(v, tensors)) for k, v in value.items()])
+        return (kind, *[(k, _told(v, tensors, numbers, loose)) for k, v in value.items()])
     hash(value)
     return (kind, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
@@ -15,17 +16,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..array import Array
 from ..device import Device, current_device
-from ..errors import ArgumentError, DtypeError, TraceError
+from ..errors import DtypeError, TraceError
 from ..ops.machinery.first_use import LeftOut
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import is_sequence, shown
+from ..values.changes import LIBRARY
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from ..values.record import NamedTuple
+from ..values.varying import lifted_math
 from .arguments import given_place, looked_at
 from .differentiable import Differentiable
+from .finish import Finish
 from .fuse_attention import fuse_attention
+from .numbers import Numbers
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -36,8 +41,6 @@ from .trace import Trace
 from .tracer import TracedAnew, Tracer
 
 _MOST_PLANS = 16
-# PyTorch's; there is one way to compile here.
-_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _MOST_TURNS = 4
 _MOST_RESTLESS = 8
 _USES = count()
@@ -51,7 +54,7 @@ class _Kept:
         used: larger than that of plans that were used before.
     """
 
-    def __init__(self, entries: Sequence[tuple[AnyPlan, _Finish]]) -> None:
+    def __init__(self, entries: Sequence[tuple[AnyPlan, Finish]]) -> None:
         self.entries = tuple(entries)
         self.used = next(_USES)
 
@@ -61,11 +64,13 @@ class Compiled:
 
     A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
-    many. What the function does on the host beside ops (printing, counting) happens at the trace
-    alone. A tensor that it assigns to an attribute, of a module or of an object that it finds by
-    name, is there after each call; if it takes the place of a tensor of its form, it is written
-    into that one's memory. What the program keeps of an earlier call, a gradient or a tensor that
-    such an assignment takes the place of, stays as it was; not so a view of the latter.
+    many. Numbers that differ from call to call, as arguments or where the function finds them by
+    name, need no new plan while they only flow into arithmetic; the function's own counters are
+    counted at every call. What else it does on the host beside ops (printing, appending) happens
+    at the trace alone. A tensor that it assigns to an attribute, of a module or of an object that
+    it finds by name, is there after each call; if it takes the place of a tensor of its form, it is
+    written into that one's memory. What the program keeps of an earlier call, a gradient or a
+    tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -85,6 +90,10 @@ class Compiled:
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
     _eager: set[Any]
+    _varied: set[tuple[int, Any]]
+    _loose: frozenset[int]
+    _tight: set[int]
+    _numbers: tuple[Any, list[Any]] | None
     _restless: int
     _disturbed: int
     _tracing: Any
@@ -109,6 +118,10 @@ class Compiled:
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
             "_eager": set(),  # of calls that run uncompiled
+            "_varied": set(),  # names of slots in whose numbers calls differ
+            "_loose": frozenset(),  # positions of numbers among arguments that may differ
+            "_tight": set(),  # ... that the function must know
+            "_numbers": None,  # of the last trace: what calls share but for numbers, and these
             "_restless": 0,  # how many traces in a row were of what the function itself changed
             "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
             "_tracing": RLock(),
@@ -124,7 +137,8 @@ class Compiled:
 
         Args:
             *args: tensors (their elements may differ from call to call) and plain values (hashable;
-                another value makes another plan), and tuples, lists and dicts of them.
+                another value makes another plan, but for numbers that shapes do not follow), and
+                tuples, lists and dicts of them.
             **kwargs: the same.
 
         Returns:
@@ -141,7 +155,7 @@ class Compiled:
         if now.tracer is not None or now.anomaly is not None or now.batching is not None:
             return self._function(*args, **kwargs)
         try:
-            given, tensors, guards = looked_at(args, kwargs)
+            given, tensors, guards, numbers = looked_at(args, kwargs, self._loose)
         except TraceError as error:
             if not self.lenient:
                 raise
@@ -149,6 +163,7 @@ class Compiled:
             return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
         key = (
+            guards,
             device,
             now.grad,
             now.float32_precision,
@@ -156,23 +171,42 @@ class Compiled:
             now.winograd,
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
-            guards,
         )
-        if key in self._eager:
+        if self._eager and key in self._eager:
             return self._function(*args, **kwargs)
         try:
-            done = self._replayed(key, tensors, given)
+            done = self._replayed(key, tensors, given, numbers)
             if done is None:
                 with self._tracing:
-                    done = self._replayed(key, tensors, given)  # another thread's new plan
+                    if numbers and self._loosened(key[1:], args, kwargs):
+                        return self(*args, **kwargs)
+                    done = self._replayed(key, tensors, given, numbers)  # another thread's plan
                     if done is None:
                         done = self._traced(key, device, (args, kwargs), tensors, given)
+        except _Tightened:
+            return self(*args, **kwargs)
         except TraceError as error:
             if not self.lenient:
                 raise
             self._give_up(key, error)
             return self._function(*args, **kwargs)
         return done.result
+
+    def _loosened(self, modes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether numbers among the arguments vary that did not: the last traced call had others.
+
+        It was the same but for them. The function must know none of them.
+        """
+        *_, numbers = every = looked_at(args, kwargs, range(2**31))
+        before, self._numbers = self._numbers, ((modes, every[2]), numbers)
+        if before is None or before[0] != self._numbers[0]:
+            return False
+        pairs = zip(before[1], numbers, strict=True)
+        found = {k for k, (a, b) in enumerate(pairs) if repr(a) != repr(b)} - self._tight
+        if found <= self._loose:
+            return False
+        self._loose |= found
+        return True
 
     def _give_up(self, key: Any, error: TraceError) -> None:
         """Leave calls of a signature uncompiled, and say so once."""
@@ -254,14 +288,16 @@ class Compiled:
         kept.sort(key=lambda each: each.used)
         return [plan for each in kept for plan, _ in each.entries]
 
-    def _replayed(self, key: Any, tensors: list[Tensor], given: list[Tensor]) -> _Done | None:
+    def _replayed(
+        self, key: Any, tensors: list[Tensor], given: list[Tensor], numbers: list[Any]
+    ) -> _Done | None:
         """What a plan gives that is there and valid; None if there is none."""
         kept = self._plans.get(key)
         if kept is None:
             return None
         for plan, finish in kept.entries:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                more = finish.gradients(given) if plan.valid() else None
+                more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
                     if self._disturbed:
@@ -308,59 +344,109 @@ class Compiled:
     def _drop_outdated(self, key: Any) -> list[str]:
         """Let plans go that cannot become valid again, so that the next finds their memory free.
 
+        Numbers for which they go vary from now on.
+
         Returns:
             The names of what lies outside for which they go.
         """
         before = self._plans.pop(key, None)
         entries = before.entries if before else []
+        for plan, _ in entries:
+            self._varied |= {slot.name for slot in plan.differing_slots()}
         if kept := [e for e in entries if not e[0].outdated()]:
             self._plans[key] = _Kept(kept)
         return [name for plan, _ in entries for name in plan.differing()]
 
     def _trace(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
-    ) -> tuple[AnyPlan, _Finish]:
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: Device,
+        *,
+        vary: bool = True,
+    ) -> tuple[AnyPlan, Finish]:
+        """The plan of a call.
+
+        Numbers vary unless something failed: some code may take none but Python's own.
+        """
         outer = Outer(self._function, (*args, *kwargs.values()))
+        numbers = Numbers(self._loose)
         try:
             with paused_collector():
-                recorded, plan = self._recorded(outer, args, kwargs, device)
+                recorded, plan = self._recorded(outer, numbers, args, kwargs, device, vary=vary)
         except (LeftOut, TracedAnew):  # each time less is left that could be
             outer.undo()
-            return self._trace(args, kwargs, device)
+            return self._trace(args, kwargs, device, vary=vary)
         except TraceError:
             outer.undo()
-            raise
+            if not numbers:
+                raise
+            return self._trace(args, kwargs, device, vary=False)
+        except Exception:
+            if not numbers:
+                raise
+            outer.undo()
+            return self._trace(args, kwargs, device, vary=False)
         outer.settle()
         self.num_traces += 1
         back = recorded.backward
         on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
-        return plan, _Finish(recorded, on_tape, recorded.tracer.asked)
+        return plan, Finish(recorded, on_tape, recorded.tracer.asked)
+
+    def _vary(self, outer: Outer, numbers: Numbers) -> None:
+        """Let those numbers vary in which calls differed, and all of users' optimisers."""
+        for slot in outer.slots(self._varied):
+            numbers.vary([slot])
+        for optimizer in outer.optimizers:
+            if optimizer.written or "param_groups" in outer.names:
+                for slots in optimizer._clnet_slots():
+                    numbers.vary(slots)
+        outer.mask(numbers.names)
 
     def _recorded(
-        self, outer: Outer, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+        self,
+        outer: Outer,
+        numbers: Numbers,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: Device,
+        *,
+        vary: bool,
     ) -> tuple[Recorded, AnyPlan]:
         """What the function does with these arguments, and its plan."""
+        vary = vary and not outer.types  # what stands for a number has a type of its own
+        if vary:
+            self._vary(outer, numbers)
         before = outer._clnet_version  # pyrefly: ignore[protected-access]
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
-            run = partial(record, self._function, args, kwargs, device, names=outer.names)
-            recorded = run(rebind=outer.rebind, jointly=jointly)
-            if recorded.tracer.twofold:
-                recorded.tracer.take_back()
-                outer.take_back(held)
-                outer.undo()
-                recorded = run(finds=False, rebind=outer.rebind, jointly=jointly)
+            run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
+            run = partial(run, jointly=jointly, tables=outer.tables)
+            varies = vary and (numbers or self._loose)
+            with lifted_math(outer.bound()) if varies else nullcontext():
+                recorded = run(numbers=numbers if vary else None)
+                if recorded.tracer.twofold:
+                    recorded.tracer.take_back()
+                    outer.take_back(held)
+                    outer.undo()
+                    if vary:
+                        numbers = Numbers(self._loose)
+                        self._vary(outer, numbers)
+                    recorded = run(finds=False, numbers=numbers if vary else None)
         finally:
             left = outer.take_back(held)
         if left:
             law = "the function leaves a tensor in a variable outside; later calls do not"
             hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
             raise TraceError("compile", law, function=self.__name__, remedy=hint)
+        if vary:
+            self._require_settled(outer, numbers, recorded, before)
         watched: Any = recorded.tracer.watched
         changed, used = recorded.tracer.changed, recorded.trace.outside
         called = frozenset(watched)
         outer.watch_below(recorded.tracer)
+        recorded.tracer.watch(LIBRARY)
         watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called))
         self._check_rest(outer.counted)
         for value in args:
@@ -371,6 +457,32 @@ class Compiled:
         except BaseException:
             recorded.tracer.take_back()
             raise
+
+    def _require_settled(
+        self, outer: Outer, numbers: Numbers, recorded: Recorded, before: list[Any]
+    ) -> None:
+        """Have the function traced anew where it changed numbers itself that did not vary.
+
+        Raises:
+            TracedAnew: if there are some.
+            _Tightened: if it must know numbers that are arguments.
+        """
+        changed = {slot.name: (slot, old) for slot, old in outer.changed_slots(before)}
+        more = changed.keys() - self._varied
+        known, names = numbers.known()
+        if more or known:
+            recorded.tracer.take_back()
+            for slot, old in changed.values():
+                slot.write(old)
+        if known:
+            outer.undo()
+            self._tight |= known
+            self._loose -= known
+            raise _Tightened
+        if more:
+            self._varied |= more
+            raise TracedAnew
+        outer.counted += names
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
@@ -421,6 +533,10 @@ class Compiled:
             return self._planned_backward(trace)
 
 
+class _Tightened(BaseException):
+    """A function must know a number that is an argument: calls that differ in it share no plan."""
+
+
 class _Done(NamedTuple):
     """What a call gave; it may be None."""
 
@@ -428,113 +544,6 @@ class _Done(NamedTuple):
 
 
 AnyPlan = Plan | SpanningPlan
-
-
-class _Finish:
-    """Makes what the function returns of a plan's results and the tensors it was called with."""
-
-    def __init__(
-        self, recorded: Recorded, on_tape: Differentiable | None, asked: Sequence[Any]
-    ) -> None:
-        self._recorded = recorded
-        self._on_tape = on_tape
-        self._asked = tuple(asked)
-
-    def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
-        """Those that a call finds in leaves, further arguments; None if they do not fit."""
-        return self._recorded.gradients(given)
-
-    def part(self, given: list[Tensor]) -> None:
-        """Before the plan runs: who holds a state that it writes keeps that.
-
-        Raises:
-            TraceError: if an argument is found by another name, where that makes a difference.
-        """
-        self._recorded.require_apart(given)
-        if self._recorded.written:
-            self._recorded.part()
-
-    def fits(self, given: list[Tensor]) -> bool:
-        """Whether a call's tensors answer what the function asked as those of its trace."""
-        return all(_agree(question(given[k]), answer) for k, question, answer in self._asked)
-
-    def results(self, arrays: list[Array], given: list[Tensor]) -> Any:
-        """What the function returns."""
-        self._recorded.flag(given)
-        if self._on_tape is None:
-            return self._recorded.rebuild(map(Tensor, arrays), given)
-        with mode.using(grad=True):  # of enable_grad inside, too
-            found = self._on_tape.results(arrays, given)
-        return self._recorded.rebuild(found, given)
-
-
-def _agree(answer: Any, before: Any) -> bool:
-    """Whether two answers are one; of tensors and what is on the tape only it itself is."""
-    plain = isinstance(answer, int | str | tuple | frozenset)
-    return answer is before or (plain and type(answer) is type(before) and answer == before)
-
-
-def compile(  # noqa: A001 - PyTorch's name
-    model: Callable[..., Any] | None = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: Any = "inductor",
-    mode: str | None = None,
-    options: Any = None,
-    disable: bool = False,
-    passes: Sequence[Pass] = PASSES,
-    recompute: bool | None = None,
-) -> Any:
-    """A function that records its launches once and replays them.
-
-    Args:
-        model: a function of tensors and plain values (a whole training step, backward and update
-            included), or a module, or None: what is returned decorates one.
-        fullgraph: taken: there are no partial graphs.
-        dynamic: taken: every shape has a plan of its own.
-        backend: taken: there is one.
-        mode: taken, if it is one of PyTorch's.
-        options: taken; one of both at most.
-        disable: give the function as it is.
-        passes: what rewrites the trace before it is planned; with none, every op stays a launch of
-            its own, as in eager.
-        recompute: whether backward computes cheap values (a ReLU of a norm) once more instead of
-            holding them from forward on; None: where the device has no room otherwise. On GPUs
-            those that a step of backward gives beside its own result are so anyway.
-
-    Returns:
-        The compiled function; it gives the same results. Any thread may call it; see
-        :class:`Compiled`. A compiled module has the module's attributes, state and type. Backward
-        through what it returns is compiled, too; a step that is compiled as a whole, backward and
-        update included, is faster still.
-
-    Example:
-        >>> import clnet
-        >>> twice = clnet.compile(lambda x: x + x)
-        >>> twice(clnet.ones(3)).tolist()
-        [2.0, 2.0, 2.0]
-    """
-    if mode is not None and options is not None:
-        raise ArgumentError("compile", "one of mode and options is given", mode=mode)
-    if mode is not None and not (isinstance(mode, str) and mode in _MODES):
-        raise ArgumentError("compile", f"mode is one of {', '.join(_MODES)}", mode=shown(mode))
-    if model is None:
-        return lambda function: compile(
-            function, disable=disable, passes=passes, recompute=recompute
-        )
-    return model if disable else Compiled(model, passes, recompute=recompute)
-
-
-def compile_module(module: Any, *args: Any, **given: Any) -> None:
-    """``module.compile()``: from now on its ``forward`` is compiled, as :func:`compile` does.
-
-    Raises:
-        DtypeError: if it is no module.
-    """
-    if not callable(getattr(module, "forward", None)):
-        raise DtypeError("compile_module", "a module has a forward", module=shown(module))
-    vars(module)["forward"] = compile(module.forward, *args, **given)
 
 
 def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

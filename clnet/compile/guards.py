@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from weakref import ref
 
 from ..device import Storage
 from ..values.changes import FLAGS, MODULES, PLACES
+from .numbers import Numbers, Slot
 from .outer import Outer
 
 
@@ -18,18 +19,25 @@ class Guards:
         watched: objects and their versions. Modules, whose class has ``_clnet_tells_changes``, are
             looked at when :data:`.MODULES` was told of a change: a network has hundreds, and to
             look at them took half of the host's time of a call.
+        numbers: those that vary from call to call, if there are some.
+
+    Attributes:
+        numbers: the same; whether they hold for a call is asked apart.
     """
 
-    def __init__(self, watched: Iterable[tuple[Any, Any]]) -> None:
+    def __init__(self, watched: Iterable[tuple[Any, Any]], numbers: Numbers | None = None) -> None:
         self._modules: list[tuple[Any, Any]] = []
         self._others: list[tuple[Any, Any]] = []
         for each in watched:
             tells = getattr(type(each[0]), "_clnet_tells_changes", False)
             (self._modules if tells else self._others).append(each)
         self._mark: object = None
+        self.numbers = numbers or None
 
     def outdated(self) -> bool:
         """Whether one has another version now."""
+        if self.numbers is not None and self.numbers.outdated():
+            return True
         mark = MODULES.mark
         if mark is not self._mark:
             if _differ(self._modules):
@@ -37,9 +45,15 @@ class Guards:
             self._mark = mark
         return _differ(self._others)
 
+    def differing_slots(self) -> Iterator[Slot]:
+        """Where numbers lie that the function finds outside and that are others now."""
+        for o, version in self._others:
+            if isinstance(o, Outer):
+                yield from (slot for slot, _ in o.changed_slots(version))
+
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""
-        outers = [(o, version) for o, version in self._others if isinstance(o, Outer)]
+        outers: Any = [(o, version) for o, version in self._others if isinstance(o, Outer)]
         return [name for outer, version in outers for name in outer.differing(version)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections import ChainMap, UserDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Set
 from contextvars import ContextVar
 from functools import partial
 from inspect import getattr_static
@@ -20,6 +20,7 @@ from ..device import Storage
 from ..tensor import Tensor
 from ..values.programs import NAMES, is_plain, is_programs
 from ..values.settings import environment
+from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
     Code,
@@ -27,11 +28,13 @@ from .reachable import (
     attribute,
     content,
     default_of,
+    global_of,
     home,
     present,
     table_of,
     wrapped_in,
 )
+from .slots import UNSEEN, differing, masked, masked_content, numbers_in, slot_of
 from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
@@ -93,6 +96,8 @@ class Outer:
     Attributes:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
         names: those in the code of the function and its helpers.
+        types: whether that asks which type a number has.
+        optimizers: those that were found.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -143,6 +148,8 @@ class Outer:
             self._places += (partial(attribute, each, "args"), partial(attribute, each, "keywords"))
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
+        self.optimizers = found.optimizers
+        self.types = code.types
         self._restored = [(place, _copied(place())) for place in self._places]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
         asked = {kind: named | _methods(kind, code.names) for kind in kinds}
@@ -151,11 +158,49 @@ class Outer:
                 self._places.append(partial(present, owner, asked[type(owner)]))
         every = (*(o for o, _ in self._owners), *found.layers)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
+        self._seen = list[partial[Any]]()
+        self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
 
     @property
     def _clnet_version(self) -> list[Any]:
         """What is there now, which :class:`.Guards` compares."""
-        return [_told(place()) for place in self._places]
+        return [_told(place()) for place in self._seen or self._places]
+
+    def slots(self, names: Container[tuple[int, Any]]) -> list[Slot]:
+        """Where numbers lie that are found by name, of which ``names`` tell the slots."""
+        found: dict[tuple[int, Any], Slot] = {}
+        for place in self._places:
+            slot, value = slot_of(place), place()
+            for each in numbers_in(value, slot):
+                if each.name in names:
+                    found.setdefault(each.name, each)
+        return list(found.values())
+
+    def bound(self) -> list[tuple[dict[str, Any], str]]:
+        """Tables of globals that code names, and the names."""
+        slots = (slot_of(place) for place in self._places if place.func is global_of)
+        return [(slot.table, slot.key) for slot in slots if slot is not None]
+
+    def mask(self, names: Set[tuple[int, Any]]) -> None:
+        """Compare no numbers in slots of these names from now on."""
+        if names:
+            self._seen = [masked(place, names) for place in self._places]
+
+    def changed_slots(self, before: list[Any]) -> Iterator[tuple[Slot, Any]]:
+        """Where numbers lie that are others than in an earlier version, and what they were."""
+        every = [*zip(self._places, before, self._clnet_version, strict=True)]
+        every += [(place, old, _told(place())) for place, old in self._told_of]
+        for place, old, new in every:
+            if old != new:
+                whole = place.args[0] if place.func is masked_content else place
+                yield from differing(old, new, slot_of(whole), whole())
+
+    def tables(self) -> list[Any]:
+        """Dicts, lists and slots outside in which the function may leave numbers."""
+        found: list[Any] = [vars(owner) for owner, _ in self._tables]
+        found += [v for place in self._places if type(v := place()) in (dict, list, deque)]
+        found += [slot for place in self._places if (slot := slot_of(place)) is not None]
+        return found + [table for each in self.optimizers for table in each._clnet_tables()]
 
     def held(self) -> list[Any]:
         """What is there now, lists and dicts as copies, for :meth:`take_back`."""
@@ -278,19 +323,25 @@ class Outer:
                 return False
             return id(place.args[0]) not in owners and not unused
 
-        pairs = zip(self._places, before, self._clnet_version, strict=True)
+        seen = self._seen or self._places
+        triples = zip(self._places, before, self._clnet_version, seen, strict=True)
         kept: list[tuple[partial[Any], Any]] = []
-        for place, old, new in pairs:
+        for place, old, new, told in triples:
+            if told is UNSEEN:
+                continue
             counted = old != new and (place.func is present or _name(place) in self._reads)
             if place.func is _state and _name(place) == "random":
                 # Others draw in between; who draws itself is traced anew.
                 if old == new:
                     continue
                 old, counted = object(), True
+            if place.func is attribute and is_number(place()) and id(place.args[0]) in called:
+                self._told_of.append((place, old))
             if matters(place) and (old == new or counted):
-                kept.append((place, old))
+                kept.append((told, old))
                 self.counted += [_name(place)] * (counted and place.func is not present)
         self._places = [*[place for place, _ in kept], *self._added]
+        self._seen = []
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
 
@@ -393,7 +444,11 @@ def _write(place: partial[Any], value: Any) -> None:
         owner.cell_contents = value
     elif place.func is attribute:
         setattr(owner, name[0], value)
-    elif place.func is not _state and place.func is not default_of:
+    elif (
+        place.func is not _state
+        and place.func is not masked_content
+        and place.func is not default_of
+    ):
         name[0][owner] = value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 from weakref import WeakMethod, WeakValueDictionary
@@ -16,6 +16,7 @@ from .explain import as_graphviz, as_mermaid, as_text, held_at_peak
 from .explain_steps import reasons
 from .guards import Flags, Guards, Places
 from .left_gradients import LeftGradients
+from .numbers import Slot
 from .regions import Lowered, MemoryPlan, lower, lowered, parted, plan_memory, with_less_scratch
 from .replay import Gate, Replay
 from .trace import Trace
@@ -46,7 +47,7 @@ class Plan:
         self.device = device = trace.device
         self._trace = trace
         self._results = trace.results
-        self._guards = Guards(tracer.watched.values())
+        self._guards = Guards(tracer.watched.values(), tracer.numbers)
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
         self._grads_before = tracer.grads_found()
@@ -153,9 +154,16 @@ class Plan:
             )
         return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
 
-    def valid(self) -> bool:
-        """Whether modules, optimisers, gradients and parameters are as they were traced."""
-        if self._guards.outdated() or self._places.left() or self._flags.turned():
+    def valid(self, numbers: Sequence[Any] = ()) -> bool:
+        """Whether modules, optimisers, gradients and parameters are as they were traced.
+
+        Args:
+            numbers: those among the call's arguments.
+        """
+        guards = self._guards
+        if guards.outdated() or self._places.left() or self._flags.turned():
+            return False
+        if guards.numbers is not None and not guards.numbers.hold(numbers):
             return False
         return not self._grads_before or self.gradients_unchanged()
 
@@ -166,6 +174,10 @@ class Plan:
     def outdated(self) -> bool:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
         return self._guards.outdated()
+
+    def differing_slots(self) -> Iterable[Slot]:
+        """Where numbers lie that the function finds outside and that are others now."""
+        return self._guards.differing_slots()
 
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""

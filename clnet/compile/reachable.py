@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dis import Instruction, get_instructions, hasjabs, hasjrel, stack_effect
 from functools import partial
 from inspect import getattr_static
+from operator import attrgetter, methodcaller
 from sys import modules
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = [
     "attribute",
     "content",
     "default_of",
+    "global_of",
     "home",
     "present",
     "table_of",
@@ -39,8 +41,9 @@ _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
 _MOST_OBJECTS = 4096
-_MOST_DEPTH = 8
+_MOST_DEPTH = 64
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
+_NEAR = 16  # instructions of a comparison
 _CALLS = ("CALL", "PRECALL", "CALL_FUNCTION")
 _JUMPS = {*hasjrel, *hasjabs}
 _UNCHANGING = (int, bool, float, complex, str, bytes, type(None), type)
@@ -62,6 +65,7 @@ class Code:
         functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
+        types: whether it asks which type a number has.
         looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
     """
@@ -71,7 +75,7 @@ class Code:
         self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
-        self.looks = False
+        self.looks = self.types = False
         self.places: list[partial[Any]] = []
 
     def follow(self, function: Any, beside: str = "") -> None:
@@ -90,6 +94,10 @@ class Code:
                 self.looks = True  # for all that is known
                 return
             each, beside, deep = pending.pop()
+            if isinstance(each, attrgetter | methodcaller):
+                named = {part for name in _names_of(each) for part in name.split(".")}
+                self.names |= named
+                self.reads |= named
             inside = wrapped_in(each)
             if inside is not MISSING:  # decorated, or compiled
                 pending.append((inside, beside, deep))
@@ -114,6 +122,7 @@ class Code:
     def _named(self, function: FunctionType) -> Iterator[partial[Any]]:
         """What gives each value that a function's code names and does not hold."""
         names, brought, codes = dict[str, None](), list[str](), [function.__code__]
+        left: set[str] = set()
         kept = _kept_defaults(function)
         while codes:
             code = codes.pop()
@@ -127,14 +136,17 @@ class Code:
                 names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
+            self.types = self.types or _asks_types(steps)
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
             names.update((i.argval, None) for i in loads)  # co_names has attributes', too
+            left |= {i.argval for i in steps if i.opname == "STORE_GLOBAL"}
             brought += [i.argval for i in steps if i.opname == "IMPORT_NAME"]
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
         space = function.__globals__
-        yield from (partial(_global, name, space) for name in names if name in space)
-        yield from (partial(_global, name, modules) for name in brought if name in modules)
+        yield from (partial(global_of, n, space) for n in names if n in space and n not in left)
+        yield from (partial(global_of, name, space) for name in left)
+        yield from (partial(global_of, name, modules) for name in brought if name in modules)
         yield from _own_places(function)
 
 
@@ -149,6 +161,7 @@ class Objects:
         partials: what :func:`functools.partial` made.
         contexts: variables of contexts.
         hooked: whether hooks hang in modules.
+        optimizers: those that keep numbers in dicts.
     """
 
     def __init__(self) -> None:
@@ -160,6 +173,7 @@ class Objects:
         self.contexts: list[ContextVar[Any]] = []
         self.kept: list[tuple[Any, str]] = []
         self.hooked = False
+        self.optimizers: list[Any] = []
         self.looked = 0
         self._known: dict[int, Any] = {}
 
@@ -189,11 +203,17 @@ class Objects:
             self.callables.append(each.func)
             self.partials.append(each)
             return (each.func, *each.args, *each.keywords.values())
+        if isinstance(each, attrgetter | methodcaller):
+            self.callables.append(each)
+            return ()
         if isinstance(each, ContextVar):
             self.contexts.append(each)
             return (each.get(None),)
         if isinstance(each, ref):
             return (each(),)
+        if hasattr(type(each), "_clnet_tables"):
+            self.optimizers.append(each)
+            return vars(each).values() if each.written else None
         table = table_of(each)
         if table is not None and (depth == 0 or not _is_ours(type(each))):
             self.owners.append((each, table, depth))
@@ -252,10 +272,11 @@ class Objects:
                 yield space, name, next(each[name] for each in held if name in each)
 
     def _classes(self) -> list[type]:
-        """The program's classes of all objects."""
+        """The program's classes of all objects, and those of classes."""
         kinds = dict.fromkeys(type(x) for x in (*(o for o, _, _ in self.owners), *self.layers))
         found = dict.fromkeys(base for kind in kinds for base in kind.__mro__)
         found.update(dict.fromkeys(s for s in self.spaces if isinstance(s, type)))
+        found.update(dict.fromkeys(type(kind) for kind in [*found]))
         return [kind for kind in found if is_programs(kind)]
 
 
@@ -325,6 +346,14 @@ def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
     yield from (partial(attribute, function, name) for name in own)
 
 
+def _names_of(getter: Any) -> Iterable[str]:
+    """The names by which one of Python's ``operator`` reads or calls."""
+    made_by, held = getter.__reduce__()[:2]
+    if isinstance(getter, attrgetter):
+        return held
+    return made_by.args if isinstance(made_by, functools.partial) else held[:1]
+
+
 def _dispatched(function: FunctionType) -> Iterable[Any]:
     """The functions among which one of ``functools.singledispatch`` chooses."""
     chosen = vars(function).get("registry")
@@ -339,7 +368,8 @@ def _kept_defaults(function: FunctionType) -> dict[str, Any]:
     return {name: v for name, v in found.items() if type(v) not in _UNCHANGING}
 
 
-def _global(name: str, space: dict[str, Any]) -> Any:
+def global_of(name: str, space: dict[str, Any]) -> Any:
+    """What a global variable of that name is, if there is one."""
     return space.get(name, MISSING)
 
 
@@ -388,6 +418,18 @@ def _appends(steps: list[Instruction]) -> bool:
     return bool(
         steps and steps[0].opname in ("LOAD_METHOD", "LOAD_ATTR") and steps[0].argval in _WRITERS
     )
+
+
+def _asks_types(steps: list[Instruction]) -> bool:
+    """Whether code compares a type with Python's of numbers: ``type(x) is int``, ``in (...)``."""
+    for i, step in enumerate(steps):
+        if step.argval == "type" and step.opname == "LOAD_GLOBAL":
+            near = steps[i + 1 : i + _NEAR]
+            compared = any(s.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP") for s in near)
+            numbers = any(s.argval in ("int", "float", "complex", "bool") for s in near)
+            if compared and (numbers or any(s.opname == "CONTAINS_OP" for s in near)):
+                return True
+    return False
 
 
 def _asks_at_will(steps: list[Instruction]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -21,8 +21,9 @@ from ..values.dtypes import DType
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
 from .found_gradients import found_by, unknown
+from .numbers import Numbers
 from .trace import Trace
-from .tracer import Tracer
+from .tracer import Tracer, entry
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Recorded:
             whether they are such leaves.
         flags: what gives tensors that the function asked for gradients, and whether it wants them.
         written: dicts and names of tensors that it assigns, copied to those that were there.
+        filled: puts the numbers of a call in the place of those that vary in a result, if any do.
         known: of gradients that calls found, for :func:`.found_by`.
         hooks: hooks that it registered with its arguments' gradients: the position of the argument,
             the function, and whether it waits for ``grad``.
@@ -63,6 +65,7 @@ class Recorded:
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
     hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
     written: tuple[tuple[dict[Any, Any], Any], ...] = ()
+    filled: Callable[[Any], Any] | None = None
     known: list[Any] = field(default_factory=list[Any])
 
     def require_apart(self, given: Sequence[Tensor]) -> None:
@@ -95,7 +98,7 @@ class Recorded:
         In eager execution it is another tensor that takes its place.
         """
         for table, name in self.written:
-            held = table.get(name)
+            held = entry(table, name)
             if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
                 table[name] = held.detach()
                 with mode.using(grad=False):
@@ -153,7 +156,8 @@ class Recorded:
                 setattr(owner, name, value)
             else:
                 table[name] = value
-        return put_together(self.template, iter(found))
+        result = put_together(self.template, iter(found))
+        return result if self.filled is None else self.filled(result)
 
 
 def record(
@@ -165,9 +169,10 @@ def record(
     keeps_state: bool = True,
     as_called: bool = True,
     finds: bool = True,
-    names: Set[str] | None = None,
     rebind: Callable[[Tracer], None] | None = None,
     jointly: Callable[[Trace], Trace] | None = None,
+    numbers: Numbers | None = None,
+    tables: Callable[[], Iterable[Any]] = tuple,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -181,8 +186,9 @@ def record(
         as_called: whether tensors are laid out as the arguments are, and one that is given twice is
             one; else they are dense.
         finds: whether gradients that it finds are further arguments; else they stay what they are.
-        names: those in its code, of who listens to :class:`.TracedAnew`.
         rebind: tells the tracer of attributes of other objects that became tensors of the trace.
+        numbers: those that vary from call to call.
+        tables: gives dicts and lists outside in which the function may leave such.
         jointly: a pass over the function and the backward of its results, before they are apart.
 
     Returns:
@@ -193,18 +199,19 @@ def record(
             given, or returns a tensor made of one outside that has a graph.
     """
     tracer, start = Tracer(rebind), next_sequence()
+    varying = tracer.begin(Numbers() if numbers is None else numbers)
     placeholder = _Placeholders(tracer, as_called)
     placeholders, memory = placeholder.tensors, placeholder.memory
-    tracer.anew, tracer.place = names, placeholder if as_called and finds else None
+    tracer.place = placeholder if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            called = [placed(a, placeholder) for a in args]
-            named = {k: placed(v, placeholder) for k, v in kwargs.items()}
+            called = [placed(a, placeholder, varying.next_argument) for a in args]
+            named = {k: placed(v, placeholder, varying.next_argument) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders]
-            result = _called(function, called, named)
+            result = _called(function, called, named, varying, tables)
             for end in tracer.ends:
                 end()
             found: list[Tensor] = []
@@ -227,22 +234,28 @@ def record(
     finally:
         tracer.restore()
         tracer.undo()
+        varying.end()
     saved = backward.saved if backward is not None else ()
-    trace = Trace(
-        tuple(tracer.steps),
-        tuple(memory),
-        (*(t.array for t in found), *saved),
-        tuple(_kept(tracer)),
-        device,
-        num_saved=len(saved),
-        passed=frozenset(k for k, share in shared.items() if not _may_be_copied(share)),
-    )
+    passed = frozenset(k for k, share in shared.items() if not _may_be_copied(share))
+    results, kept = (*(t.array for t in found), *saved), tuple(_kept(tracer))
+    given = (tuple(tracer.steps), tuple(memory), results, kept, device)
+    trace = Trace(*given, num_saved=len(saved), passed=passed)
     own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
-    return Recorded(trace, tracer, template, backward, shared, *own)
+    filled = varying.filled if varying.are_in(template) else None
+    return Recorded(trace, tracer, template, backward, shared, *own, filled)
 
 
-def _called(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _called(
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    numbers: Numbers,
+    tables: Callable[[], Iterable[Any]],
+) -> Any:
     before = contents([args, kwargs])
+    if numbers:
+        numbers.begin(tables())
+        numbers.tracer.ends.append(lambda: numbers.leave(tables()))
     result = function(*args, **kwargs)
     if not same_contents(before, contents([args, kwargs])):
         law = "the function changes a list or dict that it was given"

@@ -20,6 +20,7 @@ from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
 from .guards import Flags, Guards, Places
+from .numbers import Slot
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -228,7 +229,7 @@ class SpanningPlan:
         self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
-        self._guards = Guards(tracer.watched.values())
+        self._guards = Guards(tracer.watched.values(), tracer.numbers)
         self._places = Places(tracer.outside)
         self._flags = Flags(tracer.wanting.values())
         self._grads_before = tracer.grads_found()
@@ -288,10 +289,12 @@ class SpanningPlan:
             raise ArgumentError("explain", law, form=form, devices=len(self.parts))
         return "\n\n".join(f"on {p.device.name}\n{p.explain()}" for p in self.parts)
 
-    def valid(self) -> bool:
+    def valid(self, numbers: Sequence[Any] = ()) -> bool:
         """As of a :class:`.Plan`."""
         left = self._places.left() or self._flags.turned()
-        return not (self.outdated() or left) and self.gradients_unchanged()
+        if self.outdated() or left or not self.gradients_unchanged():
+            return False
+        return self._guards.numbers is None or self._guards.numbers.hold(numbers)
 
     def gradients_unchanged(self) -> bool:
         """As of a :class:`.Plan`."""
@@ -300,6 +303,10 @@ class SpanningPlan:
     def outdated(self) -> bool:
         """As of a :class:`.Plan`."""
         return self._guards.outdated()
+
+    def differing_slots(self) -> Iterable[Slot]:
+        """As of a :class:`.Plan`."""
+        return self._guards.differing_slots()
 
     def differing(self) -> list[str]:
         """The names of what the function finds outside that is another now."""

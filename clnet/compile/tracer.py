@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -14,6 +14,7 @@ from ..errors import TraceError
 from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
+from ..values.varying import as_known, is_varying
 from .found_gradients import Source, gradient_form, is_as, overlap
 
 
@@ -78,6 +79,22 @@ class Action:
     run: Callable[[], None]
 
 
+def _look_within(settings: Iterable[Any]) -> None:
+    """What an op has among its settings is not read at replays: the plan is for these values."""
+    for value in settings:
+        if is_varying(value):
+            as_known(value)
+        elif isinstance(value, tuple | list):
+            _look_within(value)
+
+
+def entry(table: Any, key: Any) -> Any:
+    """What a dict has by a key or a list at a place; None if nothing."""
+    if isinstance(table, dict):
+        return table.get(key)
+    return table[key] if key < len(table) else None
+
+
 def _is_leaf(x: Any) -> bool:
     return x.node is None
 
@@ -107,14 +124,13 @@ class Tracer:
             that holds it, and what it held before.
         outside: memory from outside that ops read or write, and its count of moves; see
             :class:`.Storage`.
-        anew: the names in the function's code and its helpers', if who traces it listens to
-            :class:`TracedAnew`; else None.
         targets: positions of arguments, and memory from outside, whose gradient the function asked
             for.
         undoing: called if the trace is dropped: what Python did while it was made is taken back.
         place: makes what stands for a gradient that the function finds; None: they are themselves.
         sources: of gradients that are further arguments.
         hidden: where they lie in the trace, in order.
+        numbers: those that vary from call to call; None: who traces it lets none.
         twofold: whether the function found the memory of one by another name, too.
     """
 
@@ -124,6 +140,7 @@ class Tracer:
         self.sources: list[Source] = []
         self.hidden: dict[Storage, int] = {}
         self.twofold = False
+        self.numbers: Any = None
         self._given: dict[int, tuple[int, Any, Any]] = {}
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []
         self._copied: set[Storage] = set()
@@ -137,7 +154,6 @@ class Tracer:
         self.changed: list[Any] = []
         self.rebound: dict[tuple[int, Any], tuple[Any, dict[Any, Any], Any]] = {}
         self.outside: dict[Storage, int] = {}
-        self.anew: Set[str] | None = None
         self.targets: set[Any] = set()
         self.undoing: list[Callable[[], None]] = []
         self._versions: dict[Storage, int] = {}
@@ -149,6 +165,8 @@ class Tracer:
     ) -> None:
         """Called by :func:`clnet.ops.machinery.execution.execute` instead of running the op."""
         now = mode.current()
+        if self.numbers:
+            _look_within(vars(function).values())
         line = "" if function.check is None else users_line()
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))
         for x in inputs:
@@ -247,9 +265,17 @@ class Tracer:
         if changes is not None:
             self.changed.append(changes)
 
+    def begin(self, numbers: Any) -> Any:
+        """Let numbers vary while the function is traced; gives them."""
+        self.numbers, numbers.tracer = numbers, self
+        self.undoing.append(numbers.release)
+        return numbers
+
     def watch(self, versioned: Any) -> None:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
-        self.watched.setdefault(id(versioned), (versioned, versioned._clnet_version))
+        if id(versioned) not in self.watched:
+            seen = self.numbers.seen(versioned) if self.numbers else versioned
+            self.watched[id(versioned)] = (seen, seen._clnet_version)
 
     def grad_read(self, leaf: Any, value: Any) -> Any:
         """A leaf's gradient is read: unless the trace wrote it, the trace depends on it.
@@ -306,8 +332,8 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
-    def rebind_entry(self, table: dict[Any, Any], key: Any, before: Mapping[Any, Any]) -> None:
-        """An entry of a dict has become another tensor; what it was ``before`` has."""
+    def rebind_entry(self, table: Any, key: Any, before: Mapping[Any, Any]) -> None:
+        """An entry of a dict or list has become another tensor; what it was ``before`` has."""
         self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
 
     def take_back(self) -> None:
@@ -318,7 +344,7 @@ class Tracer:
 
     def keep_cleared(self) -> None:
         """Let attributes that are no tensors at the end be so; the next call is another one."""
-        found = [(k, table.get(k[1])) for k, (_, table, _) in self.rebound.items()]
+        found = [(k, entry(table, k[1])) for k, (_, table, _) in self.rebound.items()]
         for key in [k for k, value in found if not hasattr(value, "detach")]:
             owner, table, before = self.rebound.pop(key)
             if before is not None and owner is not table:
@@ -331,8 +357,10 @@ class Tracer:
             self._find = None  # a dropped plan is freed without the collector: no circles
             self.ends.clear()
         for (_, name), (_, table, before) in self.rebound.items():
-            if before is NOTHING:
+            if before is NOTHING and isinstance(table, dict):
                 table.pop(name, None)
+            elif before is NOTHING:  # a new entry of a list, which gets a tensor after each replay
+                table[name] = None
             else:
                 table[name] = before
         self.rebound.clear()

@@ -74,7 +74,7 @@ def attach(load: Callable[[str], Any], modules: type) -> None:
     """
     for public, (module, name) in _LATER.items():
         _Later(load, module, name).__set_name__(Tensor, public)
-    _Later(load, "compile.compiled", "compile_module").__set_name__(modules, "compile")
+    _Later(load, "compile.entry", "compile_module").__set_name__(modules, "compile")
     _LaterOfModules(load, "planning.model_summary", "summary").__set_name__(modules, "summary")
 
 
@@ -111,6 +111,7 @@ _LATER = {
     "to_sparse_csr": ("sparse", "dense_to_csr"),
     "to_sparse_csc": ("sparse", "dense_to_csc"),
     "sparse_mask": ("sparse", "sparse_mask"),
+    "_clnet_looked_up": ("sparse.rows", "looked_up"),
 }
 for _name in _OF_SPARSE.split():
     setattr(Tensor, _name, _of_sparse(_name))

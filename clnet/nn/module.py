@@ -111,6 +111,12 @@ class Module(ModuleState):
         """
         return (self._clnet_num_changes, EVERYWHERE.num_changes, self.training)
 
+    def _clnet_version_but(self, names: frozenset[tuple[int, Any]]) -> tuple[int, int, bool]:
+        """The version, but for attributes of these names, pairs of a table's ``id`` and a key."""
+        told, own = self.__dict__.get("_clnet_told", {}), id(self.__dict__)
+        left = self._clnet_num_changes - sum(n for k, n in told.items() if (own, k) in names)
+        return (left, EVERYWHERE.num_changes, self.training)
+
     # Attributes.
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -75,6 +75,8 @@ class ModuleState(ModuleFace, HookedModule):
         """
         if NAMES.counts(type(self), name, _known):
             self.__dict__["_clnet_num_changes"] += name != "training"
+            told = self.__dict__.setdefault("_clnet_told", {})
+            told[name] = told.get(name, 0) + (name != "training")
             MODULES.tell()
 
     def _clnet_resets(self, name: str, value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from .. import ops
 from ..autodiff import stateless as stateless
 from ..autodiff.divided import norm_of_gradients
+from ..autodiff.leaf import make_dense
 from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError, DtypeError, ShapeError
@@ -200,7 +201,9 @@ def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [p.grad for p in _listed(parameters) if p.grad is not None]
+    listed = _listed(parameters)
+    make_dense(listed)
+    return [p.grad for p in listed if p.grad is not None]
 
 
 def _scaled(g, factor):  # pyrefly: ignore[implicit-any-parameter]

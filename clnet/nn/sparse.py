@@ -125,7 +125,8 @@ class Embedding(_Table):
         max_norm: rows are scaled down to this length, in the table, when they are looked up.
         norm_type: of which norm that is.
         scale_grad_by_freq: divide each row's gradient by how often the batch looks it up.
-        sparse: taken for PyTorch's sake: gradients are dense, 0 in rows that were not looked up.
+        sparse: the table's gradient is sparse, of the rows that were looked up alone; in compiled
+            functions, and with ``scale_grad_by_freq``, it is dense, 0 in the other rows.
         device: where the table is; None: the current device.
         dtype: of the table.
 

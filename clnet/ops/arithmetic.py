@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..errors import ArgumentError, DtypeError
 from ..values.dtypes import DType, Kind, bool_, int64
+from ..values.varying import as_known
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .machinery.promotion import Operand, result_type
@@ -395,6 +396,8 @@ def pow(  # noqa: A001 - PyTorch's name
     """
     dtype = result_type(x, exponent)
     fixed = _multiplied_out(exponent)
+    if fixed:  # another kernel for each
+        exponent = as_known(exponent)
     whole = not dtype.differentiable
     if whole and not (fixed and exponent >= 0):
         return _power_of_whole_numbers(x, exponent, dtype, out)

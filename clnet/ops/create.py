@@ -24,8 +24,10 @@ from ..values.arguments import is_tensor, number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.foreign import host_of, is_held
 from ..values.shapes import Shape
+from ..values.varying import is_varying
 from ..values.words import MemoryFormat
 from .machinery.function import Arrays, Face, Function, apply, op
+from .machinery.promotion import as_number
 from .shape import Copy, expand, in_its_order, reshape, sizes_of
 
 if TYPE_CHECKING:
@@ -100,12 +102,14 @@ def held(name: str, value: Any, dtype: DType) -> Any:
         return complex(value)
     if dtype.is_complex and is_tensor(value) and value.dtype.is_complex:
         return complex(value.item())
-    found = number(name, "fill_value", value)
+    found: Any = number(name, "fill_value", value)
     if dtype.is_complex:
         return complex(found)
     if dtype.kind is Kind.BOOL:
         return bool(found)
     if dtype.kind is Kind.FLOATING:
+        if is_varying(found) and found.numbers.active and abs(found) <= _most(dtype):
+            return as_number(name, found, floating=True)
         if isfinite(found) and abs(found) > _most(dtype):
             raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
         return found

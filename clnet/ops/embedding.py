@@ -10,7 +10,8 @@ from ..array import Array
 from ..device import Check, Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels import index as kernels
-from ..values.dtypes import from_name
+from ..values import mode
+from ..values.dtypes import from_name, int64
 from .arithmetic import clamp, where
 from .check import of_index
 from .complex_parts import by_parts
@@ -81,8 +82,8 @@ def embedding(
             itself, and off the tape; None: they stay what they are.
         norm_type: of which norm that is; ``inf`` for the largest element.
         scale_grad_by_freq: divide each row's gradient by how often it is looked up here.
-        sparse: taken for PyTorch's sake, which then gives gradients of the rows alone. Here they
-            are dense, 0 in the other rows, and every optimiser takes them.
+        sparse: the table's gradient is sparse, of the rows that were looked up alone; in compiled
+            functions, and with ``scale_grad_by_freq``, it is dense, 0 in the other rows.
 
     Returns:
         ``(*input.shape, width)``.
@@ -96,7 +97,6 @@ def embedding(
     require_index("embedding", input)
     if weight.ndim != 2:
         raise ShapeError("embedding", "weight is (rows, width)", weight=weight.shape)
-    del sparse
     rows, width = weight.shape
     padding = -1
     if padding_idx is not None:
@@ -108,6 +108,11 @@ def embedding(
     index = contiguous(reshape(input, (input.numel(),)))
     if max_norm is not None:
         _shorten(weight.detach(), index, max_norm, norm_type)
+    now = mode.current()
+    alone = sparse and not scale_grad_by_freq and now.tracer is now.batching is None
+    if alone and now.grad and weight.requires_grad:
+        found = weight._clnet_looked_up(to_dtype(index, int64), padding)
+        return reshape(found, (*input.shape, width))
     table = reshape(dense_rows(weight), (1, rows, width))
     check = of_index("embedding", "input", size="rows")
     result = apply(Embedding(padding, scale_grad_by_freq, check), table, index)

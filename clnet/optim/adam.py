@@ -86,11 +86,10 @@ class AdamW(Adam):
 
 
 class SparseAdam(DeclaredOptimizer):
-    """Adam that leaves elements whose gradient is 0 as they are, with their moments.
+    """Adam that leaves rows that a sparse gradient has not as they are, with their moments.
 
-    So rows of an embedding that a batch did not look up stay, as in PyTorch's, whose gradients are
-    sparse; here they are dense. The step is ``lr * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m /
-    (sqrt(v) + eps)``; the arguments are among those of :class:`Adam`.
+    Of a dense gradient those are elements of which it is 0. The step is ``lr * sqrt(1 - beta2 **
+    t) / (1 - beta1 ** t) * m / (sqrt(v) + eps)``; the arguments are among those of :class:`Adam`.
     """
 
     params: ParamsT
@@ -114,17 +113,30 @@ class SparseAdam(DeclaredOptimizer):
             "part2": 1 - beta2,
         }
 
+    def takes_rows(self, group: Group) -> bool:
+        """Always."""
+        return True
+
     def body(self, group: Group) -> Body:
         return _sparse_adam
+
+    def body_of_rows(self, group: Group) -> Body:
+        """All elements of a row, also those of which the gradient is 0."""
+        return _row_adam
+
+
+def _row_adam(
+    p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, eps: Any
+) -> tuple[Any, ...]:
+    m, v = _moments(m, v, g, part1, beta2, part2)
+    return (p - step * m / (e.sqrt(v) + eps), m, v)
 
 
 def _sparse_adam(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, eps: Any
 ) -> tuple[Any, ...]:
-    there = e.ne(g, 0)
-    first, second = _moments(m, v, g, part1, beta2, part2)
-    moved = p - step * first / (e.sqrt(second) + eps)
-    return tuple(e.where(there, new, old) for new, old in ((moved, p), (first, m), (second, v)))
+    new = _row_adam(p, m, v, g, step, part1, beta2, part2, eps)
+    return tuple(e.where(e.ne(g, 0), x, old) for x, old in zip(new, (p, m, v), strict=True))
 
 
 def _adam(

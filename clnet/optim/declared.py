@@ -27,6 +27,7 @@ from .rate import plain
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .update_rule import maximized, put_back, scalars_of, withheld
+from .written import plain_groups
 
 MOST_UNSETTLED = 16
 """Steps of which the host need not know yet whether the device skipped them."""
@@ -206,19 +207,56 @@ class DeclaredOptimizer(Optimizer):
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
+            with plain_groups(self.param_groups):
+                self._step_of(updated)
+            return loss
+        self._step_of(updated)
+        return loss
+
+    def _step_of(self, updated: Sequence[tuple[Group, Any]]) -> None:
+        """A step of these parameters."""
+        if mode.current().tracer is not None:
             for group in self.param_groups:
                 plain(group)  # a rate that is written before is refused
         alike: dict[int, _Alike] = {}
+        of_rows: list[tuple[Group, Any, Cells, list[Any]]] = []
         for group, p in updated:
-            operands = (p, *self._state_of(p, group), p.grad)
-            cells = self._cells_of(p, group)
+            state, g, cells = self._state_of(p, group), p.grad, self._cells_of(p, group)
+            if g.is_sparse:
+                if self.takes_rows(group) and not p.dtype.is_complex and self.unless is None:
+                    of_rows.append((group, g, cells, [p, *state]))
+                    continue
+                g = g.to_dense()
+            operands = (p, *state, g)
             if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
                 operands = [view_as_real(x.detach()) for x in operands]
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         begun(self, optimiser_as_it_is)
         host_action(lambda: self._advance(updated))
         self._update(alike.values())
-        return loss
+        for each in of_rows:
+            self._update_rows(*each)
+
+    def takes_rows(self, group: Group) -> bool:
+        """Whether a sparse gradient changes its rows alone; else it is made dense."""
+        del group
+        return False
+
+    def body_of_rows(self, group: Group) -> Body:
+        """The update of rows of a sparse gradient."""
+        return self.body(group)
+
+    def _update_rows(self, group: Group, g: Any, cells: Cells, written: list[Any]) -> None:
+        """Apply a sparse gradient to the rows that it has."""
+        g = g.coalesce()
+        (places,) = g.indices()
+        with mode.using(grad=False, phase="update", module_path=type(self).__name__, autocast=None):
+            rows = [x.detach().index_select(0, places) for x in written]
+            body, count = self.body_of_rows(group), len(rows) + 1
+            rule = maximized(body, count) if group.get("maximize") else body
+            update_many(rule, [(*rows, g.values())], scalars_of(rule, count, cells))
+            for x, own in zip(written, rows, strict=True):
+                x.detach().index_copy_(0, places, own)
 
     def _update(self, alike: Iterable[_Alike]) -> None:
         """Apply what was found; the mode is as it was whenever an interrupt comes."""

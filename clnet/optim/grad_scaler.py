@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import expr as e
 from ..autodiff.divided import norm_of_gradients
+from ..autodiff.leaf import make_dense
 from ..creation import zeros
 from ..errors import ArgumentError, GradientError
 from ..ops.machinery.update import update
@@ -298,6 +299,7 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _gradients(optimizer: Optimizer) -> list[Tensor]:
+    make_dense(_parameters(optimizer))
     grads = [p.grad for p in _parameters(optimizer) if p.grad is not None]
     if any(g.dtype is float16 for g in grads):
         raise GradientError(

@@ -7,10 +7,11 @@ Those whose update is declared are in :mod:`.declared`; what a user's own step n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from ..autodiff.gradient import forget_gradients
+from ..compile.numbers import Slot
 from ..errors import ArgumentError, DtypeError
 from ..tensor import Tensor
 from ..values.arguments import checked_class, is_iterable, require_tensors
@@ -19,7 +20,16 @@ from .hook import register_optimizer_step_post_hook as register_optimizer_step_p
 from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
 from .rate import required as required
 from .state_form import given_once
-from .written import around, by_identity, by_place, load_state, state_of, version_of
+from .written import (
+    around,
+    by_identity,
+    by_place,
+    load_state,
+    slots_of,
+    state_of,
+    tables_of,
+    version_of,
+)
 
 Group = dict[str, Any]
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
@@ -54,7 +64,6 @@ class Optimizer(Hooked):
     written: ClassVar[bool] = True
     takes_complex: ClassVar[bool] = True
     _num_changes = 0
-    _counted: frozenset[Any] | None = frozenset()  # see written.py; None: none are only counted
     _stepping = False
     _opt_called = False  # PyTorch's name: whether it has stepped, which schedules look at
 
@@ -105,6 +114,20 @@ class Optimizer(Hooked):
         Of a ``step`` that a user wrote, numbers are part of that.
         """
         return (self._num_changes, *self._hooks, *version_of(self))
+
+    def _clnet_version_but(self, names: frozenset[tuple[int, Any]]) -> tuple[Any, ...]:
+        """The version, whatever numbers lie in slots of these names."""
+        if not self.written:
+            return self._clnet_version
+        return (self._num_changes, *self._hooks, *version_of(self, names))
+
+    def _clnet_tables(self) -> list[Any]:
+        """The dicts and lists in which numbers lie that a compiled function may use."""
+        return tables_of(self)
+
+    def _clnet_slots(self) -> Iterator[list[Slot]]:
+        """Where numbers lie that vary from call to call, those in one list together."""
+        yield from slots_of(self)
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.

@@ -17,7 +17,7 @@ class SGD(DeclaredOptimizer):
     """``p -= lr * v``, as PyTorch's.
 
     ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``. The first step is
-    without dampening.
+    without dampening. A sparse gradient changes its rows alone, without momentum and decay.
 
     Args:
         params: parameters or groups.
@@ -57,6 +57,10 @@ class SGD(DeclaredOptimizer):
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The momentum, if there is any."""
         return ("momentum_buffer",) if group["momentum"] else ()
+
+    def takes_rows(self, group: Group) -> bool:
+        """Where nothing moves a row without a gradient."""
+        return not (group["momentum"] or group["weight_decay"])
 
     def settings(self, group: Group, num_steps: int) -> dict[str, float]:
         """The gradient's part in the momentum."""

@@ -1,8 +1,8 @@
 """Optimisers that users write: a ``step`` of their own, its state in traces; hooks around steps.
 
-Their step is Python, and what it keeps is what it likes. A compiled function records it once for
-each value of the numbers among this, but for those that it counts and nobody looks at (the names in
-``_counted``): these a replay counts on. What it cannot record it refuses.
+Their step is Python, and what it keeps is what it likes. In a compiled function the numbers among
+this vary (:class:`.Numbers`): a replay counts steps on, and computes rates and corrections anew.
+What cannot be recorded is refused.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..compile.tracer import TracedAnew
+from ..compile.numbers import Slot, is_number
 from ..errors import CheckpointError, GradientError, TraceError
 from ..ops.machinery.function import host_action
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.containers import again
 from ..values.plain import shown
+from ..values.varying import is_varying
 from .hook import EVERY_AFTER, EVERY_BEFORE, StateHooks
 
 
@@ -73,40 +75,61 @@ _OWN = frozenset(
     (
         *("defaults", "param_groups", "state", "skips", "unless"),
         *("_after", "_before", "_last_updated", "_num_changes", "_opt_called", "_settled"),
-        *("_shapeless", "_state_hooks", "_stepping", "_torn", "_unsettled", "_counted"),
+        *("_shapeless", "_state_hooks", "_stepping", "_torn", "_unsettled"),
     )
 )
 """Attributes of every optimiser, which say nothing of a user's step beyond groups and state."""
+_MOST_DEPTH = 4
 
 
-def version_of(optimizer: Any) -> tuple[Any, ...]:
-    """What a trace of a user's step depends on: groups, state, plain values of attributes."""
-    counted = optimizer._counted or ()
-    groups = [_but(g, ("params", *counted)) for g in optimizer.param_groups]
+def version_of(optimizer: Any, but: Set[tuple[int, Any]] = frozenset()) -> tuple[Any, ...]:
+    """What a trace of a user's step depends on: groups, state, plain values of attributes.
+
+    Args:
+        optimizer: the user's.
+        but: names of slots whose numbers vary; see :class:`.Numbers`.
+    """
+    groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
+    told = [numbers(g, but, own) for g, own in zip(groups, optimizer.param_groups, strict=True)]
+    table = vars(optimizer)
+    rest = {k: v for k, v in table.items() if k not in _OWN}
     kept = getattr(optimizer, "state", {})
-    state = {
-        k: _but(v, counted) if isinstance(v, dict) else v for k, v in _but(kept, counted).items()
-    }
-    return numbers(groups), numbers(state), numbers(_but(vars(optimizer), (*_OWN, *counted)))
+    return tuple(told), numbers(kept, but), numbers(rest, but, table)
 
 
-def _but(table: Mapping[Any, Any], names: Collection[Any]) -> Mapping[Any, Any]:
-    return {k: v for k, v in table.items() if k not in names} if names else table
-
-
-def numbers(value: Any) -> Any:
+def numbers(value: Any, but: Set[tuple[int, Any]] = frozenset(), own: Any = None) -> Any:
     """What a trace depends on in a user's state: its plain values, and which tensors there are."""
     if isinstance(value, Tensor):
         return id(value.array.storage)
     if isinstance(value, Mapping):
+        table = id(value if own is None else own)
         return tuple(
-            (k if not isinstance(k, Tensor) else id(k), numbers(v)) for k, v in value.items()
+            (k if not isinstance(k, Tensor) else id(k), numbers(v, but))
+            for k, v in value.items()
+            if not but or (table, k) not in but
         )
-    if isinstance(value, list | tuple):
-        return tuple(map(numbers, value))
+    if isinstance(value, list | tuple | deque):
+        table = id(value)
+        return tuple([numbers(v, but) for k, v in enumerate(value) if (table, k) not in but])
     if isinstance(value, np.ndarray):
         return value.tobytes()
+    if is_varying(value):
+        return None
     return value if isinstance(value, bool | int | float | str | type(None)) else id(value)
+
+
+def slots_of(optimizer: Any) -> Iterator[list[Slot]]:
+    """Where a user's optimiser keeps numbers: those that go by one name and are one together.
+
+    So parameters that have made the same steps share the scalars of their updates.
+    """
+    found: dict[Any, list[Slot]] = {}
+    for table in tables_of(optimizer):
+        for key, value in entries_of(table).items():
+            if is_number(value) and not (table is vars(optimizer) and key in _OWN):
+                kind = (key, type(value), repr(value), type(table) is dict)
+                found.setdefault(kind, []).append(Slot(table, key))
+    yield from found.values()
 
 
 def traced_step(
@@ -114,9 +137,9 @@ def traced_step(
 ) -> Any:
     """Record a user's step.
 
-    Tensors that it puts into its state, groups and attributes are there after each replay, as those
-    of modules are: where one of their form was they are copied into that; where none was, the next
-    call is traced anew and finds them.
+    Tensors that it puts into its state, groups and attributes, and lists and dicts in these, are
+    there after each replay, as those of modules are: where one of their form was they are copied
+    into that; where none was, the next call is traced anew and finds them.
 
     Args:
         step: the function.
@@ -125,41 +148,39 @@ def traced_step(
         kwargs: the same by name.
 
     Raises:
-        TraceError: if it keeps tensors that it made in lists and the like within its state.
+        TraceError: if it keeps tensors that it made in tuples and the like within its state.
     """
     name = type(optimizer).__name__
     tracer = mode.current().tracer
     tracer.watch(optimizer)
-    before = [(table, dict(table)) for table in _tables(optimizer)]
+    before = [(table, entries_of(table)) for table in tables_of(optimizer)]
     tracer.undoing.append(functools.partial(_put_back, before, vars(optimizer)))
-    counted, counts = _counted(optimizer), _begin_counts(optimizer, before)
-    try:
-        with mode.using(phase="update", module_path=name):
-            result = step(optimizer, *args, **kwargs)
-    except _LookedAt:
-        optimizer._counted = None
-        raise TracedAnew from None
-    _end_counts(counts)
+    counted = _plain(getattr(optimizer, "state", {}))
+    with mode.using(phase="update", module_path=name):
+        result = step(optimizer, *args, **kwargs)
     known = {id(table): held for table, held in before}
-    fresh, tables = False, _tables(optimizer)
+    for table, held in before:
+        _keep_containers(table, held, known)
+    fresh, tables = False, tables_of(optimizer)
     own = {*map(id, tables)}
     for table in tables:
         held = known.get(id(table), {})
-        for key, value in [(k, v) for k, v in table.items() if v is not held.get(k)]:
+        for key, value in entries_of(table).items():
+            if value is held.get(key):
+                continue
             if _is_traced(value) or _take_turns(value, held.get(key)):
                 fresh = fresh or key not in held
                 tracer.rebind_entry(table, key, held)
             elif id(value) not in own and any(map(_is_traced, _parts(value))):
                 raise TraceError(
                     f"{name}.step",
-                    "it keeps tensors in containers, inside a function that clnet.compile traces",
+                    "it keeps tensors in tuples, inside a function that clnet.compile traces",
                     name=shown(key),
-                    remedy="Write them in place, or keep each under a name of its own",
+                    remedy="Write them in place, or keep them in a list",
                 )
     if fresh:  # a plan that makes state is of use once
         optimizer._num_changes += 1
-    elif _counted(optimizer) != counted:
-        _require_counts(optimizer, before)
+    elif _plain(getattr(optimizer, "state", {})) != counted:
         warnings.warn(
             f"{name}.step: its state holds numbers of Python that it changes, so every call is "
             "traced anew. Keep them in tensors, changed in place",
@@ -168,142 +189,87 @@ def traced_step(
     return result
 
 
-class _LookedAt(BaseException):
-    """A number was not only counted."""
+@contextmanager
+def plain_groups(groups: Sequence[dict[str, Any]]) -> Iterator[None]:
+    """Let groups hold plain numbers while a step of clnet's own is recorded.
 
-
-_REACHING = frozenset(("__dict__", "__getattribute__", "attrgetter", "getattr", "vars"))
-"""By which a function reads attributes whose names do not stand in it."""
-
-
-def _looks(name: str) -> Callable[..., Any]:
-    def look(*_: Any) -> Any:
-        raise _LookedAt
-
-    look.__name__ = name
-    return look
-
-
-class _Count:
-    """Stands for a number in a traced step: what counts it goes on, who looks at it is told.
+    Its host actions read them there at every replay: what the function has put there so far is put
+    there then, before.
 
     Args:
-        value: what it is.
-        added: what was counted so far.
+        groups: the optimiser's.
     """
-
-    __class__: Any = property(lambda self: int)
-
-    def __init__(self, value: int, added: int = 0) -> None:
-        self.value, self.added = value, added
-
-    def __add__(self, other: Any) -> _Count:
-        if type(other) is not int:
-            raise _LookedAt
-        return _Count(self.value, self.added + other)
-
-    __radd__ = __add__
-
-
-for _name in (
-    *("abs", "bool", "ceil", "complex", "float", "floor", "format", "getattr", "hash", "index"),
-    *("int", "invert", "neg", "pos", "reduce_ex", "repr", "round", "str", "trunc"),
-    *("eq", "ge", "gt", "le", "lt", "ne", "sub", "rsub"),
-    *(r + op for r in ("", "r") for op in ("and", "divmod", "floordiv", "lshift", "mod", "mul")),
-    *(r + op for r in ("", "r") for op in ("or", "pow", "rshift", "truediv", "xor")),
-):
-    setattr(_Count, f"__{_name}__", _looks(_name))
+    tracer = mode.current().tracer
+    found = [Slot(group, key) for group in groups for key in group] if tracer.numbers else []
+    found = [slot for slot in found if is_varying(slot.value) or tracer.numbers.has(slot)]
+    before = [(slot, slot.value) for slot in found]
+    for slot, value in before:
+        host_action(tracer.numbers.put(slot, value))
+    try:
+        yield
+    finally:
+        for slot, value in before:
+            slot.write(value)
 
 
-def _begin_counts(
-    optimizer: Any, before: list[tuple[dict[Any, Any], dict[Any, Any]]]
-) -> list[tuple[dict[Any, Any], Any, int]]:
-    """Let numbers that a step counts stand for any; gives where they lie, and what they were.
+def _keep_containers(table: Any, held: Mapping[Any, Any], known: Mapping[int, Any]) -> None:
+    """A list or dict that takes the place of one with as many entries is put into that one."""
+    for key, value in entries_of(table).items():
+        old: Any = held.get(key)
+        if value is old or type(value) is not type(old) or id(old) not in known:
+            continue
+        parts = entries_of(value)
+        if parts and parts.keys() == entries_of(old).keys():
+            for place, part in parts.items():
+                old[place] = part
+            table[key] = old
 
-    Raises:
-        TracedAnew: if the function may look at one outside of the step.
+
+def tables_of(optimizer: Any) -> list[Any]:
+    """The dicts, lists and deques in which a user's step keeps what it likes.
+
+    Of clnet's own optimisers they are the groups, whose settings programs read and write.
     """
-    if not optimizer._counted or mode.current().tracer.anew is None:
-        return []
-    if any(_are_seen(optimizer, t, optimizer._counted & held.keys()) for t, held in before):
-        optimizer._counted = None
-        raise TracedAnew
-    found = [
-        (table, key, held[key])
-        for table, held in before
-        for key in optimizer._counted or ()
-        if type(held.get(key)) is int
-    ]
-    for table, key, value in found:
-        table[key] = _Count(value)
-    return found
-
-
-def _end_counts(counts: list[tuple[dict[Any, Any], Any, int]]) -> None:
-    """Have every replay count, as the step did."""
-    going: list[tuple[dict[Any, Any], Any, int]] = []
-    for table, key, value in counts:
-        now = table.get(key)
-        if type(now) is _Count:
-            going.append((table, key, now.added))
-            table[key] = value
-    if going:
-        host_action(functools.partial(_count, going))
-
-
-def _count(going: list[tuple[dict[Any, Any], Any, int]]) -> None:
-    for table, key, added in going:
-        table[key] += added
-
-
-def _require_counts(optimizer: Any, before: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> None:
-    """Of numbers that a step has changed find out whether it only counts them, and nobody looks.
-
-    Raises:
-        TracedAnew: if that is not known yet.
-    """
-    if optimizer._counted is None or mode.current().tracer.anew is None:
-        return
-    more: set[Any] = set()
-    for table, held in before:
-        own = [k for k, v in held.items() if type(v) is int and type(table.get(k)) is int]
-        changed = {k for k in own if table[k] != held[k]} - _OWN
-        if _are_seen(optimizer, table, changed):
-            return
-        more |= changed
-    if more - optimizer._counted:
-        optimizer._counted = optimizer._counted | more
-        raise TracedAnew
-
-
-def _are_seen(optimizer: Any, table: dict[Any, Any], keys: Collection[Any]) -> bool:
-    """Whether the function that is traced may look at these beside the step."""
-    names = mode.current().tracer.anew or frozenset()
-    by = keys if table is vars(optimizer) else ("state", "state_dict", "param_groups")
-    return bool(keys) and not names.isdisjoint((*by, *_REACHING))
-
-
-def _tables(optimizer: Any) -> list[dict[Any, Any]]:
-    """The dicts in which a user's step keeps what it likes."""
+    if not optimizer.written:
+        return [*optimizer.param_groups]
     kept = getattr(optimizer, "state", {})  # a wrapper may have none
-    inside = [v for v in kept.values() if isinstance(v, dict)]
-    return [kept, *inside, *optimizer.param_groups, vars(optimizer)]
+    found: dict[int, Any] = {}
+    pending: list[tuple[Any, int]] = [(kept, _MOST_DEPTH), (vars(optimizer), _MOST_DEPTH)]
+    pending += [(group, _MOST_DEPTH) for group in optimizer.param_groups]
+    while pending:
+        table, depth = pending.pop(0)
+        if id(table) in found or not depth:
+            continue
+        found[id(table)] = table
+        left = _OWN if table is vars(optimizer) else frozenset({"params"})
+        for key, value in entries_of(table).items():
+            plain = isinstance(value, dict | list | deque) and hasattr(type(value), "__len__")
+            if plain and not (isinstance(key, str) and key in left):
+                pending.append((value, depth - 1))
+    return list(found.values())
 
 
-def _counted(optimizer: Any) -> Any:
-    """What of its state is no tensor."""
-    kept = getattr(optimizer, "state", {})
-    dicts = {k: v if isinstance(v, dict) else {"": v} for k, v in kept.items()}
-    plain = {
-        key: {k: v for k, v in table.items() if not isinstance(v, Tensor)}
-        for key, table in dicts.items()
-    }
-    return numbers(plain)
+def entries_of(table: Any) -> dict[Any, Any]:
+    """The entries of a dict, or of a list by their places."""
+    return dict(table) if isinstance(table, Mapping) else dict(enumerate(table))
 
 
-def _put_back(tables: list[tuple[dict[Any, Any], dict[Any, Any]]], own: dict[str, Any]) -> None:
+def _plain(value: Any) -> Any:
+    """What of a user's state is neither a tensor nor varies."""
+    if isinstance(value, dict):
+        return [(id(k), _plain(v)) for k, v in value.items()]
+    if isinstance(value, list | tuple | deque):
+        return [*map(_plain, value)]
+    return None if isinstance(value, Tensor) else numbers(value)
+
+
+def _put_back(tables: list[tuple[Any, dict[Any, Any]]], own: dict[str, Any]) -> None:
     """Let tables hold what they held; what every optimiser has for itself stays as it is."""
     for table, held in tables:
+        if not isinstance(table, dict):
+            table.clear()
+            table.extend(held.values())
+            continue
         stays = _OWN if table is own else frozenset[str]()
         for key in table.keys() - held.keys() - stays:
             del table[key]

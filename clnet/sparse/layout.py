@@ -294,6 +294,14 @@ class SparseTensor(Tensor):
         """A copy; on the tape."""
         return self.with_values(self._values.clone())
 
+    def zero_(self) -> SparseTensor:
+        """All elements become 0: none is kept. Returns it."""
+        if self._layout is not COO:
+            raise _dense_only("zero_")
+        self._places, self._values = self._places[:, :0], self._values.detach()[:0]
+        self._coalesced = True
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         if not self.is_leaf:
             raise GradientError("deepcopy", "only leaves are copied deeply", remedy="Use clone()")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["FLAGS", "MODULES", "PLACES", "WRITES", "Changes"]
+from types import ModuleType
+from typing import Any
+
+__all__ = ["FLAGS", "LIBRARY", "MODULES", "PLACES", "WRITES", "Changes", "Replaceable"]
 
 
 class Changes:
@@ -37,3 +40,29 @@ PLACES = Changes()
 
 FLAGS = Changes()
 """Of tensors in memory that a plan knows and that ask for gradients now, or no more."""
+
+
+class _Library:
+    """What compiled functions depend on: whether one of clnet's functions was replaced."""
+
+    _clnet_tells_changes = True
+    _clnet_version = 0
+
+
+LIBRARY = _Library()
+"""The functions that clnet shows."""
+
+
+class Replaceable(ModuleType):
+    """A module that shows functions, of which a program may replace one: ``F.relu = mock``."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if not (name.startswith("__") or isinstance(value, ModuleType)):
+            LIBRARY._clnet_version += 1
+            MODULES.tell()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        LIBRARY._clnet_version += 1
+        MODULES.tell()

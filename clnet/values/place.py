@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
+
+from .changes import Replaceable
 
 
 def placed(module: str, names: Mapping[str, Any], *, owner: str = "") -> Mapping[str, Any]:
@@ -20,6 +22,8 @@ def placed(module: str, names: Mapping[str, Any], *, owner: str = "") -> Mapping
         names: what it shows.
         owner: the class there whose methods they are, if they are.
     """
+    if not owner and type(sys.modules[module]) is ModuleType:
+        sys.modules[module].__class__ = Replaceable
     done: set[int] = set()  # the first name is the one that others are synonyms of
     for name, function in names.items():
         if not isinstance(function, FunctionType) or id(function) in done:

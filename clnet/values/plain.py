@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DtypeError, KindError, RangeError
+from .varying import VaryingFloat, VaryingInt
 
 __all__ = [
     "LEAST",
@@ -31,7 +32,7 @@ __all__ = [
 LEAST, MOST = -(2**63), 2**63 - 1
 _MOST_UNSIGNED = 2**64 - 1
 _LONGEST = 80
-_NUMBERS = frozenset({bool, int, float})
+_NUMBERS = frozenset({bool, int, float, VaryingInt, VaryingFloat})
 NO = object()
 """What an alternative gives for a value that it does not take."""
 

@@ -119,7 +119,7 @@ def test_attributes_of_who_is_called():
         trainer.rate = 4.0
         assert f(clnet.ones(1)).item() == 4
         assert f(clnet.ones(1)).item() == 4
-        assert trainer.count == 2  # traced twice
+        assert trainer.count == 3  # as in eager execution
 
 
 def test_attributes_of_a_name_that_a_global_has_are_not_it(monkeypatch):
@@ -132,6 +132,7 @@ def test_attributes_of_a_name_that_a_global_has_are_not_it(monkeypatch):
 
 
 def test_what_the_function_changes_itself_is_no_reason_to_trace():
+    """Numbers are counted at every call; what is appended is so at the trace alone."""
     calls, count = [], 0
 
     @clnet.compile
@@ -143,7 +144,7 @@ def test_what_the_function_changes_itself_is_no_reason_to_trace():
 
     for _ in range(3):
         f(clnet.ones(1))
-    assert (f.num_traces, len(calls), count) == (1, 1, 1)
+    assert (f.num_traces, len(calls), count) == (1, 1, 3)
 
 
 @clnet.compile
@@ -414,7 +415,7 @@ def test_objects_of_libraries_may_read_what_they_do_not_name():
     for epoch in range(3):
         trainer.epoch = epoch
         trainer.run(x)
-    assert trainer.run.num_traces == 3
+    assert trainer.run.num_traces == 2  # from the second value on it varies
 
 
 def test_containers_of_modules_are_asked():

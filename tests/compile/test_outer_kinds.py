@@ -7,11 +7,13 @@ import sys
 import weakref
 from collections import ChainMap, UserDict
 from contextvars import ContextVar
+from operator import attrgetter, methodcaller
 from types import MappingProxyType, MethodType, ModuleType, SimpleNamespace
 
 import pytest
 
 import clnet
+import clnet.nn.functional as functional
 
 pytestmark = pytest.mark.device
 
@@ -189,13 +191,52 @@ def settings_by_attributes():
     return lambda x: x * settings.inner.rate, lambda v: settings.inner.update(rate=v)
 
 
+class Doubled(type):
+    @property
+    def rate(cls):
+        return cls.half * 2
+
+
+def a_property_of_a_metaclass():
+    class Settings(metaclass=Doubled):
+        half = 0.5
+
+    return lambda x: x * Settings.rate, lambda v: setattr(Settings, "half", v / 2)
+
+
+def getters():
+    own = SimpleNamespace(inner=SimpleNamespace(a=1.0), rate=Rate(), get=attrgetter("inner.a"))
+    by_name, called = attrgetter("inner"), methodcaller("of", 1.0)
+
+    def change(v):
+        own.inner.a = own.rate.is_ = v ** (1 / 3)
+
+    return lambda x: x * by_name(own).a * own.get(own) * called(own.rate), change
+
+
+def what_lies_deep():
+    first = last = SimpleNamespace()
+    for _ in range(20):
+        last.following = SimpleNamespace()
+        last = last.following
+    last.rate = 1.0
+
+    def f(x):
+        each = first
+        while hasattr(each, "following"):
+            each = each.following
+        return x * each.rate
+
+    return f, lambda v: setattr(last, "rate", v)
+
+
 KINDS = (
     a_decorator, a_decorated_function, a_partial, a_partials_keyword, a_bound_method,
     a_method_that_is_hidden, an_attribute_of_a_subclass, an_object_in_a_class,
     an_attribute_of_a_function, one_of_several_by_type, a_variable_of_the_context,
     a_weak_reference, a_module_made_by_hand, a_module_imported_inside, other_mappings,
     bytes_that_change, settings_by_attributes, a_descriptor, a_dict_in_a_layer,
-    a_global_by_its_text,
+    a_global_by_its_text, a_property_of_a_metaclass, getters, what_lies_deep,
 )  # fmt: skip
 
 
@@ -209,6 +250,19 @@ def test_what_changes_is_seen_and_what_stays_is_no_reason_to_trace(kind):
     for v in (8.0, 27.0):
         change(v)
         assert compiled(x).item() == pytest.approx(v)
+
+
+def test_functions_of_clnet_that_a_program_replaces_are_seen(monkeypatch):
+    f = clnet.compile(lambda x: functional.relu(x) + clnet.exp(x))
+    x = clnet.zeros(1)
+    assert f(x).item() == 1
+    with monkeypatch.context() as replaced:
+        replaced.setattr(functional, "relu", lambda x: x + 7)
+        assert f(x).item() == 8
+        replaced.setattr("clnet.exp", lambda x: x)
+        assert f(x).item() == 7
+    assert [f(x).item() for _ in range(2)] == [1, 1]
+    assert f.num_traces == 4
 
 
 def test_times_that_a_decorator_notes_are_no_reason_to_trace():

@@ -94,7 +94,7 @@ ACCEPTED_CALLS = (
         "m.prod(x, 1, dtype=m.bool)",
     ),
     (
-        "SparseAdam takes dense gradients; there are no others",
+        "SparseAdam takes dense gradients, too",
         r"SparseAdam",
         r"does not support dense gradients",
         "steps(optim.SparseAdam(weights, lr=2))",

@@ -28,6 +28,7 @@ from ...values.dtypes import (
 )
 from ...values.record import NamedTuple
 from ...values.shapes import broadcast_shapes
+from ...values.varying import as_known, is_varying
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .gradients import gradients_of
 from .paired import Paired, paired
@@ -311,7 +312,9 @@ class _Takes:
         if len(values) > self.most and not isinstance(values[-1], bool | np.bool_):
             raise DtypeError(name, "inplace is a bool", inplace=shown(values[-1]))
         settings = [
-            value if type(value) is HostScalar else number(name, self.names[k], value)
+            value
+            if type(value) is HostScalar or is_varying(value)
+            else number(name, self.names[k], value)
             for k, value in enumerate(values[self.fewest : self.most], self.fewest)
         ]
         return (*values[: self.fewest], *settings, *values[self.most :])
@@ -372,11 +375,13 @@ def evaluate(
             return evaluate(name, body, operands, options, result=result, out=out)
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
     if options:
-        options = [as_number(name, x) for x in options]
+        options = [as_number(name, x, floating=compute.is_floating_point) for x in options]
     if form.expr is None:
+        operands = [as_known(x) for x in operands]
         function = paired(name, body, kinds, operands, options, (compute, returned))
         return _applied(function, tensors, out)
-    numbers = [as_number(name, operands[k]) for k in form.numbers]
+    floating = compute.is_floating_point
+    numbers = [as_number(name, operands[k], floating=floating) for k in form.numbers]
     if not compute.is_floating_point:
         if any(isinstance(x, float) for x in options):
             law = "with these settings operands are floating"

@@ -13,6 +13,7 @@ from ...device import HostScalar
 from ...errors import DtypeError
 from ...values.arguments import number, shown
 from ...values.dtypes import DType, of_levels, of_scalar, promote
+from ...values.varying import VaryingFloat, VaryingInt, as_known, is_varying
 
 __all__ = [
     "NUMBER",
@@ -38,7 +39,8 @@ _OF_NUMBERS: dict[type, Sort] = {}
 def look_numbers_up() -> None:
     """The dtypes of Python's numbers: at first, and when the default has changed."""
     sorts = {kind: (of_scalar(kind()), NUMBER) for kind in (bool, int, float, complex)}
-    _OF_NUMBERS.update({**sorts, HostScalar: sorts[float]})
+    varying = {VaryingInt: sorts[int], VaryingFloat: sorts[float]}
+    _OF_NUMBERS.update({**sorts, HostScalar: sorts[float], **varying})
 
 
 look_numbers_up()
@@ -114,15 +116,22 @@ def _converted(name: str, operand: Operand, operands: Sequence[Operand]) -> Oper
     )
 
 
-def as_number(name: str, value: Any) -> float | HostScalar:
+def as_number(name: str, value: Any, *, floating: bool = False) -> Any:
     """A number that kernels take as a scalar.
 
     Args:
         name: of the op, for the error.
-        value: a number of Python's or NumPy's, or a cell of one.
+        value: a number of Python's or NumPy's, a cell of one, or one that varies.
+        floating: whether kernels compute in floats: then what varies is a cell.
 
     Raises:
         DtypeError: if it is none.
     """
     kind = type(value)
-    return value if kind is float or kind is HostScalar else number(name, "a number", value)
+    if kind is float or kind is HostScalar:
+        return value
+    if is_varying(value) and floating and value.numbers.active:
+        cell = value.numbers.cell(value)
+        if cell is not None:
+            return cell
+    return number(name, "a number", as_known(value))

@@ -1,0 +1,448 @@
+"""Numbers that a compiled function finds and that are others at every call: counters, rates.
+
+While the function is traced each is a :class:`.Varying`. What Python computes of them is a list of
+steps here, done again before every replay: what goes into arithmetic with tensors is a scalar that
+kernels read then, what a branch was chosen by is asked again, and what the function leaves in
+objects is put there. So a counter that the function counts up causes no trace.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from types import CellType, ModuleType
+from typing import Any
+
+from ..device import HostScalar
+from ..values import mode
+from ..values.plain import LEAST, MOST
+from ..values.programs import is_programs
+from ..values.record import NamedTuple
+from ..values.varying import Varying, VaryingFloat, VaryingInt, as_known, is_varying
+
+__all__ = ["Numbers", "Slot", "is_number"]
+
+_MOST_DEPTH = 4
+_FAILS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Slot(NamedTuple):
+    """Where a number lies.
+
+    Attributes:
+        table: a dict or list, or what holds the variable of an enclosing function.
+        key: by which it is found there.
+        owner: the module whose attributes the table holds; it tells other plans of changes.
+    """
+
+    table: Any
+    key: Any
+
+    owner: Any = None
+
+    @property
+    def name(self) -> tuple[int, Any]:
+        """Tells it from others."""
+        return (id(self.table), self.key)
+
+    def read(self) -> Any:
+        """What lies there.
+
+        Raises:
+            LookupError, ValueError: if nothing does.
+        """
+        table = self.table
+        return table.cell_contents if type(table) is CellType else table[self.key]
+
+    @property
+    def value(self) -> Any:
+        """What lies there; None if nothing does."""
+        try:
+            return self.read()
+        except (LookupError, ValueError):
+            return None
+
+    def write(self, value: Any) -> None:
+        """Put a value there."""
+        if type(self.table) is CellType:
+            self.table.cell_contents = value
+        else:
+            self.table[self.key] = value
+
+
+class _Step(NamedTuple):
+    """A number that varies: found in slots that all hold it, or computed of others.
+
+    Attributes:
+        kind: its type.
+        slots: where it is found; the position of an argument in the place of them.
+        function: what computes it.
+        args: the places of those that it is computed of, and constants.
+    """
+
+    kind: type
+    slots: Any = ()
+    function: Callable[..., Any] | None = None
+    args: tuple[tuple[bool, Any], ...] = ()
+
+
+class Numbers:
+    """The numbers of one trace that vary.
+
+    Args:
+        loose: positions of such among the numbers that are arguments.
+
+    Attributes:
+        tracer: of the function, while it is traced.
+        looked: places whose value the plan depends on.
+    """
+
+    def __init__(self, loose: Collection[int] = ()) -> None:
+        self._loose, self._position = loose, 0
+        self.tracer: Any = None
+        self.looked: set[int] = set()
+        self._steps: list[_Step] = []
+        self._values: list[Any] = []
+        self._known: dict[Any, Varying] = {}
+        self._answers: dict[int, bool] = {}
+        self._cells: dict[int, HostScalar] = {}
+        self._slots: dict[tuple[int, Any], tuple[Slot, Any]] = {}
+        self._lengths: dict[int, int] = {}
+        self._writes: list[tuple[Slot, int | None, Any]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    @property
+    def active(self) -> bool:
+        """Whether the function is being traced, here and not in another thread."""
+        return self.tracer is not None and mode.current().tracer is self.tracer
+
+    # Before and while the function is traced.
+
+    def vary(self, slots: Sequence[Slot]) -> None:
+        """Let the number that lies in all of these slots vary; they hold what stands for it."""
+        value = slots[0].read()
+        made = self._add(_Step(type(value), tuple(slots)), value)
+        for slot in slots:
+            self._slots[slot.name] = (slot, value)
+            slot.write(made)
+
+    def next_argument(self, value: Any) -> Any:
+        """What stands for the next number among the arguments of the call."""
+        position = self._position
+        self._position += 1
+        if position not in self._loose:
+            return value
+        return self._add(_Step(type(value), position), value)
+
+    def has(self, slot: Slot) -> bool:
+        """Whether what lies there varies."""
+        return slot.name in self._slots
+
+    @property
+    def names(self) -> frozenset[tuple[int, Any]]:
+        """The names of the slots whose numbers vary."""
+        return frozenset(self._slots)
+
+    def seen(self, versioned: Any) -> Any:
+        """What tells whether an object has changed, but for numbers that vary."""
+        if not self._slots or not hasattr(versioned, "_clnet_version_but"):
+            return versioned
+        kind = _SeenModule if getattr(type(versioned), "_clnet_tells_changes", False) else _Seen
+        return kind(versioned, self.names)
+
+    def note(self, function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> Any:
+        """What was computed: a number that varies, too, or an answer that must stay the same."""
+        if not all(is_varying(x) or is_number(x) or x is None or x is True for x in args):
+            return self._known_all(args, result)
+        own: list[tuple[bool, Any]] = []
+        for x in args:
+            if is_varying(x) and x.numbers is self:
+                own.append((True, x.place))
+            else:
+                own.append((False, x.value if is_varying(x) else x))
+        key = (function, *[(mine, type(x), repr(x)) for mine, x in own])
+        answer = isinstance(result, bool) or type(result).__name__ == "bool_"
+        if not answer and not isinstance(result, int | float):
+            return self._known_all(args, result)
+        made = self._known.get(key)
+        if made is None:
+            made = self._add(_Step(type(result), (), function, tuple(own)), result)
+            self._known[key] = made
+        if answer:
+            self._answers[made.place] = bool(result)
+            return bool(result)
+        return made
+
+    def look(self, number: Varying) -> None:
+        """Python must know a number: the plan is for this value."""
+        self.looked.add(number.place)
+
+    def cell(self, number: Varying) -> HostScalar | None:
+        """What kernels read of a number; None of one that ops refuse."""
+        if not _fits(number.value):
+            return None
+        cell = self._cells.get(number.place)
+        if cell is None:
+            cell = self._cells[number.place] = HostScalar(float(number.value))
+        return cell
+
+    def put(self, slot: Slot, value: Any) -> Callable[[], None]:
+        """What puts a number in its place at every replay; the place holds its value now."""
+        place = value.place if is_varying(value) else None
+
+        def act() -> None:
+            slot.write(value if place is None else self._values[place])
+
+        slot.write(value.value if is_varying(value) else value)
+        return act
+
+    def begin(self, tables: Iterable[Any]) -> None:
+        """The function is about to be called: remember how long lists are.
+
+        Args:
+            tables: as :meth:`leave` gets them.
+        """
+        pending = [(table, _MOST_DEPTH) for table in tables if not isinstance(table, Slot)]
+        seen: set[int] = set()
+        while pending:
+            table, depth = pending.pop()
+            if id(table) in seen or not depth:
+                continue
+            seen.add(id(table))
+            if not isinstance(table, dict):
+                self._lengths[id(table)] = len(table)
+            parts = table.values() if isinstance(table, dict) else table
+            inside = (_table_in(v) for v in parts)
+            pending += [(v, depth - 1) for v in inside if v is not None]
+
+    def leave(self, tables: Iterable[Any]) -> None:
+        """The function has returned: note what it left in slots, which hold plain numbers again.
+
+        Args:
+            tables: dicts, lists and the like in which it may have left some.
+        """
+        for slot, before in self._slots.values():
+            try:
+                now = slot.read()
+            except (LookupError, ValueError):  # deleted, which later calls do not
+                continue
+            mine = is_varying(now) and now.numbers is self
+            if not mine or slot.name not in self._names_of(now.place):
+                self._writes.append((slot, now.place, None) if mine else (slot, None, now))
+            slot.write(before)
+        seen: set[int] = set()
+        for table in tables:
+            for slot in self._left_in(table, seen, _MOST_DEPTH):
+                now = slot.read()
+                slot.write(self.filled(now))
+                if isinstance(slot.table, list | deque) and self._grown(slot.table):
+                    self._look_within(now)  # a replay appends nothing
+                else:
+                    self._writes.append(
+                        (slot, None, now) if type(now) is tuple else (slot, now.place, None)
+                    )
+        if self._writes:
+            self.tracer.record_action(self.write)
+
+    def _look_within(self, value: Any) -> None:
+        for part in value if type(value) is tuple else (value,):
+            self._look_within(part) if type(part) is tuple else as_known(part)
+
+    def _grown(self, table: Any) -> bool:
+        """Whether a list has another length than before the function was called."""
+        return self._lengths.get(id(table)) != len(table)
+
+    def _names_of(self, place: int) -> set[tuple[int, Any]]:
+        slots = self._steps[place].slots
+        return set() if isinstance(slots, int) else {slot.name for slot in slots}
+
+    def _left_in(self, table: Any, seen: set[int], depth: int) -> Iterator[Slot]:
+        """Slots of a table, and of those in it, that hold numbers that vary."""
+        if isinstance(table, Slot):
+            value = table.value
+            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
+                yield table
+            return
+        if id(table) in seen or not depth:
+            return
+        seen.add(id(table))
+        items = [*table.items()] if isinstance(table, dict) else [*enumerate(table)]
+        for key, value in items:
+            inside = _table_in(value)
+            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
+                yield Slot(table, key)
+            elif inside is not None:
+                yield from self._left_in(inside, seen, depth - 1)
+
+    def end(self) -> None:
+        """The trace is made; what stood for numbers is what it was."""
+        self.tracer = None
+        self._known.clear()  # a dropped plan is freed without the collector: no circles
+
+    def release(self) -> None:
+        """Drop the trace: slots hold what they held."""
+        for slot, before in self._slots.values():
+            slot.write(before)
+
+    # At every call.
+
+    def hold(self, given: Sequence[Any] = ()) -> bool:
+        """Whether conditions hold; if so kernels read the numbers as they are now.
+
+        Args:
+            given: numbers that are arguments of the call.
+        """
+        found = self._now(given)
+        if found is None:
+            return False
+        for place, answer in self._answers.items():
+            if bool(found[place]) is not answer:
+                return False
+        if not all(_alike(found[place], self._values[place]) for place in self.looked):
+            return False
+        if not all(_fits(found[place]) for place in self._cells):
+            return False
+        for place, cell in self._cells.items():
+            cell.value = float(found[place])
+        self._values = found
+        return True
+
+    def outdated(self) -> bool:
+        """Whether a number has another value than the one that the plan is for."""
+        if not self.looked:
+            return False
+        found = self._now((), only=self.looked)
+        return found is None or not all(_alike(found[k], self._values[k]) for k in self.looked)
+
+    def write(self) -> None:
+        """Put what the function leaves where it does, when all else was done."""
+        for slot, place, value in self._writes:
+            slot.write(self.filled(value) if place is None else self._values[place])
+            if slot.owner is not None:
+                slot.owner._clnet_tell_of(slot.key)
+
+    def are_in(self, value: Any) -> bool:
+        """Whether a result has numbers that vary."""
+        if type(value) in (tuple, list, dict):
+            return any(map(self.are_in, value.values() if type(value) is dict else value))
+        parts = getattr(value, "parts", None)  # of an object that is copied for every call
+        return is_varying(value) or (type(parts) is dict and self.are_in(parts))
+
+    def filled(self, value: Any) -> Any:
+        """A result with the numbers of this call in the place of those that vary."""
+        if is_varying(value):
+            return self._values[value.place] if value.numbers is self else value.value
+        if type(value) in (tuple, list):
+            return type(value)(map(self.filled, value))
+        if type(value) is dict:
+            return {k: self.filled(v) for k, v in value.items()}
+        for name, part in getattr(value, "__dict__", {}).items():
+            if is_varying(part):
+                object.__setattr__(value, name, self.filled(part))
+        return value
+
+    def known(self) -> tuple[set[int], list[str]]:
+        """Which arguments Python had to know, and the names of what it knew and changes itself."""
+        arguments, names, pending = set[int](), list[str](), [*self.looked]
+        written = {slot.name for slot, _, _ in self._writes}
+        seen: set[int] = set()
+        while pending:
+            place = pending.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            step = self._steps[place]
+            if isinstance(step.slots, int):
+                arguments.add(step.slots)
+            else:
+                names += [str(slot.key) for slot in step.slots if slot.name in written]
+            pending += [x for mine, x in step.args if mine]
+        return arguments, names
+
+    def _add(self, step: _Step, value: Any) -> Varying:
+        self._steps.append(step)
+        self._values.append(value)
+        kind = VaryingInt if isinstance(value, int) else VaryingFloat
+        return kind(self, len(self._steps) - 1, value)
+
+    def _known_all(self, args: tuple[Any, ...], result: Any) -> Any:
+        self.looked |= {x.place for x in args if is_varying(x) and x.numbers is self}
+        return result
+
+    def _now(self, given: Sequence[Any], only: Collection[int] | None = None) -> list[Any] | None:
+        """The numbers as they are now; None if some are none, or none of their kind."""
+        found: list[Any] = []
+        try:
+            for kind, slots, function, args in self._steps:
+                if function is not None:
+                    value = function(*[found[x] if mine else x for mine, x in args])
+                elif type(slots) is int:
+                    value = given[slots] if only is None else self._values[len(found)]
+                else:
+                    value = slots[0].read()
+                    for slot in slots[1:]:
+                        if slot.read() != value:
+                            return None
+                if type(value) is not kind:
+                    return None
+                found.append(value)
+        except _FAILS:
+            return None
+        return found
+
+
+class _Seen:
+    """An object as a plan sees it: numbers that vary are no change of it.
+
+    Args:
+        whole: the object.
+        names: of slots.
+    """
+
+    def __init__(self, whole: Any, names: frozenset[tuple[int, Any]]) -> None:
+        self.whole, self._names = whole, names
+
+    @property
+    def _clnet_version(self) -> Any:
+        return self.whole._clnet_version_but(self._names)
+
+
+class _SeenModule(_Seen):
+    """The same of a module."""
+
+    _clnet_tells_changes = True
+
+    def modules(self) -> Any:
+        """It and those in it."""
+        return self.whole.modules()
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number of Python's that may vary; truths do not."""
+    return type(value) is float or type(value) is int
+
+
+def _table_in(value: Any) -> Any:
+    """A container, or the attributes of a plain object: in which numbers may have been left."""
+    if isinstance(value, dict | list | deque):
+        return value
+    if isinstance(value, type | ModuleType) or hasattr(type(value), "_clnet_version"):
+        return None
+    held = getattr(value, "__dict__", None) if is_programs(type(value)) else None
+    return held if type(held) is dict else None
+
+
+def _fits(value: Any) -> bool:
+    """Whether ops take a number: a whole one has at most 64 bits."""
+    return type(value) is not int or LEAST <= value <= MOST
+
+
+def _alike(value: Any, other: Any) -> bool:
+    """Whether two numbers are one to the last bit, the sign of a zero included."""
+    return (
+        value is other
+        or (value == other and repr(value) == repr(other))
+        or (value != value and other != other)
+    )
