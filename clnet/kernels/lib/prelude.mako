@@ -82,6 +82,16 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #define SIDE_BY_SIDE
 </%def>
 ##
+## `IN_LANES` before a loop says that its turns are independent, so that the compiler need not ask
+## at run time whether arrays overlap.
+<%def name="in_lanes()">
+#define IN_LANES
+#ifdef __clang__
+#undef IN_LANES
+#define IN_LANES _Pragma("clang loop vectorize(assume_safety)")
+#endif
+</%def>
+##
 ## `CONVERT(value, type)` converts numbers to `floats`, `ints` or `uchars`, vectors of `width`: by
 ## the compiler's own conversion of whole vectors where there is one, since PoCL's functions go
 ## lane by lane. Floats are whole numbers.

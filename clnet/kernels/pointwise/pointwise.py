@@ -17,6 +17,7 @@ from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 from ..moving import copy, turned_axis
 from ..streaming import aligned
+from .pointwise_lines import lines_fit, lines_recipe
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
@@ -195,6 +196,11 @@ def _recipe(
         return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
     if rows_fit(traits, compute, dtypes, sizes, steps, num_outputs):
         return _in_rows(exprs, dtypes, traits, sizes, steps, scalars=num_scalars, cost=cost)
+    if lines_fit(traits, sizes, steps, num_outputs):
+        kernel, places, last, items = lines_recipe(
+            exprs, compute, dtypes, traits, sizes, steps, scalars=num_scalars
+        )
+        return _Recipe(kernel, places, sizes[:-1], last, items, (1, 1), *cost)
     return _in_one_layout(
         exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
     )
