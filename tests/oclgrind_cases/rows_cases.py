@@ -96,6 +96,11 @@ def softmaxes(target: Target) -> None:
     for dtype in REALS:
         for shape, dim in (((3, 19), 1), ((5, 33), 0), ((2, 6, 3), 1), ((70, 2), 1)):
             check_softmax(target, shape, dim, dtype)
+        if target.traits.dedicated_local_memory:
+            continue
+        for most in (2**16, 0):  # several vectors of a row, which are kept or read again
+            with constants(softmax_module, _MOST_KEPT=most):
+                check_softmax(target, (4, 3, 43), 1, dtype)
 
 
 @case()

@@ -158,10 +158,8 @@ def _recipe(
     sizes, steps = collapse(shape, strides)
     dtypes = [dtype for dtype, _, _ in operands]
     exprs = tuple([x if d is bool_ else as_number(x) for x, d in zip(exprs, dtypes, strict=False)])
-    cost = (
-        prod(shape) * flops(*exprs),
-        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
-    )
+    moved = sum(prod(own) * dtype.itemsize for dtype, own, _ in operands)
+    cost = (prod(shape) * flops(*exprs), moved)
     runs, along = in_vectors(traits.simd_width, sizes, steps)
     if is_short(traits, sizes, num_outputs) and rows_fit(
         traits, compute, dtypes, sizes, steps, num_outputs

@@ -13,13 +13,13 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import filled, in_groups, jobs_per_item, lanes_of_stored
 from ..kernel import Kernel, Named, by_name, joined
-from ..streaming import streams_rows
+from ..streaming import LINE_BYTES, streams_rows
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
-COLUMNS = Kernel("softmax_columns", "softmax/softmax.mako")
+COLUMNS = Kernel("softmax_columns", "softmax/softmax_columns.mako")
 GROUP = Kernel("softmax_group", "softmax/softmax.mako")
 GRAD_ROWS = Kernel("softmax_grad_rows", "softmax/softmax.mako")
-GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax.mako")
+GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax_columns.mako")
 GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 
 _GROUP = 256
@@ -27,6 +27,8 @@ _GROUP = 256
 _HELD_EACH, _MOST_HELD, _GROUPS_A_UNIT = 8, 16, 8
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
+# Bytes that an item keeps of neighbouring lines: a part of a cache of second level.
+_MOST_KEPT = 2**16
 
 
 class Lines(NamedTuple):
@@ -62,10 +64,10 @@ class Lines(NamedTuple):
         return kernel.launch(params, args, global_size=(ceil_div(self.outer, each),), **cost)
 
     def by_columns(
-        self, lanes: int, kernel: Kernel, params: Named, args: Named, **cost: Any
+        self, width: int, kernel: Kernel, params: Named, args: Named, **cost: Any
     ) -> Launch:
-        """A launch of which each work-item takes as many neighbouring lines as a vector holds."""
-        blocks = ceil_div(self.inner, lanes)
+        """A launch of which each work-item takes ``width`` neighbouring lines."""
+        blocks = ceil_div(self.inner, width)
         args = joined(args, by_name("blocks inner", blocks, self.inner))
         return kernel.launch(params, args, global_size=(self.outer * blocks,), **cost)
 
@@ -175,5 +177,21 @@ def _launch(
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         return [lines.by_rows(target, rows, params, args, **cost)]
-    params = joined(params, by_name("lanes", lanes))
-    return [lines.by_columns(lanes, columns, params, args, **cost)]
+    held = lines.n * acc.itemsize * len(inputs)
+    vectors = _vectors(target, lines, lanes, held)
+    width = lanes * vectors
+    room = 0 if held * width > _MOST_KEPT else 1 << (lines.n * width - 1).bit_length()
+    params = joined(params, by_name("lanes vectors room", lanes, vectors, room))
+    return [lines.by_columns(width, columns, params, args, **cost)]
+
+
+def _vectors(target: Target, lines: Lines, lanes: int, held: int) -> int:
+    """Vectors of columns for each item: whole lines of the caches, and more if that can be kept."""
+    most = 1
+    for vectors in (2, 4):
+        width = vectors * lanes
+        many = lines.outer * ceil_div(lines.inner, width) >= 4 * target.traits.compute_units
+        fits = held * width <= _MOST_KEPT or held // lines.n * width <= LINE_BYTES
+        if many and fits and width <= lines.inner:
+            most = vectors
+    return most
