@@ -31,8 +31,8 @@
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[outer, n, inner]
 ## arg      y: in ctype[outer, n, inner]
-## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group / reduce_items)
-##          sums. Along other axes CPUs have softmax_columns.mako.
+## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group /
+##          reduce_items) sums. Along other axes CPUs have softmax_columns.mako.
 ## numerics the largest x is subtracted first, in the logarithm too: added to the logarithm of the
 ##          sum it would round that away; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>

@@ -13,13 +13,12 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import filled, in_groups, jobs_per_item, lanes_of_stored
 from ..kernel import Kernel, Named, by_name, joined
-from ..streaming import LINE_BYTES, streams_rows
+from ..streaming import streams_rows
+from .softmax_columns import COLUMNS, GRAD_COLUMNS, share_of_item
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
-COLUMNS = Kernel("softmax_columns", "softmax/softmax_columns.mako")
 GROUP = Kernel("softmax_group", "softmax/softmax.mako")
 GRAD_ROWS = Kernel("softmax_grad_rows", "softmax/softmax.mako")
-GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax_columns.mako")
 GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 
 _GROUP = 256
@@ -27,8 +26,6 @@ _GROUP = 256
 _HELD_EACH, _MOST_HELD, _GROUPS_A_UNIT = 8, 16, 8
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
-# Bytes that an item keeps of neighbouring lines: a part of a cache of second level.
-_MOST_KEPT = 2**16
 
 
 class Lines(NamedTuple):
@@ -177,21 +174,6 @@ def _launch(
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         return [lines.by_rows(target, rows, params, args, **cost)]
-    held = lines.n * acc.itemsize * len(inputs)
-    vectors = _vectors(target, lines, lanes, held)
-    width = lanes * vectors
-    room = 0 if held * width > _MOST_KEPT else 1 << (lines.n * width - 1).bit_length()
+    vectors, room = share_of_item(target, lines, lanes, acc.itemsize, len(inputs))
     params = joined(params, by_name("lanes vectors room", lanes, vectors, room))
-    return [lines.by_columns(width, columns, params, args, **cost)]
-
-
-def _vectors(target: Target, lines: Lines, lanes: int, held: int) -> int:
-    """Vectors of columns for each item: whole lines of the caches, and more if that can be kept."""
-    most = 1
-    for vectors in (2, 4):
-        width = vectors * lanes
-        many = lines.outer * ceil_div(lines.inner, width) >= 4 * target.traits.compute_units
-        fits = held * width <= _MOST_KEPT or held // lines.n * width <= LINE_BYTES
-        if many and fits and width <= lines.inner:
-            most = vectors
-    return most
+    return [lines.by_columns(lanes * vectors, columns, params, args, **cost)]
