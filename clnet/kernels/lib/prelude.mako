@@ -124,6 +124,19 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #endif
 </%def>
 ##
+## `elementwise` has the compiler's own roundings of numbers and vectors taken where the processor
+## has instructions for them: PoCL's functions of vectors are calls.
+<%def name="elementwise()">
+#if (defined(__SSE4_1__) || defined(__ARM_NEON)) && defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_floor) && __has_builtin(__builtin_elementwise_roundeven)
+#define floor(x) __builtin_elementwise_floor(x)
+#define ceil(x) __builtin_elementwise_ceil(x)
+#define trunc(x) __builtin_elementwise_trunc(x)
+#define rint(x) __builtin_elementwise_roundeven(x)
+#endif
+#endif
+</%def>
+##
 ## `WIDE_HALVES(bits)` are the floats of half numbers, `NARROW_FLOATS(x, bits)` makes such bits of
 ## floats: `width` of them, a `ushort` each. Where the compiler knows its processor's instructions
 ## these are taken, eight at once: PoCL's functions of OpenCL's are calls, and its compiler dies of

@@ -68,6 +68,7 @@
 <%def name="pointwise_lines(
     statements, results, functions, compute, outputs, inputs, scalars, outer)">
 #pragma OPENCL FP_CONTRACT OFF
+${prelude.elementwise()}
 ${elementary.define(functions, compute, 1)}
 ${prelude.in_lanes()}
 __kernel void pointwise_lines(...)
