@@ -227,9 +227,11 @@ def of_host(kind: type[Tensor], host: np.ndarray, device: Device) -> Tensor:
     return found if mode.current().tracer is None else apply(Copy(), found)
 
 
-def positions(kind: type[Tensor], n: int, device: Device, *, start: int = 0) -> Tensor:
-    """``start, start + 1, ...`` in int64."""
-    return made(kind, Arange(n, start, 1, int64, device))
+def positions(
+    kind: type[Tensor], n: int, device: Device, *, start: int = 0, dtype: DType = int64
+) -> Tensor:
+    """``start, start + 1, ...``, ``(n,)``, in int64 or another dtype that has them."""
+    return made(kind, Arange(n, start, 1, dtype, device))
 
 
 def uninitialized(kind: type[Tensor], shape: Shape, dtype: DType, device: Device) -> Tensor:

@@ -21,7 +21,7 @@ from .complex_parts import complex_of, imag, real
 from .copying import copy_launches
 from .create import held
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import Slice, fresh, narrow, slice_view
+from .shape import Slice, contiguous, fresh, narrow, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -117,6 +117,33 @@ def pad(
     return fresh(_around(x, ends, mode), x)
 
 
+class AroundPad(Function):
+    """A dense array of ``shape`` with the input from ``starts`` on, and elements of its own."""
+
+    starts: tuple[int, ...]
+    shape: Shape
+    mode: str
+    op_name = "pad"
+    repeats = True
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        return [kernels.around(target, outputs[0], inputs[0], starts=self.starts, mode=self.mode)]
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Each axis adds up what its elements became."""
+        g, before = grads[0], saved.input_specs[0][0]
+        for axis, (size, n) in enumerate(zip(before, self.shape, strict=True)):
+            start = self.starts[axis]
+            if (size, 0) != (n, start):
+                table = _inside(size, start, n - size - start, self.mode)
+                g = map_axis("pad_backward", g, axis, table.transposed)
+        return (g,)
+
+
 def _around(x: Tensor, ends: dict[int, tuple[int, ...]], mode: str) -> Tensor:
     """Padded by elements of its own."""
     y = x
@@ -124,6 +151,12 @@ def _around(x: Tensor, ends: dict[int, tuple[int, ...]], mode: str) -> Tensor:
         cropped = {axis: tuple(min(end, 0) for end in both) for axis, both in ends.items()}
         y = _constant(x, cropped, 0.0)
         ends = {axis: tuple(max(end, 0) for end in both) for axis, both in ends.items()}
+    starts = tuple(ends.get(axis, (0, 0))[0] for axis in range(x.ndim))
+    shape = tuple(n + sum(ends.get(axis, (0, 0))) for axis, n in enumerate(y.shape))
+    if kernels.around_fits(x.device.traits, y.shape, shape, y.dtype.itemsize):
+        for axis, (before, after) in ends.items():
+            _check_end(y, axis, before, after, mode)
+        return y if shape == y.shape else apply(AroundPad(starts, shape, mode), contiguous(y))
     for axis, (before, after) in ends.items():
         if before or after:
             rows = max(y.numel() // max(y.shape[axis], 1), 1)  # before the host lays out the axis

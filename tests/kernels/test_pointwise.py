@@ -12,6 +12,7 @@ from clnet.array import Array
 from clnet.expr import Expr, Input, Scalar, as_number, exp, logical_xor, ne, tanh, where
 from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.kernels.pointwise.pointwise_lines import lines_fit
 from clnet.kernels.pointwise.pointwise_rows import rows_fit
 from clnet.values.dtypes import bfloat16, bool_, float16, float32, from_numpy
 
@@ -24,8 +25,8 @@ EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)
 @pytest.fixture
 def thresholds(monkeypatch):
     """Sets from how many elements on vectors are taken, from how many bytes on they stream, up to
-    how many elements one kernel takes all layouts, whether rows may be vectors, and from how many
-    elements on short rows share a group and what lies across is copied."""
+    how many elements one kernel takes all layouts, whether rows may be vectors, or loops, and from
+    how many elements on short rows share a group and what lies across is copied."""
 
     def use(
         *,
@@ -33,10 +34,12 @@ def thresholds(monkeypatch):
         stream: int = 2**60,
         small: int = 0,
         rows: bool = False,
+        lines: bool = False,
         many: int = 2**60,
     ) -> None:
         monkeypatch.setattr(module, "_MANY_ELEMENTS", many)
         monkeypatch.setattr(module, "rows_fit", rows_fit if rows else lambda *_: False)
+        monkeypatch.setattr(module, "lines_fit", lines_fit if lines else lambda *_: False)
         monkeypatch.setattr(pointwise_small, "SMALL_ELEMENTS", small)
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)
         monkeypatch.setattr(pointwise_vectors, "LEAST_RUN", 2)
@@ -193,6 +196,35 @@ def test_rows_are_read_before_they_are_written_over(device, thresholds):
     device.queue.launch(launch)
     host[:, 3:38] *= 2
     np.testing.assert_array_equal(x.numpy(), host)  # and nothing beside
+
+
+@pytest.mark.parametrize("shape", ["one row", "no end", "backwards", "four axes"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float64], ids=lambda d: d.__name__)
+def test_rows_of_other_types_are_loops(device, thresholds, dtype, shape):
+    """A sum, a conversion and a truth value of numbers that have no vectors of their own."""
+    if device.traits.dedicated_local_memory:
+        pytest.skip("loops along rows are for CPU-shaped devices")
+    sizes, *both = ROWS[shape]
+    rng = np.random.default_rng(4)
+    views, operands = [], []
+    for steps in both:
+        low = sum((n - 1) * s for n, s in zip(sizes, steps, strict=True) if s < 0)
+        high = sum((n - 1) * s for n, s in zip(sizes, steps, strict=True) if s > 0)
+        host = rng.integers(0, 99, high - low + 1).astype(dtype)
+        operands.append(Array.from_numpy(host, device).view(sizes, steps, -low))
+        strides = [host.itemsize * s for s in steps]
+        views.append(np.lib.stride_tricks.as_strided(host[-low:], sizes, strides))
+    compute = from_numpy(np.dtype(dtype))
+    thresholds(lines=True)
+    made = [Array.from_numpy(np.full(sizes, 7, d), device) for d in (dtype, np.float32, np.bool_)]
+    exprs = (X + Y * Y, X * Y, X > Y)
+    (launch,) = pointwise(device.target, made, operands, exprs, compute=compute)
+    assert launch.kernel.name == "pointwise_lines"
+    assert launch.local_size == (1, 1)
+    device.queue.launch(launch)
+    x, y = views
+    for found, wanted in zip(made, (x + y * y, (x * y).astype(np.float32), x > y), strict=True):
+        np.testing.assert_array_equal(found.numpy(), wanted)
 
 
 def test_results_that_begin_inside_a_line_are_stored_as_usual(device, thresholds):

@@ -15,6 +15,7 @@ from clnet.kernels import streaming as streaming_module
 from clnet.kernels.conv_blocked.reorder import reorder
 from clnet.kernels.norm import blocked_norm as norm_module
 from clnet.kernels.norm.blocked_norm import blocked_moments, blocked_sums
+from clnet.kernels.pointwise import pointwise_lines as lines_module
 from clnet.kernels.pointwise import pointwise_rows as rows_module
 from clnet.kernels.pointwise import pointwise_small as small_module
 from clnet.kernels.pointwise import pointwise_vectors as vectors_module
@@ -24,13 +25,16 @@ from clnet.kernels.pool import blocked_pool as pool_module
 from clnet.kernels.pool.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
 from clnet.kernels.pool.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
 from clnet.kernels.pool.window import Window
-from clnet.values.dtypes import float32
+from clnet.values.dtypes import float32, from_numpy
 
 from .harness import case, constants, given, near, normal, output, run
 
 reorder_module = import_module("clnet.kernels.conv_blocked.reorder")
 
-MODULES = (norm_module, means_module, pool_module, rows_module, vectors_module, reorder_module)
+MODULES = (
+    *(norm_module, means_module, pool_module),
+    *(lines_module, rows_module, vectors_module, reorder_module),
+)
 
 PADDED = Window(3, 3, 2, 2, 1, 1)
 
@@ -223,3 +227,31 @@ def rows_of_any_length(target: Target) -> None:
         parts = [both.view((44, n), (2 * n, 2), both.offset + k) for k in (0, 1)]
         run(pointwise(target, parts, inputs, exprs, scalars=(0.5,), compute=float32))
         near(both, np.stack([x * c + s[:, ::2] * 0.5, np.exp(x)], -1), terms=64)
+
+
+@case("cpu")
+def loops_along_rows_of_other_types(target: Target) -> None:
+    for dtype in (np.int64, np.float64):
+        x = (normal(44, 19) * 9).astype(dtype)
+        c, s, mask = x[:, :1] + 1, (normal(44, 38) * 9).astype(dtype), normal(44, 19) > 0
+        steps = given(s, before=1)
+        every_other = steps.view((44, 19), (38, 2), steps.offset)
+        inputs = [given(x, before=3), given(c), every_other, given(mask)]
+        y, z, both = output(x.shape), output(x.shape, np.bool_), output((44, 19, 2), dtype)
+        part = both.view((44, 19), (38, 2), both.offset + 1)
+        exprs = (
+            Input(0) * Input(1) + Scalar(0),
+            Input(0) > Input(2),
+            where(Input(3), Input(0), Input(2)),
+        )
+        compute = from_numpy(np.dtype(dtype))
+        run(pointwise(target, [y, z, part], inputs, exprs, scalars=(2,), compute=compute))
+        near(y, x * c + 2, terms=64)
+        near(z, x > s[:, ::2])
+        np.testing.assert_array_equal(both.numpy()[..., 1], np.where(mask, x, s[:, ::2]))
+    ints = np.arange(600) % 250 - 20  # of which bfloat16 has all
+    y, half = output(ints.shape), clnet.zeros(600, dtype=clnet.bfloat16)
+    run(pointwise(target, [y, half.array], [given(ints)], (exp(Input(0) * 0.01), Input(0)),
+                  compute=float32))  # fmt: skip
+    near(y, np.exp(ints * 0.01), terms=64)
+    near(half.float().array, ints)

@@ -30,6 +30,7 @@ from clnet.kernels.index.sort import sort
 from clnet.kernels.index.top import top
 from clnet.kernels.index.true_places import true_places, unravel
 from clnet.kernels.moving import copy_pairs
+from clnet.kernels.moving.around import around
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
 from clnet.kernels.moving.repeat import repeat
@@ -56,6 +57,7 @@ true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 lines_module = import_module("clnet.kernels.moving.copy_lines")
 place_module = import_module("clnet.kernels.moving.place")
+around_module = import_module("clnet.kernels.moving.around")
 wide_module = import_module("clnet.kernels.index.gather_wide")
 runs_module = import_module("clnet.kernels.index.gather_runs")
 repeat_module = import_module("clnet.kernels.moving.repeat")
@@ -63,6 +65,7 @@ sort_module = import_module("clnet.kernels.index.sort")
 
 MODULES = (
     add_rows,
+    around_module,
     check_module,
     copy_module,
     lines_module,
@@ -155,6 +158,21 @@ def laid_among_one_value(target: Target) -> None:
             y = output((3, 5, 17), dtype)
             run(place(target, y, given_x, y.shape, given_x.strides[1:], starts=(0, 0, 0)))
         near(y, x[0, :, :, :17])
+
+
+@case("cpu")
+def padded_by_elements(target: Target) -> None:
+    ends, starts = ((0, 0), (2, 1), (1, 0), (3, 4)), (0, 2, 1, 3)
+    modes = {"reflect": "reflect", "replicate": "edge", "circular": "wrap", "constant": "constant"}
+    for dtype, mode, n in product(REALS, modes, (5, 37)):
+        x = normal(2, 3, 4, n, dtype=dtype)
+        expected = np.pad(x, ends, modes[mode])
+        y, value = output(expected.shape, dtype), 0.0 if mode == "constant" else None
+        run([around(target, y, given(x, before=1), starts=starts, mode=mode, value=value)])
+        near(y, expected)
+    x, y = normal(40), output((36,))
+    run([around(target, y, given(x), starts=(-2,), mode="replicate")])  # less of it
+    near(y, x[2:38])
 
 
 @case("cpu")

@@ -49,12 +49,14 @@ row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 row_grad_group_module = import_module("clnet.kernels.norm.row_norm_grad_group")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
+columns_module = import_module("clnet.kernels.softmax.softmax_columns")
 recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
 recurrence_step_module = import_module("clnet.kernels.recurrent.recurrence_step")
 alignments_module = import_module("clnet.kernels.recurrent.alignments")
 
 MODULES = (
     softmax_module,
+    columns_module,
     loss_module,
     loss_grad_module,
     loss_mean_module,
@@ -96,6 +98,11 @@ def softmaxes(target: Target) -> None:
     for dtype in REALS:
         for shape, dim in (((3, 19), 1), ((5, 33), 0), ((2, 6, 3), 1), ((70, 2), 1)):
             check_softmax(target, shape, dim, dtype)
+        if target.traits.dedicated_local_memory:
+            continue
+        for most in (2**16, 0):  # several vectors of a row, which are kept or read again
+            with constants(columns_module, _MOST_KEPT=most):
+                check_softmax(target, (4, 3, 43), 1, dtype)
 
 
 @case()

@@ -82,6 +82,16 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #define SIDE_BY_SIDE
 </%def>
 ##
+## `IN_LANES` before a loop says that its turns are independent, so that the compiler need not ask
+## at run time whether arrays overlap.
+<%def name="in_lanes()">
+#define IN_LANES
+#ifdef __clang__
+#undef IN_LANES
+#define IN_LANES _Pragma("clang loop vectorize(assume_safety)")
+#endif
+</%def>
+##
 ## `CONVERT(value, type)` converts numbers to `floats`, `ints` or `uchars`, vectors of `width`: by
 ## the compiler's own conversion of whole vectors where there is one, since PoCL's functions go
 ## lane by lane. Floats are whole numbers.
@@ -110,6 +120,19 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 <% suffix = "f" if ctype == "float" else "" %>
 #define floor(x) __builtin_floor${suffix}(x)
 #define rint(x) __builtin_rint${suffix}(x)
+#endif
+#endif
+</%def>
+##
+## `elementwise` has the compiler's own roundings of numbers and vectors taken where the processor
+## has instructions for them: PoCL's functions of vectors are calls.
+<%def name="elementwise()">
+#if (defined(__SSE4_1__) || defined(__ARM_NEON)) && defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_floor) && __has_builtin(__builtin_elementwise_roundeven)
+#define floor(x) __builtin_elementwise_floor(x)
+#define ceil(x) __builtin_elementwise_ceil(x)
+#define trunc(x) __builtin_elementwise_trunc(x)
+#define rint(x) __builtin_elementwise_roundeven(x)
 #endif
 #endif
 </%def>

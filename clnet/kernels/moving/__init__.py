@@ -1,9 +1,11 @@
 """Elements where others lie: copies, fills, broadcasts along an axis, an array laid into another.
 
 :func:`copy` chooses among a plain copy, a transposition, :func:`repeat` (broadcasting) and
-:func:`place` (into one value: padding, gradients of slices).
+:func:`place` (into one value: padding, gradients of slices). :func:`around` pads by elements.
 """
 
+from .around import around as around
+from .around import around_fits as around_fits
 from .copy import arange as arange
 from .copy import copy as copy
 from .copy import fill as fill

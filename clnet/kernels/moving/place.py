@@ -10,10 +10,11 @@ from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...values.dtypes import DType
 from ...values.record import NamedTuple
-from ...values.shapes import Shape, Strides, ceil_div, round_up
+from ...values.shapes import Shape, Strides, ceil_div, is_contiguous, round_up
 from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
+from .around import around, around_fits
 
 
 class _Axis(NamedTuple):
@@ -74,6 +75,10 @@ def place(
         return []
     padded = any(axis.size != axis.x_size for axis in axes)
     lanes = lanes_of(target, y.dtype.itemsize)
+    dense = padded and is_contiguous(x_shape, x_strides) and not streams(y, lanes)
+    if dense and around_fits(target.traits, x_shape, y.shape, y.dtype.itemsize):
+        number, inside = as_moved(y.dtype, value), x.view(x_shape, x_strides)
+        return [around(target, y, inside, starts=starts, mode="constant", value=number)]
     share = round_up(jobs_per_item(target, y.size, y.size, least=1), _ROOM)
     params = joined(
         by_name("ctype lanes padded", y.dtype.moved_as, lanes, padded),

@@ -17,6 +17,7 @@ from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 from ..moving import copy, turned_axis
 from ..streaming import aligned
+from .pointwise_lines import lines_fit, lines_recipe
 from .pointwise_rows import is_short, rows_fit, rows_recipe
 from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_small import is_small, small_recipe
@@ -152,7 +153,7 @@ def _recipe(
     whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
     in_fours: bool,  # noqa: FBT001
 ) -> _Recipe:
-    """The first kernel that suits: vectors on CPUs, runs of four on GPUs, then any layout.
+    """The first kernel that suits: vectors or loops on CPUs, runs of four on GPUs, any layout.
 
     Args:
         exprs: an expression for each output.
@@ -177,7 +178,11 @@ def _recipe(
         return _in_runs(p)
     if is_small(p.sizes, p.steps):
         return _of_few(p)
-    return _in_rows(p) if rows_suit else _in_one_layout(p)
+    if rows_suit:
+        return _in_rows(p)
+    if lines_fit(traits, p.sizes, p.steps, num_outputs):
+        return _in_lines(p)
+    return _in_one_layout(p)
 
 
 class _Problem(NamedTuple):
@@ -227,6 +232,14 @@ def _in_rows(p: _Problem) -> _Recipe:
     """Vectors along rows of any length."""
     kernel, places, last, items = rows_recipe(
         p.exprs, p.dtypes, p.traits, p.sizes, p.steps, scalars=p.scalars
+    )
+    return _Recipe(kernel, places, p.sizes[:-1], last, items, (1, 1), *p.cost)
+
+
+def _in_lines(p: _Problem) -> _Recipe:
+    """Loops along rows of any dtypes and steps."""
+    kernel, places, last, items = lines_recipe(
+        p.exprs, p.compute, p.dtypes, p.traits, p.sizes, p.steps, scalars=p.scalars
     )
     return _Recipe(kernel, places, p.sizes[:-1], last, items, (1, 1), *p.cost)
 

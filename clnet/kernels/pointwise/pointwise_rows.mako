@@ -47,6 +47,7 @@
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="start(operand, outer)">
 ${operand} + ${operand}_offset
 % for a in range(outer):
@@ -89,6 +90,7 @@ ${"ushort" if ctype == "bfloat16" else ctype}
     statements, results, functions, lanes, outputs, inputs, scalars, outer, ragged)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
+${prelude.elementwise()}
 ${elementary.define(functions, "float", lanes)}
 ${stored.vectors([ctype for ctype, _ in (*outputs, *inputs)], lanes)}
 % for ctype in ("float", "half", "bfloat16"):

@@ -61,6 +61,7 @@ typedef float${lanes} __attribute__((aligned(4))) vector;
 % if stream:
 ${prelude.stream("float", lanes)}
 % endif
+${prelude.elementwise()}
 ${elementary.define(functions, "float", lanes)}
 ${stored.vectors([*outputs, *(ctype for ctype, _, _ in inputs)], lanes)}
 ${stored.truths([*outputs, *(ctype for ctype, _, _ in inputs)], lanes)}

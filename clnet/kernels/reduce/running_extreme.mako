@@ -5,15 +5,18 @@
 ## param    ctype: str                 element type
 ## param    largest: bool              else the smallest
 ## param    floating: bool             there may be NaN
+## param    abreast: int               lines that an item goes along at once, whose inner is 1
 ## param    group: int                 work-items of a line, a power of two
 ## param    value, best: str           C expressions, a later element and an earlier one
 ## arg      n: int
 ## def      running_extreme_items
 ## arg      lines, inner: int
-## def      running_extreme_items, running_extreme_group
+## def      running_extreme_lines
+## arg      lines, share: int           lines, and of these, how many an item takes
+## def      all
 ## arg      y: out long[outer][n][inner]
 ## arg      x: in ctype[outer][n][inner]
-## launch   items: an item a line. group: a group a line, whose inner is 1
+## launch   items: an item a line. lines: an item some lines, groups of one. group: a group a line, whose inner is 1
 ## numerics comparisons alone: the same in any order
 <%def name="better(largest, floating, value, best)" filter="trim">
 <% compared = f"{value} {'>=' if largest else '<='} {best}" %>
@@ -39,6 +42,36 @@ __kernel void running_extreme_items(...)
         y[(long)i * inner] = place;
     }
 }
+</%def>
+##
+## Lines side by side: each element waits for the one before, and a branch is guessed wrong.
+<%def name="running_extreme_lines(ctype, largest, floating, abreast)">
+__kernel void running_extreme_lines(...)
+{
+    const int first = get_global_id(0) * share, last = min(lines, first + share);
+    x += x_offset;
+    y += y_offset;
+    for (int line = first; line < last; line += ${abreast}) {
+% for k in range(abreast):
+        const long at_${k} = (long)min(line + ${k}, last - 1) * n;
+        ${ctype} best_${k} = x[at_${k}];
+        int place_${k} = 0;
+% endfor
+        for (int i = 0; i < n; ++i) {
+% for k in range(abreast):
+            const ${ctype} value_${k} = x[at_${k} + i];
+            const int wins_${k} = ${wins(largest, floating, f"value_{k}", f"best_{k}")};
+            best_${k} = wins_${k} ? value_${k} : best_${k};
+            place_${k} = wins_${k} ? i : place_${k};
+            y[at_${k} + i] = place_${k};
+% endfor
+        }
+    }
+}
+</%def>
+<%def name="wins(largest, floating, value, best)" filter="trim">
+<% beaten = f"{value} {'<' if largest else '>'} {best}" %>
+${f"({value} != {value}) | (({best} == {best}) & !({beaten}))" if floating else f"!({beaten})"}
 </%def>
 <%def name="running_extreme_group(ctype, largest, floating, group)">
 __kernel void running_extreme_group(...)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import Kind
+from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups, jobs_per_item
+from ..kernel import Kernel
 from .running import Running
+
+_LINES = Kernel("running_extreme_lines", "reduce/running_extreme.mako")
+# Lines that an item goes along at once, each element of which waits for the one before it.
+_ABREAST = 4
 
 _EXTREME = Running.of("running_extreme", "reduce/running_extreme.mako")
 
@@ -22,4 +31,15 @@ def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bo
     """
     floating = x.dtype.kind is Kind.FLOATING
     params = {"ctype": x.dtype.ctype, "largest": largest, "floating": floating}
+    n, inner = x.shape[dim], prod(x.shape[dim + 1 :])
+    if inner == 1 and n > 1 and not in_groups(target.traits):
+        lines = x.size // n
+        share = round_up(jobs_per_item(target, lines, x.size), _ABREAST)
+        return _LINES.launch(
+            {**params, "abreast": _ABREAST},
+            {"n": n, "lines": lines, "share": share, "y": y, "x": x},
+            global_size=(ceil_div(lines, share),),
+            flops=x.size,
+            bytes=y.nbytes + x.nbytes,
+        )
     return _EXTREME.launch(target, params, {"y": y, "x": x}, dim=dim, flops=1)

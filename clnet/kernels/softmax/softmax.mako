@@ -16,11 +16,6 @@
 ## arg      rows, rows_per_item, n: int
 ## arg      y: out ctype[rows, n]
 ## arg      x: in ctype[rows, n]
-## def      softmax_columns
-## arg      blocks: int  vectors that cover inner
-## arg      n, inner: int
-## arg      y: out ctype[outer, n, inner]
-## arg      x: in ctype[outer, n, inner]
 ## def      softmax_group
 ## arg      sums: int    outer times inner
 ## arg      n, inner: int
@@ -31,18 +26,13 @@
 ## arg      gx: out ctype[rows, n]
 ## arg      gy: in ctype[rows, n]
 ## arg      y: in ctype[rows, n]
-## def      softmax_grad_columns
-## arg      blocks, n, inner: int
-## arg      gx: out ctype[outer, n, inner]
-## arg      gy: in ctype[outer, n, inner]
-## arg      y: in ctype[outer, n, inner]
 ## def      softmax_grad_group
 ## arg      sums, n, inner: int
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[outer, n, inner]
 ## arg      y: in ctype[outer, n, inner]
-## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an
-##          item. group: a group computes (group / reduce_items) sums.
+## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group /
+##          reduce_items) sums. Along other axes CPUs have softmax_columns.mako.
 ## numerics the largest x is subtracted first, in the logarithm too: added to the logarithm of the
 ##          sum it would round that away; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
@@ -68,42 +58,6 @@ __kernel void softmax_rows(...) {
                 ${"(v - top) - log_sum" if log else "decay(v - top) * scale"});
         }
     }
-}
-</%def>
-<%def name="softmax_columns(log, ctype, acc, lanes)">
-${lib.join("max", acc, lanes)}
-${ragged.load(ctype, acc, lanes)}
-${decay.define(acc, lanes)}
-${ragged.store(ctype, acc, lanes)}
-__kernel void softmax_columns(...) {
-    const int item = get_global_id(0);
-    const int column = item % blocks * ${lanes}, count = inner - column;
-    const long start = (long)(item / blocks) * n * inner + column;
-    __global const ${stored.memory(ctype)} *from = x + x_offset + start;
-    __global ${stored.memory(ctype)} *to = y + y_offset + start;
-    ${acc}${lanes} top = -INFINITY, sum = 0;
-    for (long i = 0; i < (long)n * inner; i += inner)
-        top = max_join${lanes}(top, load_ragged(from + i, count, 0));
-    for (long i = 0; i < (long)n * inner; i += inner) {
-        const ${acc}${lanes} e = decay(load_ragged(from + i, count, 0) - top);
-        sum += e;
-% if not log and ctype == acc:
-        store_ragged(to + i, count, e);
-% endif
-    }
-% if log:
-    const ${acc}${lanes} log_sum = log(sum);
-    for (long i = 0; i < (long)n * inner; i += inner)
-        store_ragged(to + i, count, (load_ragged(from + i, count, 0) - top) - log_sum);
-% else:
-    const ${acc}${lanes} scale = 1 / sum;
-    for (long i = 0; i < (long)n * inner; i += inner)
-% if ctype == acc:
-        store_ragged(to + i, count, load_ragged(to + i, count, 0) * scale);
-% else:
-        store_ragged(to + i, count, decay(load_ragged(from + i, count, 0) - top) * scale);
-% endif
-% endif
 }
 </%def>
 <%def name="softmax_group(log, ctype, acc, group, reduce_items, kept_fast, held)">
@@ -188,26 +142,6 @@ __kernel void softmax_grad_rows(...) {
                 gv = load_ragged(g + at, n - at, 0);
             store_ragged(to + at, n - at, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
         }
-    }
-}
-</%def>
-<%def name="softmax_grad_columns(log, ctype, acc, lanes)">
-${ragged.load(ctype, acc, lanes)}
-${decay.define(acc, lanes)}
-${ragged.store(ctype, acc, lanes)}
-__kernel void softmax_grad_columns(...) {
-    const int item = get_global_id(0);
-    const int column = item % blocks * ${lanes}, count = inner - column;
-    const long start = (long)(item / blocks) * n * inner + column;
-    __global const ${stored.memory(ctype)} *g = gy + gy_offset + start;
-    __global const ${stored.memory(ctype)} *from = y + y_offset + start;
-    __global ${stored.memory(ctype)} *to = gx + gx_offset + start;
-    ${acc}${lanes} sum = 0;
-    for (long i = 0; i < (long)n * inner; i += inner)
-        sum += load_ragged(g + i, count, 0)${"" if log else " * load_ragged(from + i, count, 0)"};
-    for (long i = 0; i < (long)n * inner; i += inner) {
-        const ${acc}${lanes} v = load_ragged(from + i, count, 0), gv = load_ragged(g + i, count, 0);
-        store_ragged(to + i, count, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
     }
 }
 </%def>

@@ -14,12 +14,11 @@ from ...values.shapes import ceil_div
 from ..grid import filled, in_groups, jobs_per_item, lanes_of_stored
 from ..kernel import Kernel, Named, by_name, joined
 from ..streaming import streams_rows
+from .softmax_columns import COLUMNS, GRAD_COLUMNS, share_of_item
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
-COLUMNS = Kernel("softmax_columns", "softmax/softmax.mako")
 GROUP = Kernel("softmax_group", "softmax/softmax.mako")
 GRAD_ROWS = Kernel("softmax_grad_rows", "softmax/softmax.mako")
-GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax.mako")
 GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 
 _GROUP = 256
@@ -62,10 +61,10 @@ class Lines(NamedTuple):
         return kernel.launch(params, args, global_size=(ceil_div(self.outer, each),), **cost)
 
     def by_columns(
-        self, lanes: int, kernel: Kernel, params: Named, args: Named, **cost: Any
+        self, width: int, kernel: Kernel, params: Named, args: Named, **cost: Any
     ) -> Launch:
-        """A launch of which each work-item takes as many neighbouring lines as a vector holds."""
-        blocks = ceil_div(self.inner, lanes)
+        """A launch of which each work-item takes ``width`` neighbouring lines."""
+        blocks = ceil_div(self.inner, width)
         args = joined(args, by_name("blocks inner", blocks, self.inner))
         return kernel.launch(params, args, global_size=(self.outer * blocks,), **cost)
 
@@ -175,5 +174,6 @@ def _launch(
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         return [lines.by_rows(target, rows, params, args, **cost)]
-    params = joined(params, by_name("lanes", lanes))
-    return [lines.by_columns(lanes, columns, params, args, **cost)]
+    vectors, room = share_of_item(target, lines, lanes, acc.itemsize, len(inputs))
+    params = joined(params, by_name("lanes vectors room", lanes, vectors, room))
+    return [lines.by_columns(lanes * vectors, columns, params, args, **cost)]

@@ -12,7 +12,7 @@ from ..machinery.crossing import Crossed
 from ..machinery.function import results_of
 from ..machinery.paired import Paired
 from ..machinery.pointwise import Pointwise
-from ..padding import ConstantPad
+from ..padding import AroundPad, ConstantPad
 from ..placed import Placed
 from ..random import DrawnFrom, Dropout
 from ..rearrange import Diagonal, DiagonalBackward, Flip, PutDiagonal, Roll, Windows
@@ -106,11 +106,11 @@ def _placed(function: Any, flags: Flags, inputs: Sequence[Any], size: int) -> Se
     return results_of(own, *all_with_batch(flags, inputs, size))
 
 
-@rule(ConstantPad)
+@rule(ConstantPad, AroundPad)
 def _pad(function: Any, flags: Flags, inputs: Sequence[Any], size: int) -> Sequence[Any]:
     del flags
     own = replace(function, starts=(0, *function.starts), shape=(size, *function.shape))
-    return results_of(own, *inputs)
+    return results_of(own, *(map(contiguous, inputs) if isinstance(own, AroundPad) else inputs))
 
 
 @rule(Cat)
