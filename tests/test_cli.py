@@ -525,6 +525,12 @@ def test_tune_refuses_a_file_before_it_measures(place, capsys):
         (["shi2016", "--seconds", "0"], "bench shi2016: --seconds is a number above 0"),
         (["onnx", "none.onnx", "--seconds", "nan"], "bench onnx: --seconds is a number above 0"),
         (["conv", "--batch", "-1"], "bench conv: --batch is 1 or more; got --batch=-1"),
+        (
+            ["zoo", "--chart", "/none/x.png"],
+            "bench zoo: --chart is a file in a folder that is there",
+        ),
+        (["shi2016", "--results", "/"], "bench shi2016: --results is a file in a folder that is"),
+        (["ece408", "--html", "/none/x.html"], "bench ece408: --html is a file in a folder that"),
         (["ece408", "--images", "0"], "bench ece408: --images is 1 or more; got --images=0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

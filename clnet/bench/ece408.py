@@ -37,7 +37,7 @@ from ..values.settings import SETTINGS
 from . import own_process
 from .own_process import Fields
 from .timing import environment_of
-from .workload import check_counts
+from .workload import check_counts, check_files
 
 _BAR = 0.8236
 _BATCH, _LR = 100, 1e-3
@@ -193,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     options = parser.parse_args(argv)
     check_counts("bench ece408", options, "epochs", "steps", "images")
+    check_files("bench ece408", options, "html", "trace")
     places = _places(options)
     if options.download:  # the test images, too, before anything is trained
         data.ECE408(options.data, train=False, download=True)

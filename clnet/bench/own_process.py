@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .timing import environment_of
@@ -80,6 +81,13 @@ def measured(module: str, job: Fields) -> Fields | None:
         return done.figures[0]
     print(f"  failed with exit code {done.code}", file=sys.stderr, flush=True)
     return None
+
+
+def keep(figures: Fields, results: str | None) -> None:
+    """Append figures to the file of ``--results`` as soon as they are there; None: to none."""
+    if results:
+        with Path(results).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(figures) + "\n")
 
 
 def tell(figures: Fields) -> None:

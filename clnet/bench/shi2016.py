@@ -20,9 +20,17 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
-from .own_process import Fields, measured, tell
+from .own_process import Fields, keep, measured, tell
 from .side import TORCH_MODES, torch_modes
-from .workload import WORKLOADS, Workload, check_counts, check_seconds, chosen, with_batch
+from .workload import (
+    WORKLOADS,
+    Workload,
+    check_counts,
+    check_files,
+    check_seconds,
+    chosen,
+    with_batch,
+)
 
 _HEADS = (
     *("s/batch", "GFLOP/s", "of gemm", "of copy", "kernels", "peak", "first s"),
@@ -42,11 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     check_counts("bench shi2016", options, "batch")
     check_seconds("bench shi2016", options.seconds)
+    check_files("bench shi2016", options, "results", "chart")
     workloads = [with_batch(workload, options.batch) for workload in chosen(options.net)]
     modes = [] if options.against is None else torch_modes(options.torch_mode)
     columns = _threads(options)
-    results = Path(options.results) if options.results else None
-    found = _earlier(results) if options.resume and results else []
+    found = _earlier(Path(options.results)) if options.resume and options.results else []
     failures = 0
     for workload in workloads:
         for threads in columns:
@@ -61,9 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 failures += 1
                 continue
             found.append(outcome)
-            if results:
-                with results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(outcome) + "\n")
+            keep(outcome, options.results)
     titles = {w.title for w in workloads}
     shown = [f for f in found if f["title"] in titles and f["threads"] in columns]
     if options.json:

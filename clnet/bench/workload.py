@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,24 @@ def check_counts(bench: str, options: Namespace, *names: str) -> None:
         if value is not None and value < 1:
             option = f"--{name.replace('_', '-')}"
             raise ArgumentError(bench, f"{option} is 1 or more", **{option: value})
+
+
+def check_files(bench: str, options: Namespace, *names: str) -> None:
+    """Refuse files that nothing can be written to, before anything is timed.
+
+    Args:
+        bench: the benchmark, for the error.
+        options: what was asked for; None, or an empty text, is no file.
+        *names: of the options.
+
+    Raises:
+        ArgumentError: if one is a folder, or lies in one that is not there.
+    """
+    for name in names:
+        file = getattr(options, name)
+        if file and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
+            law = f"--{name} is a file in a folder that is there"
+            raise ArgumentError(bench, law, file=file)
 
 
 def check_seconds(bench: str, seconds: float) -> None:

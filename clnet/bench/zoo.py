@@ -20,11 +20,11 @@ from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart, zoo_memory
 from .imported import through_onnx
-from .own_process import Fields, measured
+from .own_process import Fields, keep, measured
 from .precision import PRECISIONS
 from .shi2016 import compete
 from .side import TORCH_MODES, torch_modes
-from .workload import check_counts, check_seconds, selected
+from .workload import check_counts, check_files, check_seconds, selected
 from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
 
 _CPU_BATCH, _GPU_BATCH = 4, 64
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     check_counts("bench zoo", options, "batch", "threads")
     check_seconds("bench zoo", options.seconds)
+    check_files("bench zoo", options, "results", "chart")
     if options.onnx and options.direction != "inference":
         remedy = "Add --direction inference"
         raise ArgumentError("--onnx", "networks are asked alone", remedy=remedy)
@@ -72,9 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 failures += 1
                 continue
             found.append(outcome)
-            if options.results:
-                with Path(options.results).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(outcome) + "\n")
+            keep(outcome, options.results)
     print("\n".join(map(json.dumps, found)) if options.json else report(found, modes))
     if options.chart and found:
         chart.write(found, Path(options.chart))
