@@ -16,6 +16,7 @@ from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Overwrite
 from ..ops.rearrange import Diagonal, PutDiagonal
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
+from ..ops.strided import PutStrided, Strided
 from ..values import mode
 from .data import place_anew
 from .tape import Node
@@ -149,7 +150,7 @@ def _check_target(function: Function, target: Any) -> None:
     viewed = target
     while viewed.source is not None:
         viewed, taken = _source(viewed)
-        if not isinstance(taken, Slice | Reshape | Permute | Diagonal):
+        if not isinstance(taken, Slice | Reshape | Permute | Diagonal | Strided):
             raise GradientError(
                 function.name,
                 "only slices, diagonals and other shapes are views changed in place on the tape",
@@ -214,6 +215,9 @@ def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
         function, inputs = PutSlice(taken.starts, taken.steps), (base, view)
     elif isinstance(taken, Diagonal):
         function, inputs = PutDiagonal(taken.offset, taken.dims), (base, view)
+    elif isinstance(taken, Strided):
+        parts = (taken.size, taken.stride, taken.offset, taken.shape, taken.own)
+        function, inputs = PutStrided(*parts), (base, view)
     else:
         function = taken.inverse(base.shape)  # pyrefly: ignore[missing-attribute] - _check_target lets no others pass
         inputs = (view,)
