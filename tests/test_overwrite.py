@@ -12,6 +12,7 @@ from clnet import ops
 from clnet.errors import DtypeError, GradientError, ShapeError, TraceError
 from clnet.ops.machinery.boundary import boundary
 from clnet.ops.machinery.update import update
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 
