@@ -65,6 +65,7 @@ def as_strided(
         ShapeError: if an element lies outside the memory, or on the tape outside the tensor, or
             there is not a stride for each size.
     """
+    input.array.require_alone()
     offset = input.array.offset
     if (tracer := mode.current().tracer) is not None:
         tracer.require_laid(input, "as_strided")
