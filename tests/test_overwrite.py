@@ -476,3 +476,32 @@ def test_strides_in_compiled_functions():
     for _ in range(2):
         (slope,) = clnet.autograd.grad(band(w), w)
         assert slope.tolist() == [[0.0, 0.0, 6.0], [0.0, 30.0, 48.0]]
+
+
+def _written_parts(lib, e, w):
+    e.real.mul_(w)
+    e.imag[1:].copy_(w[1:] * w[1:])
+    lib.view_as_real(e)[:, 0].add_(w)
+    return e
+
+
+def _written_pairs(lib, e, w):
+    pairs = lib.view_as_real(e * 1)
+    lib.view_as_complex(pairs).mul_(w + 2j * w)
+    return lib.view_as_complex(pairs)
+
+
+@pytest.mark.parametrize("write", [_written_parts, _written_pairs])
+@pytest.mark.parametrize("made", ["of nothing", "on the tape"])
+def test_parts_of_complex_numbers_are_written_on_the_tape(write, made):
+    found = []
+    for lib in (clnet, torch):
+        w = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        e = lib.tensor([1 + 2j, 2 - 1j, 0.5j])
+        if made == "on the tape":
+            e = e * w
+        e = write(lib, e, w)
+        (slope,) = lib.autograd.grad((e * e).abs().sum(), w)
+        found.append([e.detach().numpy(), slope.numpy()])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
