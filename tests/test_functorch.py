@@ -230,3 +230,11 @@ def test_batch_norms_keep_no_averages_where_they_are_replaced():
     assert "1.num_batches_tracked" not in net.state_dict()
     x = clnet.rand(2, 2, 3, 8, 8)
     np.testing.assert_allclose(clnet.func.vmap(net)(x)[1], net(x[1]), rtol=1e-4, atol=1e-5)
+
+
+def test_strides_of_elements_of_a_batch():
+    x = clnet.arange(12.0).view(2, 6)
+    found = clnet.vmap(lambda row: row.as_strided((2, 2), (1, 2)).sum() * row[0])(x)
+    assert found.tolist() == [0.0, 180.0]
+    slope = clnet.func.grad(lambda row: (row.as_strided((2, 2), (1, 2)) ** 2).sum())
+    assert clnet.vmap(slope)(x).tolist() == [[0, 2, 4, 6, 0, 0], [12, 14, 16, 18, 0, 0]]

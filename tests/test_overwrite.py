@@ -12,6 +12,7 @@ from clnet import ops
 from clnet.errors import DtypeError, GradientError, ShapeError, TraceError
 from clnet.ops.machinery.boundary import boundary
 from clnet.ops.machinery.update import update
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 
@@ -431,3 +432,76 @@ def test_a_view_of_what_was_written_since_says_what_it_is_and_keeps_its_gradient
         view.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
         (view * view).sum().backward()
         assert (view.grad.tolist(), seen) == ([24, 36], [[24, 36]])
+
+
+STRIDED = {
+    "rows": lambda e, w: e.as_strided((2, 3), (4, 1)).copy_(w),
+    "between": lambda e, w: e.as_strided((2, 3), (3, 1), 1).add_(w),
+    "twice": lambda e, w: e.as_strided((2, 3), (4, 1)).mul_(2).add_(w),
+    "of a view": lambda e, w: e[:, 1:].as_strided((2, 3), (4, 1), 1).mul_(w),
+    "of axes turned": lambda e, w: e.T.as_strided((2, 3), (4, 1)).copy_(w * w),
+}
+
+
+@pytest.mark.parametrize("name", [*STRIDED])
+@pytest.mark.parametrize("made", ["of nothing", "on the tape"])
+def test_strides_are_views_that_the_tape_knows(name, made):
+    """As fairseq makes band matrices of a convolution's filters."""
+    found = []
+    for lib in (clnet, torch):
+        w = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+        e = lib.ones(2, 4)
+        if made == "on the tape":
+            e = e * w.sum()
+        early = e[0]
+        STRIDED[name](e, w)
+        late = e.as_strided((5,), (1,), 2)
+        seen = (e * e).sum() + (early * 3).sum() + (late * lib.arange(5.0)).sum()
+        (slope,) = lib.autograd.grad(seen, w, create_graph=True)
+        (again,) = lib.autograd.grad((slope * slope).sum(), w)
+        found.append([x.detach().numpy() for x in (e, slope, again)])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_strides_in_compiled_functions():
+    w = clnet.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+
+    @clnet.compile
+    def band(w):
+        e = w.new_zeros(2, 4)
+        e.as_strided((2, 3), (4, 1)).copy_(w * w)
+        return (e.narrow(1, 1, 3) * clnet.arange(6.0).view(2, 3)).sum()
+
+    for _ in range(2):
+        (slope,) = clnet.autograd.grad(band(w), w)
+        assert slope.tolist() == [[0.0, 0.0, 6.0], [0.0, 30.0, 48.0]]
+
+
+def _written_parts(lib, e, w):
+    e.real.mul_(w)
+    e.imag[1:].copy_(w[1:] * w[1:])
+    lib.view_as_real(e)[:, 0].add_(w)
+    return e
+
+
+def _written_pairs(lib, e, w):
+    pairs = lib.view_as_real(e * 1)
+    lib.view_as_complex(pairs).mul_(w + 2j * w)
+    return lib.view_as_complex(pairs)
+
+
+@pytest.mark.parametrize("write", [_written_parts, _written_pairs])
+@pytest.mark.parametrize("made", ["of nothing", "on the tape"])
+def test_parts_of_complex_numbers_are_written_on_the_tape(write, made):
+    found = []
+    for lib in (clnet, torch):
+        w = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        e = lib.tensor([1 + 2j, 2 - 1j, 0.5j])
+        if made == "on the tape":
+            e = e * w
+        e = write(lib, e, w)
+        (slope,) = lib.autograd.grad((e * e).abs().sum(), w)
+        found.append([e.detach().numpy(), slope.numpy()])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)

@@ -10,15 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ClnetError, DtypeError, GradientError, TraceError
+from ..ops.complex_parts import AsComplex, AsReal, Part, PutPart
 from ..ops.create import MakeInto
 from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Overwrite
 from ..ops.rearrange import Diagonal, PutDiagonal
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
+from ..ops.strided import PutStrided, Strided
 from ..values import mode
 from .data import place_anew
 from .tape import Node
+
+_WRITTEN = Slice | Reshape | Permute | Diagonal | Strided | AsReal | AsComplex | Part
+"""Views through which what they are of may be written on the tape."""
 
 
 def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
@@ -155,7 +160,7 @@ def _check_target(function: Function, target: Any) -> None:
     viewed = target
     while viewed.source is not None:
         viewed, taken = _source(viewed)
-        if not isinstance(taken, Slice | Reshape | Permute | Diagonal):
+        if not isinstance(taken, _WRITTEN):
             raise GradientError(
                 function.name,
                 "only slices, diagonals and other shapes are views changed in place on the tape",
@@ -220,6 +225,11 @@ def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
         function, inputs = PutSlice(taken.starts, taken.steps), (base, view)
     elif isinstance(taken, Diagonal):
         function, inputs = PutDiagonal(taken.offset, taken.dims), (base, view)
+    elif isinstance(taken, Part):
+        function, inputs = PutPart(taken.which), (base, view)
+    elif isinstance(taken, Strided):
+        parts = (taken.size, taken.stride, taken.offset, taken.shape, taken.own)
+        function, inputs = PutStrided(*parts), (base, view)
     else:
         function = taken.inverse(base.shape)  # pyrefly: ignore[missing-attribute] - _check_target lets no others pass
         inputs = (view,)

@@ -12,9 +12,11 @@ import numpy as np
 
 from .. import ops
 from ..array import Array
+from ..autodiff.tape import Node
 from ..creation import arange, empty, linspace
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..ops.machinery.function import PUBLIC_OPS, Face
+from ..ops.strided import Strided
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
@@ -57,11 +59,13 @@ def as_strided(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """The elements of its memory at other strides: a view, on the tape a copy.
+    """The elements of its memory at other strides: a view.
 
     Raises:
-        ShapeError: if an element lies outside the memory, or there is not a stride for each size.
+        ShapeError: if an element lies outside the memory, or on the tape outside the tensor, or
+            there is not a stride for each size.
     """
+    input.array.require_alone()
     offset = input.array.offset
     if (tracer := mode.current().tracer) is not None:
         tracer.require_laid(input, "as_strided")
@@ -72,34 +76,41 @@ def as_strided(
     if len(size) != len(stride) or min((*stride, offset), default=0) < 0 or last >= room:
         law = "elements lie inside the memory"
         raise ShapeError("as_strided", law, size=tuple(size), stride=tuple(stride), elements=room)
-    if not (input.requires_grad and mode.current().grad):
-        array = Array(input.array.storage, tuple(size), tuple(stride), offset, input.dtype)
+    array = Array(input.array.storage, tuple(size), tuple(stride), offset, input.dtype)
+    if not mode.current().grad:
         return Tensor(array)
-    return ops.take(input, _strided_places(input, size, stride, storage_offset))
+    taken = _strided(input, size, stride, storage_offset)
+    if input.requires_grad:
+        taken.places()  # raises where one is no element
+        found = Tensor(array, Node(taken, (input,), (True,), (array,), Tensor), 0)
+    else:
+        found = Tensor(array)
+    if input.requires_grad or _lies_inside(taken, input.array):
+        found.source = (input, taken)
+    return found
 
 
-def _strided_places(
+def _strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
-) -> Tensor:
-    """Where in the elements of a tensor, in order, those are that lie at other strides."""
-    first = input.array.offset
-    wanted = _addresses(size, stride, first if storage_offset is None else storage_offset)
-    own = _addresses(input.shape, input.array.strides, first).reshape(-1)
-    order = np.argsort(own, kind="stable")
-    found = np.searchsorted(own, wanted, sorter=order).clip(max=max(own.size - 1, 0))
-    places = order[found] if own.size else found
-    if wanted.size and (not own.size or np.any(own[places] != wanted)):
-        law = "on the tape elements are those of the tensor"
-        raise ShapeError("as_strided", law, size=tuple(size), stride=tuple(stride), x=input.shape)
-    return tensor(places, device=input.device)
+) -> Strided:
+    """The op that views a tensor so."""
+    x = input.array
+    offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
+    return Strided(tuple(size), tuple(stride), offset, tuple(x.shape), tuple(x.strides))
 
 
-def _addresses(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
-    """Where in memory elements of a shape lie, in elements."""
-    places = np.full(tuple(size), offset, np.int64)
-    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(n) * step).reshape([-1 if k == axis else 1 for k in range(len(size))])
-    return places
+def _lies_inside(taken: Strided, x: Array) -> bool:
+    """Whether all elements of a view are elements of ``x``."""
+    if x.contiguous:
+        last = taken.offset + sum(
+            (n - 1) * s for n, s in zip(taken.size, taken.stride, strict=True)
+        )
+        return not prod(taken.size) or 0 <= taken.offset <= last < prod(x.shape)
+    try:
+        taken.places()
+    except ShapeError:
+        return False
+    return True
 
 
 def bartlett_window(
@@ -430,7 +441,7 @@ def as_strided_scatter(
     storage_offset: int | None = None,
 ) -> Tensor:
     """A copy of ``input`` in which ``src`` stands at those strides."""
-    places = _strided_places(input, size, stride, storage_offset)
+    places = tensor(_strided(input, size, stride, storage_offset).places(), device=input.device)
     flat = input.reshape(-1).index_put((places.reshape(-1),), src.expand(size).reshape(-1))
     return flat.reshape(input.shape)
 

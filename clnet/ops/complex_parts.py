@@ -12,6 +12,7 @@ from .. import expr as e
 from ..array import Array
 from ..errors import DtypeError, ShapeError
 from ..values.dtypes import DType, bool_, complex64, complex128, float32, float64
+from ..values.shapes import Shape
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .shape import contiguous
@@ -37,6 +38,10 @@ class AsReal(Function):
         """The gradient's pairs as complex numbers."""
         return (view_as_complex(contiguous(grads[0])),)
 
+    def inverse(self, shape: Shape) -> Function:
+        """What gives the input, of ``shape``, from the output."""
+        return AsComplex()
+
 
 class AsComplex(Function):
     """Pairs along the last axis as complex numbers, without a copy."""
@@ -59,6 +64,10 @@ class AsComplex(Function):
         """The gradient's parts."""
         return (view_as_real(grads[0]),)
 
+    def inverse(self, shape: Shape) -> Function:
+        """What gives the input, of ``shape``, from the output."""
+        return AsReal()
+
 
 class Part(Function):
     """The real (0) or imaginary (1) parts of complex numbers, without a copy."""
@@ -79,6 +88,21 @@ class Part(Function):
         """The gradient as that part."""
         body = _as_imaginary if self.which else _as_real
         return (evaluate(f"{self.name}_backward", body, [grads[0]], result=_complexed),)
+
+
+class PutPart(Part):
+    """The first input with the second as that part, where it was written already."""
+
+    def infer(self, x: Array, part: Array) -> tuple[Array, ...]:  # pyrefly: ignore[bad-override] - another input
+        return (x,)
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """The gradient's other part, and that part of it."""
+        left, body = None, _as_real if self.which else _as_imaginary
+        if needs[0]:
+            other = apply(Part(1 - self.which), grads[0])
+            left = evaluate(f"put_{self.name}_backward", body, [other], result=_complexed)
+        return (left, apply(Part(self.which), grads[0]) if needs[1] else None)
 
 
 def _as_real(x: Any) -> Any:
