@@ -204,9 +204,8 @@ class _Walk:
                 self._join(_key(edge))
             if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
                 leaf, grad = self.found.pop(id(edge.leaf))
-                grad = grad.to_dense() if grad.is_sparse else grad  # to be exchanged
                 grad = leaf.hooks.run(grad, self.shown)
-                if self._is_held(grad):
+                if not grad.is_sparse and self._is_held(grad):
                     self.shown.add(id(grad.array.storage))
                 self._finished.append(leaf)
                 self._finish(leaf, grad, self.shown)  # pyrefly: ignore[not-callable] - something is awaited
@@ -217,7 +216,8 @@ class _Walk:
         slots = (g for arrived in self._pending.values() for g in arrived if g is not None)
         others = (g for _, g in self.found.values())
         parts = (g for _, held in self._parts.values() for g in held.grads)
-        return any(g.array.storage is storage for g in chain(slots, others, parts))
+        every = (g for g in chain(slots, others, parts) if not g.is_sparse)
+        return any(g.array.storage is storage for g in every)
 
     def deliver(self, edge: Edge, grad: Any) -> None:
         """Add ``grad`` to what has arrived at an edge."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from types import CellType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from ..device import HostScalar
 from ..values import mode
 from ..values.plain import LEAST, MOST
-from ..values.programs import is_programs
 from ..values.record import NamedTuple
 from ..values.varying import Varying, VaryingFloat, VaryingInt, as_known, is_varying
 
@@ -428,9 +427,11 @@ def _table_in(value: Any) -> Any:
     """A container, or the attributes of a plain object: in which numbers may have been left."""
     if isinstance(value, dict | list | deque):
         return value
-    if isinstance(value, type | ModuleType) or hasattr(type(value), "_clnet_version"):
+    kind: Any = type(value)
+    if isinstance(value, type | ModuleType | FunctionType) or hasattr(kind, "_clnet_version"):
         return None
-    held = getattr(value, "__dict__", None) if is_programs(type(value)) else None
+    ours = kind.__module__.partition(".")[0] == "clnet"
+    held = None if ours else getattr(value, "__dict__", None)
     return held if type(held) is dict else None
 
 

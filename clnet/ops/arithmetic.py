@@ -16,6 +16,8 @@ from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import expr as e
 from ..errors import ArgumentError, DtypeError
 from ..values.dtypes import DType, Kind, bool_, int64
@@ -96,12 +98,13 @@ def _require_numbers(*operands: Operand) -> None:
 
 @op(_BOTH)
 def sub(x: Operand, other: Operand, *, alpha: Operand = 1, out: Tensor | None = None) -> Tensor:
-    """``x - alpha * other``, broadcast; written into ``out`` if given.
+    """``x - alpha * other``, broadcast; written into ``out`` if given. ``numpy.bool_`` is a float.
 
     Raises:
         DtypeError: if one is boolean.
     """
     _require_numbers(x, other)
+    x, other = (float(v) if isinstance(v, np.bool_) else v for v in (x, other))  # as PyTorch
     if type(alpha) in (int, float) and alpha == 1:
         return evaluate("sub", _difference, [x, other], out=out)
     if hasattr(alpha, "__apply_function__"):
@@ -395,6 +398,7 @@ def pow(  # noqa: A001 - PyTorch's name
         DtypeError: if both operands are booleans.
     """
     dtype = result_type(x, exponent)
+    exponent = bool(exponent) if isinstance(exponent, np.bool_) else exponent
     fixed = _multiplied_out(exponent)
     if fixed:  # another kernel for each
         exponent = as_known(exponent)

@@ -222,7 +222,7 @@ def of_scalar(value: complex) -> DType:
     Raises:
         DtypeError: if ``value`` is not a bool or a number.
     """
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return bool_
     if isinstance(value, Integral):
         return int64

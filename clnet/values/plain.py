@@ -53,10 +53,11 @@ def shown(value: object) -> str:
 
 
 def is_operand(value: Any) -> bool:
-    """Whether an op takes it as it is: a tensor, an array of NumPy's, a cell of the host's."""
+    """Whether an op takes it as it is: a tensor, what is NumPy's, a cell of the host's."""
     host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biufc"
     large = type(value) is int and value > MOST  # the op knows what it is beside
-    return bool(host) or large or is_tensor(value) or hasattr(value, "value")
+    own = isinstance(value, np.bool_)  # what may be subtracted, and Python's may not
+    return bool(host) or large or own or is_tensor(value) or hasattr(value, "value")
 
 
 def is_tensor(value: object) -> bool:

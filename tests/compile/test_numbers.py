@@ -16,7 +16,7 @@ from clnet.compile.numbers import Numbers, Slot
 from clnet.compile.passes import KEEPING_BITS
 
 NUMBERS = [2.0, -3.0]
-turns = 0
+turns = left = 0
 
 
 def counts(body: Callable[[Any, Any], Any], **held: Any) -> Callable[[], tuple[Any, Any]]:
@@ -139,6 +139,25 @@ def test_variables_of_functions_and_modules_are_counted():
 
     assert [f(clnet.ones(1)).item() for _ in range(4)] == [2, 8, 18, 32]
     assert (f.num_traces, count, turns) == (1, 4, 8)
+
+
+def test_what_is_left_in_tuples_objects_and_globals_is_that_of_the_call():
+    global left
+    own, left = SimpleNamespace(n=0), 0
+
+    @clnet.compile
+    def f(x):
+        global left  # noqa: PLW0603
+        own.n += 1
+        own.pair = (own.n, [own.n * 0.5])
+        own.made = SimpleNamespace(half=own.n / 2)
+        left = own.n * 3
+        return x * own.n
+
+    for k in range(1, 6):
+        assert f(clnet.ones(1)).item() == k
+        assert plain((own.pair, own.made.half, left)) == plain(((k, [k * 0.5]), k / 2, k * 3))
+    assert f.num_traces <= 3
 
 
 class Counting(clnet.nn.Module):

@@ -289,6 +289,14 @@ def test_booleans_are_not_subtracted(call):
         call(clnet.tensor([True, False]))
 
 
+def test_numpys_booleans_are_subtracted_as_floats():
+    x, one = clnet.tensor([1, 0, 3], dtype=clnet.uint8), np.bool_(True)
+    for found, expected in ((x - one, [0, -1, 2]), (one - x, [0, 1, -2])):
+        assert (found.dtype, found.tolist()) == (clnet.float32, expected)
+    with pytest.raises(DtypeError, match="with a bool"):
+        clnet.tensor([True]) - one
+
+
 def test_booleans_have_no_powers():
     flags = clnet.tensor([True, False])
     with pytest.raises(DtypeError, match=r"^pow: booleans have no powers; got dtype=clnet.bool"):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...autodiff.custom import Function
+from ...autodiff.leaf import make_dense
 from ...autodiff.tape import leaves_behind
 from ...errors import ArgumentError, DistributedError, TraceError
 from ...ops.shape import alias
@@ -299,7 +300,9 @@ class _Reduction:
             bucket.waiting &= self._used
 
     def arrived(self, leaf: Tensor) -> None:
-        """Called when a leaf's gradient is whole."""
+        """Called when a leaf's gradient is whole; one that is sparse is exchanged dense."""
+        if mode.current().tracer is None:
+            make_dense([leaf])
         if self._owner.find_unused_parameters:
             self._add(leaf)
             if (tracer := mode.current().tracer) is not None:
