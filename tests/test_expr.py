@@ -589,3 +589,10 @@ def test_random_expressions_agree_to_the_bit(queue, exprs):
     for expr, got in zip(exprs, run(queue, exprs, "double", values), strict=True):
         want = np.broadcast_to(evaluate(expr, values), got.shape)
         np.testing.assert_array_equal(got, want, err_msg=repr(expr))
+
+
+def test_a_whole_number_is_divided_once():
+    """A processor takes 20 cycles for it: what is left over is found by a product."""
+    printed = E.print_c([E.floor_divide(E.Input(0), E.Input(1))], "long", inputs=["a", "b"])
+    text = " ".join((*printed.statements, *printed.results))
+    assert (text.count(" / "), text.count("%")) == (1, 0)

@@ -8,9 +8,10 @@ import pytest
 from clnet.array import Array
 from clnet.device import device
 from clnet.kernels import streaming
+from clnet.kernels.reduce.running_extreme import running_extreme
 from clnet.kernels.reduce.scan import Scan, scan
 from clnet.values.dtypes import float32
-from tests.kernels.launching import both_shapes, cpu_shaped, offset, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
 pytestmark = pytest.mark.device
 
@@ -98,3 +99,20 @@ def test_a_line_scans_alike_alone_and_in_a_batch(shaped):
 def test_nothing_is_launched_for_nothing():
     empty = Array.abstract((3, 0), float32, device())
     assert scan(device().target, empty, empty, dim=1, kind=Scan.SUM) == []
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("lines", [1, 3, 9])
+def test_extremes_run_along_lines_side_by_side(lines, largest):
+    values = RNG.integers(-9, 9, (lines, 33)).astype(np.float32)
+    values[0, 7], values[-1, 20] = np.nan, -np.inf
+    y = poisoned(values.shape, np.int64)
+    launch = running_extreme(cpu_shaped(device()), y, on_device(values), dim=1, largest=largest)
+    assert launch.kernel.name == "running_extreme_lines"
+    run([launch])
+    best, place = values[:, 0].copy(), np.zeros(lines, int)
+    for i in range(33):
+        value = values[:, i]
+        taken = np.isnan(value) | (value >= best if largest else value <= best)
+        best, place = np.where(taken, value, best), np.where(taken, i, place)
+        np.testing.assert_array_equal(y.numpy()[:, i], place)

@@ -12,9 +12,11 @@ from clnet.array import Array
 from clnet.device import device
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy
 from clnet.kernels.softmax.cross_entropy_grad import cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+from clnet.kernels.softmax.softmax_columns import share_of_item
 from clnet.values.dtypes import from_name
 from tests.kernels.launching import (
     cpu_shaped,
@@ -355,3 +357,25 @@ def test_scores_of_many_classes_that_are_anything(target, n):
     wanted[5:] = np.nan
     np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-5, atol=2e-5)
     np.testing.assert_array_equal(lse.numpy()[0, :5], rows[:5].max(1))
+
+
+def test_items_keep_rows_of_whole_lines_along_other_axes():
+    target = cpu_shaped(device())
+    x, lanes = on_device(np.zeros((8, 21, 128), np.float32)), lanes_of(target, 4)
+    (launch,) = softmax(target, poisoned(x.shape), x, dim=1)
+    params = launch.kernel.params
+    assert params["vectors"] * lanes * 4 >= streaming.LINE_BYTES
+    assert params["room"] >= 21 * params["vectors"] * lanes
+    units = replace(target, traits=replace(target.traits, compute_units=10**6))
+    (launch,) = softmax(units, poisoned(x.shape), x, dim=1)
+    assert launch.kernel.params["vectors"] == 1
+    assert share_of_item(target, (8, 10**6, 128), lanes, 4, 1)[1] == 0  # too many to be kept
+
+
+def test_the_gradient_of_a_loss_is_written_by_whole_lines():
+    target, shape = cpu_shaped(device()), (2, 3, 40)
+    gx, gy, lse = poisoned(shape), on_device(np.ones(1, np.float32)), poisoned((2, 40))
+    x, targets = on_device(np.zeros(shape, np.float32)), on_device(np.zeros((2, 40), np.int64))
+    settings = Settings("sum", -100, 0.0, True)
+    (launch,) = cross_entropy_grad(target, gx, gy, lse, None, x, targets, None, settings=settings)
+    assert launch.kernel.params["lanes"] * 4 == streaming.LINE_BYTES

@@ -77,3 +77,13 @@ def test_errors_say_what_is_wrong():
         F.pad(x, (-2, -2))
     with pytest.raises(ShapeError, match=r"^pad: an axis keeps [01] elements or more"):
         F.pad(x, (-2, -2), "replicate")
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
+def test_padding_of_all_axes_is_one_launch_on_cpus(device, mode):
+    if device.traits.dedicated_local_memory:
+        pytest.skip("an item goes along rows of CPUs")
+    x = clnet.zeros(2, 3, 30, 40, device=device)
+    with clnet.profile() as seen:
+        F.pad(x, (1, 2, 3, 4), mode)
+    assert [command.name for command in seen.commands] == ["around"]

@@ -199,3 +199,13 @@ def test_windows_that_lie_apart_are_a_view(size, step):
         z.unfold(1, size, step).zero_()
         found.append([*(v.tolist() for v in (y, grad, z)), z.unfold(1, size, step).stride()])
     assert found[0] == found[1]
+
+
+def test_a_triangle_is_one_launch_and_keeps_what_is_no_number():
+    x = clnet.tensor([[1.0, float("nan")], [float("inf"), -0.0]] * 8)
+    with clnet.profile() as seen:
+        y, z = x.tril(), x.triu(1)
+    names = [command.op for command in seen.commands]
+    assert (names.count("tril"), names.count("triu"), names.count("where")) == (1, 1, 0)
+    np.testing.assert_array_equal(y.numpy(), np.tril(x.numpy()))
+    np.testing.assert_array_equal(z.numpy(), np.triu(x.numpy(), 1))

@@ -16,7 +16,8 @@
 ## def      all
 ## arg      y: out long[outer][n][inner]
 ## arg      x: in ctype[outer][n][inner]
-## launch   items: an item a line. lines: an item some lines, groups of one. group: a group a line, whose inner is 1
+## launch   items: an item a line. lines: an item some lines, groups of one. group: a group a
+##          line, whose inner is 1
 ## numerics comparisons alone: the same in any order
 <%def name="better(largest, floating, value, best)" filter="trim">
 <% compared = f"{value} {'>=' if largest else '<='} {best}" %>

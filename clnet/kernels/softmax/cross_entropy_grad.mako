@@ -119,6 +119,7 @@ __kernel void cross_entropy_grad_rows(...) {
 ${ragged.load(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
+typedef ${vector} __attribute__((aligned(sizeof(${acc})))) unaligned;
 __kernel void cross_entropy_grad_columns(...) {
     ${acc} weights = n;
 % if weighted and smooth:
@@ -147,7 +148,7 @@ __kernel void cross_entropy_grad_columns(...) {
 % endfor
     }
 % for name in kept:
-    const ${vector} ${name}_lanes = vload${lanes}(0, ${name}_of);
+    const ${vector} ${name}_lanes = *(const unaligned *)${name}_of;
 % endfor
     for (int i = 0; i < n; i++) {
         ${vector} v = 0;

@@ -7,7 +7,7 @@ from ...device import Launch, Target
 from ...values.dtypes import from_name
 from ..grid import filled, in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined, nbytes_of
-from ..streaming import streams_rows
+from ..streaming import LINE_BYTES, streams_rows
 from .cross_entropy import EXP_FLOPS, Settings, lines_of, loss_params, numbers_of, outer_step
 
 _TEMPLATE = "softmax/cross_entropy_grad.mako"
@@ -43,7 +43,9 @@ def cross_entropy_grad(
     flops = x.size * (4 + EXP_FLOPS * settings.normalize)
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if not in_groups(target.traits):
-        lanes = filled(lanes_of(target, acc.itemsize), lines.n if lines.inner == 1 else lines.inner)
+        # Neighbouring lines by whole lines of the caches, of which each store would fetch a half.
+        most = lanes_of(target, acc.itemsize) if lines.inner == 1 else LINE_BYTES // acc.itemsize
+        lanes = filled(most, lines.n if lines.inner == 1 else lines.inner)
         params = joined(params, by_name("lanes", lanes))
         if lines.inner > 1:
             args = joined(by_name("rows", lines.count), args)
