@@ -7,6 +7,8 @@
 #      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
 #      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
 #      that no other does), and whole networks and drawn programs with all of them;
+#   1. and 2. compile a quarter of the kernels as users have them, another one for each commit, and
+#   the others without optimisation (tests/sampled.py); 3. compiles all of them so;
 #   beside 1. PyTorch's installation, then formatting, lint and types, and 3. in one process: tests
 #   of 1. wait for what hangs, and what begins or ends leaves a core idle, too.
 #
@@ -86,8 +88,10 @@ beside() {
 beside >"$VENV/beside.log" 2>&1 &
 beside=$!
 
+# Of what workers build themselves a quarter is optimised, the next one with the next commit.
+quarter=CLNET_TESTS_OPTIMISE_QUARTER=$(git rev-list --count HEAD 2>/dev/null || echo 0)
 asked=$PWD/$VENV/asked-pytorch
-part "make test" env CLNET_TESTS_ASKED_PYTORCH="$asked" make test
+part "make test" env "$quarter" CLNET_TESTS_ASKED_PYTORCH="$asked" make test
 part "what ran beside it" wait "$beside"
 cat "$VENV/beside.log"
 while read -r name; do
@@ -98,7 +102,7 @@ part "PyTorch" wait "$pytorch"
 cat "$VENV/torch.log"
 if [[ -s $asked ]]; then
     # Behind its own programs those of the first environment: mpirun, pytest.
-    part "make test TORCH=1, of what was skipped" env PATH="$PWD/$VENV/bin:$PATH" \
+    part "make test TORCH=1, of what was skipped" env "$quarter" PATH="$PWD/$VENV/bin:$PATH" \
         make test VENV="$VENV/torch" TORCH=1 ARGS="@$asked"
 fi
 

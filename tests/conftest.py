@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import clnet
 from clnet.errors import DeviceError
-from tests import chains, groups, left_on, reporting
+from tests import chains, groups, left_on, reporting, sampled
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -139,9 +139,13 @@ def nothing_frozen():
 
 @pytest.fixture(scope="session", autouse=True)
 def kernels_of_groups():
-    """What only GPUs launch is compiled in a fifth of the time on a CPU: see :mod:`.groups`."""
+    """What only GPUs launch is compiled fast on a CPU, and others in continuous integration.
+
+    See :mod:`.groups` and :mod:`.sampled`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         groups.compile_fast(patch)
+        sampled.compile_less(patch)
         yield
 
 
