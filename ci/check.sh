@@ -7,8 +7,8 @@
 #      that say themselves how wide vectors are, or that devices work in groups: 1. asked the same.
 #      Of passes only the one that asks how wide vectors are (tests/compile/test_layout.py says
 #      that no other does), and whole networks and drawn programs with all of them;
-#   1. and 2. compile a quarter of the kernels as users have them, another one for each commit, and
-#   the others without optimisation (tests/sampled.py); 3. compiles all of them so;
+#   of small kernels pytest's workers compile a quarter as users have them, another one for each
+#   commit, and the others without optimisation (tests/sampled.py);
 #   beside 1. PyTorch's installation, then formatting, lint and types, and 3. in one process: tests
 #   of 1. wait for what hangs, and what begins or ends leaves a core idle, too.
 #
@@ -71,6 +71,8 @@ narrow="tests/compile/test_layout.py tests/compile/test_bits.py tests/compile/te
     tests/compile/test_programs.py tests/compile/test_rounding.py tests/compile/test_narrow_sums.py
     tests/compile/test_fuse.py tests/kernels/test_blocked.py tests/kernels/test_gemm.py
     tests/kernels/test_reduce.py tests/kernels/test_norm.py -k 'not (gpu or lanes or [groups or -groups)'"
+# Of what workers build themselves a quarter is optimised, the next one with the next commit.
+quarter=CLNET_TESTS_OPTIMISE_QUARTER=$(git rev-list --count HEAD 2>/dev/null || echo 0)
 # Types are checked with what is installed. The parts that failed are kept in a file; all of them
 # give way to the tests a little, and so find more moments at which a core is idle.
 beside() {
@@ -79,7 +81,7 @@ beside() {
     part "make lint" make lint
     for width in 8 4; do
         if ((width < native)); then
-            part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
+            part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width "$quarter" \
                 make test ARGS="-n 0 ${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
         fi
     done
@@ -88,8 +90,6 @@ beside() {
 beside >"$VENV/beside.log" 2>&1 &
 beside=$!
 
-# Of what workers build themselves a quarter is optimised, the next one with the next commit.
-quarter=CLNET_TESTS_OPTIMISE_QUARTER=$(git rev-list --count HEAD 2>/dev/null || echo 0)
 asked=$PWD/$VENV/asked-pytorch
 part "make test" env "$quarter" CLNET_TESTS_ASKED_PYTORCH="$asked" make test
 part "what ran beside it" wait "$beside"
