@@ -149,6 +149,12 @@ def kernels_of_groups():
         yield
 
 
+@pytest.fixture
+def all_optimised(monkeypatch):
+    """Kernels are compiled as users have them, in continuous integration, too."""
+    sampled.compile_all(monkeypatch)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_chains():
     """Nobody waits for chains: see :mod:`.chains`."""

@@ -27,6 +27,8 @@ PARTS = 4
 MUCH = 2**20
 """Operations and bytes of a launch from which it would take longer than is won."""
 
+_LEFT_OUT: set[Rendered] = set()
+
 
 def is_left_out(text: str) -> bool:
     """Whether a kernel is none of those that this run compiles as users have them.
@@ -60,7 +62,21 @@ def compile_less(patch: pytest.MonkeyPatch) -> None:
         known = UNOPTIMISED in rendered.options or rendered in busy
         if not known and is_left_out(rendered_text):
             rendered.options = (*rendered.options, UNOPTIMISED)
+            _LEFT_OUT.add(rendered)
         return rendered_text
 
     patch.setattr(Launch, "__init__", launch)
     patch.setattr(Rendered, "text", text)
+
+
+def compile_all(patch: pytest.MonkeyPatch) -> None:
+    """Have all kernels optimised, those again that were left out: of some a test looks at options.
+
+    Args:
+        patch: takes it back, for what is built then.
+    """
+    patch.delenv(QUARTER, raising=False)
+    while _LEFT_OUT:
+        rendered = _LEFT_OUT.pop()
+        rendered.options = tuple(o for o in rendered.options if o != UNOPTIMISED)
+        clnet.device().programs.kernels.pop(rendered, None)

@@ -12,7 +12,7 @@ from clnet.kernels.kernel import Rendered
 from clnet.kernels.norm.row_norm import ROWS, row_norm
 from tests.groups import UNOPTIMISED
 from tests.kernels.launching import cpu_shaped, normal, on_device, poisoned, run
-from tests.sampled import PARTS, QUARTER, compile_less, is_left_out
+from tests.sampled import MUCH, PARTS, QUARTER, compile_all, compile_less, is_left_out
 
 pytestmark = pytest.mark.device
 
@@ -54,3 +54,27 @@ def test_a_kernel_gives_the_same_bits_either_way(device, monkeypatch):
             bits.append([each.numpy().tobytes() for each in outputs])
     assert sum(optimised) == 1
     assert all(each == bits[0] for each in bits)
+
+
+def test_what_has_much_to_do_is_optimised_and_else_what_a_test_asks(device, monkeypatch):
+    if device.identity.platform != POCL:
+        pytest.skip("kernels are compiled as others, but by PoCL")
+    launch, _ = normed(device, on_device(normal(9, 67)))
+    left_out = next(n for n in range(PARTS) if _is_left_out(monkeypatch, n, launch.kernel.text()))
+    with monkeypatch.context() as patch:
+        patch.setenv(QUARTER, str(left_out))
+        compile_less(patch)
+        found = []
+        for flops in (0, MUCH):
+            rendered = Rendered(ROWS, launch.kernel.params)
+            Launch(rendered, (1,), (1,), (), flops=flops, bytes=0)
+            rendered.text()
+            found.append((rendered, UNOPTIMISED in rendered.options))
+        assert [unoptimised for _, unoptimised in found] == [True, False]
+        compile_all(patch)
+        assert UNOPTIMISED not in found[0][0].options
+
+
+def _is_left_out(monkeypatch, quarter: int, text: str) -> bool:
+    monkeypatch.setenv(QUARTER, str(quarter))
+    return is_left_out(text)

@@ -18,6 +18,7 @@ from tests.chains import USUALLY_AFTER
 from tests.device.test_program import Source
 
 pytestmark = [
+    pytest.mark.usefixtures("all_optimised"),  # kernels of other options are in no chain
     pytest.mark.device,
     pytest.mark.skipif(not clnet.device().chains, reason="launches are not chained here"),
 ]
