@@ -27,6 +27,9 @@ PARTS = 4
 MUCH = 2**20
 """Operations and bytes of a launch from which it would take longer than is won."""
 
+MUCH_MORE = 2**23
+"""From which a kernel that had little to do at first is built once more."""
+
 _LEFT_OUT: set[Rendered] = set()
 
 
@@ -53,8 +56,11 @@ def compile_less(patch: pytest.MonkeyPatch) -> None:
 
     def launch(self: Launch, kernel: Any, *args: Any, **given: Any) -> None:
         made(self, kernel, *args, **given)
-        if self.flops + self.bytes >= MUCH:
+        work = self.flops + self.bytes
+        if work >= MUCH:
             busy.add(kernel)
+            if work >= MUCH_MORE and kernel in _LEFT_OUT:
+                _optimise(kernel)
 
     def text(rendered: Rendered) -> str:
         # Options are read after the text, since both are parts of a binary's key.
@@ -76,7 +82,11 @@ def compile_all(patch: pytest.MonkeyPatch) -> None:
         patch: takes it back, for what is built then.
     """
     patch.delenv(QUARTER, raising=False)
-    while _LEFT_OUT:
-        rendered = _LEFT_OUT.pop()
-        rendered.options = tuple(o for o in rendered.options if o != UNOPTIMISED)
-        clnet.device().programs.kernels.pop(rendered, None)
+    for rendered in tuple(_LEFT_OUT):
+        _optimise(rendered)
+
+
+def _optimise(rendered: Rendered) -> None:
+    _LEFT_OUT.discard(rendered)
+    rendered.options = tuple(o for o in rendered.options if o != UNOPTIMISED)
+    clnet.device().programs.kernels.pop(rendered, None)

@@ -12,7 +12,7 @@ from clnet.kernels.kernel import Rendered
 from clnet.kernels.norm.row_norm import ROWS, row_norm
 from tests.groups import UNOPTIMISED
 from tests.kernels.launching import cpu_shaped, normal, on_device, poisoned, run
-from tests.sampled import MUCH, PARTS, QUARTER, compile_all, compile_less, is_left_out
+from tests.sampled import MUCH, MUCH_MORE, PARTS, QUARTER, compile_all, compile_less, is_left_out
 
 pytestmark = pytest.mark.device
 
@@ -64,15 +64,15 @@ def test_what_has_much_to_do_is_optimised_and_else_what_a_test_asks(device, monk
     with monkeypatch.context() as patch:
         patch.setenv(QUARTER, str(left_out))
         compile_less(patch)
-        found = []
-        for flops in (0, MUCH):
-            rendered = Rendered(ROWS, launch.kernel.params)
+        found = [Rendered(ROWS, launch.kernel.params) for _ in range(3)]
+        for rendered, flops in zip(found, (0, 0, MUCH), strict=True):
             Launch(rendered, (1,), (1,), (), flops=flops, bytes=0)
             rendered.text()
-            found.append((rendered, UNOPTIMISED in rendered.options))
-        assert [unoptimised for _, unoptimised in found] == [True, False]
+        assert [UNOPTIMISED in each.options for each in found] == [True, True, False]
+        Launch(found[0], (1,), (1,), (), flops=0, bytes=MUCH_MORE)
+        assert [UNOPTIMISED in each.options for each in found] == [False, True, False]
         compile_all(patch)
-        assert UNOPTIMISED not in found[0][0].options
+        assert not any(UNOPTIMISED in each.options for each in found)
 
 
 def _is_left_out(monkeypatch, quarter: int, text: str) -> bool:
