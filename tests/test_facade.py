@@ -21,14 +21,45 @@ from clnet import Tensor, nn
 from clnet.nn import functional as F
 from clnet.ops import PUBLIC_OPS, Face
 
+# Has clnet, and nothing done with it: runs each line's script in a copy of itself.
+FRESH = """
+import clnet, os, sys
+for script in map(eval, sys.stdin):
+    if os.fork():
+        failed = os.wait()[1]
+        print(end="failed" if failed else "", flush=True)
+        print(end="\\0", flush=True)
+    else:
+        exec(script)
+        sys.stdout.flush()
+        os._exit(0)
+"""
 
-def told(script: str) -> str:
+
+@pytest.fixture(scope="module")
+def told():
     """What a fresh process prints."""
-    run = [sys.executable, "-c", f"import clnet, sys\n{script}"]
-    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    with subprocess.Popen(
+        [sys.executable, "-c", FRESH], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as fresh:
+        asked, printed = fresh.stdin, fresh.stdout
+        assert asked is not None
+        assert printed is not None
+
+        def tell(script: str) -> str:
+            print(repr(script), file=asked, flush=True)
+            return "".join(iter(lambda: printed.read(1), "\0"))
+
+        yield tell
+        asked.close()
 
 
-def test_importing_clnet_leaves_out_what_a_step_does_without():
+def test_a_process_that_fails_prints_that_and_the_next_is_fresh(told):
+    assert told("clnet.plan\nprint('a', end='')\nraise SystemExit(3)") == "afailed"
+    assert told("print('plan' in vars(clnet))") == "False\n"
+
+
+def test_importing_clnet_leaves_out_what_a_step_does_without(told):
     later = ("mako", "tqdm", "clnet.train", "clnet.data", "clnet.io", "clnet.models")
     later += ("clnet.compile", "clnet.optim", "clnet.profiling", "clnet.autodiff.recompute")
     later += (
@@ -41,7 +72,7 @@ def test_importing_clnet_leaves_out_what_a_step_does_without():
 
 
 @pytest.mark.parametrize("name", ["plan", "train", "data", "io", "optim", "profile", "checkpoint"])
-def test_what_was_left_out_is_there_when_asked_for(name):
+def test_what_was_left_out_is_there_when_asked_for(name, told):
     assert told(f"clnet.{name}\nprint(clnet.{name} is vars(clnet)[{name!r}])") == "True\n"
 
 
@@ -56,25 +87,25 @@ def test_what_was_left_out_is_there_when_asked_for(name):
         "clnet.nn.Linear(1, 1).compile",
     ],
 )
-def test_compile_is_a_function_whatever_was_imported(before):
+def test_compile_is_a_function_whatever_was_imported(before, told):
     script = f"{before}\nprint(clnet.compile.__name__, clnet.nn.Module.compile.__name__)"
     assert told(script) == "compile compile_module\n"
 
 
-def test_another_compile_can_be_put_in_place():
+def test_another_compile_can_be_put_in_place(told):
     assert told("clnet.compile = len\nimport clnet.compile.trace\nprint(clnet.compile)") == (
         "<built-in function len>\n"
     )
 
 
-def test_a_list_of_names_has_what_was_left_out():
+def test_a_list_of_names_has_what_was_left_out(told):
     script = "print({'compile', 'optim', 'profile', 'checkpoint', 'plan'} <= {*dir(clnet)})"
     assert told(script) == "True\n"
     script = "from clnet import *\nprint(compile is clnet.compile, profile is clnet.profile)"
     assert told(script) == "True True\n"
 
 
-def test_what_is_not_there_is_an_error():
+def test_what_is_not_there_is_an_error(told):
     script = "try: clnet.nothing\nexcept AttributeError as error: print(error)"
     assert told(script) == "module 'clnet' has no attribute 'nothing'\n"
 
@@ -89,7 +120,7 @@ def test_layers_that_are_imported_later_are_listed_by_their_names(name):
     assert getattr(nn, name) is module
 
 
-def test_every_layer_is_in_the_list_of_names():
+def test_every_layer_is_in_the_list_of_names(told):
     script = (
         "from clnet.nn import *\nprint(Conv2d.__module__, utils.__name__, 'LSTM' in dir(clnet.nn))"
     )
@@ -98,7 +129,7 @@ def test_every_layer_is_in_the_list_of_names():
     assert told(script) == "module 'clnet.nn' has no attribute 'Nothing'\n"
 
 
-def test_what_autograd_has_is_listed():
+def test_what_autograd_has_is_listed(told):
     script = "print({'Function', 'gradcheck', 'no_grad'} <= {*dir(clnet.autograd)})"
     assert told(script) == "True\n"
     assert all(getattr(clnet.autograd, name) is not None for name in clnet.autograd._LATER)

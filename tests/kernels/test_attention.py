@@ -134,7 +134,7 @@ def free(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
 
 @pytest.mark.parametrize(
     ("head", "value_head", "causal", "masked"),
-    [(20, 12, True, False), (16, 8, False, True), (6, 8, True, True)],
+    [(12, 8, True, False), (8, 4, False, True), (6, 4, True, True)],
     ids=["causal", "mask", "both"],
 )
 @pytest.mark.parametrize("parts", [0, 1, 2, 4])

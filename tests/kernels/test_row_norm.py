@@ -27,17 +27,23 @@ from tests.kernels.launching import (
 pytestmark = pytest.mark.device
 
 SHAPES = [(1, 1), (5, 17), (4, 32), (1030, 20), (9, 1000), (2, 3000)]
+# Rows of 17 to 24 elements share a kernel of groups, and so do those of 1,000 and more. Of 50 there
+# is one that takes two rows at once instead of four, asked of each type, with a mean and without.
+NARROW_SHAPES = [(1, 1), (5, 17), (4, 24), (1030, 20), (9, 1000), (2, 3000), (70, 23)]
+TWO_AT_ONCE = {("float16", True, True): (70, 50), ("bfloat16", False, False): (70, 50)}
 EPS = 1e-3
 
 
 @both_shapes
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-@pytest.mark.parametrize("shape", [*SHAPES, (70, 50)], ids=str)
+@pytest.mark.parametrize("shape", NARROW_SHAPES, ids=str)
 @pytest.mark.parametrize("wide", [False, True], ids=["", "weight in float32"])
 @pytest.mark.parametrize("centred", [False, True])
 def test_sixteen_bits_are_rounded_once(shaped, name, shape, wide, centred):
     """What float32 of the same numbers gives, but for sums taken in other vectors."""
     target, narrow = in_small_groups(shaped(device())), from_name(name).numpy
+    if shape == NARROW_SHAPES[-1]:
+        shape = TWO_AT_ONCE.get((name, wide, centred), shape)
     kind, (rows, n) = np.dtype(np.float32 if wide else narrow), shape
     x, gy = (normal(*shape, seed=k).astype(narrow) for k in range(2))
     weight, bias = (normal(n, seed=k).astype(kind) for k in (2, 3))
