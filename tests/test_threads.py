@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -226,6 +227,23 @@ def test_the_default_generator_gives_nothing_twice():
             THREADS,
         )
     assert all(start <= THREADS * 2000 for part in pairs for _, start in part)
+
+
+def test_vmap_does_not_mind_what_other_threads_draw():
+    clnet.manual_seed(7)
+    found = []
+
+    def doubled(x):
+        with ThreadPoolExecutor(1) as pool:
+            found.extend(pool.submit(lambda: clnet.rand(2).tolist()).result())
+        return x * 2
+
+    def read(x):  # one element after another
+        return doubled(x) * float(x.sum() > 0)
+
+    for f in (doubled, read):
+        assert clnet.func.vmap(f)(clnet.ones(3, 2)).tolist() == [[2.0, 2.0]] * 3
+    assert len(set(found)) == len(found) >= 8
 
 
 def test_finalizers_run_under_the_lock(nothing_frozen):

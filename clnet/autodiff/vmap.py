@@ -16,6 +16,7 @@ from ..errors import ArgumentError, DtypeError, ShapeError
 from ..values import mode
 from ..values.arguments import checked, require_tensors, shown
 from ..values.containers import again
+from ..values.generator import draws
 from ..values.shapes import normalize_dim
 from .batched import DIFFERENT, SAME, Level, LoopNeeded, element, whole_of
 
@@ -68,9 +69,9 @@ def vmap(
         size = _size(args, dims, in_dims)
         if chunk_size is None or chunk_size >= size:
             return _batch(func, args, kwargs, dims, out_dims, randomness, size)
-        start, found = mode.current().generator.get_state(), list[Any]()
+        start, drawn, found = mode.current().generator.get_state(), draws(), list[Any]()
         for begin in range(0, size, chunk_size):
-            if randomness == SAME:
+            if randomness == SAME and draws() != drawn:
                 mode.current().generator.set_state(start)
             length = min(chunk_size, size - begin)
             own = [_chosen(x, d, begin, length) for x, d in zip(args, dims, strict=True)]
@@ -100,33 +101,35 @@ def _batch(
 ) -> Any:
     """All elements at once, or else one after another."""
     now = mode.current()
-    start, around = now.generator.get_state(), now.batching or ()
+    start, drawn, around = now.generator.get_state(), draws(), now.batching or ()
     level = Level(size, randomness, len(around))
     try:
         given = [_element(x, d, level) for x, d in zip(args, dims, strict=True)]
         with mode.using(batching=(*around, level)):
             result = func(*given, **kwargs)
         if randomness == "error":
-            _require_undrawn(start)
+            _require_undrawn(drawn)
         return _whole(result, out_dims, level)
     except LoopNeeded:
-        now.generator.set_state(start)
+        if draws() != drawn:  # else what other threads have drawn would come again
+            now.generator.set_state(start)
+            drawn = draws()
     if not size:
         law = "what is computed for one element after another has one"
         raise ShapeError("vmap", law, size=0)
     results: list[Any] = []
     for k in range(size):
-        if randomness == SAME:
+        if randomness == SAME and draws() != drawn:
             now.generator.set_state(start)
         own = (_selected(x, d, k) for x, d in zip(args, dims, strict=True))
         results.append(func(*own, **kwargs))
         if randomness == "error":
-            _require_undrawn(start)
+            _require_undrawn(drawn)
     return _stacked(results, out_dims)
 
 
-def _require_undrawn(start: Any) -> None:
-    if mode.current().generator.get_state() != start:
+def _require_undrawn(before: int) -> None:
+    if draws() != before:
         law, hint = "nothing is drawn", "Pass randomness='different', or 'same'"
         raise ArgumentError("vmap", law, randomness="error", remedy=hint)
 

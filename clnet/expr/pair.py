@@ -187,14 +187,21 @@ def _expm1(x: Pair) -> Pair:
 
 
 def _log(x: Pair) -> Pair:
-    return Pair(f.log(f.hypot(x.re, x.im)), f.atan2(x.im, x.re))
+    size = f.hypot(x.re, x.im)
+    # Where it is around 1, its rounding is as large as its logarithm.
+    near = f.logical_and(f.gt(size, 0.5), f.lt(size, 2))
+    large = f.where(near, f.maximum(abs(x.re), abs(x.im)), 1)
+    small = f.where(near, f.minimum(abs(x.re), abs(x.im)), 0)
+    around = 0.5 * f.log1p((large - 1) * (large + 1) + small * small)
+    return Pair(f.where(near, around, f.log(size)), f.atan2(x.im, x.re))
 
 
 def _log1p(x: Pair) -> Pair:
-    near = 0.5 * f.log1p(x.re * (2 + x.re) + x.im * x.im)
     size = f.hypot(1 + x.re, x.im)
     small = f.lt(f.maximum(abs(x.re), abs(x.im)), 0.5)
-    return Pair(f.where(small, near, f.log(size)), f.atan2(x.im, 1 + x.re))
+    # What is not chosen is 0: beside -1 its slope is infinite, and 0 times that is NaN.
+    inner = f.where(small, x.re * (2 + x.re) + x.im * x.im, 0)
+    return Pair(f.where(small, 0.5 * f.log1p(inner), f.log(size)), f.atan2(x.im, 1 + x.re))
 
 
 def _scaled(function: Callable[[Pair], Pair], factor: float) -> Callable[[Pair], Pair]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
+from threading import local
 from typing import Any
 
 from ..errors import ArgumentError
@@ -14,6 +15,20 @@ from .process import process_lock
 # Of all generators: held for a few instructions. Not a field, so that a generator can be copied.
 _LOCK = process_lock()
 _MOST_DEVICES = 2**7  # that PyTorch numbers
+
+
+class _Own(local):
+    """A thread's own: how often it has drawn, of any generator."""
+
+    draws: int = 0
+
+
+_OWN = _Own()
+
+
+def draws() -> int:
+    """How often this thread has drawn; a generator's offset moves with other threads, too."""
+    return _OWN.draws
 
 
 @dataclass
@@ -66,6 +81,7 @@ class Generator:
         Returns:
             The seed, and the block at which they start.
         """
+        _OWN.draws += 1
         with _LOCK:
             start = self.offset
             self.offset += -(-count // 4)
