@@ -30,6 +30,7 @@ from .reachable import (
     default_of,
     global_of,
     home,
+    is_ours,
     present,
     table_of,
     wrapped_in,
@@ -106,7 +107,8 @@ class Outer:
         self._added: list[partial[Any]] = []
         code, found = Code(), Objects()
         for each in _functions(function, self._places):
-            code.follow(each, home(each))
+            # What clnet's own keep from call to call, their doors above all, is no state.
+            code.follow(each, "" if is_ours(home(each)) else home(each))
         for value in (function, *args, *(place() for place in self._places)):
             found.add(value)
         seen, looked = None, 0

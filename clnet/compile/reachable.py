@@ -28,6 +28,7 @@ __all__ = [
     "default_of",
     "global_of",
     "home",
+    "is_ours",
     "present",
     "table_of",
     "wrapped_in",
@@ -215,7 +216,7 @@ class Objects:
             self.optimizers.append(each)
             return vars(each).values() if each.written else None
         table = table_of(each)
-        if table is not None and (depth == 0 or not _is_ours(type(each))):
+        if table is not None and (depth == 0 or not is_ours(type(each).__module__)):
             self.owners.append((each, table, depth))
             return table.values()
         if getattr(type(each), "_clnet_tells_changes", False):
@@ -240,10 +241,10 @@ class Objects:
             if layer._clnet_hooks:
                 held += _with_owners(layer._clnet_hooks.called)
             self.hooked = self.hooked or layer._clnet_is_hooked
-            if _is_ours(type(layer)):
+            if is_ours(type(layer).__module__):
                 table = vars(layer).items()
                 self.kept += [(layer, n) for n, v in table if type(v) in _KEPT and n[0] != "_"]
-            if not _is_ours(type(layer)) and id(layer) not in self._known:
+            if not is_ours(type(layer).__module__) and id(layer) not in self._known:
                 self.layers.append(layer)
                 self._known[id(layer)] = layer
                 held += [v for k, v in vars(layer).items() if not k.startswith("_")]
@@ -490,5 +491,6 @@ def _with_owners(hooks: Iterable[Any]) -> list[Any]:
     return [*hooks, *owners]
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "clnet"
+def is_ours(module: str) -> bool:
+    """Whether a module of that name is clnet's."""
+    return module.partition(".")[0] == "clnet"
