@@ -127,27 +127,9 @@ class Outer:
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
         self._places += [place for place in code.places if _matters(place())]
-        for space, name, value in found.settings(code.names):
-            computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
-            if not computed and _matters(value):
-                self._places.append(partial(attribute, space, name))
         self._layers = {id(layer) for layer in found.layers}
-        for layer in found.layers:
-            for name in code.names & vars(layer).keys():
-                if type(vars(layer)[name]) in _VALUES:
-                    self._places.append(partial(attribute, layer, name))
         self._owners = [(owner, held) for owner, held, _ in found.owners]
-        for owner, held, depth in found.owners:
-            hidden = not depth and (looks or not is_plain(type(owner)))
-            plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
-            own = [n for n in held if n in code.names and not isinstance(held[n], ModuleType)]
-            tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
-            names = dict.fromkeys((*plain[:_MOST_PARTS], *own, *tensors))
-            self._places += [partial(attribute, owner, name) for name in names]
-        kept = ((layer, name) for layer, name in found.kept if name in code.names)
-        self._places += (partial(attribute, layer, name) for layer, name in kept)
-        for each in found.partials:
-            self._places += (partial(attribute, each, "args"), partial(attribute, each, "keywords"))
+        self._places += _held_by(found, code.names, looks=looks)
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self.optimizers = found.optimizers
@@ -368,6 +350,37 @@ def _surroundings(code: Code) -> Iterator[partial[Any]]:
         yield partial(_state, "random", partial(_drawn, random.getstate))
     if "random" in code.names and any(value is np for value in modules):
         yield partial(_state, "random", partial(_drawn, np.random.get_state))
+
+
+def _held_by(found: Objects, names: set[str], *, looks: bool) -> Iterator[partial[Any]]:
+    """The attributes of objects that a function may read.
+
+    Args:
+        found: the objects.
+        names: those in the code of the function and its helpers.
+        looks: whether code may read attributes that it does not name.
+    """
+    for space, name, value in found.settings(names):
+        computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
+        if not computed and _matters(value):
+            yield partial(attribute, space, name)
+    for layer in found.layers:
+        for name in names & vars(layer).keys():
+            if type(vars(layer)[name]) in _VALUES:
+                yield partial(attribute, layer, name)
+    for owner, held, depth in found.owners:
+        hidden = not depth and (looks or not is_plain(type(owner)))
+        plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
+        own = [n for n in held if n in names and not isinstance(held[n], ModuleType)]
+        tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
+        for name in dict.fromkeys((*plain[:_MOST_PARTS], *own, *tensors)):
+            yield partial(attribute, owner, name)
+    for layer, name in found.kept:
+        if name in names:
+            yield partial(attribute, layer, name)
+    for each in found.partials:
+        yield partial(attribute, each, "args")
+        yield partial(attribute, each, "keywords")
 
 
 def _functions(function: Any, places: list[partial[Any]]) -> Iterator[FunctionType]:
