@@ -112,9 +112,12 @@ def defining(name: str, parameters: str, body: str) -> Callable[[], Driver]:
         def text(self, text: str) -> str:
             if not re.search(rf"\b{name}\s*\(", text):
                 return text
+            wrong, own = f"#define {name}({parameters}) ({body})", rf"#define {name}\(.*"
+            if re.search(own, text):  # the compiler's own, where that has one
+                return re.sub(own, wrong, text)
             # Declarations of built-in functions stand before the line that is called the first.
             head, line, rest = text.rpartition("#line 1\n")
-            return f"{head}#define {name}({parameters}) ({body})\n{line}{rest}"
+            return f"{head}{wrong}\n{line}{rest}"
 
     return Defining
 

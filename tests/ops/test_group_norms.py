@@ -219,7 +219,7 @@ def test_errors_say_what_is_wrong():
     with pytest.raises(ArgumentError, match=r"^dropout1d: p lies in \[0, 1\]"):
         F.dropout1d(x, 1.5)
     with pytest.raises(ShapeError, match=r"^feature_alpha_dropout: x has a batch"):
-        F.feature_alpha_dropout(clnet.ones(2))
+        F.feature_alpha_dropout(clnet.ones(2), training=True)
     with pytest.raises(ShapeError, match=r"^bilinear: x1 and x2 end in the weight's last two"):
         F.bilinear(clnet.ones(2, 3), clnet.ones(2, 3), clnet.ones(1, 3, 4))
     with pytest.raises(ShapeError, match=r"^bilinear: the bias has one number for each output"):
