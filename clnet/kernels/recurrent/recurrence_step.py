@@ -22,9 +22,10 @@ BACKWARD = Kernel("recurrence_step_backward", "recurrent/recurrence_step.mako")
 _FOUR = 4
 _ROWS, _COLUMNS = (8, 16, 32, 64), (8, 16, 32)
 # Sums of an item, terms of a tile, tiles on their way and an item's registers for them: measured
-# (docs/notes/recurrent.md).
+# (docs/notes/recurrent.md). Where a result has one part, NVIDIA's GPUs take four columns an item;
+# AMD's have not the registers.
 _DOWN, _ACROSS, _ACROSS_ALONE, _CHUNKS = 8, 2, 4, (64, 32)
-_MOST_AHEAD, _COMING_REGISTERS = 4, 64
+_MOST_AHEAD, _COMING_REGISTERS = 2, 64
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
@@ -78,9 +79,10 @@ class Share(NamedTuple):
     def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Share]:
         """Of each size of a group's part of the product the first that the device can hold."""
         most, room = min(_ITEMS, traits.max_group_size), traits.static_local_bytes
+        alone = _ACROSS_ALONE if traits.large_local_memory_bytes else _ACROSS
         for rows, columns in product(_ROWS, _COLUMNS):
             down = min(_DOWN, rows // 2)
-            across = _ACROSS if runs > 1 else min(_ACROSS_ALONE, columns // 4)
+            across = _ACROSS if runs > 1 else min(alone, columns // 4)
             shares = (
                 cls(rows, columns, runs, down, across, slices, chunk)
                 for chunk, slices in product(_CHUNKS, _SLICES)
