@@ -6,6 +6,8 @@ Each is a function of the library (``torch`` or ``clnet``) that gives a :class:`
 from .case import Case
 from .convolutional import CONVOLUTIONAL
 from .generative import GENERATIVE
+from .large_pictures import LARGE_PICTURES
+from .large_series import LARGE_SERIES
 from .learning import LEARNING
 from .scientific import SCIENTIFIC
 from .sequences import SEQUENCES
@@ -26,6 +28,8 @@ NETWORKS = {
         *LEARNING,
         *VISION,
         *SIGNALS,
+        *LARGE_PICTURES,
+        *LARGE_SERIES,
     )
 }
 

@@ -53,3 +53,18 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 def whole(below: int, *shape: int, seed: int = 1) -> np.ndarray:
     """Whole numbers from 0."""
     return drawn(seed).integers(0, below, shape)
+
+
+def labels(library: Any) -> Callable[..., Any]:
+    """The loss of a network that names classes: of the model, its inputs, and the labels last."""
+    return lambda model, *x: library.nn.functional.cross_entropy(model(*x[:-1]), x[-1])
+
+
+def square(model: Any, *x: Any) -> Any:
+    """The mean square of what a network is off; what is wanted comes last."""
+    return ((model(*x[:-1]) - x[-1]) ** 2).mean()
+
+
+def asked(model: Any, *x: Any) -> Any:
+    """The answer of a network to all but what is wanted of it."""
+    return model(*x[:-1])

@@ -163,6 +163,27 @@ def test_gradient_of_gather_rows_adds_up_equal_indices(outer, rows, n, inner, sh
 
 
 @both_shapes
+@pytest.mark.parametrize(
+    ("rows", "inner", "skewed"), [(5, 3, 1.0), (1, 1, 0.0), (6, 40, 3.0), (9, 8, 0.0), (2, 5, 0.0)]
+)
+def test_sums_of_long_runs_wherever_they_end(rows, inner, skewed, shaped):
+    """Runs of nothing, of a part of a piece, of whole pieces, and of most of all."""
+    n = 2051
+    index = (rows * RNG.random(n) ** (1 + skewed)).astype(np.int64)
+    index[index == 1] = 0
+    index[:1024] = np.where(skewed, index[:1024], rows - 1)
+    gy = RNG.normal(size=(2, n, inner)).astype(np.float32)
+    gx = poisoned((2, rows, inner))
+    launches = gather_rows_gradient(shaped(device()), gx, on_device(gy), on_device(index))
+    if shaped(device()).traits.dedicated_local_memory:
+        assert launches[-1].kernel.name == "segment_sum_joined"
+    run(launches)
+    expected = np.zeros((2, rows, inner))
+    np.add.at(expected, (slice(None), index), gy.astype(np.float64))
+    np.testing.assert_allclose(gx.numpy(), expected, rtol=1e-4, atol=2e-4)
+
+
+@both_shapes
 def test_gradient_of_gather_rows_wraps_and_skips(shaped):
     index = np.array([-1, 1, 3, 0, 1, -3])
     gy = RNG.normal(size=(1, 6, 8)).astype(np.float32)

@@ -322,7 +322,9 @@ def rows(target: Target) -> None:
             near(y, expected)
 
             gy, gx = normal(outer, n, inner, dtype=dtype), output(x.shape, dtype)
-            run(gather_rows_gradient(target, gx, given(gy, before=1), index_, wrap=wrap, skip=2))
+            ends = given(gy, before=1)
+            with constants(segment, _LONG_RUN=12, _PIECE=16):
+                run(gather_rows_gradient(target, gx, ends, index_, wrap=wrap, skip=2))
             sums = np.zeros(x.shape)
             np.add.at(sums, (slice(None), index[good]), gy[:, good].astype(np.float64))
             sums[:, 2] = 0

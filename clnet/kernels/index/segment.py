@@ -6,7 +6,7 @@ from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...values.dtypes import int32
+from ...values.dtypes import float64, int32
 from ...values.shapes import round_up
 from ..grid import flat_type, in_groups, items, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
@@ -15,6 +15,9 @@ from .sort import Sorted
 
 _TREE_LANES = 32
 _TREE_SLICES = 8
+# Runs so long in the mean are cut: a group for each would leave most units without one.
+_LONG_RUN = 64
+_PIECE = 512
 _POWER_OF_2 = Constraint("slices & (slices - 1) == 0", "the tree halves them")
 
 
@@ -23,13 +26,15 @@ _MARKS = Kernel("segment_marks", "index/segment.mako")
 _SUM_ELEMENTS = Kernel("segment_sum_elements", "index/segment.mako")
 _SUM_ROWS = Kernel("segment_sum_rows", "index/segment.mako")
 _SUM_TREE = Kernel("segment_sum_tree", "index/segment.mako", constraints=(_POWER_OF_2,))
+_SUM_PIECES = Kernel("segment_sum_pieces", "index/segment.mako", constraints=(_POWER_OF_2,))
+_SUM_JOINED = Kernel("segment_sum_joined", "index/segment.mako", constraints=(_POWER_OF_2,))
 _LAST = Kernel("segment_last", "index/segment.mako")
 
 
 def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
     """``y[o, r] = sum of x[o, i]`` over the ``i`` whose key is ``r``, in ascending ``i``.
 
-    Takes 4 bytes of scratch memory for a row.
+    Takes 4 bytes of scratch memory for a row, and those of some sums of each long run.
 
     Args:
         target: what to choose the kernels for.
@@ -48,6 +53,8 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     traits, n = target.traits, runs.keys.size
     real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
     params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real, "flat": _flat(y, x)}
+    if in_groups(traits) and n >= _LONG_RUN * rows and n > _PIECE:
+        return [*launches, *_by_pieces(memory, params, y, x, starts, runs)]
     if not in_groups(traits) and inner >= traits.simd_width:
         lanes = lanes_of(target, 4)
         kernel = _SUM_ROWS
@@ -72,6 +79,39 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
         )
     )
     return launches
+
+
+def _by_pieces(
+    memory: Scratch, params: dict[str, Any], y: Array, x: Array, starts: Array, runs: Sorted
+) -> list[Launch]:
+    """Sums of pieces of runs, then of those: as many groups wherever the runs' ends are."""
+    outer, rows, inner = y.shape
+    lanes = min(_TREE_LANES, 1 << (inner - 1).bit_length())
+    params |= {"lanes": lanes, "slices": _TREE_LANES * _TREE_SLICES // lanes, "piece": _PIECE}
+    ids = runs.keys.size // _PIECE + rows
+    summed = float64 if params["real"] == "double" else y.dtype
+    parts = Array.scratch(memory, (outer, ids, inner), summed)
+    common = joined(
+        by_name("outer rows n inner", outer, rows, runs.keys.size, inner),
+        by_name("ids starts parts", ids, starts, parts),
+    )
+
+    def launch(kernel: Kernel, groups: int, args: Named, nbytes: int) -> Launch:
+        across, down = round_up(inner, lanes), params["slices"]
+        return kernel.launch(
+            params,
+            joined(common, args),
+            global_size=(across, groups * down, outer),
+            local_size=(lanes, down, 1),
+            flops=x.size if kernel is _SUM_PIECES else parts.size,
+            bytes=parts.nbytes + starts.nbytes + nbytes,
+        )
+
+    read = x.nbytes + runs.order.nbytes
+    return [
+        launch(_SUM_PIECES, ids, by_name("x order", x, runs.order), read),
+        launch(_SUM_JOINED, rows, by_name("y", y), y.nbytes),
+    ]
 
 
 def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
