@@ -24,8 +24,8 @@ from .tracer import Action, Step
 
 _MOST_OPERANDS = 8
 _MOST_NODES = 64
-# What reading another array at the end of a product costs, in instructions.
-_READ = 32
+# What reading another array at the end of a product costs more than elsewhere, in instructions.
+_READ = 8
 
 
 def fuse_into_products(trace: Trace) -> Trace:

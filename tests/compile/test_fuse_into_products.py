@@ -238,7 +238,7 @@ def test_rows_of_more_axes():
 
 
 def test_large_tiles_are_finished_with_little_only(monkeypatch):
-    """Items with many sums wait for operands; short sums hide little, unless they are many."""
+    """Items with many sums wait for operands and functions; of short sums cheap ones pay."""
     monkeypatch.setattr(gemm_tiled, "TILINGS", LISTED)
     device = clnet.device()
     large = {"asynchronous_copies": True, "large_local_memory_bytes": 200_000, "compute_units": 132}
@@ -266,7 +266,7 @@ def test_large_tiles_are_finished_with_little_only(monkeypatch):
         assert steps(little, 2048) == (1, set())
         for function in (more, heavy, medium):
             assert steps(function, 2048) == (0, {FusionObstacle.UNSUITED})
-        assert [steps(f, 256)[0] for f in (more, heavy, medium)] == [0, 1, 1]
-        assert [steps(f, 64)[0] for f in (little, heavy, medium)] == [0, 0, 1]
+        for k in (256, 64):
+            assert [steps(f, k)[0] for f in (little, more, heavy, medium)] == [1, 1, 0, 1]
         few = traced(lambda a, b: (a @ b).tanh(), clnet.empty(64, 64), clnet.empty(64, 2048))
         assert len(finished(few)) == 1

@@ -67,9 +67,10 @@ RASTER = 8
 SLICE_K = 256
 # What decides whether a group alone on its unit finishes its results: steps of k, arrays.
 SHORT_K, FEW_OPERANDS = 256, 2
-# Steps of k that hide an instruction behind them, and what a launch costs, in instructions of one
-# element: measured on an H200 (docs/notes/products-gpu.md).
-HIDING_K, LAUNCH_INSTRUCTIONS = 8, 50_000_000
+# Instructions for an element that cost less than to write it and read it again, steps of k that
+# hide one more behind them, and what a launch costs, in instructions of one element: measured on an
+# H200 (docs/notes/products-gpu.md).
+FREE_INSTRUCTIONS, HIDING_K, LAUNCH_INSTRUCTIONS = 20, 16, 50_000_000
 # What a unit could have multiplied while a launch begins and ends, measured there: 6.5 us.
 _LAUNCH = 2_400_000
 
@@ -86,8 +87,9 @@ def finish_pays(
     """Whether a product's groups should compute more of its result, not a launch of its own.
 
     Nothing multiplies while a group finishes but other groups, the less the shorter the sums are:
-    that has to cost less than a launch. Items with many sums are few, and wait where they load and
-    compute what is not part of the sums: that pays for short sums, and where little is done.
+    that has to cost less than a launch, and bytes there and back. Items with many sums are few, and
+    wait where they load and compute what is not part of the sums: that pays for short sums and
+    cheap functions, and where there is hardly anything to do.
 
     Args:
         target: what the device is like.
@@ -96,11 +98,13 @@ def finish_pays(
         light: there is nothing but arithmetic to do.
         effort: instructions for one element, roughly.
     """
-    if effort > problem.k / HIDING_K + LAUNCH_INSTRUCTIONS / problem.out.size:
+    hidden = problem.k / HIDING_K + LAUNCH_INSTRUCTIONS / problem.out.size
+    if effort > FREE_INSTRUCTIONS + hidden:
         return False
     tiling = TILING.choose(target, problem.product)
-    alone = tiling.tile.resident == 1 and tiling.slices == 1
-    return not alone or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)
+    if tiling.tile.resident > 1 or tiling.slices > 1 or (light and operands <= FEW_OPERANDS):
+        return True
+    return problem.k <= SHORT_K and effort <= FREE_INSTRUCTIONS
 
 
 def tiled(target: Target, problem: Problem) -> list[Launch]:
