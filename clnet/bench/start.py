@@ -208,6 +208,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 continue
             found = measure(net, options.device, way)
             rows += found
+            cold, warm = (f"{row['cache']} {row['to_result']:.2f} s" for row in found)
+            print(f"  {way}: {cold}, {warm}", file=sys.stderr, flush=True)
             if options.json:
                 print("\n".join(json.dumps({"bench": "start", **f}) for f in found), flush=True)
     if not options.json and rows:
