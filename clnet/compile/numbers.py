@@ -90,14 +90,16 @@ class Numbers:
 
     Args:
         loose: positions of such among the numbers that are arguments.
+        stiff: whether those alone vary that the function never reads.
 
     Attributes:
+        loose, stiff: the same.
         tracer: of the function, while it is traced.
         looked: places whose value the plan depends on.
     """
 
-    def __init__(self, loose: Collection[int] = ()) -> None:
-        self._loose, self._position = loose, 0
+    def __init__(self, loose: Collection[int] = (), *, stiff: bool = False) -> None:
+        self.loose, self.stiff, self._position = loose, stiff, 0
         self.tracer: Any = None
         self.looked: set[int] = set()
         self._steps: list[_Step] = []
@@ -131,7 +133,7 @@ class Numbers:
         """What stands for the next number among the arguments of the call."""
         position = self._position
         self._position += 1
-        if position not in self._loose:
+        if position not in self.loose:
             return value
         return self._add(_Step(type(value), position), value)
 

@@ -123,6 +123,7 @@ class Outer:
                 found.add(value)
         looks = code.looks or found.hooked
         self._reads, self.names = code.reads, code.names
+        self._written, self._looks = code.writes, looks
         NAMES.names |= code.names
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
@@ -150,13 +151,20 @@ class Outer:
         """What is there now, which :class:`.Guards` compares."""
         return [_told(place()) for place in self._seen or self._places]
 
-    def slots(self, names: Container[tuple[int, Any]]) -> list[Slot]:
-        """Where numbers lie that are found by name, of which ``names`` tell the slots."""
+    def slots(self, names: Container[tuple[int, Any]], *, unread: bool) -> list[Slot]:
+        """Where numbers lie that are found by name and change, as code or earlier calls tell.
+
+        Args:
+            names: of slots that were seen to change.
+            unread: leave those out that code may read otherwise than to change them.
+        """
         found: dict[tuple[int, Any], Slot] = {}
-        for place in self._places:
+        for place in () if unread and self._looks else self._places:
+            if unread and _name(place) in self._reads:
+                continue
             slot, value = slot_of(place), place()
             for each in numbers_in(value, slot):
-                if each.name in names:
+                if each.name in names or each.key in self._written:
                     found.setdefault(each.name, each)
         return list(found.values())
 
@@ -279,6 +287,7 @@ class Outer:
         changed: Iterable[Any],
         used: Container[Storage],
         called: Container[int],
+        fresh: Container[tuple[int, Any]] = (),
     ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
 
@@ -291,6 +300,8 @@ class Outer:
                 (``self.loss = step(x)``) may be another at every call, and so may a list of such
                 that no code names.
             called: the ``id`` of modules that were called, whose version tells of numbers.
+            fresh: names of slots of numbers that it changed and that did not vary, read or not:
+                they shall vary at the next call, which is traced anew.
         """
         owners = {id(value) for value in changed}
 
@@ -313,7 +324,11 @@ class Outer:
         for place, old, new, told in triples:
             if told is UNSEEN:
                 continue
-            counted = old != new and (place.func is present or _name(place) in self._reads)
+            counted = old != new and (
+                place.func is present
+                or _name(place) in self._reads
+                or any(slot.name in fresh for slot in numbers_in(place(), slot_of(place)))
+            )
             if place.func is _state and _name(place) == "random":
                 # Others draw in between; who draws itself is traced anew.
                 if old == new:

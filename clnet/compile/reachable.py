@@ -66,6 +66,7 @@ class Code:
         functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
+        writes: names and keys of what it assigns, but for variables of its own.
         types: whether it asks which type a number has.
         looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
@@ -76,6 +77,7 @@ class Code:
         self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
+        self.writes: set[Any] = set()
         self.looks = self.types = False
         self.places: list[partial[Any]] = []
 
@@ -137,6 +139,7 @@ class Code:
                 names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
+            self.writes.update(_writes(steps))
             self.types = self.types or _asks_types(steps)
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
@@ -407,6 +410,18 @@ def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
             continue
         found.add(step.argval)
     return found
+
+
+def _writes(steps: list[Instruction]) -> Iterator[Any]:
+    """Names of attributes and of variables outside that code assigns, and constant keys."""
+    for i, step in enumerate(steps):
+        if step.opname in ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"):
+            yield step.argval
+        elif step.opname.startswith("LOAD_CONST") or step.opname == "LOAD_SMALL_INT":
+            behind = steps[i + 1].opname if i + 1 < len(steps) else ""
+            key = type(step.argval) in (str, int)
+            if key and behind in ("STORE_SUBSCR", "COPY", "DUP_TOP_TWO"):
+                yield step.argval
 
 
 def _picks(steps: list[Instruction]) -> bool:

@@ -68,10 +68,6 @@ NOTHING = object()
 _GRAD = attrgetter("_grad")
 
 
-class TracedAnew(BaseException):
-    """Raised while a function is traced by who has learned how it should be: it is called again."""
-
-
 @dataclass(frozen=True)
 class Action:
     """Something done on the host between launches, at every replay."""
