@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -359,6 +360,26 @@ def test_other_threads_see_pythons_numbers_while_a_function_is_traced():
         thread.join()
     assert seen == {float}
     assert math.sqrt.__class__ is type(len)  # put back
+
+
+def test_other_threads_find_pythons_functions_while_a_function_is_traced():
+    own, root, pickled = SimpleNamespace(n=1), math.sqrt, []
+    seen: list[Any] = []
+
+    @clnet.compile
+    def f(x):
+        own.n += 1
+        thread = threading.Thread(target=lambda: seen.append(math.sqrt))
+        thread.start()
+        thread.join()
+        seen.append({root: "root"}[sqrt])  # a name of this module, which is everybody's
+        pickled.append(pickle.loads(pickle.dumps(sqrt)))
+        return x * math.sqrt(own.n) * sqrt(own.n)
+
+    assert [round(f(clnet.ones(1)).item(), 4) for _ in range(3)] == [2, 3, 4]
+    assert (f.num_traces, seen) == (1, [root, "root"])
+    assert seen[0] is pickled[0] is sqrt is root
+    assert type(math) is type(threading)
 
 
 def test_numbers_that_fail_to_hold_are_no_plans():
