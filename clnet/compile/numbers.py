@@ -314,7 +314,7 @@ class Numbers:
         """Whether a number has another value than the one that the plan is for."""
         if not self.looked:
             return False
-        found = self._now((), only=self.looked)
+        found = self._now(None)
         return found is None or not all(_alike(found[k], self._values[k]) for k in self.looked)
 
     def write(self) -> None:
@@ -372,20 +372,21 @@ class Numbers:
         self.looked |= {x.place for x in args if is_varying(x) and x.numbers is self}
         return result
 
-    def _now(self, given: Sequence[Any], only: Collection[int] | None = None) -> list[Any] | None:
-        """The numbers as they are now; None if some are none, or none of their kind."""
+    def _now(self, given: Sequence[Any] | None) -> list[Any] | None:
+        """The numbers as they are now; None if some are none, or none of their kind.
+
+        Args:
+            given: those among the arguments; None: as they were last.
+        """
         found: list[Any] = []
         try:
-            for kind, slots, function, args in self._steps:
+            for place, (kind, slots, function, args) in enumerate(self._steps):
                 if function is not None:
                     value = function(*[found[x] if mine else x for mine, x in args])
                 elif type(slots) is int:
-                    value = given[slots] if only is None else self._values[len(found)]
+                    value = self._values[place] if given is None else given[slots]
                 else:
-                    value = slots[0].read()
-                    for slot in slots[1:]:
-                        if slot.read() != value:
-                            return None
+                    value = slots[0].read() if len(slots) == 1 else _common(slots)
                 if type(value) is not kind:
                     return None
                 found.append(value)
@@ -418,6 +419,12 @@ class _SeenModule(_Seen):
     def modules(self) -> Any:
         """It and those in it."""
         return self.whole.modules()
+
+
+def _common(slots: Sequence[Slot]) -> Any:
+    """What lies in all of some slots; None if they differ."""
+    first, *others = [slot.read() for slot in slots]
+    return first if all(value == first for value in others) else None
 
 
 def is_number(value: Any) -> bool:
