@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
@@ -389,7 +388,7 @@ class Compiled:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
             run = partial(run, jointly=jointly, tables=outer.tables)
-            with lifted_math(outer.bound()) if numbers or numbers.loose else nullcontext():
+            with lifted_math(outer.bound()):
                 recorded = run(numbers=numbers)
                 if recorded.tracer.twofold:
                     recorded.tracer.take_back()

@@ -98,7 +98,7 @@ class Outer:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
         names: those in the code of the function and its helpers.
         types: whether that asks which type a number has.
-        optimizers: those that were found.
+        optimizers, schedulers: those that were found.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -133,7 +133,7 @@ class Outer:
         self._places += _held_by(found, code.names, looks=looks)
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
-        self.optimizers = found.optimizers
+        self.optimizers, self.schedulers = found.optimizers, [*found.schedulers.values()]
         self.types = code.types
         self._restored = [(place, _copied(place())) for place in self._places]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}

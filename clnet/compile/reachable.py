@@ -166,6 +166,7 @@ class Objects:
         contexts: variables of contexts.
         hooked: whether hooks hang in modules.
         optimizers: those that keep numbers in dicts.
+        schedulers: those that set numbers of optimisers, by ``id``.
     """
 
     def __init__(self) -> None:
@@ -178,6 +179,7 @@ class Objects:
         self.kept: list[tuple[Any, str]] = []
         self.hooked = False
         self.optimizers: list[Any] = []
+        self.schedulers: dict[int, Any] = {}
         self.looked = 0
         self._known: dict[int, Any] = {}
 
@@ -218,6 +220,8 @@ class Objects:
         if hasattr(type(each), "_clnet_tables"):
             self.optimizers.append(each)
             return vars(each).values() if each.written else None
+        if hasattr(type(each), "_clnet_numbers"):
+            self.schedulers[id(each)] = each
         table = table_of(each)
         if table is not None and (depth == 0 or not is_ours(type(each).__module__)):
             self.owners.append((each, table, depth))

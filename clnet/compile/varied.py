@@ -79,6 +79,10 @@ class Varied:
             if optimizer.written or "param_groups" in outer.names:
                 for slots in optimizer._clnet_slots():
                     numbers.vary(slots)
+        for scheduler in () if numbers.stiff else outer.schedulers:
+            if outer.names & scheduler._clnet_named:
+                for slot, read in scheduler._clnet_numbers():
+                    numbers.vary_read(slot, read)
         outer.mask(numbers.names)
 
     def learn(self, outer: Outer, numbers: Numbers, before: list[Any]) -> set[tuple[int, Any]]:

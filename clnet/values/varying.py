@@ -66,7 +66,7 @@ class Varying:
         return type(value), (value,)
 
     def __format__(self, spec: str) -> str:
-        return format(as_known(self), spec)
+        return format(_in_text(self), spec)
 
 
 class VaryingInt(Varying):
@@ -99,6 +99,12 @@ def as_known(value: Any) -> Any:
     if value.numbers.active:
         value.numbers.look(value)
     return value.value
+
+
+def _in_text(value: Varying) -> Any:
+    """A number in a text: one that a scheduler has just set is printed as it was."""
+    late = value.numbers.active and value.numbers.is_late(value)
+    return value.value if late else as_known(value)
 
 
 def computed(function: Callable[..., Any], *args: Any) -> Any:
@@ -141,6 +147,10 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self: function(as_known(self))
 
 
+def _as_text(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self: function(_in_text(self))
+
+
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(Varying, f"__{_name}__", _of_two(_name))
     setattr(Varying, f"__r{_name}__", _of_two_reflected(_name))
@@ -153,8 +163,10 @@ for _function in (operator.neg, operator.pos, abs, operator.invert, bool):
     setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
 for _function in (math.floor, math.ceil, math.trunc):
     setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
-for _function in (int, float, complex, operator.index, hash, repr, str):
+for _function in (int, float, complex, operator.index, hash):
     setattr(Varying, f"__{_function.__name__}__", _known(_function))
+for _function in (repr, str):
+    setattr(Varying, f"__{_function.__name__}__", _as_text(_function))
 
 
 class _Lifted:
