@@ -410,6 +410,9 @@ class Compiled:
         recorded.tracer.watch(LIBRARY)
         watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called, fresh))
         self._check_rest(outer.counted)
+        if unseen := outer.unseen:
+            text = f"compile: {self.__name__} does not see changes of {unseen}. Pass what it reads"
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
         for value in args:
             if hasattr(value, "named_parameters"):  # of a method that is decorated
                 recorded.tracer.watch(value)

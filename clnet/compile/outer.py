@@ -23,6 +23,7 @@ from ..values.settings import environment
 from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
+    MOST_OBJECTS,
     Code,
     Objects,
     attribute,
@@ -44,7 +45,8 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _CONTAINERS = (list, dict, set, deque, np.ndarray)
 _VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
 _MOST_PARTS = 64
-_MANY_PARTS = 4096
+_MANY_PARTS = 2**17
+_ONE_KIND = ({int}, {str})
 _MOST_BYTES = 2**18
 
 
@@ -64,19 +66,32 @@ class _Same:
 
 
 class _Parts:
-    """What lies in a long container; plain values are compared, of others which they are."""
+    """What lies in a long container: containers in it are told, of others which they are.
 
-    __slots__ = ("plain", "values")
+    Plain values are compared.
+    """
+
+    __slots__ = ("inside", "kinds", "values")
 
     def __init__(self, *values: Iterable[Any]) -> None:
         self.values = [part for each in values for part in each]
-        self.plain = {*map(type, self.values)} <= {*_PLAIN, float}
+        self.kinds = {*map(type, self.values)}
+        self.inside: list[Any] = []
+        if not self.kinds.isdisjoint(_CONTAINERS):
+            self.inside = [_told(part) for part in self.values if type(part) in _CONTAINERS]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Parts) or len(self.values) != len(other.values):
+        if not isinstance(other, _Parts) or self.kinds != other.kinds:
             return False
-        same = all(map(is_, self.values, other.values))
-        return same or (self.plain and other.plain and self.values == other.values)
+        if len(self.values) != len(other.values) or self.inside != other.inside:
+            return False
+        if self.kinds in _ONE_KIND:
+            return self.values == other.values
+        if all(map(is_, self.values, other.values)):
+            return True
+        pairs = [(x, y) for x, y in zip(self.values, other.values, strict=True) if x is not y]
+        plain = self.kinds <= {*_PLAIN, float}
+        return plain and all(type(x) is type(y) and x == y for x, y in pairs)
 
     __hash__: Any = None
 
@@ -134,7 +149,7 @@ class Outer:
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self.optimizers, self.schedulers = found.optimizers, [*found.schedulers.values()]
-        self.types = code.types
+        self.types, self._overlooked = code.types, found.looked >= MOST_OBJECTS
         self._restored = [(place, _copied(place())) for place in self._places]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
         asked = {kind: named | _methods(kind, code.names) for kind in kinds}
@@ -145,6 +160,17 @@ class Outer:
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
         self._seen = list[partial[Any]]()
         self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
+
+    @property
+    def unseen(self) -> str:
+        """What of all that is found is not compared; empty if nothing."""
+        large = [place for place in self._places if _is_large(place())]
+        named = [
+            f"entries of {_name(place)}, which has more than {_MANY_PARTS:,}" for place in large
+        ]
+        if self._overlooked:
+            named.append(f"objects beyond the first {MOST_OBJECTS:,}")
+        return ", ".join(named)
 
     @property
     def _clnet_version(self) -> list[Any]:
@@ -343,6 +369,10 @@ class Outer:
         self._seen = []
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
+
+
+def _is_large(value: Any) -> bool:
+    return type(value) in _CONTAINERS and type(value) is not np.ndarray and len(value) > _MANY_PARTS
 
 
 def _methods(kind: type, names: set[str]) -> set[str]:

@@ -21,6 +21,7 @@ from ..values.programs import is_librarys, is_programs
 
 __all__ = [
     "MISSING",
+    "MOST_OBJECTS",
     "Code",
     "Objects",
     "attribute",
@@ -41,7 +42,7 @@ _AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
-_MOST_OBJECTS = 4096
+MOST_OBJECTS = 4096
 _MOST_DEPTH = 64
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _NEAR = 16  # instructions of a comparison
@@ -190,7 +191,7 @@ class Objects:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
-            if self.looked >= _MOST_OBJECTS:
+            if self.looked >= MOST_OBJECTS:
                 return
             held = self._held_by(each, depth)
             if held is None:
