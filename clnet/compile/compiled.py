@@ -398,29 +398,40 @@ class Compiled:
                     recorded = run(finds=False, numbers=numbers)
         finally:
             left = outer.take_back(held)
-        if left:
-            law = "the function leaves a tensor in a variable outside; later calls do not"
-            hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
-            raise TraceError("compile", law, function=self.__name__, remedy=hint)
-        fresh = self._varied.learn(outer, numbers, before)
-        watched: Any = recorded.tracer.watched
-        changed, used = recorded.tracer.changed, recorded.trace.outside
-        called = frozenset(watched)
-        outer.watch_below(recorded.tracer)
-        recorded.tracer.watch(LIBRARY)
-        watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called, fresh))
-        self._check_rest(outer.counted)
-        if unseen := outer.unseen:
-            text = f"compile: {self.__name__} does not see changes of {unseen}. Pass what it reads"
-            warnings.warn(text, RuntimeWarning, stacklevel=5)
-        for value in args:
-            if hasattr(value, "named_parameters"):  # of a method that is decorated
-                recorded.tracer.watch(value)
         try:
+            if left:
+                law = "the function leaves a tensor in a variable outside; later calls do not"
+                hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
+                raise TraceError("compile", law, function=self.__name__, remedy=hint)
+            recorded.tracer.refuse_parameters()
+            self._watch(outer, recorded, self._varied.learn(outer, numbers, before), before, args)
             return recorded, self._planned(recorded.trace, recorded.tracer)
         except BaseException:
             recorded.tracer.take_back()
             raise
+
+    def _watch(
+        self,
+        outer: Outer,
+        recorded: Recorded,
+        fresh: set[tuple[int, Any]],
+        before: list[Any],
+        args: tuple[Any, ...],
+    ) -> None:
+        """Let the trace depend on all that the function found and did not change."""
+        tracer, watched = recorded.tracer, dict[int, Any](recorded.tracer.watched)
+        outer.watch_below(tracer)
+        tracer.watch(LIBRARY)
+        used = recorded.trace.outside
+        left = outer.leave_changed(before, tracer.changed, used, watched.keys(), fresh)
+        tracer.watched[id(outer)] = (outer, left)  # pyrefly: ignore[unsupported-operation]
+        self._check_rest(outer.counted)
+        if unseen := outer.unseen:
+            text = f"compile: {self.__name__} does not see changes of {unseen}. Pass what it reads"
+            warnings.warn(text, RuntimeWarning, stacklevel=6)
+        for value in args:
+            if hasattr(value, "named_parameters"):  # of a method that is decorated
+                tracer.watch(value)
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
@@ -428,7 +439,7 @@ class Compiled:
         if self._restless == _MOST_RESTLESS:
             if self.lenient:
                 self._restless = 0
-            self._tell_of_rest("the function changes what it reads itself", counted, 7)
+            self._tell_of_rest("the function changes what it reads itself", counted, 8)
 
     def _tell_of_rest(self, why: str, names: list[str], level: int) -> None:
         """Tell the caller, so many calls above, that each call is traced anew.

@@ -15,6 +15,7 @@ from ..autodiff.tape import next_sequence
 from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
 from ..device import Device, Storage
 from ..errors import TraceError
+from ..ops.chosen import Chosen
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
@@ -429,16 +430,23 @@ def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
     """What a function returned, without its tensors.
 
     Raises:
-        TraceError: if it is an iterator, or has one: that gives its tensors once.
+        TraceError: if it is an iterator, or has one: that gives its tensors once; so is what
+            ``async def`` gives. If it is what a mask picked.
     """
     for value in contents(result):
+        if isinstance(value, Chosen):
+            value.refuse_as_result()
         tensors_of_set = isinstance(value, set | frozenset) and any(
             isinstance(x, Tensor) for x in value
         )
-        if hasattr(type(value), "__next__") or tensors_of_set:
+        kind = type(value)
+        once = hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+        if hasattr(kind, "__await__") and hasattr(kind, "close"):
+            value.close()  # who is never awaited is warned of
+        if once or tensors_of_set:
             law = "results are tensors, and tuples, lists and dicts of them"
             hint = "Return a list of what it gives"
-            raise TraceError("compile", law, type=type(value).__name__, remedy=hint)
+            raise TraceError("compile", law, type=kind.__name__, remedy=hint)
     return taken_apart(result, tensors)
 
 

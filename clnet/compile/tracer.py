@@ -91,6 +91,11 @@ def entry(table: Any, key: Any) -> Any:
     return table[key] if key < len(table) else None
 
 
+def _is_of_trace(x: Any) -> bool:
+    array = getattr(x, "array", None)
+    return type(array) is Array and array.storage.buffer is None
+
+
 def _is_leaf(x: Any) -> bool:
     return x.node is None
 
@@ -155,6 +160,7 @@ class Tracer:
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
+        self._modules: list[Any] = []
 
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
@@ -270,6 +276,8 @@ class Tracer:
     def watch(self, versioned: Any) -> None:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
         if id(versioned) not in self.watched:
+            if getattr(type(versioned), "_clnet_tells_changes", False):
+                self._modules.append(versioned)
             seen = self.numbers.seen(versioned) if self.numbers else versioned
             self.watched[id(versioned)] = (seen, seen._clnet_version)
 
@@ -328,9 +336,36 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
+    def rebind_new(self, owner: Any, table: dict[str, Any], name: str, value: Any) -> None:
+        """As :meth:`rebind` of an entry that holds None, and is gone if the trace is dropped."""
+
+        def undo() -> None:
+            self.rebound.pop((id(owner), name), None)
+            table.pop(name, None)
+
+        self.undoing.append(undo)
+        self.rebind(owner, table, name, value)
+
     def rebind_entry(self, table: Any, key: Any, before: Mapping[Any, Any]) -> None:
         """An entry of a dict or list has become another tensor; what it was ``before`` has."""
         self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
+
+    def refuse_parameters(self) -> None:
+        """Refuse parameters that the function gave modules from outside; these are without again.
+
+        Raises:
+            TraceError: if it did.
+        """
+        left = False
+        for module in self._modules:
+            table = module._parameters
+            for name in [k for k, p in table.items() if p is not None and _is_of_trace(p)]:
+                left = True
+                del table[name]
+        if left:
+            law = "the function gives a module a parameter; later calls do not"
+            hint = "Call the module once before it is compiled"
+            raise TraceError("compile", law, remedy=hint)
 
     def take_back(self) -> None:
         """Drop the trace."""
