@@ -43,6 +43,7 @@ from .varied import Varied, is_refusal
 _MOST_PLANS = 16
 _MOST_TURNS = 4
 _MOST_RESTLESS = 8
+_MOST_CROWDED = 32
 _USES = count()
 
 
@@ -93,6 +94,7 @@ class Compiled:
     _varied: Varied
     _restless: int
     _disturbed: int
+    _crowded: int
     _tracing: Any
     __name__: str
 
@@ -118,6 +120,7 @@ class Compiled:
             "_varied": Varied(),
             "_restless": 0,  # how many traces in a row were of what the function itself changed
             "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
+            "_crowded": 0,  # traces while as many plans are kept as may be, less replays
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
@@ -276,8 +279,8 @@ class Compiled:
                 more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
-                    if self._disturbed:
-                        self._disturbed = 0
+                    if self._disturbed or self._crowded:
+                        self._disturbed, self._crowded = 0, max(self._crowded - 1, 0)
                     finish.part(given)
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
@@ -296,6 +299,7 @@ class Compiled:
         if self._disturbed == _MOST_RESTLESS:
             self._disturbed = 0
             self._tell_of_rest("what it finds outside is another each time", differing, 4)
+        self._check_crowd()
         device = key[1]
         plan, finish = self._trace(*call, device)
         # What it must know of numbers that are arguments tells calls apart from now on.
@@ -433,6 +437,16 @@ class Compiled:
             if hasattr(value, "named_parameters"):  # of a method that is decorated
                 tracer.watch(value)
 
+    def _check_crowd(self) -> None:
+        """Tell of calls whose forms take turns, more than plans are kept of."""
+        if len(self._plans) < _MOST_PLANS:
+            return
+        self._crowded += 1
+        if self._crowded == _MOST_CROWDED or (self.lenient and self._crowded > _MOST_CROWDED):
+            why = f"arguments or modes of more than {_MOST_PLANS} forms take turns"
+            hint = "Pad to a few lengths, or compile a function for each form"
+            self._tell_of_rest(why, [], 5, hint)
+
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
         self._restless = self._restless + 1 if counted else 0
@@ -441,7 +455,13 @@ class Compiled:
                 self._restless = 0
             self._tell_of_rest("the function changes what it reads itself", counted, 8)
 
-    def _tell_of_rest(self, why: str, names: list[str], level: int) -> None:
+    def _tell_of_rest(
+        self,
+        why: str,
+        names: list[str],
+        level: int,
+        hint: str = "Pass it as an argument, or keep it in a tensor",
+    ) -> None:
         """Tell the caller, so many calls above, that each call is traced anew.
 
         Raises:
@@ -451,8 +471,8 @@ class Compiled:
             "compile",
             f"each call is traced anew: {why}",
             function=self.__name__,
-            changed=", ".join(dict.fromkeys(names)),
-            remedy="Pass it as an argument, or keep it in a tensor",
+            **({"changed": ", ".join(dict.fromkeys(names))} if names else {}),
+            remedy=hint,
         )
         if self.lenient:
             raise error

@@ -15,6 +15,7 @@ from .outer import Outer
 
 __all__ = ["Varied", "is_refusal"]
 
+_MOST_KINDS = 16
 _RAISE = opmap["RAISE_VARARGS"]
 # What those raise who take Python's own numbers alone; libraries have errors of their own.
 _REFUSALS = (TypeError, AttributeError, ArgumentError, DtypeError)
@@ -34,18 +35,21 @@ class Varied:
         self.stiff = False
         self._tight: set[int] = set()  # positions of numbers that the function must know
         self._slots: set[tuple[int, Any]] = set()  # names of slots in whose numbers calls differ
-        self._last: tuple[Any, list[Any]] | None = None  # what calls share, and their numbers
+        self._last: dict[Any, list[Any]] = {}  # numbers of traced calls, by what else they were
 
     def loosened(self, modes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether numbers among the arguments vary that did not: the last traced call had others.
+        """Whether numbers among the arguments vary that did not: a call that was traced had others.
 
         It was the same but for them. The function must know none of them.
         """
-        *_, numbers = every = looked_at(args, kwargs, range(2**31))
-        before, self._last = self._last, ((modes, every[2]), numbers)
-        if before is None or before[0] != self._last[0] or self.stiff:
+        _, _, shared, numbers = looked_at(args, kwargs, range(2**31))
+        before = self._last.pop((modes, shared), None)
+        self._last[modes, shared] = numbers
+        if len(self._last) > _MOST_KINDS:
+            del self._last[next(iter(self._last))]
+        if before is None or self.stiff:
             return False
-        pairs = zip(before[1], numbers, strict=True)
+        pairs = zip(before, numbers, strict=True)
         found = {k for k, (a, b) in enumerate(pairs) if repr(a) != repr(b)} - self._tight
         if found <= self.loose:
             return False

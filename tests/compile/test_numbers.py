@@ -200,6 +200,14 @@ def test_numbers_among_arguments_vary_but_those_that_shapes_follow():
     assert f.num_traces <= 6
 
 
+def test_numbers_among_arguments_vary_where_forms_take_turns():
+    f = clnet.compile(lambda x, n: x * n)
+    for n in range(1, 7):
+        for size in (1, 2, 3):
+            assert f(clnet.ones(size), n).tolist() == [n] * size
+    assert f.num_traces == 6
+
+
 def test_what_python_must_know_is_a_condition():
     """A text of a number, a size, a type: a plan for each, as if it did not vary."""
     own = SimpleNamespace(n=0, texts=[])
