@@ -91,9 +91,11 @@ def entry(table: Any, key: Any) -> Any:
     return table[key] if key < len(table) else None
 
 
-def _is_of_trace(x: Any) -> bool:
-    array = getattr(x, "array", None)
-    return type(array) is Array and array.storage.buffer is None
+def _made_parameters(module: Any) -> set[str]:
+    """The names of a module's parameters that have no memory."""
+    table = getattr(module, "_parameters", {})  # the library's objects tell changes, too
+    arrays = [(k, getattr(p, "array", None)) for k, p in table.items()]
+    return {k for k, a in arrays if type(a) is Array and a.storage.buffer is None}
 
 
 def _is_leaf(x: Any) -> bool:
@@ -160,7 +162,7 @@ class Tracer:
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
-        self._modules: list[Any] = []
+        self._modules: list[tuple[Any, set[str]]] = []
 
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
@@ -277,7 +279,7 @@ class Tracer:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
         if id(versioned) not in self.watched:
             if getattr(type(versioned), "_clnet_tells_changes", False):
-                self._modules.append(versioned)
+                self._modules.append((versioned, _made_parameters(versioned)))
             seen = self.numbers.seen(versioned) if self.numbers else versioned
             self.watched[id(versioned)] = (seen, seen._clnet_version)
 
@@ -351,17 +353,18 @@ class Tracer:
         self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
 
     def refuse_parameters(self) -> None:
-        """Refuse parameters that the function gave modules from outside; these are without again.
+        """Refuse parameters that modules were given in their call; these are without again.
+
+        Modules that the function makes, such as replicas, have theirs before.
 
         Raises:
             TraceError: if it did.
         """
         left = False
-        for module in self._modules:
-            table = module._parameters
-            for name in [k for k, p in table.items() if p is not None and _is_of_trace(p)]:
+        for module, known in self._modules:
+            for name in _made_parameters(module) - known:
                 left = True
-                del table[name]
+                del module._parameters[name]
         if left:
             law = "the function gives a module a parameter; later calls do not"
             hint = "Call the module once before it is compiled"
