@@ -67,10 +67,10 @@ class Compiled:
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
     many. Numbers that differ from call to call, as arguments or where the function finds them by
     name, need no new plan while they only flow into arithmetic; the function's own counters are
-    counted at every call. What else it does on the host beside ops (printing, appending) happens
-    at the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object that
-    it finds by name, is there after each call; if it takes the place of a tensor of its form, it is
-    written into that one's memory. What the program keeps of an earlier call, a gradient or a
+    counted at every call. What else it does on the host beside ops (printing, appending) happens at
+    the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object
+    that it finds by name, is there after each call; if it takes the place of a tensor of its form,
+    it is written into that one's memory. What the program keeps of an earlier call, a gradient or a
     tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
