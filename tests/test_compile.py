@@ -409,6 +409,8 @@ def test_arguments_that_cannot_be_compared_are_refused(argument):
     law = "arguments are tensors, hashable values, and tuples, lists and dicts of these"
     with pytest.raises(TraceError, match=f"{law}; got argument=1, type={type(argument).__name__}"):
         clnet.compile(lambda x, y: x)(clnet.ones(2), argument)
+    with pytest.raises(TraceError, match=r"type=ndarray. Pass clnet.tensor\(x\)"):
+        clnet.compile(lambda x: x)(np.ones(2))
 
 
 def test_tensors_may_lie_in_containers():

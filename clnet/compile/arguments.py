@@ -60,12 +60,14 @@ def looked_at(
             guards.append(_told(value, given, numbers, loose))  # noqa: PERF401 - how many tells which is refused
     except TypeError:
         place = len(guards) - (1 + len(kwargs) if kwargs else 0)
+        refused = (*args, *kwargs.values())[place]
+        array = isinstance(refused, np.ndarray)
         raise TraceError(
             "compile",
             "arguments are tensors, hashable values, and tuples, lists and dicts of these",
             argument=(*range(len(args)), *kwargs)[place],
-            type=type((*args, *kwargs.values())[place]).__name__,
-            remedy="Pass its tensors one by one",
+            type=type(refused).__name__,
+            remedy="Pass clnet.tensor(x)" if array else "Pass its tensors one by one",
         ) from None
     if len(given) > 1 and len({*map(id, given)}) < len(given):
         first = {id(x): place for place, x in reversed([*enumerate(given)])}

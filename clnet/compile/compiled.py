@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
@@ -38,11 +37,13 @@ from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
-from .tracer import TracedAnew, Tracer
+from .tracer import Tracer
+from .varied import Varied, is_refusal
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4
 _MOST_RESTLESS = 8
+_MOST_CROWDED = 32
 _USES = count()
 
 
@@ -66,10 +67,10 @@ class Compiled:
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
     many. Numbers that differ from call to call, as arguments or where the function finds them by
     name, need no new plan while they only flow into arithmetic; the function's own counters are
-    counted at every call. What else it does on the host beside ops (printing, appending) happens
-    at the trace alone. A tensor that it assigns to an attribute, of a module or of an object that
-    it finds by name, is there after each call; if it takes the place of a tensor of its form, it is
-    written into that one's memory. What the program keeps of an earlier call, a gradient or a
+    counted at every call. What else it does on the host beside ops (printing, appending) happens at
+    the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object
+    that it finds by name, is there after each call; if it takes the place of a tensor of its form,
+    it is written into that one's memory. What the program keeps of an earlier call, a gradient or a
     tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
@@ -90,12 +91,10 @@ class Compiled:
     _passes: tuple[Pass, ...]
     _plans: dict[Any, _Kept]
     _eager: set[Any]
-    _varied: set[tuple[int, Any]]
-    _loose: frozenset[int]
-    _tight: set[int]
-    _numbers: tuple[Any, list[Any]] | None
+    _varied: Varied
     _restless: int
     _disturbed: int
+    _crowded: int
     _tracing: Any
     __name__: str
 
@@ -118,12 +117,10 @@ class Compiled:
             "_passes": tuple(passes),
             "_plans": {},  # entered and removed by who traces
             "_eager": set(),  # of calls that run uncompiled
-            "_varied": set(),  # names of slots in whose numbers calls differ
-            "_loose": frozenset(),  # positions of numbers among arguments that may differ
-            "_tight": set(),  # ... that the function must know
-            "_numbers": None,  # of the last trace: what calls share but for numbers, and these
+            "_varied": Varied(),
             "_restless": 0,  # how many traces in a row were of what the function itself changed
             "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
+            "_crowded": 0,  # traces while as many plans are kept as may be, less replays
             "_tracing": RLock(),
             "num_traces": 0,
             "__name__": name,
@@ -155,7 +152,7 @@ class Compiled:
         if now.tracer is not None or now.anomaly is not None or now.batching is not None:
             return self._function(*args, **kwargs)
         try:
-            given, tensors, guards, numbers = looked_at(args, kwargs, self._loose)
+            given, tensors, guards, numbers = looked_at(args, kwargs, self._varied.loose)
         except TraceError as error:
             if not self.lenient:
                 raise
@@ -178,35 +175,17 @@ class Compiled:
             done = self._replayed(key, tensors, given, numbers)
             if done is None:
                 with self._tracing:
-                    if numbers and self._loosened(key[1:], args, kwargs):
+                    if numbers and self._varied.loosened(key[1:], args, kwargs):
                         return self(*args, **kwargs)
                     done = self._replayed(key, tensors, given, numbers)  # another thread's plan
                     if done is None:
-                        done = self._traced(key, device, (args, kwargs), tensors, given)
-        except _Tightened:
-            return self(*args, **kwargs)
+                        done = self._traced(key, (args, kwargs), tensors, given)
         except TraceError as error:
             if not self.lenient:
                 raise
             self._give_up(key, error)
             return self._function(*args, **kwargs)
         return done.result
-
-    def _loosened(self, modes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether numbers among the arguments vary that did not: the last traced call had others.
-
-        It was the same but for them. The function must know none of them.
-        """
-        *_, numbers = every = looked_at(args, kwargs, range(2**31))
-        before, self._numbers = self._numbers, ((modes, every[2]), numbers)
-        if before is None or before[0] != self._numbers[0]:
-            return False
-        pairs = zip(before[1], numbers, strict=True)
-        found = {k for k, (a, b) in enumerate(pairs) if repr(a) != repr(b)} - self._tight
-        if found <= self._loose:
-            return False
-        self._loose |= found
-        return True
 
     def _give_up(self, key: Any, error: TraceError) -> None:
         """Leave calls of a signature uncompiled, and say so once."""
@@ -300,8 +279,8 @@ class Compiled:
                 more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
                     kept.used = next(_USES)
-                    if self._disturbed:
-                        self._disturbed = 0
+                    if self._disturbed or self._crowded:
+                        self._disturbed, self._crowded = 0, max(self._crowded - 1, 0)
                     finish.part(given)
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
@@ -310,7 +289,6 @@ class Compiled:
     def _traced(
         self,
         key: Any,
-        device: Device,
         call: tuple[tuple[Any, ...], dict[str, Any]],
         tensors: list[Tensor],
         given: list[Tensor],
@@ -321,7 +299,11 @@ class Compiled:
         if self._disturbed == _MOST_RESTLESS:
             self._disturbed = 0
             self._tell_of_rest("what it finds outside is another each time", differing, 4)
+        self._check_crowd()
+        device = key[1]
         plan, finish = self._trace(*call, device)
+        # What it must know of numbers that are arguments tells calls apart from now on.
+        key = (looked_at(*call, self._varied.loose)[2], *key[1:])
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
             more = finish.gradients(given)
@@ -352,7 +334,7 @@ class Compiled:
         before = self._plans.pop(key, None)
         entries = before.entries if before else []
         for plan, _ in entries:
-            self._varied |= {slot.name for slot in plan.differing_slots()}
+            self._varied.differ(slot.name for slot in plan.differing_slots())
         if kept := [e for e in entries if not e[0].outdated()]:
             self._plans[key] = _Kept(kept)
         return [name for plan, _ in entries for name in plan.differing()]
@@ -363,45 +345,37 @@ class Compiled:
         kwargs: dict[str, Any],
         device: Device,
         *,
-        vary: bool = True,
+        stiff: bool = False,
     ) -> tuple[AnyPlan, Finish]:
         """The plan of a call.
 
-        Numbers vary unless something failed: some code may take none but Python's own.
+        Numbers vary unless some code took none but Python's own: then the function is called once
+        more, and is ``stiff`` ever after.
         """
         outer = Outer(self._function, (*args, *kwargs.values()))
-        numbers = Numbers(self._loose)
+        numbers = self._varied.numbers(outer, stiff=stiff)
+        varies = bool(numbers or numbers.loose)
         try:
             with paused_collector():
-                recorded, plan = self._recorded(outer, numbers, args, kwargs, device, vary=vary)
-        except (LeftOut, TracedAnew):  # each time less is left that could be
+                recorded, plan = self._recorded(outer, numbers, args, kwargs, device)
+        except LeftOut:  # each time less is left that could be
             outer.undo()
-            return self._trace(args, kwargs, device, vary=vary)
-        except TraceError:
-            outer.undo()
-            if not numbers:
+            return self._trace(args, kwargs, device, stiff=stiff)
+        except Exception as error:
+            refused = varies and not stiff and is_refusal(error)
+            if refused or isinstance(error, TraceError):
+                outer.undo()
+            if not refused:
                 raise
-            return self._trace(args, kwargs, device, vary=False)
-        except Exception:
-            if not numbers:
-                raise
-            outer.undo()
-            return self._trace(args, kwargs, device, vary=False)
-        outer.settle()
-        self.num_traces += 1
-        back = recorded.backward
-        on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
-        return plan, Finish(recorded, on_tape, recorded.tracer.asked)
-
-    def _vary(self, outer: Outer, numbers: Numbers) -> None:
-        """Let those numbers vary in which calls differed, and all of users' optimisers."""
-        for slot in outer.slots(self._varied):
-            numbers.vary([slot])
-        for optimizer in outer.optimizers:
-            if optimizer.written or "param_groups" in outer.names:
-                for slots in optimizer._clnet_slots():
-                    numbers.vary(slots)
-        outer.mask(numbers.names)
+        else:
+            outer.settle()
+            self.num_traces += 1
+            back = recorded.backward
+            on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
+            return plan, Finish(recorded, on_tape, recorded.tracer.asked)
+        found = self._trace(args, kwargs, device, stiff=True)
+        self._varied.stiff = True
+        return found
 
     def _recorded(
         self,
@@ -410,79 +384,68 @@ class Compiled:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         device: Device,
-        *,
-        vary: bool,
     ) -> tuple[Recorded, AnyPlan]:
         """What the function does with these arguments, and its plan."""
-        vary = vary and not outer.types  # what stands for a number has a type of its own
-        if vary:
-            self._vary(outer, numbers)
         before = outer._clnet_version  # pyrefly: ignore[protected-access]
         held = outer.held()
         try:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
             run = partial(run, jointly=jointly, tables=outer.tables)
-            varies = vary and (numbers or self._loose)
-            with lifted_math(outer.bound()) if varies else nullcontext():
-                recorded = run(numbers=numbers if vary else None)
+            with lifted_math(outer.bound()):
+                recorded = run(numbers=numbers)
                 if recorded.tracer.twofold:
                     recorded.tracer.take_back()
                     outer.take_back(held)
                     outer.undo()
-                    if vary:
-                        numbers = Numbers(self._loose)
-                        self._vary(outer, numbers)
-                    recorded = run(finds=False, numbers=numbers if vary else None)
+                    numbers = self._varied.numbers(outer, stiff=numbers.stiff)
+                    recorded = run(finds=False, numbers=numbers)
         finally:
             left = outer.take_back(held)
-        if left:
-            law = "the function leaves a tensor in a variable outside; later calls do not"
-            hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
-            raise TraceError("compile", law, function=self.__name__, remedy=hint)
-        if vary:
-            self._require_settled(outer, numbers, recorded, before)
-        watched: Any = recorded.tracer.watched
-        changed, used = recorded.tracer.changed, recorded.trace.outside
-        called = frozenset(watched)
-        outer.watch_below(recorded.tracer)
-        recorded.tracer.watch(LIBRARY)
-        watched[id(outer)] = (outer, outer.leave_changed(before, changed, used, called))
-        self._check_rest(outer.counted)
-        for value in args:
-            if hasattr(value, "named_parameters"):  # of a method that is decorated
-                recorded.tracer.watch(value)
         try:
+            if left:
+                law = "the function leaves a tensor in a variable outside; later calls do not"
+                hint = "Return it and assign it outside, or write it in place: y.copy_(x)"
+                raise TraceError("compile", law, function=self.__name__, remedy=hint)
+            recorded.tracer.refuse_parameters()
+            self._watch(outer, recorded, self._varied.learn(outer, numbers, before), before, args)
             return recorded, self._planned(recorded.trace, recorded.tracer)
         except BaseException:
             recorded.tracer.take_back()
             raise
 
-    def _require_settled(
-        self, outer: Outer, numbers: Numbers, recorded: Recorded, before: list[Any]
+    def _watch(
+        self,
+        outer: Outer,
+        recorded: Recorded,
+        fresh: set[tuple[int, Any]],
+        before: list[Any],
+        args: tuple[Any, ...],
     ) -> None:
-        """Have the function traced anew where it changed numbers itself that did not vary.
+        """Let the trace depend on all that the function found and did not change."""
+        tracer, watched = recorded.tracer, dict[int, Any](recorded.tracer.watched)
+        outer.watch_below(tracer)
+        tracer.watch(LIBRARY)
+        used = recorded.trace.outside
+        left = outer.leave_changed(before, tracer.changed, used, watched.keys(), fresh)
+        tracer.watched[id(outer)] = (outer, left)  # pyrefly: ignore[unsupported-operation]
+        self._check_rest(outer.counted)
+        if unseen := outer.unseen:
+            text = f"compile: {self.__name__} does not see changes of {unseen}. Pass what it reads"
+            warnings.warn(text, RuntimeWarning, stacklevel=6)
+        for value in args:
+            if hasattr(value, "named_parameters"):  # of a method that is decorated
+                tracer.watch(value)
 
-        Raises:
-            TracedAnew: if there are some.
-            _Tightened: if it must know numbers that are arguments.
-        """
-        changed = {slot.name: (slot, old) for slot, old in outer.changed_slots(before)}
-        more = changed.keys() - self._varied
-        known, names = numbers.known()
-        if more or known:
-            recorded.tracer.take_back()
-            for slot, old in changed.values():
-                slot.write(old)
-        if known:
-            outer.undo()
-            self._tight |= known
-            self._loose -= known
-            raise _Tightened
-        if more:
-            self._varied |= more
-            raise TracedAnew
-        outer.counted += names
+    def _check_crowd(self) -> None:
+        """Tell of calls whose forms take turns, more than plans are kept of."""
+        if len(self._plans) < _MOST_PLANS:
+            return
+        self._crowded += 1
+        if self._crowded == _MOST_CROWDED or (self.lenient and self._crowded > _MOST_CROWDED):
+            why = f"arguments or modes of more than {_MOST_PLANS} forms take turns"
+            hint = "Pad to a few lengths, or compile a function for each form"
+            self._tell_of_rest(why, [], 5, hint)
 
     def _check_rest(self, counted: list[str]) -> None:
         """Tell of a function whose every call is another, since it changes what it reads."""
@@ -490,9 +453,15 @@ class Compiled:
         if self._restless == _MOST_RESTLESS:
             if self.lenient:
                 self._restless = 0
-            self._tell_of_rest("the function changes what it reads itself", counted, 7)
+            self._tell_of_rest("the function changes what it reads itself", counted, 8)
 
-    def _tell_of_rest(self, why: str, names: list[str], level: int) -> None:
+    def _tell_of_rest(
+        self,
+        why: str,
+        names: list[str],
+        level: int,
+        hint: str = "Pass it as an argument, or keep it in a tensor",
+    ) -> None:
         """Tell the caller, so many calls above, that each call is traced anew.
 
         Raises:
@@ -502,8 +471,8 @@ class Compiled:
             "compile",
             f"each call is traced anew: {why}",
             function=self.__name__,
-            changed=", ".join(dict.fromkeys(names)),
-            remedy="Pass it as an argument, or keep it in a tensor",
+            **({"changed": ", ".join(dict.fromkeys(names))} if names else {}),
+            remedy=hint,
         )
         if self.lenient:
             raise error
@@ -531,10 +500,6 @@ class Compiled:
                 return self._planned(trace, Tracer())
         except LeftOut:
             return self._planned_backward(trace)
-
-
-class _Tightened(BaseException):
-    """A function must know a number that is an argument: calls that differ in it share no plan."""
 
 
 class _Done(NamedTuple):

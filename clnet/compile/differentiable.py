@@ -314,7 +314,8 @@ class _Played(Function):
             raise GradientError(
                 "backward of a compiled function",
                 "its gradient is not differentiated once more",
-                remedy="Leave create_graph out, or call the function that was compiled",
+                remedy="Compile a function in which the gradient and what is made of it stand, too "
+                "(a penalty, its backward), or call the one that was compiled, its __wrapped__",
             )
         if backward.fault is not None:
             raise copy(backward.fault)

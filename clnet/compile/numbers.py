@@ -14,6 +14,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from ..device import HostScalar
+from ..errors import TraceError
 from ..values import mode
 from ..values.plain import LEAST, MOST
 from ..values.record import NamedTuple
@@ -77,12 +78,19 @@ class _Step(NamedTuple):
         slots: where it is found; the position of an argument in the place of them.
         function: what computes it.
         args: the places of those that it is computed of, and constants.
+        late: whether a host action of the replay sets it, or one of those.
     """
 
     kind: type
     slots: Any = ()
     function: Callable[..., Any] | None = None
     args: tuple[tuple[bool, Any], ...] = ()
+    late: bool = False
+
+    def computed(self, values: Sequence[Any]) -> Any:
+        """What the function gives for these numbers, by place."""
+        function: Any = self.function
+        return function(*[values[x] if mine else x for mine, x in self.args])
 
 
 class Numbers:
@@ -90,14 +98,16 @@ class Numbers:
 
     Args:
         loose: positions of such among the numbers that are arguments.
+        stiff: whether those alone vary that the function never reads.
 
     Attributes:
+        loose, stiff: the same.
         tracer: of the function, while it is traced.
         looked: places whose value the plan depends on.
     """
 
-    def __init__(self, loose: Collection[int] = ()) -> None:
-        self._loose, self._position = loose, 0
+    def __init__(self, loose: Collection[int] = (), *, stiff: bool = False) -> None:
+        self.loose, self.stiff, self._position = loose, stiff, 0
         self.tracer: Any = None
         self.looked: set[int] = set()
         self._steps: list[_Step] = []
@@ -108,6 +118,7 @@ class Numbers:
         self._slots: dict[tuple[int, Any], tuple[Slot, Any]] = {}
         self._lengths: dict[int, int] = {}
         self._writes: list[tuple[Slot, int | None, Any]] = []
+        self._late: list[int] = []  # places of those that are computed of late ones
 
     def __bool__(self) -> bool:
         return bool(self._steps)
@@ -127,11 +138,16 @@ class Numbers:
             self._slots[slot.name] = (slot, value)
             slot.write(made)
 
+    def vary_read(self, slot: Slot, read: Callable[[], Any]) -> None:
+        """Let the number in a slot vary that ``read`` finds at later calls."""
+        if is_number(slot.value):
+            self._read(slot, read, slot.value)
+
     def next_argument(self, value: Any) -> Any:
         """What stands for the next number among the arguments of the call."""
         position = self._position
         self._position += 1
-        if position not in self._loose:
+        if position not in self.loose:
             return value
         return self._add(_Step(type(value), position), value)
 
@@ -163,20 +179,65 @@ class Numbers:
                 own.append((False, x.value if is_varying(x) else x))
         key = (function, *[(mine, type(x), repr(x)) for mine, x in own])
         answer = isinstance(result, bool) or type(result).__name__ == "bool_"
+        late = any(mine and self._steps[x].late for mine, x in own)
+        if late and answer:
+            self._refuse_late()
         if not answer and not isinstance(result, int | float):
             return self._known_all(args, result)
         made = self._known.get(key)
         if made is None:
-            made = self._add(_Step(type(result), (), function, tuple(own)), result)
+            made = self._add(_Step(type(result), (), function, tuple(own), late), result)
             self._known[key] = made
+            self._late += [made.place] * late
         if answer:
             self._answers[made.place] = bool(result)
             return bool(result)
         return made
 
     def look(self, number: Varying) -> None:
-        """Python must know a number: the plan is for this value."""
+        """Python must know a number: the plan is for this value.
+
+        Raises:
+            TraceError: if it is known only when the plan has begun.
+        """
+        if self.is_late(number):
+            self._refuse_late()
         self.looked.add(number.place)
+
+    def is_late(self, number: Varying) -> bool:
+        """Whether a host action of the replay sets a number."""
+        return self._steps[number.place].late
+
+    def _refuse_late(self) -> None:
+        law = "a number that a scheduler has just set chooses a branch or a size"
+        hint = "Read it before the scheduler's step, or step the scheduler outside"
+        raise TraceError("compile", law, remedy=hint)
+
+    def set_later(self, found: Iterable[tuple[Slot, Callable[[], Any]]]) -> None:
+        """A host action that was just recorded sets numbers: who reads them gets those of then.
+
+        Args:
+            found: where each lies now, and what reads it when the action was done.
+        """
+        places: list[int] = []
+        for slot, read in found:
+            value = slot.value.value if is_varying(slot.value) else slot.value
+            if not is_number(value):
+                continue
+            places.append(self._read(slot, read, value, late=True))
+        self.tracer.record_action(lambda: self._catch_up(places))
+
+    def _read(self, slot: Slot, read: Callable[[], Any], value: Any, *, late: bool = False) -> int:
+        made = self._add(_Step(type(value), (slot,), read, (), late), value)
+        self._slots.setdefault(slot.name, (slot, value))
+        slot.write(made)
+        return made.place
+
+    def _catch_up(self, places: Sequence[int]) -> None:
+        for place in (*places, *self._late):
+            self._values[place] = value = self._steps[place].computed(self._values)
+            if place in self._cells:
+                self._cells[place].value = float(value)
 
     def cell(self, number: Varying) -> HostScalar | None:
         """What kernels read of a number; None of one that ops refuse."""
@@ -312,7 +373,7 @@ class Numbers:
         """Whether a number has another value than the one that the plan is for."""
         if not self.looked:
             return False
-        found = self._now((), only=self.looked)
+        found = self._now(None)
         return found is None or not all(_alike(found[k], self._values[k]) for k in self.looked)
 
     def write(self) -> None:
@@ -367,23 +428,29 @@ class Numbers:
         return kind(self, len(self._steps) - 1, value)
 
     def _known_all(self, args: tuple[Any, ...], result: Any) -> Any:
-        self.looked |= {x.place for x in args if is_varying(x) and x.numbers is self}
+        for x in args:
+            if is_varying(x) and x.numbers is self:
+                self.look(x)
         return result
 
-    def _now(self, given: Sequence[Any], only: Collection[int] | None = None) -> list[Any] | None:
-        """The numbers as they are now; None if some are none, or none of their kind."""
+    def _now(self, given: Sequence[Any] | None) -> list[Any] | None:
+        """The numbers as they are now; None if some are none, or none of their kind.
+
+        Args:
+            given: those among the arguments; None: as they were last.
+        """
         found: list[Any] = []
         try:
-            for kind, slots, function, args in self._steps:
+            for place, (kind, slots, function, args, late) in enumerate(self._steps):
+                if late:
+                    found.append(self._values[place])
+                    continue
                 if function is not None:
                     value = function(*[found[x] if mine else x for mine, x in args])
                 elif type(slots) is int:
-                    value = given[slots] if only is None else self._values[len(found)]
+                    value = self._values[place] if given is None else given[slots]
                 else:
-                    value = slots[0].read()
-                    for slot in slots[1:]:
-                        if slot.read() != value:
-                            return None
+                    value = slots[0].read() if len(slots) == 1 else _common(slots)
                 if type(value) is not kind:
                     return None
                 found.append(value)
@@ -416,6 +483,12 @@ class _SeenModule(_Seen):
     def modules(self) -> Any:
         """It and those in it."""
         return self.whole.modules()
+
+
+def _common(slots: Sequence[Slot]) -> Any:
+    """What lies in all of some slots; None if they differ."""
+    first, *others = [slot.read() for slot in slots]
+    return first if all(value == first for value in others) else None
 
 
 def is_number(value: Any) -> bool:

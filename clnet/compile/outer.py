@@ -23,6 +23,7 @@ from ..values.settings import environment
 from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
+    MOST_OBJECTS,
     Code,
     Objects,
     attribute,
@@ -44,7 +45,8 @@ _PLAIN = (int, bool, str, bytes, type(None))
 _CONTAINERS = (list, dict, set, deque, np.ndarray)
 _VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
 _MOST_PARTS = 64
-_MANY_PARTS = 4096
+_MANY_PARTS = 2**17
+_ONE_KIND = ({int}, {str})
 _MOST_BYTES = 2**18
 
 
@@ -64,19 +66,32 @@ class _Same:
 
 
 class _Parts:
-    """What lies in a long container; plain values are compared, of others which they are."""
+    """What lies in a long container: containers in it are told, of others which they are.
 
-    __slots__ = ("plain", "values")
+    Plain values are compared.
+    """
+
+    __slots__ = ("inside", "kinds", "values")
 
     def __init__(self, *values: Iterable[Any]) -> None:
         self.values = [part for each in values for part in each]
-        self.plain = {*map(type, self.values)} <= {*_PLAIN, float}
+        self.kinds = {*map(type, self.values)}
+        self.inside: list[Any] = []
+        if not self.kinds.isdisjoint(_CONTAINERS):
+            self.inside = [_told(part) for part in self.values if type(part) in _CONTAINERS]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Parts) or len(self.values) != len(other.values):
+        if not isinstance(other, _Parts) or self.kinds != other.kinds:
             return False
-        same = all(map(is_, self.values, other.values))
-        return same or (self.plain and other.plain and self.values == other.values)
+        if len(self.values) != len(other.values) or self.inside != other.inside:
+            return False
+        if self.kinds in _ONE_KIND:
+            return self.values == other.values
+        if all(map(is_, self.values, other.values)):
+            return True
+        pairs = [(x, y) for x, y in zip(self.values, other.values, strict=True) if x is not y]
+        plain = self.kinds <= {*_PLAIN, float}
+        return plain and all(type(x) is type(y) and x == y for x, y in pairs)
 
     __hash__: Any = None
 
@@ -98,7 +113,7 @@ class Outer:
         counted: what the function reads and changes itself; :meth:`leave_changed` finds it.
         names: those in the code of the function and its helpers.
         types: whether that asks which type a number has.
-        optimizers: those that were found.
+        optimizers, schedulers: those that were found.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -123,6 +138,7 @@ class Outer:
                 found.add(value)
         looks = code.looks or found.hooked
         self._reads, self.names = code.reads, code.names
+        self._written, self._looks = code.writes, looks
         NAMES.names |= code.names
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
@@ -132,8 +148,8 @@ class Outer:
         self._places += _held_by(found, code.names, looks=looks)
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
-        self.optimizers = found.optimizers
-        self.types = code.types
+        self.optimizers, self.schedulers = found.optimizers, [*found.schedulers.values()]
+        self.types, self._overlooked = code.types, found.looked >= MOST_OBJECTS
         self._restored = [(place, _copied(place())) for place in self._places]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
         asked = {kind: named | _methods(kind, code.names) for kind in kinds}
@@ -146,17 +162,35 @@ class Outer:
         self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
 
     @property
+    def unseen(self) -> str:
+        """What of all that is found is not compared; empty if nothing."""
+        large = [place for place in self._places if _is_large(place())]
+        named = [
+            f"entries of {_name(place)}, which has more than {_MANY_PARTS:,}" for place in large
+        ]
+        if self._overlooked:
+            named.append(f"objects beyond the first {MOST_OBJECTS:,}")
+        return ", ".join(named)
+
+    @property
     def _clnet_version(self) -> list[Any]:
         """What is there now, which :class:`.Guards` compares."""
         return [_told(place()) for place in self._seen or self._places]
 
-    def slots(self, names: Container[tuple[int, Any]]) -> list[Slot]:
-        """Where numbers lie that are found by name, of which ``names`` tell the slots."""
+    def slots(self, names: Container[tuple[int, Any]], *, unread: bool) -> list[Slot]:
+        """Where numbers lie that are found by name and change, as code or earlier calls tell.
+
+        Args:
+            names: of slots that were seen to change.
+            unread: leave those out that code may read otherwise than to change them.
+        """
         found: dict[tuple[int, Any], Slot] = {}
-        for place in self._places:
+        for place in () if unread and self._looks else self._places:
+            if unread and _name(place) in self._reads:
+                continue
             slot, value = slot_of(place), place()
             for each in numbers_in(value, slot):
-                if each.name in names:
+                if each.name in names or each.key in self._written:
                     found.setdefault(each.name, each)
         return list(found.values())
 
@@ -279,6 +313,7 @@ class Outer:
         changed: Iterable[Any],
         used: Container[Storage],
         called: Container[int],
+        fresh: Container[tuple[int, Any]] = (),
     ) -> list[Any]:
         """Forget what differs from an earlier version; gives what is left of that.
 
@@ -291,6 +326,8 @@ class Outer:
                 (``self.loss = step(x)``) may be another at every call, and so may a list of such
                 that no code names.
             called: the ``id`` of modules that were called, whose version tells of numbers.
+            fresh: names of slots of numbers that it changed and that did not vary, read or not:
+                they shall vary at the next call, which is traced anew.
         """
         owners = {id(value) for value in changed}
 
@@ -313,7 +350,11 @@ class Outer:
         for place, old, new, told in triples:
             if told is UNSEEN:
                 continue
-            counted = old != new and (place.func is present or _name(place) in self._reads)
+            counted = old != new and (
+                place.func is present
+                or _name(place) in self._reads
+                or any(slot.name in fresh for slot in numbers_in(place(), slot_of(place)))
+            )
             if place.func is _state and _name(place) == "random":
                 # Others draw in between; who draws itself is traced anew.
                 if old == new:
@@ -328,6 +369,10 @@ class Outer:
         self._seen = []
         self._owners.clear()
         return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
+
+
+def _is_large(value: Any) -> bool:
+    return type(value) in _CONTAINERS and type(value) is not np.ndarray and len(value) > _MANY_PARTS
 
 
 def _methods(kind: type, names: set[str]) -> set[str]:

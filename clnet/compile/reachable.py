@@ -21,6 +21,7 @@ from ..values.programs import is_librarys, is_programs
 
 __all__ = [
     "MISSING",
+    "MOST_OBJECTS",
     "Code",
     "Objects",
     "attribute",
@@ -41,7 +42,7 @@ _AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
-_MOST_OBJECTS = 4096
+MOST_OBJECTS = 4096
 _MOST_DEPTH = 64
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _NEAR = 16  # instructions of a comparison
@@ -66,6 +67,7 @@ class Code:
         functions: by their ``id``; of two that were made of one code each has its own variables.
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
+        writes: names and keys of what it assigns, but for variables of its own.
         types: whether it asks which type a number has.
         looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
@@ -76,6 +78,7 @@ class Code:
         self._codes: set[CodeType] = set()
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
+        self.writes: set[Any] = set()
         self.looks = self.types = False
         self.places: list[partial[Any]] = []
 
@@ -137,6 +140,7 @@ class Code:
                 names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
+            self.writes.update(_writes(steps))
             self.types = self.types or _asks_types(steps)
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
@@ -163,6 +167,7 @@ class Objects:
         contexts: variables of contexts.
         hooked: whether hooks hang in modules.
         optimizers: those that keep numbers in dicts.
+        schedulers: those that set numbers of optimisers, by ``id``.
     """
 
     def __init__(self) -> None:
@@ -175,6 +180,7 @@ class Objects:
         self.kept: list[tuple[Any, str]] = []
         self.hooked = False
         self.optimizers: list[Any] = []
+        self.schedulers: dict[int, Any] = {}
         self.looked = 0
         self._known: dict[int, Any] = {}
 
@@ -185,7 +191,7 @@ class Objects:
             each, depth = pending.popleft()
             if id(each) in self._known:
                 continue
-            if self.looked >= _MOST_OBJECTS:
+            if self.looked >= MOST_OBJECTS:
                 return
             held = self._held_by(each, depth)
             if held is None:
@@ -215,6 +221,8 @@ class Objects:
         if hasattr(type(each), "_clnet_tables"):
             self.optimizers.append(each)
             return vars(each).values() if each.written else None
+        if hasattr(type(each), "_clnet_numbers"):
+            self.schedulers[id(each)] = each
         table = table_of(each)
         if table is not None and (depth == 0 or not is_ours(type(each).__module__)):
             self.owners.append((each, table, depth))
@@ -407,6 +415,18 @@ def _reads(steps: list[Instruction], own: Set[str] = frozenset()) -> set[str]:
             continue
         found.add(step.argval)
     return found
+
+
+def _writes(steps: list[Instruction]) -> Iterator[Any]:
+    """Names of attributes and of variables outside that code assigns, and constant keys."""
+    for i, step in enumerate(steps):
+        if step.opname in ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"):
+            yield step.argval
+        elif step.opname.startswith("LOAD_CONST") or step.opname == "LOAD_SMALL_INT":
+            behind = steps[i + 1].opname if i + 1 < len(steps) else ""
+            key = type(step.argval) in (str, int)
+            if key and behind in ("STORE_SUBSCR", "COPY", "DUP_TOP_TWO"):
+                yield step.argval
 
 
 def _picks(steps: list[Instruction]) -> bool:

@@ -15,9 +15,11 @@ from ..autodiff.tape import next_sequence
 from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
 from ..device import Device, Storage
 from ..errors import TraceError
+from ..ops.chosen import Chosen
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType
+from ..values.record import NamedTuple
 from .arguments import contents, is_copied, placed, same_contents, seen
 from .differentiable import Backward, Joint, is_whole, record_backward
 from .found_gradients import found_by, unknown
@@ -200,34 +202,23 @@ def record(
     """
     tracer, start = Tracer(rebind), next_sequence()
     varying = tracer.begin(Numbers() if numbers is None else numbers)
-    placeholder = _Placeholders(tracer, as_called)
-    placeholders, memory = placeholder.tensors, placeholder.memory
-    tracer.place = placeholder if as_called and finds else None
+    placeholders = _Placeholders(tracer, as_called)
+    tracer.place = placeholders if as_called and finds else None
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            called = [placed(a, placeholder, varying.next_argument) for a in args]
-            named = {k: placed(v, placeholder, varying.next_argument) for k, v in kwargs.items()}
-            hooked = [called_by(p) for p in placeholders]
+            called = [placed(a, placeholders, varying.next_argument) for a in args]
+            named = {k: placed(v, placeholders, varying.next_argument) for k, v in kwargs.items()}
+            hooked = [called_by(p) for p in placeholders.tensors]
             result = _called(function, called, named, varying, tables)
             for end in tracer.ends:
                 end()
-            found: list[Tensor] = []
-            template = _taken_apart(result, found)
-            twins, kinds = _twins(found), _kinds(tracer, found)
-            copied, state, written = _state(tracer, found) if keeps_state else ((), (), ())
-            found += [value for _, _, _, value in state]
-            shared = _shared(found, placeholders, kinds)
-            lost = {before.array.storage: before for before, _ in copied}
-            seen_later = [value for _, value in copied]
-            joint = None if jointly is None else Joint(jointly, (*found, *seen_later))
-            backward = record_backward(tracer, found, placeholders, memory, start, lost, joint)
-            _overwrite(copied)
-        _refuse_gradients(tracer, placeholders)
-        hooks = _hooks(placeholders, hooked)
-        tracer.forget_leaves({p.array.storage for p in placeholders})
+            left = _left(result, placeholders, start, keeps_state=keeps_state, jointly=jointly)
+        _refuse_gradients(tracer, placeholders.tensors)
+        hooks = _hooks(placeholders.tensors, hooked)
+        tracer.forget_leaves({p.array.storage for p in placeholders.tensors})
     except BaseException:
         tracer.take_back()
         raise
@@ -235,14 +226,20 @@ def record(
         tracer.restore()
         tracer.undo()
         varying.end()
-    saved = backward.saved if backward is not None else ()
-    passed = frozenset(k for k, share in shared.items() if not _may_be_copied(share))
-    results, kept = (*(t.array for t in found), *saved), tuple(_kept(tracer))
-    given = (tuple(tracer.steps), tuple(memory), results, kept, device)
-    trace = Trace(*given, num_saved=len(saved), passed=passed)
-    own = (tuple(s[:3] for s in state), twins, kinds, _flags(tracer, placeholders), hooks, written)
-    filled = varying.filled if varying.are_in(template) else None
-    return Recorded(trace, tracer, template, backward, shared, *own, filled)
+    return Recorded(
+        _trace(placeholders, left, device),
+        tracer,
+        left.template,
+        left.backward,
+        left.shared,
+        assigned=tuple(each[:3] for each in left.assigned),
+        twins=left.twins,
+        kinds=left.kinds,
+        flags=_flags(tracer, placeholders.tensors),
+        hooks=hooks,
+        written=left.written,
+        filled=varying.filled if varying.are_in(left.template) else None,
+    )
 
 
 def _called(
@@ -271,6 +268,7 @@ class _Placeholders:
         as_called: whether they are laid out as those are, and one for each.
 
     Attributes:
+        tracer: the same.
         tensors: those that were made.
         memory: where each lies.
     """
@@ -278,7 +276,7 @@ class _Placeholders:
     def __init__(self, tracer: Tracer, as_called: bool) -> None:  # noqa: FBT001 - of record alone
         self.tensors: list[Tensor] = []
         self.memory: list[Array] = []
-        self._tracer = tracer
+        self.tracer = tracer
         self._as_called = as_called
         self._known: dict[int, Tensor] = {}
 
@@ -296,7 +294,7 @@ class _Placeholders:
         hooks = hooks_of(value) if self._as_called else None
         made.hooks = None if hooks is None else hooks.copied()
         copied = self._as_called and is_copied(value)
-        self._tracer.give(len(self.tensors), made, value, copied=copied)
+        self.tracer.give(len(self.tensors), made, value, copied=copied)
         self.tensors.append(made)
         self.memory.append(array)
         if self._as_called and vars(value):
@@ -305,6 +303,63 @@ class _Placeholders:
 
 
 _Assigned = tuple[Any, str, dict[str, Any] | None, Tensor]
+
+
+class _Left(NamedTuple):
+    """What a call gave and left, in the names of :class:`Recorded`.
+
+    Attributes:
+        tensors: of the result, then those that are assigned.
+    """
+
+    tensors: list[Tensor]
+    template: Any
+    backward: Backward | None
+    shared: Mapping[int, Callable[[Sequence[Tensor]], Tensor | None]]
+    assigned: Sequence[_Assigned]
+    twins: Mapping[int, int]
+    kinds: Mapping[int, tuple[type[Tensor], bool]]
+    written: tuple[tuple[Any, Any], ...]
+
+
+def _left(
+    result: Any,
+    placeholders: _Placeholders,
+    start: int,
+    *,
+    keeps_state: bool,
+    jointly: Callable[[Trace], Trace] | None,
+) -> _Left:
+    """Look at what a function returned and assigned; its states' writes are recorded last."""
+    tracer, given, memory = placeholders.tracer, placeholders.tensors, placeholders.memory
+    found: list[Tensor] = []
+    template = _taken_apart(result, found)
+    twins, kinds = _twins(found), _kinds(tracer, found)
+    copied, assigned, written = _state(tracer, found) if keeps_state else ((), (), ())
+    found += [value for _, _, _, value in assigned]
+    shared = _shared(found, given, kinds)
+    lost = {before.array.storage: before for before, _ in copied}
+    seen_later = [value for _, value in copied]
+    joint = None if jointly is None else Joint(jointly, (*found, *seen_later))
+    backward = record_backward(tracer, found, given, memory, start, lost, joint)
+    _overwrite(copied)
+    return _Left(found, template, backward, shared, assigned, twins, kinds, written)
+
+
+def _trace(placeholders: _Placeholders, left: _Left, device: Device) -> Trace:
+    """The trace of a call that has ended."""
+    tracer, saved = placeholders.tracer, () if left.backward is None else left.backward.saved
+    return Trace(
+        tuple(tracer.steps),
+        tuple(placeholders.memory),
+        (*(t.array for t in left.tensors), *saved),
+        tuple(_kept(tracer)),
+        device,
+        num_saved=len(saved),
+        passed=frozenset(k for k, share in left.shared.items() if not _may_be_copied(share)),
+    )
+
+
 # References to a tensor that its table alone has: that, a variable, and the count's own.
 _ALONE = 3
 
@@ -375,16 +430,23 @@ def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
     """What a function returned, without its tensors.
 
     Raises:
-        TraceError: if it is an iterator, or has one: that gives its tensors once.
+        TraceError: if it is an iterator, or has one: that gives its tensors once; so is what
+            ``async def`` gives. If it is what a mask picked.
     """
     for value in contents(result):
+        if isinstance(value, Chosen):
+            value.refuse_as_result()
         tensors_of_set = isinstance(value, set | frozenset) and any(
             isinstance(x, Tensor) for x in value
         )
-        if hasattr(type(value), "__next__") or tensors_of_set:
+        kind = type(value)
+        once = hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+        if hasattr(kind, "__await__") and hasattr(kind, "close"):
+            value.close()  # who is never awaited is warned of
+        if once or tensors_of_set:
             law = "results are tensors, and tuples, lists and dicts of them"
             hint = "Return a list of what it gives"
-            raise TraceError("compile", law, type=type(value).__name__, remedy=hint)
+            raise TraceError("compile", law, type=kind.__name__, remedy=hint)
     return taken_apart(result, tensors)
 
 

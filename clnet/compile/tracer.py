@@ -68,10 +68,6 @@ NOTHING = object()
 _GRAD = attrgetter("_grad")
 
 
-class TracedAnew(BaseException):
-    """Raised while a function is traced by who has learned how it should be: it is called again."""
-
-
 @dataclass(frozen=True)
 class Action:
     """Something done on the host between launches, at every replay."""
@@ -93,6 +89,13 @@ def entry(table: Any, key: Any) -> Any:
     if isinstance(table, dict):
         return table.get(key)
     return table[key] if key < len(table) else None
+
+
+def _made_parameters(module: Any) -> set[str]:
+    """The names of a module's parameters that have no memory."""
+    table = getattr(module, "_parameters", {})  # the library's objects tell changes, too
+    arrays = [(k, getattr(p, "array", None)) for k, p in table.items()]
+    return {k for k, a in arrays if type(a) is Array and a.storage.buffer is None}
 
 
 def _is_leaf(x: Any) -> bool:
@@ -159,6 +162,7 @@ class Tracer:
         self._versions: dict[Storage, int] = {}
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
+        self._modules: list[tuple[Any, set[str]]] = []
 
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
@@ -274,6 +278,8 @@ class Tracer:
     def watch(self, versioned: Any) -> None:
         """Make the trace invalid once ``_clnet_version`` changes (of modules, optimisers)."""
         if id(versioned) not in self.watched:
+            if getattr(type(versioned), "_clnet_tells_changes", False):
+                self._modules.append((versioned, _made_parameters(versioned)))
             seen = self.numbers.seen(versioned) if self.numbers else versioned
             self.watched[id(versioned)] = (seen, seen._clnet_version)
 
@@ -332,9 +338,37 @@ class Tracer:
         self.rebound.setdefault((id(owner), name), (owner, table, table.get(name, NOTHING)))
         table[name] = value
 
+    def rebind_new(self, owner: Any, table: dict[str, Any], name: str, value: Any) -> None:
+        """As :meth:`rebind` of an entry that holds None, and is gone if the trace is dropped."""
+
+        def undo() -> None:
+            self.rebound.pop((id(owner), name), None)
+            table.pop(name, None)
+
+        self.undoing.append(undo)
+        self.rebind(owner, table, name, value)
+
     def rebind_entry(self, table: Any, key: Any, before: Mapping[Any, Any]) -> None:
         """An entry of a dict or list has become another tensor; what it was ``before`` has."""
         self.rebound.setdefault((id(table), key), (table, table, before.get(key, NOTHING)))
+
+    def refuse_parameters(self) -> None:
+        """Refuse parameters that modules were given in their call; these are without again.
+
+        Modules that the function makes, such as replicas, have theirs before.
+
+        Raises:
+            TraceError: if it did.
+        """
+        left = False
+        for module, known in self._modules:
+            for name in _made_parameters(module) - known:
+                left = True
+                del module._parameters[name]
+        if left:
+            law = "the function gives a module a parameter; later calls do not"
+            hint = "Call the module once before it is compiled"
+            raise TraceError("compile", law, remedy=hint)
 
     def take_back(self) -> None:
         """Drop the trace."""

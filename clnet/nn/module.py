@@ -247,7 +247,10 @@ class Module(ModuleState):
         if tensor is not None and not isinstance(tensor, Tensor):
             law, kind = "a buffer is a tensor", type(tensor).__name__
             raise DtypeError(type(self).__name__, law, name=name, type=kind)
-        self._clnet_register(self._buffers, name, tensor)
+        traced = tensor is not None and self._clnet_is_traced_state(name, tensor)
+        self._clnet_register(self._buffers, name, None if traced else tensor)
+        if traced:  # it is there when a replay has made it
+            mode.current().tracer.rebind_new(self, self._buffers, name, tensor)
         (self._clnet_transient.discard if persistent else self._clnet_transient.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:

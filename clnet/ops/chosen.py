@@ -107,6 +107,14 @@ class Chosen:
             return kept
         return kept / total(expand(self._mask, self._whole.shape)).to(kept.dtype)
 
+    def refuse_as_result(self) -> NoReturn:
+        """What a compiled function returns is a tensor.
+
+        Raises:
+            TraceError: in any case.
+        """
+        self._refuse("compile")
+
     def _refuse(self, op: str, remedy: str | None = None) -> NoReturn:
         raise TraceError(
             op,

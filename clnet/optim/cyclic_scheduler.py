@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
-from ..ops.machinery.function import host_action
 from .optimizer import Group, Optimizer
 from .rate import rate_of, set_rate
-from .restart import begun, scheduler_as_it_is
 from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
 
 
@@ -111,8 +109,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """
         if epoch is not None and not epoch >= 0:
             raise ArgumentError("CosineAnnealingWarmRestarts", "epoch is 0 or more", epoch=epoch)
-        begun(self, scheduler_as_it_is)
-        host_action(lambda: self._go_to(epoch), changes=self)
+        self._act(lambda: self._go_to(epoch))
 
     def _go_to(self, epoch: float | None) -> None:
         if epoch is None:

@@ -12,13 +12,16 @@ import math
 import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from types import NoneType
 from typing import Any, ClassVar
 
+from ..compile.numbers import Slot
 from ..errors import ArgumentError, CheckpointError
 from ..ops.machinery.function import host_action
+from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.containers import ByPosition
 from .optimizer import Optimizer
@@ -42,6 +45,8 @@ class LRScheduler:
         base_lrs: the base rate of each group.
     """
 
+    _clnet_named: ClassVar[frozenset[str]] = frozenset(("last_epoch", "get_last_lr", "_last_lr"))
+    """By which compiled functions read numbers that a step sets."""
     _last_lr: list[float]
     _translations: ClassVar[frozenset[str]] = frozenset()
     """PyTorch's names of settings that have others here."""
@@ -113,8 +118,27 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
+        self._act(lambda: self._go_on(epoch))
+
+    def _act(self, action: Callable[[], None]) -> None:
+        """Take a step, at every replay of what is traced; for subclasses."""
         begun(self, scheduler_as_it_is)
-        host_action(lambda: self._go_on(epoch), changes=self)
+        host_action(action, changes=self)
+        tracer = mode.current().tracer
+        if tracer is not None:
+            groups = self.optimizer.param_groups
+            rates = ((Slot(g, key), partial(g.get, key)) for g in groups for key in g)
+            tracer.numbers.set_later((*rates, *self._clnet_numbers()))
+
+    def _clnet_numbers(self) -> Iterator[tuple[Slot, Callable[[], Any]]]:
+        """Where numbers lie that a step sets, those of groups apart, and what reads them later."""
+        for name in ("last_epoch", "_step_count"):
+            yield Slot(vars(self), name), partial(getattr, self, name)
+        for k in range(len(self._last_lr)):  # another list at each step
+            yield Slot(self._last_lr, k), partial(self._last_of, k)
+
+    def _last_of(self, group: int) -> float:
+        return self._last_lr[group]
 
     def _go_on(self, epoch: int | None) -> None:
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", True):
@@ -183,7 +207,7 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[float]:
         """The rate of each group as this scheduler, or its state, set it last."""
-        return self._last_lr
+        return [*self._last_lr]
 
     def _rates(self) -> list[float]:
         """The rate of each group just now."""

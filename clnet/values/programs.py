@@ -15,11 +15,11 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["NAMES", "Names", "is_librarys", "is_plain", "is_programs"]
+__all__ = ["NAMES", "Names", "is_librarys", "is_plain", "is_programs", "is_programs_code"]
 
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = (_OURS, sysconfig.get_paths()["stdlib"], "<frozen")
@@ -47,6 +47,11 @@ def is_librarys(function: FunctionType) -> bool:
     place = function.__code__.co_filename
     ours = place.startswith(_OURS) or function.__module__.partition(".")[0] == "numpy"
     return "-packages" in place and not ours
+
+
+def is_programs_code(code: CodeType) -> bool:
+    """Whether code is the program's own."""
+    return _is_programs_file(code.co_filename)
 
 
 @lru_cache(4096)

@@ -12,9 +12,9 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
-from threading import Lock
-from types import BuiltinFunctionType
+from functools import update_wrapper
+from threading import Lock, local
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class Varying:
         return type(value), (value,)
 
     def __format__(self, spec: str) -> str:
-        return format(as_known(self), spec)
+        return format(_in_text(self), spec)
 
 
 class VaryingInt(Varying):
@@ -99,6 +99,12 @@ def as_known(value: Any) -> Any:
     if value.numbers.active:
         value.numbers.look(value)
     return value.value
+
+
+def _in_text(value: Varying) -> Any:
+    """A number in a text: one that a scheduler has just set is printed as it was."""
+    late = value.numbers.active and value.numbers.is_late(value)
+    return value.value if late else as_known(value)
 
 
 def computed(function: Callable[..., Any], *args: Any) -> Any:
@@ -141,6 +147,10 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self: function(as_known(self))
 
 
+def _as_text(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self: function(_in_text(self))
+
+
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(Varying, f"__{_name}__", _of_two(_name))
     setattr(Varying, f"__r{_name}__", _of_two_reflected(_name))
@@ -153,24 +163,50 @@ for _function in (operator.neg, operator.pos, abs, operator.invert, bool):
     setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
 for _function in (math.floor, math.ceil, math.trunc):
     setattr(Varying, f"__{_function.__name__}__", _of_one(_function))
-for _function in (int, float, complex, operator.index, hash, repr, str):
+for _function in (int, float, complex, operator.index, hash):
     setattr(Varying, f"__{_function.__name__}__", _known(_function))
+for _function in (repr, str):
+    setattr(Varying, f"__{_function.__name__}__", _as_text(_function))
 
 
-def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of numbers that also takes those that vary."""
+class _Lifted:
+    """A function of numbers that also takes those that vary; it equals the one that it calls.
 
-    @wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
+    Args:
+        function: one of Python's ``math``.
+
+    Attributes:
+        function: the same.
+    """
+
+    __class__: Any = property(lambda self: BuiltinFunctionType)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
         if not given and not _KINDS.isdisjoint(map(type, args)):
-            return computed(function, *args)
-        return function(*args, **given)
+            return computed(self.function, *args)
+        return self.function(*args, **given)
 
-    return call
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_of_math, (self.function.__name__,))
 
 
-_MATH = {
-    name: _lifted(getattr(math, name))
+def _of_math(name: str) -> Callable[..., Any]:
+    """What ``math`` itself has by a name."""
+    return vars(math)[name]
+
+
+_LIFTED = {
+    name: _Lifted(getattr(math, name))
     for name in (
         *("acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "erf"),
         *("exp", "expm1", "fabs", "floor", "fmod", "gamma", "hypot", "isfinite", "isinf", "isnan"),
@@ -178,34 +214,59 @@ _MATH = {
         *("tan", "tanh", "trunc"),
     )
 }
-_LIFTED = {getattr(math, name): function for name, function in _MATH.items()}
+_BY_FUNCTION = {vars(math)[name]: lifted for name, lifted in _LIFTED.items()}
 _LOCK = Lock()
 _DEPTH = [0]
+_BOUND: dict[tuple[int, str], int] = {}
+_HERE = local()
+
+
+class _Math(ModuleType):
+    """Python's ``math`` while a function is traced, for who traces it; others find what it has."""
+
+    def __getattribute__(self, name: str) -> Any:
+        lifted = _LIFTED.get(name)
+        if lifted is not None and getattr(_HERE, "lifts", False):
+            return lifted
+        return super().__getattribute__(name)
 
 
 @contextmanager
 def lifted_math(places: Iterable[tuple[dict[str, Any], str]]) -> Iterator[None]:
     """Have the functions of Python's ``math`` take numbers that vary, of which C would ask.
 
-    For others they compute what they did, whoever's thread calls them meanwhile.
+    The module is what it was to other threads: its functions are looked up by who asks. A
+    program's own name of one (``from math import sqrt``) is everybody's, so for a while a function
+    stands there that equals it.
 
     Args:
         places: tables of globals and names in them that may be bound to one of these functions.
     """
-    bound = [(space, name, space.get(name)) for space, name in places]
-    bound = [each for each in bound if type(each[2]) is BuiltinFunctionType and each[2] in _LIFTED]
+    bound: list[tuple[dict[str, Any], str]] = []
     with _LOCK:
         _DEPTH[0] += 1
         if _DEPTH[0] == 1:
-            vars(math).update(_MATH)
+            math.__class__ = _Math  # pyrefly: ignore[missing-attribute] - all modules have it
+        for space, name in places:
+            found = space.get(name)
+            if type(found) is BuiltinFunctionType and found in _BY_FUNCTION:
+                space[name] = _BY_FUNCTION[found]
+            if type(space.get(name)) is _Lifted:
+                _BOUND[id(space), name] = _BOUND.get((id(space), name), 0) + 1
+                bound.append((space, name))
+    before, _HERE.lifts = getattr(_HERE, "lifts", False), True
     try:
-        for space, name, function in bound:
-            space[name] = _LIFTED[function]
         yield
     finally:
-        for space, name, function in bound:
-            space[name] = function
+        _HERE.lifts = before
         with _LOCK:
+            for space, name in bound:
+                _BOUND[id(space), name] -= 1
+                lifted = space.get(name)
+                if not _BOUND[id(space), name]:
+                    del _BOUND[id(space), name]
+                    if type(lifted) is _Lifted:  # not what the program put there meanwhile
+                        space[name] = lifted.function
             _DEPTH[0] -= 1
             if not _DEPTH[0]:
-                vars(math).update({f.__name__: f for f in _LIFTED})
+                math.__class__ = ModuleType  # pyrefly: ignore[missing-attribute]

@@ -9,6 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat.dynamo import Lenient
 from clnet.errors import TraceError
 
 pytestmark = pytest.mark.device
@@ -240,3 +241,22 @@ def test_an_argument_that_is_found_by_name_too(way):
     assert compiled(other).tolist() == {"argument": [1, 1], "outside": [3, 3]}.get(way, [5, 5])
     with pytest.raises(TraceError, match="found by name, too"):
         compiled(w)
+
+
+def test_forms_that_take_turns_are_told_when_plans_are_kept_of_fewer():
+    def calls(f, turns):
+        for _ in range(turns):
+            for n in range(1, 19):
+                assert f(clnet.ones(n)).tolist() == [2] * n
+
+    f, g = clnet.compile(lambda x: x * 2), Lenient(lambda x: x * 2)
+    with pytest.warns(RuntimeWarning, match="more than 16 forms take turns.* Pad"):
+        calls(f, 3)
+    assert (f.num_traces, len(f.plans)) == (54, 16)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+        calls(g, 4)
+    assert g.num_traces == 47
+    few = clnet.compile(lambda x: x + x)
+    for n in range(400):
+        few(clnet.ones(n % 4 + 1 if n % 5 else 20 + n))
+    assert few.num_traces == 4 + 80

@@ -177,7 +177,7 @@ def test_what_cannot_be_walked_back_is_told_to_who_does():
 def test_a_second_derivative_is_refused():
     x = clnet.ones(3, requires_grad=True)
     y = clnet.compile(lambda x: x**3)(x)
-    with pytest.raises(GradientError, match="not differentiated once more"):
+    with pytest.raises(GradientError, match=r"once more.* Compile a function"):
         clnet.autograd.grad(y.sum(), x, create_graph=True)
 
 

@@ -282,3 +282,29 @@ def test_times_that_a_decorator_notes_are_no_reason_to_trace():
     for _ in range(3):
         assert compiled(clnet.ones(1)).item() == 2
     assert compiled.num_traces == 1
+
+
+def test_entries_of_long_containers():
+    """Each by its value, containers within them too; a number of another type is another."""
+    rows, table = [[1.0, 2.0] for _ in range(100)], {i: float(i) for i in range(5000)}
+    f = clnet.compile(lambda x: x * rows[3][0] * table[4500])
+    x = clnet.ones(1)
+    assert f(x).item() == 4500
+    rows[3][0] = 2.0
+    assert f(x).item() == 9000
+    table[4500] = 3.0
+    assert [f(x).item() for _ in range(2)] == [6, 6]
+    table[4500] = 3
+    assert f(x).item() == 6
+    assert f.num_traces == 4
+
+
+def test_what_is_too_much_to_compare_is_told():
+    many, objects = dict.fromkeys(range(2**17 + 1), 1.0), [SimpleNamespace(v=2.0)] * 5
+    f, g = clnet.compile(lambda x: x * many[5]), clnet.compile(lambda x: x * objects[3].v)
+    with pytest.warns(RuntimeWarning, match="does not see changes of entries of many"):
+        assert f(clnet.ones(1)).item() == 1
+    assert g(clnet.ones(1)).item() == 2
+    objects += [SimpleNamespace() for _ in range(5000)]
+    with pytest.warns(RuntimeWarning, match="objects beyond the first 4,096"):
+        assert g(clnet.ones(1)).item() == 2

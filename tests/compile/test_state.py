@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError
+from clnet.errors import ArgumentError, TraceError
 
 pytestmark = pytest.mark.device
 
@@ -380,3 +380,52 @@ def test_a_state_may_end_as_no_tensor(left):
         assert f(clnet.ones(1)).item() == 4
         assert model.kept is left
     assert left is not None or f.num_traces <= 2
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_buffer_that_the_first_call_registers(persistent):
+    class Lazy(nn.Module):
+        def forward(self, x, fails=False):
+            if not hasattr(self, "seen"):
+                self.register_buffer("seen", x * 0, persistent)
+            if fails:
+                raise KeyError
+            self.seen = self.seen + x
+            return self.seen * 1
+
+    eager, model = Lazy(), Lazy()
+    f = clnet.compile(model)
+    with pytest.raises(KeyError):
+        f(clnet.ones(2), True)
+    assert not hasattr(model, "seen")
+    for k in range(4):
+        x = clnet.full((2,), k + 1.0)
+        assert f(x).tolist() == eager(x).tolist() == model.seen.tolist()
+    assert [*model.state_dict()] == [*eager.state_dict()]
+    assert [name for name, _ in model.named_buffers()] == ["seen"]
+    assert f.num_traces == 2
+
+
+def test_a_parameter_that_the_first_call_makes_is_refused():
+    class Lazy(nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "weight"):
+                self.weight = nn.Parameter(x * 0 + 2)
+            return self.weight * x
+
+    model = Lazy()
+    f = clnet.compile(model)
+    with pytest.raises(TraceError, match="gives a module a parameter"):
+        f(clnet.ones(2))
+    model(clnet.ones(2))
+    assert f(clnet.ones(2)).tolist() == [2, 2]
+
+
+async def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [doubled, lambda x: x[x > 0], lambda x: [x[x > 0] * 2]])
+def test_results_that_later_calls_cannot_give(function):
+    with pytest.raises(TraceError):
+        clnet.compile(function)(clnet.ones(3))

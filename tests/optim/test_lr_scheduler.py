@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, CheckpointError
+from clnet.errors import ArgumentError, CheckpointError, TraceError
 from clnet.optim import lr_scheduler
 
 pytestmark = [
@@ -372,6 +372,50 @@ def test_a_schedule_inside_a_compiled_function_goes_on_at_every_call():
         return found
 
     assert rates(clnet.compile) == rates(lambda step: step)
+
+
+def test_what_a_schedule_sets_inside_a_compiled_function_is_read_behind_it():
+    def rates(wrap):
+        parameter = clnet.ones(2).requires_grad_()
+        optimizer = clnet.optim.SGD([parameter], lr=0.5, momentum=0.9)
+        schedule = clnet.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+
+        def step(x):
+            found = [optimizer.param_groups[0]["lr"]]
+            for _ in range(2):
+                optimizer.zero_grad()
+                parameter.sum().backward()
+                optimizer.step()
+                schedule.step()
+                rate = schedule.get_last_lr()[0]
+                found += [rate, schedule.last_epoch, x * (optimizer.param_groups[0]["lr"] + 1)]
+            print(f"{rate:.3f}")  # at the trace alone
+            return found, schedule.get_last_lr()
+
+        step = wrap(step)
+        found = [repr(step(clnet.ones(2))) for _ in range(3)]
+        assert getattr(step, "num_traces", 1) == 1
+        return found, parameter.tolist(), optimizer.param_groups[0]["lr"], schedule.state_dict()
+
+    assert rates(clnet.compile) == rates(lambda step: step)
+
+
+def test_a_branch_by_what_a_schedule_has_just_set_is_refused():
+    parameter = clnet.ones(2).requires_grad_()
+    optimizer = clnet.optim.SGD([parameter], lr=0.5)
+    schedule = clnet.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+
+    @clnet.compile
+    def step(x, before):
+        early = schedule.last_epoch
+        schedule.step()
+        return x if (early if before else schedule.last_epoch) > 1 else -x
+
+    with pytest.raises(TraceError, match="scheduler has just set"):
+        step(clnet.ones(1), False)
+    found = [step(clnet.ones(1), True).item() for _ in range(4)]
+    assert found == [-1, -1, 1, 1]
+    assert (schedule.last_epoch, optimizer.param_groups[0]["lr"]) == (4, 0.5**5)
 
 
 @pytest.mark.parametrize("kind", ["Adam", "NAdam"])
