@@ -43,6 +43,11 @@ _FIRST = _First()
 _ARRAY = attrgetter("array")
 
 
+def _is_narrow(x: Any) -> bool:
+    """Whether an op may run between conversions, whose result is theirs."""
+    return x.array.dtype.itemsize < 4 and x.array.dtype.is_floating_point
+
+
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
 
@@ -118,7 +123,8 @@ class Tensor(OnHost):
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
             needs = tuple([x._requires_grad or x._node is not None for x in inputs])
-            node = Node(function, inputs, needs, arrays, Tensor)
+            own = function.repeats and (function.sixteen_bit or not any(map(_is_narrow, inputs)))
+            node = Node(function, inputs, needs, arrays, Tensor, arrays[0].form if own else None)
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()
             for k, a in enumerate(arrays):

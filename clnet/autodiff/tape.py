@@ -10,6 +10,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ..array import Form
 from ..device import users_line
 from ..errors import DtypeError, GradientError
 from ..ops.machinery.function import Function
@@ -43,10 +44,15 @@ class Node(NodeFace):
 
     A node points to the nodes of its inputs, never to a tensor it made: tensors and nodes form no
     cycle, and memory is released by reference counts alone.
+
+    Attributes:
+        form: of an op that came before, that of its first output: one object for each op, with its
+            settings, and each way in which its inputs lie; see :mod:`.kept_walk`. Else None.
     """
 
     __slots__ = (
         "edges",
+        "form",
         "function",
         "hooks",
         "input_specs",
@@ -69,8 +75,10 @@ class Node(NodeFace):
         needs: tuple[bool, ...],
         outputs: Sequence[Any],
         tensor_type: type,
+        form: Form | None = None,
     ) -> None:
         self.function = function
+        self.form = form
         self.needs = needs
         self.tensor_type = tensor_type
         now = mode.current()

@@ -16,6 +16,7 @@ from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
 from .graph_face import OF_NODE
+from .kept_walk import Recorder, graph_of, walks_of
 from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
@@ -115,9 +116,9 @@ def run_backward(
             walk.expect(roots)
         elif targets is not None:
             walk.look_ahead(roots)
-        for root, grad in zip(roots, grads, strict=True):
-            walk.deliver(edge_of(root), grad)
-        walk.run()
+        plain = finish is None and not create_graph and not stop_at_targets
+        if not plain or not walk.go_again(roots, grads, targets):
+            walk.go(roots, grads)
         if not stop_at_targets:
             walk.call_hooks_of_leaves()
     finally:
@@ -151,6 +152,7 @@ class _Walk:
         self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._ways: dict[int, tuple[bool, ...]] | None = None
+        self.visited: Callable[[Node], None] | None = None
         self._all_leaves = targets is None
         self._leaves = {id(t) for t in targets or () if t.node is None}
         self._inner: dict[tuple[int, int], Any] = {
@@ -265,6 +267,36 @@ class _Walk:
         if held is not None:
             self.deliver(held[0], held[1].joined())
 
+    def go_again(
+        self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None
+    ) -> bool:
+        """Do what a walk along an equal graph did before; False: nothing was done."""
+        kept = walks_of(roots[0].array.storage.device)
+        graph = graph_of(roots, grads, targets) if not self._inner and kept.looks() else None
+        if graph is None:
+            return False
+        plan = kept.find(graph)
+        if plan is None:
+            if not kept.wants(graph):
+                return False
+            recorder = Recorder(graph, grads)
+            self.visited = recorder.visit
+            with recorder.watching():
+                self.go(roots, grads)
+            kept.keep(graph, recorder.plan(self.found))
+            return True
+        found = plan.run(graph, grads, retain=self._retain)
+        if found is None:
+            return False
+        self.found = found
+        return True
+
+    def go(self, roots: Sequence[Any], grads: Sequence[Any]) -> None:
+        """Walk from some tensors with their gradients."""
+        for root, grad in zip(roots, grads, strict=True):
+            self.deliver(edge_of(root), grad)
+        self.run()
+
     def run(self) -> None:
         """Visit nodes until none is pending."""
         while self._heap:
@@ -310,7 +342,10 @@ class _Walk:
     def _results(self, node: Node, grads: list[Any], ways: tuple[bool, ...]) -> Sequence[Any]:
         """The gradients of a node's inputs; none of a slice, whose gradient waits for others."""
         own = None if node.hooks is None else node.hooks.get(OF_NODE)
-        axis = cut_of(node) if own is None and mode.current().anomaly is None else None
+        if self.visited is not None:
+            self.visited(node)
+        anomaly = mode.current().anomaly
+        axis = cut_of(node) if own is None and (anomaly is None or anomaly.joins) else None
         if axis is not None:
             node.unpack(whole=False)  # which raises if it was released
             self._hold(node, axis, grads[0])

@@ -7,6 +7,7 @@ from .builders import EARLY as EARLY  # starts processes, if they are wanted, be
 from .absent import AbsentDevice
 from .beside import Beside, Pin
 from .bound import BoundLaunches
+from .bound_ops import BoundOps, Memory, OpAgain
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
 from .chain import Chaining, are_short
 from .device import (
@@ -55,6 +56,7 @@ __all__ = [
     "Beside",
     "BlockSizes",
     "BoundLaunches",
+    "BoundOps",
     "BufferPool",
     "Call",
     "CallObserver",
@@ -73,7 +75,9 @@ __all__ = [
     "KernelSource",
     "Launch",
     "MatrixUnit",
+    "Memory",
     "Observer",
+    "OpAgain",
     "Passage",
     "Pin",
     "PoolStatistics",

@@ -17,6 +17,7 @@ from ..values import mode
 from .backing import Expecting
 from .beside import host_memory
 from .bound import BoundLaunches
+from .bound_ops import BoundOps, Memory
 from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .in_place import InPlace
@@ -256,6 +257,18 @@ class Queue:
             self._last = enqueue(queue, kernel, global_size, local_size)
         if bound.checks:
             self.faults.expected = True
+
+    @told
+    def run_bound(self, ops: BoundOps, memory: Memory) -> None:
+        """Enqueue ops that are bound, while nobody observes; the caller holds the device's lock."""
+        enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
+        last = ops.run(memory, self.workspace.serve, enqueue)
+        self._last = self._last if last is None else last
+
+    @property
+    def observed(self) -> bool:
+        """Whether somebody looks on."""
+        return bool(self._watch.observers)
 
     @told
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
