@@ -25,6 +25,7 @@ from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
+from .ops.machinery.lowering import kind_of
 from .ops.reinterpret import memory_copied
 from .values import mode
 from .values.arguments import checked, shown
@@ -41,11 +42,6 @@ class _First(int):
 
 _FIRST = _First()
 _ARRAY = attrgetter("array")
-
-
-def _is_narrow(x: Any) -> bool:
-    """Whether an op may run between conversions, whose result is theirs."""
-    return x.array.dtype.itemsize < 4 and x.array.dtype.is_floating_point
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -123,8 +119,7 @@ class Tensor(OnHost):
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
             needs = tuple([x._requires_grad or x._node is not None for x in inputs])
-            own = function.repeats and (function.sixteen_bit or not any(map(_is_narrow, inputs)))
-            node = Node(function, inputs, needs, arrays, Tensor, arrays[0].form if own else None)
+            node = Node(function, inputs, needs, arrays, Tensor, kind_of(function, inputs, arrays))
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()
             for k, a in enumerate(arrays):

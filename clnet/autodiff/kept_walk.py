@@ -2,7 +2,7 @@
 
 A program's steps make graphs of one structure, whose backward calls the same ops each time: what
 these launch follows from the graph's *key* alone. It names, newest node first, each node's op and
-how what it read lay (:attr:`.tape.Node.form`), where its edges go, and of what the walk begins.
+how what it read lay (:attr:`.tape.Node.kind`), where its edges go, and of what the walk begins.
 A graph that comes for the third time is walked while a :class:`Recorder` looks on; from then on a
 :class:`KeptWalk` takes memory, launches, and lets go as the walk does, in the same order: so bits,
 memory and what stands in the queue are the same, and only Python's way from node to node is left
@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from ..array import Array
 from ..device import BoundOps, Device, HostScalar, Memory, OpAgain, Storage
+from ..ops.machinery.execution import told_inputs
 from ..ops.machinery.lowering import Kept, key_of
 from ..values import mode
 from ..values.record import NamedTuple
@@ -86,7 +87,7 @@ def graph_of(
         node = pending.pop()
         if node is None or node.hooks is not None or node.released:
             return None
-        if node.form is None and not node.function.views:
+        if node.kind is None and not node.function.views:
             return None
         for edge in node.edges:
             if edge is not None and (below := edge.node) is not None and id(below) not in known:
@@ -100,11 +101,11 @@ def graph_of(
     slots: dict[int, int] = {}
     key: list[Any] = []
     for node in nodes:
-        function, form = node.function, node.form
-        if form is None:
+        function, kind = node.function, node.kind
+        if kind is None:
             key += (type(function), function.repeat_key, node.input_specs)
         else:  # held by who keeps the walk, so that no other has its id
-            key += (id(form), function.gradient_key)
+            key += (id(kind), function.gradient_key)
         for edge in node.edges:
             if edge is None:
                 key.append(None)
@@ -148,7 +149,7 @@ class KeptWalk:
         results: Sequence[tuple[int | None, int, int, Any]],
     ) -> None:
         self._device = graph.device
-        self._held = [node.form for node in graph.nodes]  # the key has their ids
+        self._held = [node.kind for node in graph.nodes]  # the key has their ids
         self._num_registers, self._saved, self._cells = num_registers, saved, cells
         self._parts, self._found, self._results = parts, found, results
         self._own = {each[1]: each[2] for each in results if each[2] >= 0}
@@ -195,9 +196,9 @@ class KeptWalk:
                     if not retain and rank is not None:
                         nodes[rank].release()
             except BaseException:
-                for ops in self._parts:
-                    if ops[1] is not None:
-                        ops[1].let_go(memory)
+                for _, ops in self._parts:
+                    if ops is not None:
+                        ops.let_go(memory)
                 raise
         return self._leaves(graph, grads, buffers)
 
@@ -218,10 +219,11 @@ class KeptWalk:
 
 
 class _Seen(NamedTuple):
-    """An op that a walk called: its visit, name, launches, registers, and numbers."""
+    """An op that a walk called: its visit, name, inputs, launches, registers, and numbers."""
 
     visit: int
     name: str
+    inputs: str
     kept: Kept
     made: tuple[int, ...]
     read: tuple[int, ...]
@@ -340,7 +342,8 @@ class Recorder:
             return
         made = tuple(self._new(y.storage) for y in outputs)
         visit = len(self._visits) - 1
-        self._seen.append(_Seen(visit, function.name, kept, made, read, numbers))
+        name, told = function.name, told_inputs(inputs)
+        self._seen.append(_Seen(visit, name, told, kept, made, read, numbers))
 
     def _new(self, storage: Storage) -> int:
         self._registers[storage] = len(self._nbytes)
@@ -418,6 +421,7 @@ class Recorder:
             parts.setdefault(each.visit, []).append(
                 OpAgain(
                     each.name,
+                    each.inputs,
                     each.kept.launches,
                     (*each.made, *each.read),
                     tuple((r, self._nbytes[r]) for r in each.made),
@@ -438,7 +442,6 @@ class KeptWalks:
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], KeptWalk] = {}
         self._seen: dict[int, int] = {}
-        self._launches = 0
         self._new_in_a_row = 0
 
     def looks(self) -> bool:
@@ -448,10 +451,12 @@ class KeptWalks:
 
     def find(self, graph: Graph) -> KeptWalk | None:
         """The walk along such a graph, if it is kept."""
-        found = self._kept.pop(graph.key, None)
+        found = self._kept.get(graph.key)
         if found is not None:
-            self._kept[graph.key] = found  # as the last
             self._new_in_a_row = 0
+            with graph.device.lock:
+                if self._kept.pop(graph.key, None) is not None:
+                    self._kept[graph.key] = found  # as the last
         return found
 
     def wants(self, graph: Graph) -> bool:
@@ -469,10 +474,8 @@ class KeptWalks:
             return
         with graph.device.lock:
             self._kept[graph.key] = walk
-            self._launches += walk.num_launches
-            while self._launches > _MOST_LAUNCHES:
-                oldest = self._kept.pop(next(iter(self._kept)), None)
-                self._launches -= 0 if oldest is None else oldest.num_launches
+            while sum(each.num_launches for each in self._kept.values()) > _MOST_LAUNCHES:
+                del self._kept[next(iter(self._kept))]  # used longest ago
 
 
 def walks_of(device: Device) -> KeptWalks:

@@ -10,7 +10,6 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ..array import Form
 from ..device import users_line
 from ..errors import DtypeError, GradientError
 from ..ops.machinery.function import Function
@@ -46,18 +45,18 @@ class Node(NodeFace):
     cycle, and memory is released by reference counts alone.
 
     Attributes:
-        form: of an op that came before, that of its first output: one object for each op, with its
-            settings, and each way in which its inputs lie; see :mod:`.kept_walk`. Else None.
+        kind: as :func:`clnet.ops.machinery.lowering.kind_of` gives it; None: no walk through the
+            node is kept, unless it is a view's.
     """
 
     __slots__ = (
         "edges",
-        "form",
         "function",
         "hooks",
         "input_specs",
         "kept_inputs",
         "kept_outputs",
+        "kind",
         "known",
         "line",
         "module_path",
@@ -75,10 +74,10 @@ class Node(NodeFace):
         needs: tuple[bool, ...],
         outputs: Sequence[Any],
         tensor_type: type,
-        form: Form | None = None,
+        kind: Any = None,
     ) -> None:
         self.function = function
-        self.form = form
+        self.kind = kind
         self.needs = needs
         self.tensor_type = tensor_type
         now = mode.current()

@@ -22,7 +22,7 @@ class OpAgain(NamedTuple):
     """An op of a sequence.
 
     Attributes:
-        name: of the op, for errors.
+        name, inputs: of the op, for errors.
         launches: what it launches; all its kernels have run.
         registers: where its storages are, those that it makes and its inputs'.
         made: the registers that get memory of so many bytes first.
@@ -31,6 +31,7 @@ class OpAgain(NamedTuple):
     """
 
     name: str
+    inputs: str
     launches: KeptLaunches
     registers: tuple[int, ...]
     made: tuple[tuple[int, int], ...]
@@ -172,7 +173,7 @@ class BoundOps:
                     launch.set(memory, lend)
                     last = enqueue(launch.handle, launch.global_size, launch.local_size)
             except OutOfDeviceMemory as error:
-                error.tell_op(op.name, "[again]")
+                error.tell_op(op.name, op.inputs)
                 raise
             for register, nbytes in op.freed:
                 give_back((buffers[register], nbytes))
