@@ -112,13 +112,9 @@ def run_backward(
     before = mode.current()
     try:
         mode.change(grad=create_graph, phase="backward", autocast=None)
-        if finish is not None:
-            walk.expect(roots)
-        elif targets is not None:
-            walk.look_ahead(roots)
-        plain = finish is None and not create_graph and not stop_at_targets
-        if not plain or not walk.go_again(roots, grads, targets):
-            walk.go(roots, grads)
+        plain = create_graph or stop_at_targets
+        if plain or not walk.go_again(roots, grads, targets):
+            walk.go(roots, grads, targets)
         if not stop_at_targets:
             walk.call_hooks_of_leaves()
     finally:
@@ -168,7 +164,7 @@ class _Walk:
                 if edge is None:
                     continue
                 if edge.node is None:
-                    if edge.leaf.hooks is not None and edge.leaf.hooks.awaits:
+                    if _awaits(edge.leaf):
                         self._awaited[id(edge.leaf)] = self._awaited.get(id(edge.leaf), 0) + 1
                 elif id(edge.node) not in known:
                     known.add(id(edge.node))
@@ -273,26 +269,29 @@ class _Walk:
         """Do what a walk along an equal graph did before; False: nothing was done."""
         kept = walks_of(roots[0].array.storage.device)
         graph = graph_of(roots, grads, targets) if not self._inner and kept.looks() else None
-        if graph is None:
+        if graph is None or (self._finish is not None and any(map(_awaits, graph.leaves))):
             return False
-        plan = kept.find(graph)
-        if plan is None:
-            if not kept.wants(graph):
-                return False
-            recorder = Recorder(graph, grads)
-            self.visited = recorder.visit
-            with recorder.watching():
-                self.go(roots, grads)
-            kept.keep(graph, recorder.plan(self.found))
-            return True
-        found = plan.run(graph, grads, retain=self._retain)
-        if found is None:
+        again = kept.find(graph)
+        if again is not None:
+            found = again.run(graph, grads, retain=self._retain)
+            if found is not None:
+                self.found = found
+            return found is not None
+        if not kept.wants(graph):
             return False
-        self.found = found
+        recorder = Recorder(graph, grads)
+        self.visited = recorder.visit
+        with recorder.watching():
+            self.go(roots, grads, targets)
+        kept.keep(graph, recorder.plan(self.found))
         return True
 
-    def go(self, roots: Sequence[Any], grads: Sequence[Any]) -> None:
+    def go(self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None) -> None:
         """Walk from some tensors with their gradients."""
+        if self._finish is not None:
+            self.expect(roots)
+        elif targets is not None:
+            self.look_ahead(roots)
         for root, grad in zip(roots, grads, strict=True):
             self.deliver(edge_of(root), grad)
         self.run()
@@ -392,6 +391,11 @@ class _Walk:
     def _collect(self, tensor: Any, grad: Any) -> None:
         before = self.found.get(id(tensor))
         self.found[id(tensor)] = (tensor, grad if before is None else before[1] + grad)
+
+
+def _awaits(leaf: Any) -> bool:
+    """Whether hooks wait for a leaf's gradient."""
+    return leaf.hooks is not None and leaf.hooks.awaits
 
 
 def _key(edge: Edge) -> tuple[int, int]:
