@@ -119,7 +119,9 @@ class Tensor(OnHost):
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
             needs = tuple([x._requires_grad or x._node is not None for x in inputs])
-            node = Node(function, inputs, needs, arrays, Tensor, kind_of(function, inputs, arrays))
+            plain = function.repeats and function.sixteen_bit
+            kind = arrays[0].form if plain else kind_of(function, inputs, arrays)
+            node = Node(function, inputs, needs, arrays, Tensor, kind)
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()
             for k, a in enumerate(arrays):

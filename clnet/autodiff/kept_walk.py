@@ -90,32 +90,39 @@ def graph_of(
         if node.kind is None and not node.function.views:
             return None
         for edge in node.edges:
-            if edge is not None and (below := edge.node) is not None and id(below) not in known:
-                known[id(below)] = below
-                pending.append(below)
+            if edge is not None and (below := edge.node) is not None:
+                place = id(below)
+                if place not in known:
+                    known[place] = below
+                    pending.append(below)
     if len(known) > _MOST_NODES:
         return None
     nodes = sorted(known.values(), key=_sequence, reverse=True)
-    ranks = {id(node): rank for rank, node in enumerate(nodes)}
+    ranks = dict(zip(map(id, nodes), range(len(nodes)), strict=True))
     leaves: list[Any] = []
     slots: dict[int, int] = {}
     key: list[Any] = []
+    add = key.append
     for node in nodes:
         function, kind = node.function, node.kind
         if kind is None:
             key += (type(function), function.repeat_key, node.input_specs)
         else:  # held by who keeps the walk, so that no other has its id
-            key += (id(kind), function.gradient_key)
+            add(id(kind))
+            add(function.gradient_key)
         for edge in node.edges:
             if edge is None:
-                key.append(None)
-            elif edge.node is not None:
-                key += (ranks[id(edge.node)], edge.index)
+                add(None)
+                continue
+            below, index, leaf = edge
+            if below is not None:
+                add(ranks[id(below)])
+                add(index)
             else:
-                slot = slots.setdefault(id(edge.leaf), len(leaves))
+                slot = slots.setdefault(id(leaf), len(leaves))
                 if slot == len(leaves):
-                    leaves.append(edge.leaf)
-                key.append(~slot)
+                    leaves.append(leaf)
+                add(~slot)
     key += [(ranks[id(x.node)], x.index, g.array.form) for x, g in zip(roots, grads, strict=True)]
     if targets is not None:
         key.append(tuple(slots.get(id(x)) for x in targets))
