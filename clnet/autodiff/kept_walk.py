@@ -319,7 +319,7 @@ class Recorder:
         if None in read:
             self.refused = f"{function.name} reads what no node saved"
         elif function.views:
-            if any(y.storage is not inputs[0].storage for y in outputs):
+            if None in map(self._register, outputs):
                 self.refused = f"{function.name} is no view"
         else:
             self._look_at(function, inputs, outputs, read)
