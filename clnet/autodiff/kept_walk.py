@@ -139,7 +139,8 @@ class KeptWalk:
         saved: of what nodes saved: a register, the node's rank, the place, whether it is an output,
             and how it lies.
         cells: numbers of nodes' ops that launches are given: the rank, and which of its.
-        parts: the rank of each node that is visited (None: before any), and what is launched then.
+        visits: the rank of each node that is visited; None: before any.
+        ops: what is launched at each visit.
         found: for each leaf its slot, and which result it gets.
         results: the place of a gradient that the walk begins with, or a register of such, or of
             bytes, and a form.
@@ -151,16 +152,17 @@ class KeptWalk:
         num_registers: int,
         saved: Sequence[tuple[int, int, int, bool, Any]],
         cells: Sequence[tuple[int, int]],
-        parts: Sequence[tuple[int | None, BoundOps | None]],
+        visits: Sequence[int | None],
+        ops: BoundOps,
         found: Sequence[tuple[int, int]],
         results: Sequence[tuple[int | None, int, int, Any]],
     ) -> None:
         self._device = graph.device
         self._held = [node.kind for node in graph.nodes]  # the key has their ids
         self._num_registers, self._saved, self._cells = num_registers, saved, cells
-        self._parts, self._found, self._results = parts, found, results
+        self._visits, self._ops, self._found, self._results = visits, ops, found, results
         self._own = {each[1]: each[2] for each in results if each[2] >= 0}
-        self.num_launches = sum(ops.num_launches for _, ops in parts if ops is not None)
+        self.num_launches = ops.num_launches
 
     def run(
         self, graph: Graph, grads: Sequence[Any], *, retain: bool
@@ -193,20 +195,14 @@ class KeptWalk:
             storage = array.storage
             buffers[register], begins[register] = storage.buffer, storage.begin
         cells = [nodes[rank].function.varying[k] for rank, k in self._cells]
-        memory = Memory(buffers, begins, cells)
-        run = device.queue.run_bound
-        with device.lock:
-            try:
-                for rank, ops in self._parts:
-                    if ops is not None:
-                        run(ops, memory)
-                    if not retain and rank is not None:
-                        nodes[rank].release()
-            except BaseException:
-                for _, ops in self._parts:
-                    if ops is not None:
-                        ops.let_go(memory)
-                raise
+        visits = self._visits
+
+        def release(part: int) -> None:
+            if (rank := visits[part]) is not None:
+                nodes[rank].release()
+
+        behind = None if retain else release
+        device.queue.run_bound(self._ops, Memory(buffers, begins, cells), behind)
         return self._leaves(graph, grads, buffers)
 
     def _leaves(
@@ -411,36 +407,31 @@ class Recorder:
         which = {key: k for k, key in enumerate(tensors)}
         ends = [(slots[key], which[id(grad)]) for key, (_, grad) in found.items()]
         with self._graph.device.lock:
-            parts = self._parts({each[1] for each in results})
-        return KeptWalk(
-            self._graph, len(self._nbytes), self._saved, self._cells, parts, ends, results
-        )
+            ops = BoundOps(self._graph.device, self._parts({each[1] for each in results}))
+        memory = len(self._nbytes), self._saved, self._cells
+        return KeptWalk(self._graph, *memory, self._visits, ops, ends, results)
 
-    def _parts(self, results: set[int]) -> list[tuple[int | None, BoundOps | None]]:
+    def _parts(self, results: set[int]) -> list[list[OpAgain]]:
         own = frozenset(register for each in self._seen for register in each.made)
         last: dict[int, int] = {}
         for k, each in enumerate(self._seen):
             last.update((register, k) for register in (*each.made, *each.read))
-        parts: dict[int, list[OpAgain]] = {}
+        parts = [list[OpAgain]() for _ in self._visits]
         for k, each in enumerate(self._seen):
-            used = dict.fromkeys((*each.made, *each.read))
-            done = [r for r in used if r in own and r not in results and last[r] == k]
-            parts.setdefault(each.visit, []).append(
+            registers = (*each.made, *each.read)
+            ends = [r for r in dict.fromkeys(registers) if r in own and last[r] == k]
+            parts[each.visit].append(
                 OpAgain(
                     each.name,
                     each.inputs,
                     each.kept.launches,
-                    (*each.made, *each.read),
+                    registers,
                     tuple((r, self._nbytes[r]) for r in each.made),
-                    tuple((r, self._nbytes[r]) for r in done),
+                    tuple((r, self._nbytes[r]) for r in ends if r not in results),
                     each.numbers,
                 )
             )
-        device = self._graph.device
-        return [
-            (rank, BoundOps(device, parts[visit], own) if visit in parts else None)
-            for visit, rank in enumerate(self._visits)
-        ]
+        return parts
 
 
 class KeptWalks:

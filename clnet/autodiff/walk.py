@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ..errors import GradientError
-from ..ops.create import ones_like
+from ..ops.create import one_like
 from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
@@ -441,7 +441,7 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             raise GradientError(
                 op_name, "a tensor of several elements needs a gradient", shape=root.shape
             )
-        return ones_like(root.detach())
+        return one_like(root)
     if gradient.shape != root.shape:
         raise GradientError(
             op_name,

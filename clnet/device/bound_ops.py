@@ -6,7 +6,7 @@ are others than the last time. Which ops these are, and what they read, is the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutOfDeviceMemory
@@ -129,31 +129,39 @@ class BoundOps:
 
     Args:
         device: where they run.
-        ops: in order.
-        own: the registers that ops of the sequence, or of one before, make.
+        parts: the ops in order, in parts behind which something is done.
 
     Attributes:
         num_launches: of all.
     """
 
-    __slots__ = ("_device", "_ops", "num_launches")
+    __slots__ = ("_device", "_parts", "num_launches")
 
-    def __init__(self, device: Device, ops: Iterable[OpAgain], own: frozenset[int]) -> None:
+    def __init__(self, device: Device, parts: Sequence[Sequence[OpAgain]]) -> None:
         self._device = device
-        self._ops: list[tuple[OpAgain, list[_Launch]]] = []
-        for op in ops:
-            lent = op.launches.lent(device)
-            enqueues = op.launches.enqueues or ()
-            self._ops.append((op, [_Launch(each, op, lent, own) for each in enqueues]))
-        self.num_launches = sum(len(launches) for _, launches in self._ops)
+        own = frozenset(register for ops in parts for op in ops for register, _ in op.made)
+        self._parts: list[list[tuple[OpAgain, list[_Launch]]]] = []
+        self.num_launches = 0
+        for ops in parts:
+            bound: list[tuple[OpAgain, list[_Launch]]] = []
+            for op in ops:
+                lent, enqueues = op.launches.lent(device), op.launches.enqueues or ()
+                bound.append((op, [_Launch(each, op, lent, own) for each in enqueues]))
+                self.num_launches += len(enqueues)
+            self._parts.append(bound)
 
     def run(
-        self, memory: Memory, lend: Callable[[Scratch], Any], enqueue: Callable[..., Any]
+        self,
+        memory: Memory,
+        behind: Callable[[int], None] | None,
+        lend: Callable[[Scratch], Any],
+        enqueue: Callable[..., Any],
     ) -> Any:
         """Take memory, enqueue, give memory back; the device's lock is held.
 
         Args:
-            memory: where all lies; what is made is put there.
+            memory: where all lies; what is made and stays is put there.
+            behind: called with the place of each part when that is enqueued; None: nothing is.
             lend: where scratch memory comes from.
             enqueue: of a kernel and its sizes.
 
@@ -161,29 +169,35 @@ class BoundOps:
             The last event, or None.
 
         Raises:
-            OutOfDeviceMemory: if something made does not fit.
+            OutOfDeviceMemory: if something made does not fit; all of it is given back then.
         """
         buffers, pool, last = memory.buffers, self._device.pool, None
         take, give_back = pool.take, pool.give_back
-        for op, launches in self._ops:
-            try:
-                for register, nbytes in op.made:
-                    buffers[register] = take(nbytes)
-                for launch in launches:
-                    launch.set(memory, lend)
-                    last = enqueue(launch.handle, launch.global_size, launch.local_size)
-            except OutOfDeviceMemory as error:
+        try:
+            for place, ops in enumerate(self._parts):
+                for op, launches in ops:
+                    for register, nbytes in op.made:
+                        buffers[register] = take(nbytes)
+                    for launch in launches:
+                        launch.set(memory, lend)
+                        last = enqueue(launch.handle, launch.global_size, launch.local_size)
+                    for register, nbytes in op.freed:
+                        give_back((buffers[register], nbytes))
+                        buffers[register] = None
+                if behind is not None:
+                    behind(place)
+        except BaseException as error:
+            if isinstance(error, OutOfDeviceMemory):
                 error.tell_op(op.name, op.inputs)
-                raise
-            for register, nbytes in op.freed:
-                give_back((buffers[register], nbytes))
-                buffers[register] = None
+            self._let_go(memory)
+            raise
         return last
 
-    def let_go(self, memory: Memory) -> None:
-        """Give back what is made here and still held, since something went wrong."""
-        for op, _ in self._ops:
-            for register, nbytes in op.made:
-                if memory.buffers[register] is not None:
-                    self._device.pool.give_back((memory.buffers[register], nbytes))
-                    memory.buffers[register] = None
+    def _let_go(self, memory: Memory) -> None:
+        """Give back what was made and is held."""
+        for ops in self._parts:
+            for op, _ in ops:
+                for register, nbytes in op.made:
+                    if memory.buffers[register] is not None:
+                        self._device.pool.give_back((memory.buffers[register], nbytes))
+                        memory.buffers[register] = None

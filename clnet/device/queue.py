@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock
@@ -259,11 +259,18 @@ class Queue:
             self.faults.expected = True
 
     @told
-    def run_bound(self, ops: BoundOps, memory: Memory) -> None:
-        """Enqueue ops that are bound, while nobody observes; the caller holds the device's lock."""
-        enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
-        last = ops.run(memory, self.workspace.serve, enqueue)
-        self._last = self._last if last is None else last
+    def run_bound(
+        self, ops: BoundOps, memory: Memory, behind: Callable[[int], None] | None
+    ) -> None:
+        """Enqueue ops that are bound, while nobody observes; see :meth:`.bound_ops.BoundOps.run`.
+
+        Raises:
+            OutOfDeviceMemory: if something that they make does not fit.
+        """
+        with self.lock:
+            enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
+            last = ops.run(memory, behind, self.workspace.serve, enqueue)
+            self._last = self._last if last is None else last
 
     @property
     def observed(self) -> bool:
