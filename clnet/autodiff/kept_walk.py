@@ -27,6 +27,7 @@ from ..device import BoundOps, Device, HostScalar, Memory, OpAgain, Storage
 from ..ops.machinery.execution import told_inputs
 from ..ops.machinery.lowering import Kept, key_of
 from ..values import mode
+from ..values.dtypes import default_float
 from ..values.record import NamedTuple
 
 _MOST_NODES = 4096
@@ -126,7 +127,7 @@ def graph_of(
     key += [(ranks[id(x.node)], x.index, g.array.form) for x, g in zip(roots, grads, strict=True)]
     if targets is not None:
         key.append(tuple(slots.get(id(x)) for x in targets))
-    key += (now.float32_precision, now.winograd, now.conv_algorithm)
+    key += (now.float32_precision, now.winograd, now.conv_algorithm, default_float())
     return Graph(nodes, leaves, tuple(key), grads[0].array.storage.device)
 
 
