@@ -19,7 +19,7 @@ from ..values.mode import change as _change
 from ..values.record import NamedTuple
 from .decorated import in_mode
 from .graph_face import NodeFace
-from .saved import Edge, Kept, edge_of, pack, unpacked
+from .saved import Edge, Kept, pack, unpacked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,7 +93,12 @@ class Node(NodeFace):
         for t, need in zip(inputs, needs, strict=True):
             array = t.array
             specs.append((array.shape, array.dtype))
-            edges.append(edge_of(t) if need else None)
+            if not need:
+                edges.append(None)
+                continue
+            # As `edge_of`, in a tenth of the time of an op: what is no older view knows its node.
+            node = t._node if t.version >= array.storage.recorded else t.node
+            edges.append(Edge(None, 0, t) if node is None else Edge(node, t.index, None))
         self.input_specs, self.edges = tuple(specs), tuple(edges)
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:

@@ -15,12 +15,13 @@ from typing import Any
 from ...array import Form
 from ...device import HostScalar, KeptLaunches, Launch, Storage, Target
 from ...values import mode
-from ...values.dtypes import float32
+from ...values.dtypes import ALL, float32
 from ...values.record import NamedTuple
 from .function import Arrays, Function
 
 _MOST_KEPT = 8192
-_FORM = attrgetter("form")
+_FORM, _DTYPE = attrgetter("form"), attrgetter("array.dtype")
+_NARROW = frozenset(x for x in ALL if x.is_floating_point and x.itemsize < float32.itemsize)
 
 
 class Kept(NamedTuple):
@@ -94,16 +95,12 @@ def kind_of(function: Function, inputs: Sequence[Any], outputs: Arrays) -> Any:
     """
     if not function.repeats:
         return None
-    if function.sixteen_bit or not any(map(_is_narrow, inputs)):
+    if function.sixteen_bit or _NARROW.isdisjoint(map(_DTYPE, inputs)):
         return outputs[0].form
     arrays = tuple(x.array for x in inputs)
     storages, precision = [x.storage for x in arrays], mode.current().float32_precision
     key = ("between conversions", *key_of(function, arrays, storages, precision))
     return storages[0].device.target.launches.setdefault(key, object())
-
-
-def _is_narrow(x: Any) -> bool:
-    return x.array.dtype.itemsize < float32.itemsize and x.array.dtype.is_floating_point
 
 
 def _found(function: Function, target: Target, outputs: Arrays, inputs: Arrays) -> Kept | None:
