@@ -267,8 +267,10 @@ class _Walk:
         self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None
     ) -> bool:
         """Do what a walk along an equal graph did before; False: nothing was done."""
+        if self._inner or not roots or any(x.is_sparse for x in (*roots, *grads)):
+            return False
         kept = walks_of(roots[0].array.storage.device)
-        graph = graph_of(roots, grads, targets) if not self._inner and kept.looks() else None
+        graph = graph_of(roots, grads, targets) if kept.looks() else None
         if graph is None or (self._finish is not None and any(map(_awaits, graph.leaves))):
             return False
         again = kept.find(graph)
