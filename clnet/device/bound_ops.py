@@ -176,19 +176,21 @@ class BoundOps:
         try:
             for place, ops in enumerate(self._parts):
                 for op, launches in ops:
-                    for register, nbytes in op.made:
-                        buffers[register] = take(nbytes)
-                    for launch in launches:
-                        launch.set(memory, lend)
-                        last = enqueue(launch.handle, launch.global_size, launch.local_size)
+                    try:
+                        for register, nbytes in op.made:
+                            buffers[register] = take(nbytes)
+                        for launch in launches:
+                            launch.set(memory, lend)
+                            last = enqueue(launch.handle, launch.global_size, launch.local_size)
+                    except OutOfDeviceMemory as error:
+                        error.tell_op(op.name, op.inputs)
+                        raise
                     for register, nbytes in op.freed:
                         give_back((buffers[register], nbytes))
                         buffers[register] = None
                 if behind is not None:
                     behind(place)
-        except BaseException as error:
-            if isinstance(error, OutOfDeviceMemory):
-                error.tell_op(op.name, op.inputs)
+        except BaseException:
             self._let_go(memory)
             raise
         return last

@@ -374,7 +374,7 @@ def new_full(
 def one_like(x: Tensor) -> Tensor:
     """A leaf that holds 1, of the shape, dtype and device of a tensor of one element."""
     dtype = x.dtype
-    value = complex(1) if dtype.is_complex else 1.0
+    value: Any = complex(1) if dtype.is_complex else 1.0
     return made(type(x.detach()), Full(x.array.shape, value, dtype, x.device))
 
 
