@@ -178,7 +178,13 @@ class KeptWalk:
         Returns:
             As :func:`.walk.run_backward`; None if nothing was done, since the plain walk has to.
         """
-        device, nodes = self._device, graph.nodes
+        with self._device.lock:
+            return self._run(graph, grads, retain=retain)
+
+    def _run(
+        self, graph: Graph, grads: Sequence[Any], *, retain: bool
+    ) -> dict[int, tuple[Any, Any]] | None:
+        device, nodes, visits = self._device, graph.nodes, self._visits
         if device.queue.observed or device.first_uses is not None or not graph.intact():
             return None
         buffers: list[Any] = [None] * self._num_registers
@@ -188,36 +194,28 @@ class KeptWalk:
             buffers[register], begins[register] = storage.buffer, storage.begin
         for register, rank, place, output, form in self._saved:
             node = nodes[rank]
-            array = (
-                node.kept_outputs[place].tensor if output else node.kept_inputs[place].tensor.array
-            )
+            kept = node.kept_outputs[place] if output else node.kept_inputs[place]
+            array = kept.tensor if output else kept.tensor.array
             if array.form != form:
                 return None
             storage = array.storage
             buffers[register], begins[register] = storage.buffer, storage.begin
         cells = [nodes[rank].function.varying[k] for rank, k in self._cells]
-        visits = self._visits
+        left = {register: Storage(device, nbytes) for register, nbytes in self._own.items()}
 
         def release(part: int) -> None:
             if (rank := visits[part]) is not None:
                 nodes[rank].release()
 
-        behind = None if retain else release
-        device.queue.run_bound(self._ops, Memory(buffers, begins, cells), behind)
-        return self._leaves(graph, grads, buffers)
-
-    def _leaves(
-        self, graph: Graph, grads: Sequence[Any], buffers: Sequence[Any]
-    ) -> dict[int, tuple[Any, Any]]:
-        device, kind = self._device, graph.nodes[0].tensor_type
-        storages = {k: Storage.holding(device, n, buffers[k]) for k, n in self._own.items()}
+        memory = Memory(buffers, begins, cells, left)
+        device.queue.run_bound(self._ops, memory, None if retain else release)
         made: list[Any] = []
         for whole, register, _, form in self._results:
             if whole is not None:
                 made.append(grads[whole])
             else:
-                storage = storages.get(register) or grads[register].array.storage
-                made.append(kind(Array(storage, *form[2:])))
+                storage = left.get(register) or grads[register].array.storage
+                made.append(nodes[0].tensor_type(Array(storage, *form[2:])))
         leaves = graph.leaves
         return {id(leaf): (leaf, made[k]) for slot, k in self._found for leaf in (leaves[slot],)}
 
@@ -427,7 +425,8 @@ class Recorder:
                     each.inputs,
                     each.kept.launches,
                     registers,
-                    tuple((r, self._nbytes[r]) for r in each.made),
+                    tuple((r, self._nbytes[r]) for r in each.made if r not in results),
+                    tuple(r for r in each.made if r in results),
                     tuple((r, self._nbytes[r]) for r in ends if r not in results),
                     each.numbers,
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import OutOfDeviceMemory
 from ..values.record import NamedTuple
-from .launch import HostScalar, Scratch, abstract_error
+from .launch import HostScalar, Scratch, Storage, abstract_error
 
 if TYPE_CHECKING:
     from .device import Device
@@ -26,6 +26,7 @@ class OpAgain(NamedTuple):
         launches: what it launches; all its kernels have run.
         registers: where its storages are, those that it makes and its inputs'.
         made: the registers that get memory of so many bytes first.
+        left: those whose memory is that of a storage of ``Memory.left``.
         freed: those whose memory goes back behind it, with its bytes.
         numbers: those that are given each time; a pair is a place in ``Memory.cells``.
     """
@@ -35,6 +36,7 @@ class OpAgain(NamedTuple):
     launches: KeptLaunches
     registers: tuple[int, ...]
     made: tuple[tuple[int, int], ...]
+    left: tuple[int, ...]
     freed: tuple[tuple[int, int], ...]
     numbers: tuple[Any, ...]
 
@@ -46,12 +48,19 @@ class Memory:
         buffers: by register; None of what is made.
         begins: the byte where each begins there.
         cells: numbers on the host that launches are given.
+        left: the storages, without memory yet, of what is made and stays.
     """
 
-    __slots__ = ("begins", "buffers", "cells")
+    __slots__ = ("begins", "buffers", "cells", "left")
 
-    def __init__(self, buffers: list[Any], begins: list[int], cells: Sequence[HostScalar]) -> None:
-        self.buffers, self.begins, self.cells = buffers, begins, cells
+    def __init__(
+        self,
+        buffers: list[Any],
+        begins: list[int],
+        cells: Sequence[HostScalar],
+        left: dict[int, Storage],
+    ) -> None:
+        self.buffers, self.begins, self.cells, self.left = buffers, begins, cells, left
 
 
 class _Launch:
@@ -139,7 +148,8 @@ class BoundOps:
 
     def __init__(self, device: Device, parts: Sequence[Sequence[OpAgain]]) -> None:
         self._device = device
-        own = frozenset(register for ops in parts for op in ops for register, _ in op.made)
+        every = [op for ops in parts for op in ops]
+        own = frozenset(r for op in every for r in (*op.left, *(r for r, _ in op.made)))
         self._parts: list[list[tuple[OpAgain, list[_Launch]]]] = []
         self.num_launches = 0
         for ops in parts:
@@ -160,7 +170,7 @@ class BoundOps:
         """Take memory, enqueue, give memory back; the device's lock is held.
 
         Args:
-            memory: where all lies; what is made and stays is put there.
+            memory: where all lies.
             behind: called with the place of each part when that is enqueued; None: nothing is.
             lend: where scratch memory comes from.
             enqueue: of a kernel and its sizes.
@@ -169,7 +179,7 @@ class BoundOps:
             The last event, or None.
 
         Raises:
-            OutOfDeviceMemory: if something made does not fit; all of it is given back then.
+            OutOfDeviceMemory: if something made does not fit; all but what stays is given back.
         """
         buffers, pool, last = memory.buffers, self._device.pool, None
         take, give_back = pool.take, pool.give_back
@@ -179,6 +189,9 @@ class BoundOps:
                     try:
                         for register, nbytes in op.made:
                             buffers[register] = take(nbytes)
+                        for register in op.left:
+                            memory.left[register].materialize()
+                            buffers[register] = memory.left[register].buffer
                         for launch in launches:
                             launch.set(memory, lend)
                             last = enqueue(launch.handle, launch.global_size, launch.local_size)
@@ -196,7 +209,7 @@ class BoundOps:
         return last
 
     def _let_go(self, memory: Memory) -> None:
-        """Give back what was made and is held."""
+        """Give back what was made and does not stay."""
         for ops in self._parts:
             for op, _ in ops:
                 for register, nbytes in op.made:

@@ -87,13 +87,6 @@ class Storage:
             self.buffer = pool.take(self.nbytes)
             self._pool = pool
 
-    @staticmethod
-    def holding(device: Device, nbytes: int, buffer: Any) -> Storage:
-        """A storage in a buffer that the device's pool has handed out for so many bytes."""
-        storage = Storage(device, nbytes)
-        storage.buffer, storage._pool = buffer, device.pool
-        return storage
-
     def lie_in(self, arena: Storage, offset: int) -> None:
         """Be a region of another storage's memory, which lives at least as long.
 

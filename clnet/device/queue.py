@@ -262,15 +262,14 @@ class Queue:
     def run_bound(
         self, ops: BoundOps, memory: Memory, behind: Callable[[int], None] | None
     ) -> None:
-        """Enqueue ops that are bound, while nobody observes; see :meth:`.bound_ops.BoundOps.run`.
+        """Enqueue bound ops, under the lock, while nobody observes; see :class:`.BoundOps`.
 
         Raises:
             OutOfDeviceMemory: if something that they make does not fit.
         """
-        with self.lock:
-            enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
-            last = ops.run(memory, behind, self.workspace.serve, enqueue)
-            self._last = self._last if last is None else last
+        enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
+        last = ops.run(memory, behind, self.workspace.serve, enqueue)
+        self._last = self._last if last is None else last
 
     @property
     def observed(self) -> bool:
