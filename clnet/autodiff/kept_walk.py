@@ -108,6 +108,8 @@ def graph_of(
         function, kind = node.function, node.kind
         if kind is None:
             key += (type(function), function.repeat_key, node.input_specs)
+            if node.kept_inputs or node.kept_outputs:  # a result that was computed aside
+                add(_saved_forms(node))
         else:  # held by who keeps the walk, so that no other has its id
             add(id(kind))
             add(function.gradient_key)
@@ -129,6 +131,13 @@ def graph_of(
         key.append(tuple(slots.get(id(x)) for x in targets))
     key += (now.float32_precision, now.winograd, now.conv_algorithm, default_float())
     return Graph(nodes, leaves, tuple(key), grads[0].array.storage.device)
+
+
+def _saved_forms(node: Any) -> tuple[Any, ...]:
+    """How what a node saved lies; of what hooks have packed nobody knows."""
+    inputs = [k.tensor.array.form for k in node.kept_inputs.values() if k.version is not None]
+    outputs = [k.tensor.form for k in node.kept_outputs.values() if k.version is not None]
+    return (*inputs, *outputs)
 
 
 class KeptWalk:
@@ -263,7 +272,7 @@ class Recorder:
         self._visits: list[int | None] = [None]
         self._seen: list[_Seen] = []
         self._kernels = 0
-        self.refused = "" if graph.intact() else "a saved tensor was changed"
+        self.refused = ""
         for grad in grads:
             if grad.is_sparse or grad.array.storage in self._registers:
                 self.refused = "gradients given to the walk lie in one memory"

@@ -279,7 +279,7 @@ class _Walk:
             if found is not None:
                 self.found = found
             return found is not None
-        if not kept.wants(graph):
+        if not graph.intact() or not kept.wants(graph):
             return False
         recorder = Recorder(graph, grads)
         self.visited = recorder.visit
