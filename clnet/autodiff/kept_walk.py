@@ -35,8 +35,9 @@ _MOST_LAUNCHES = 4096  # of all that is kept on a device, each with a kernel of 
 _MOST_SEEN = 1024
 _RECORDED_AT = 3  # before, ops are lowered, then their kernels found
 _REFUSED = -100  # so many times are let pass before it is tried again
-# Where so many graphs in a row came for the first time, one in some is looked at.
-_PATIENCE, _EVERY = 64, 16
+# Where so many graphs in a row came for the first time, one in some is looked at; where there is no
+# room, one in some is recorded, if the one that was used longest ago has let as many pass for each.
+_PATIENCE, _EVERY, _IDLE = 64, 16, 8
 _sequence = attrgetter("sequence")
 
 
@@ -67,6 +68,14 @@ class Graph(NamedTuple):
         return True
 
 
+def is_plain(roots: Sequence[Any], grads: Sequence[Any]) -> bool:
+    """Whether a walk from some tensors runs ops one by one, and nobody looks at each of them."""
+    now = mode.current()
+    if now.tracer is not None or now.anomaly is not None or now.batching:
+        return False
+    return not (now.abstract or now.debug or any(x.is_sparse for x in (*roots, *grads)))
+
+
 def graph_of(
     roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None
 ) -> Graph | None:
@@ -77,11 +86,6 @@ def graph_of(
         grads: the gradient of each.
         targets: leaves whose gradients are wanted; None: all.
     """
-    now = mode.current()
-    if now.tracer is not None or now.anomaly is not None or now.batching:
-        return None
-    if now.abstract or now.debug:
-        return None
     known: dict[int, Any] = {id(root.node): root.node for root in roots}
     pending = [*known.values()]
     while pending:
@@ -129,6 +133,7 @@ def graph_of(
     key += [(ranks[id(x.node)], x.index, g.array.form) for x, g in zip(roots, grads, strict=True)]
     if targets is not None:
         key.append(tuple(slots.get(id(x)) for x in targets))
+    now = mode.current()
     key += (now.float32_precision, now.winograd, now.conv_algorithm, default_float())
     return Graph(nodes, leaves, tuple(key), grads[0].array.storage.device)
 
@@ -152,8 +157,12 @@ class KeptWalk:
         visits: the rank of each node that is visited; None: before any.
         ops: what is launched at each visit.
         found: for each leaf its slot, and which result it gets.
-        results: the place of a gradient that the walk begins with, or a register of such, or of
-            bytes, and a form.
+        results: the place of a gradient that the walk begins with, or None; a register, its bytes
+            if the walk made it, or -1; and how the gradient lies there.
+
+    Attributes:
+        num_launches: how many kernels it launches.
+        used: when it last was, as :class:`KeptWalks` counts.
     """
 
     def __init__(
@@ -173,6 +182,7 @@ class KeptWalk:
         self._visits, self._ops, self._found, self._results = visits, ops, found, results
         self._own = {each[1]: each[2] for each in results if each[2] >= 0}
         self.num_launches = ops.num_launches
+        self.used = 0
 
     def run(
         self, graph: Graph, grads: Sequence[Any], *, retain: bool
@@ -444,12 +454,22 @@ class Recorder:
 
 
 class KeptWalks:
-    """The walks that are kept on a device, those that were used last."""
+    """The walks that are kept on a device.
+
+    Where all there is room for are in use, and others come, these are walked plainly: to record
+    takes longer than to walk, and pays only for what comes again while it is kept.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], KeptWalk] = {}
         self._seen: dict[int, int] = {}
+        self._turn = 0
         self._new_in_a_row = 0
+
+    @property
+    def num_launches(self) -> int:
+        """Of all that are kept."""
+        return sum(walk.num_launches for walk in self._kept.values())
 
     def looks(self) -> bool:
         """Whether it pays to look at a graph: where all are new, seldom."""
@@ -458,21 +478,25 @@ class KeptWalks:
 
     def find(self, graph: Graph) -> KeptWalk | None:
         """The walk along such a graph, if it is kept."""
+        self._turn += 1
         found = self._kept.get(graph.key)
         if found is not None:
             self._new_in_a_row = 0
-            with graph.device.lock:
-                if self._kept.pop(graph.key, None) is not None:
-                    self._kept[graph.key] = found  # as the last
+            found.used = self._turn
         return found
 
     def wants(self, graph: Graph) -> bool:
-        """Whether a graph has come often enough to be recorded; it has come once more."""
+        """Whether a graph has come often enough to be recorded, and there is room; it has come."""
         key = hash(graph.key)
         if len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
         count = self._seen[key] = self._seen.get(key, 0) + 1
-        return count >= _RECORDED_AT
+        if count < _RECORDED_AT:
+            return False
+        if self.num_launches <= _MOST_LAUNCHES - _MOST_LAUNCHES // 4:
+            return True
+        idle = self._turn - self._oldest().used
+        return self._turn % _EVERY == 0 and idle > _IDLE * len(self._kept)
 
     def keep(self, graph: Graph, walk: KeptWalk | None) -> None:
         """Keep what was recorded; None: it could not be."""
@@ -480,9 +504,14 @@ class KeptWalks:
             self._seen[hash(graph.key)] = _REFUSED
             return
         with graph.device.lock:
+            walk.used = self._turn
             self._kept[graph.key] = walk
-            while sum(each.num_launches for each in self._kept.values()) > _MOST_LAUNCHES:
-                del self._kept[next(iter(self._kept))]  # used longest ago
+            while self.num_launches > _MOST_LAUNCHES:
+                oldest = self._oldest()
+                self._kept = {key: each for key, each in self._kept.items() if each is not oldest}
+
+    def _oldest(self) -> KeptWalk:
+        return min(self._kept.values(), key=attrgetter("used"))
 
 
 def walks_of(device: Device) -> KeptWalks:

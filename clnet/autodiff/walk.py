@@ -16,7 +16,7 @@ from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
 from .graph_face import OF_NODE
-from .kept_walk import Recorder, graph_of, walks_of
+from .kept_walk import Recorder, graph_of, is_plain, walks_of
 from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
@@ -267,7 +267,7 @@ class _Walk:
         self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None
     ) -> bool:
         """Do what a walk along an equal graph did before; False: nothing was done."""
-        if self._inner or not roots or any(x.is_sparse for x in (*roots, *grads)):
+        if self._inner or not roots or not is_plain(roots, grads):
             return False
         kept = walks_of(roots[0].array.storage.device)
         graph = graph_of(roots, grads, targets) if kept.looks() else None
