@@ -23,7 +23,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..array import Array
-from ..device import BoundOps, Device, HostScalar, Memory, OpAgain, Storage
+from ..device import Device, HostScalar, Memory, OpAgain, OpSequence, Storage
 from ..ops.machinery.execution import told_inputs
 from ..ops.machinery.lowering import Kept, key_of
 from ..values import mode
@@ -172,7 +172,7 @@ class KeptWalk:
         saved: Sequence[tuple[int, int, int, bool, Any]],
         cells: Sequence[tuple[int, int]],
         visits: Sequence[int | None],
-        ops: BoundOps,
+        ops: OpSequence,
         found: Sequence[tuple[int, int]],
         results: Sequence[tuple[int | None, int, int, Any]],
     ) -> None:
@@ -227,7 +227,7 @@ class KeptWalk:
                 nodes[rank].release()
 
         memory = Memory(buffers, begins, cells, left)
-        device.queue.run_bound(self._ops, memory, None if retain else release)
+        device.queue.run_sequence(self._ops, memory, None if retain else release)
         made: list[Any] = []
         for whole, register, _, form in self._results:
             if whole is not None:
@@ -425,7 +425,7 @@ class Recorder:
         which = {key: k for k, key in enumerate(tensors)}
         ends = [(slots[key], which[id(grad)]) for key, (_, grad) in found.items()]
         with self._graph.device.lock:
-            ops = BoundOps(self._graph.device, self._parts({each[1] for each in results}))
+            ops = OpSequence(self._graph.device, self._parts({each[1] for each in results}))
         memory = len(self._nbytes), self._saved, self._cells
         return KeptWalk(self._graph, *memory, self._visits, ops, ends, results)
 

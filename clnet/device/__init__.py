@@ -7,7 +7,6 @@ from .builders import EARLY as EARLY  # starts processes, if they are wanted, be
 from .absent import AbsentDevice
 from .beside import Beside, Pin
 from .bound import BoundLaunches
-from .bound_ops import BoundOps, Memory, OpAgain
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
 from .chain import Chaining, are_short
 from .device import (
@@ -38,6 +37,7 @@ from .memory_figures import (
     set_memory_limit,
     synchronize,
 )
+from .op_sequence import Memory, OpAgain, OpSequence
 from .program import Prepared, ProgramStatistics
 from .queue import Queue
 from .recorder import PHASES, Call, Command, Recorder
@@ -56,7 +56,6 @@ __all__ = [
     "Beside",
     "BlockSizes",
     "BoundLaunches",
-    "BoundOps",
     "BufferPool",
     "Call",
     "CallObserver",
@@ -78,6 +77,7 @@ __all__ = [
     "Memory",
     "Observer",
     "OpAgain",
+    "OpSequence",
     "Passage",
     "Pin",
     "PoolStatistics",

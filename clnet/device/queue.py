@@ -17,13 +17,13 @@ from ..values import mode
 from .backing import Expecting
 from .beside import host_memory
 from .bound import BoundLaunches
-from .bound_ops import BoundOps, Memory
 from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .in_place import InPlace
 from .kept import KeptLaunches
 from .launch import HostScalar, Launch, Storage, abstract_error, values_of
 from .misfit import misfit
+from .op_sequence import Memory, OpSequence
 from .refusal import failing, told
 from .staging import MOST_BYTES, Staging
 from .transfer import Landing, Pinned
@@ -259,10 +259,10 @@ class Queue:
             self.faults.expected = True
 
     @told
-    def run_bound(
-        self, ops: BoundOps, memory: Memory, behind: Callable[[int], None] | None
+    def run_sequence(
+        self, ops: OpSequence, memory: Memory, behind: Callable[[int], None] | None
     ) -> None:
-        """Enqueue bound ops, under the lock, while nobody observes; see :class:`.BoundOps`.
+        """Enqueue bound ops, under the lock, while nobody observes; see :class:`.OpSequence`.
 
         Raises:
             OutOfDeviceMemory: if something that they make does not fit.

@@ -1,7 +1,6 @@
-"""Ops that follow each other as they did before, bound once; what differs is where their memory is.
+"""Ops that follow each other as they did before, for other memory: nothing is looked up anew.
 
-Each launch has a kernel of its own, whose arguments stay set: a later run sets only buffers that
-are others than the last time. Which ops these are, and what they read, is the caller's to know.
+Which ops these are, and what they read, is the caller's to know.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class OpAgain(NamedTuple):
 
 
 class Memory:
-    """What one run of bound ops lies in.
+    """What one run of a sequence lies in.
 
     Args:
         buffers: by register; None of what is made.
@@ -63,78 +62,71 @@ class Memory:
         self.buffers, self.begins, self.cells, self.left = buffers, begins, cells, left
 
 
-class _Launch:
-    """A launch with a kernel of its own.
+class _Launch(NamedTuple):
+    """A launch of an op that comes again, as it is enqueued.
 
     Attributes:
-        handle, global_size, local_size: what is enqueued.
+        set_args, handle: of the kernel.
+        global_size, local_size, args: the launch's, with None for what differs.
         own: places of arguments that ops of the sequence make, with their registers.
-        last: the buffers that were set there.
-        given: those of what is given, each with the offset behind it: its first value, the bytes of
-            an element, its type.
-        begins: where what is given began.
+        given: those of what is given, each with its register, the offset behind it, and the bytes
+            of an element.
         scratch: places of scratch memory.
-        cells: places of cells' numbers, which cell each is, and its type.
+        cells: places of numbers of ``Memory.cells``, and which each is.
     """
 
-    __slots__ = (
-        *("begins", "cells", "given", "global_size", "handle"),
-        *("last", "local_size", "own", "scratch"),
-    )
+    set_args: Callable[..., None]
+    handle: Any
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    args: tuple[Any, ...]
+    own: tuple[tuple[int, int], ...]
+    given: tuple[tuple[int, int, int, int], ...]
+    scratch: tuple[tuple[int, Scratch], ...]
+    cells: tuple[tuple[int, int], ...]
 
-    def __init__(
-        self, each: Enqueue, op: OpAgain, lent: Sequence[Scratch], own: frozenset[int]
-    ) -> None:
-        kernel, types = each.kernel, each.kernel.signature.types
-        self.handle = handle = kernel.new_handle()
-        self.global_size, self.local_size = each.global_size, each.local_size
-        self.scratch = tuple([(place, lent[number]) for place, number in each.scratch])
-        later = {place for place, *_ in (*each.storages, *each.scratch)}
-        self.own, self.given, self.cells = (list[Any]() for _ in range(3))
-        for place, number, item in each.storages:
-            register = op.registers[number]
-            if register in own:
-                self.own.append((place, register))
-            else:
-                offset = (each.args[place + 1], item, types[place + 1])
-                self.given.append((place, register, *offset))
-        values = list(each.args)
+    @staticmethod
+    def of(
+        each: Enqueue, op: OpAgain, lent: Sequence[Scratch], registers: frozenset[int]
+    ) -> _Launch:
+        """One of an op's, where some registers are the sequence's own."""
+        args, cells = list(each.args), list[tuple[int, int]]()
         for place, number in each.numbers:
-            values[place] = value = op.numbers[number]
+            value = op.numbers[number]
             if type(value) is tuple:
-                later.add(place)
-                self.cells.append((place, value[0], types[place]))
-        for place, (value, scalar) in enumerate(zip(values, types, strict=True)):
-            if place not in later:
-                handle.set_arg(place, value if scalar is None else scalar(value))
-        self.last: list[Any] = [None] * len(self.own)
-        self.begins = [0] * len(self.given)
+                cells.append((place, value[0]))
+            else:
+                args[place] = value
+        places = [(place, op.registers[number], item) for place, number, item in each.storages]
+        sizes = each.global_size, each.local_size
+        return _Launch(
+            *(each.set_args, each.handle, *sizes, tuple(args)),
+            tuple((place, r) for place, r, _ in places if r in registers),
+            tuple((p, r, args[p + 1], item) for p, r, item in places if r not in registers),
+            tuple((place, lent[number]) for place, number in each.scratch),
+            tuple(cells),
+        )
 
     def set(self, memory: Memory, lend: Callable[[Scratch], Any]) -> None:
-        """Set what is another than the last time."""
-        buffers, handle, last = memory.buffers, self.handle, self.last
-        for k, (place, register) in enumerate(self.own):
-            buffer = buffers[register]
-            if last[k] is not buffer:
-                handle.set_arg(place, buffer)
-                last[k] = buffer
-        # Of these no reference is kept: they may be anybody's.
-        for k, (place, register, first, item, scalar) in enumerate(self.given):
-            buffer, begin = buffers[register], memory.begins[register]
+        """Set the kernel's arguments. It is others' too, so they are all set, as for every op."""
+        buffers, values = memory.buffers, list(self.args)
+        for place, register in self.own:
+            values[place] = buffers[register]
+        for place, register, first, item in self.given:
+            values[place] = buffer = buffers[register]
             if buffer is None:
                 raise abstract_error()
-            handle.set_arg(place, buffer)
-            if self.begins[k] != begin:
-                handle.set_arg(place + 1, scalar(first + begin // item))
-                self.begins[k] = begin
+            if begin := memory.begins[register]:
+                values[place + 1] = first + begin // item
         for place, scratch in self.scratch:
-            handle.set_arg(place, lend(scratch).buffer)
-        for place, number, scalar in self.cells:
-            handle.set_arg(place, scalar(memory.cells[number].value))
+            values[place] = lend(scratch).buffer
+        for place, number in self.cells:
+            values[place] = memory.cells[number].value
+        self.set_args(*values)
 
 
-class BoundOps:
-    """A sequence of ops with kernels of their own.
+class OpSequence:
+    """Ops in order, whose kernels have run.
 
     Args:
         device: where they run.
@@ -153,12 +145,12 @@ class BoundOps:
         self._parts: list[list[tuple[OpAgain, list[_Launch]]]] = []
         self.num_launches = 0
         for ops in parts:
-            bound: list[tuple[OpAgain, list[_Launch]]] = []
+            known: list[tuple[OpAgain, list[_Launch]]] = []
             for op in ops:
                 lent, enqueues = op.launches.lent(device), op.launches.enqueues or ()
-                bound.append((op, [_Launch(each, op, lent, own) for each in enqueues]))
+                known.append((op, [_Launch.of(each, op, lent, own) for each in enqueues]))
                 self.num_launches += len(enqueues)
-            self._parts.append(bound)
+            self._parts.append(known)
 
     def run(
         self,
