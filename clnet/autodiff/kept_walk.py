@@ -31,7 +31,7 @@ from ..values.dtypes import default_float
 from ..values.record import NamedTuple
 
 _MOST_NODES = 4096
-_MOST_LAUNCHES = 4096  # of all that is kept on a device, each with a kernel of its own
+_MOST_LAUNCHES = 16384  # of all that is kept on a device, of 1.5 KB
 _MOST_SEEN = 1024
 _RECORDED_AT = 3  # before, ops are lowered, then their kernels found
 _REFUSED = -100  # so many times are let pass before it is tried again
