@@ -469,7 +469,7 @@ class KeptWalks:
     @property
     def num_launches(self) -> int:
         """Of all that are kept."""
-        return sum(walk.num_launches for walk in self._kept.values())
+        return sum(walk.num_launches for walk in list(self._kept.values()))  # others may add
 
     def looks(self) -> bool:
         """Whether it pays to look at a graph: where all are new, seldom."""
@@ -511,7 +511,7 @@ class KeptWalks:
                 self._kept = {key: each for key, each in self._kept.items() if each is not oldest}
 
     def _oldest(self) -> KeptWalk:
-        return min(self._kept.values(), key=attrgetter("used"))
+        return min(list(self._kept.values()), key=attrgetter("used"))
 
 
 def walks_of(device: Device) -> KeptWalks:
