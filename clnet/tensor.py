@@ -25,6 +25,7 @@ from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
+from .ops.machinery.lowering import kind_of
 from .ops.reinterpret import memory_copied
 from .values import mode
 from .values.arguments import checked, shown
@@ -118,7 +119,9 @@ class Tensor(OnHost):
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
             needs = tuple([x._requires_grad or x._node is not None for x in inputs])
-            node = Node(function, inputs, needs, arrays, Tensor)
+            plain = function.repeats and function.sixteen_bit
+            kind = arrays[0].form if plain else kind_of(function, inputs, arrays)
+            node = Node(function, inputs, needs, arrays, Tensor, kind)
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()
             for k, a in enumerate(arrays):

@@ -41,7 +41,12 @@ class Anomaly:
     Args:
         check_nan: whether gradients are looked at; else lines are kept, and ``forward`` holds.
         forward: whether a NaN that an op makes in forward is an error at once.
+
+    Attributes:
+        joins: gradients of slices do not wait for each other, so that each is looked at.
     """
+
+    joins = False
 
     def __init__(self, *, check_nan: bool, forward: bool) -> None:
         self.check_nan = check_nan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ArgumentError, GradientError
-from ..values.arguments import require_tensors
+from ..values.arguments import is_tensor, require_tensors
 from ..values.plain import is_iterable
 
 
@@ -37,6 +37,11 @@ def require_gradient(tensor: Any, value: Any) -> None:
     """
     if value is None:
         return
+    if is_tensor(value) and not value.is_sparse and not tensor.is_sparse and value is not tensor:
+        own, its = tensor.array, value.array
+        like = own.shape == its.shape and own.dtype is its.dtype
+        if like and own.storage.device is its.storage.device:
+            return
     require_tensors("grad", grad=value)
     if value is tensor:
         raise GradientError("grad", "a tensor is not its own gradient", shape=tensor.shape)

@@ -79,5 +79,9 @@ def _add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) ->
         return
     shared = id(grad.array.storage) in seen or not grad.array.contiguous
     seen.add(id(grad.array.storage))
-    owned = grad.clone() if shared else grad
-    leaf.grad = owned if create_graph else owned.detach()
+    if shared:
+        grad = grad.clone()
+    elif grad.node is None and not grad.requires_grad:  # the walk's own
+        leaf.grad = grad
+        return
+    leaf.grad = grad if create_graph else grad.detach()

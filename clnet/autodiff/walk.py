@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Any
 
 from ..errors import GradientError
-from ..ops.create import ones_like
+from ..ops.create import one_like
 from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
 from .graph_face import OF_NODE
+from .kept_walk import Recorder, graph_of, is_plain, walks_of
 from .leaf import add_to_leaves
 from .parts import Parts, cut_of
 from .saved import Edge, edge_of
@@ -111,13 +112,9 @@ def run_backward(
     before = mode.current()
     try:
         mode.change(grad=create_graph, phase="backward", autocast=None)
-        if finish is not None:
-            walk.expect(roots)
-        elif targets is not None:
-            walk.look_ahead(roots)
-        for root, grad in zip(roots, grads, strict=True):
-            walk.deliver(edge_of(root), grad)
-        walk.run()
+        plain = create_graph or stop_at_targets
+        if plain or not walk.go_again(roots, grads, targets):
+            walk.go(roots, grads, targets)
         if not stop_at_targets:
             walk.call_hooks_of_leaves()
     finally:
@@ -151,6 +148,7 @@ class _Walk:
         self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._ways: dict[int, tuple[bool, ...]] | None = None
+        self.visited: Callable[[Node], None] | None = None
         self._all_leaves = targets is None
         self._leaves = {id(t) for t in targets or () if t.node is None}
         self._inner: dict[tuple[int, int], Any] = {
@@ -166,7 +164,7 @@ class _Walk:
                 if edge is None:
                     continue
                 if edge.node is None:
-                    if edge.leaf.hooks is not None and edge.leaf.hooks.awaits:
+                    if _awaits(edge.leaf):
                         self._awaited[id(edge.leaf)] = self._awaited.get(id(edge.leaf), 0) + 1
                 elif id(edge.node) not in known:
                     known.add(id(edge.node))
@@ -265,6 +263,41 @@ class _Walk:
         if held is not None:
             self.deliver(held[0], held[1].joined())
 
+    def go_again(
+        self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None
+    ) -> bool:
+        """Do what a walk along an equal graph did before; False: nothing was done."""
+        if self._inner or not roots or not is_plain(roots, grads):
+            return False
+        kept = walks_of(roots[0].array.storage.device)
+        graph = graph_of(roots, grads, targets) if kept.looks() else None
+        if graph is None or (self._finish is not None and any(map(_awaits, graph.leaves))):
+            return False
+        again = kept.find(graph)
+        if again is not None:
+            found = again.run(graph, grads, retain=self._retain)
+            if found is not None:
+                self.found = found
+            return found is not None
+        if not graph.intact() or not kept.wants(graph):
+            return False
+        recorder = Recorder(graph, grads)
+        self.visited = recorder.visit
+        with recorder.watching():
+            self.go(roots, grads, targets)
+        kept.keep(graph, recorder.plan(self.found))
+        return True
+
+    def go(self, roots: Sequence[Any], grads: Sequence[Any], targets: Sequence[Any] | None) -> None:
+        """Walk from some tensors with their gradients."""
+        if self._finish is not None:
+            self.expect(roots)
+        elif targets is not None:
+            self.look_ahead(roots)
+        for root, grad in zip(roots, grads, strict=True):
+            self.deliver(edge_of(root), grad)
+        self.run()
+
     def run(self) -> None:
         """Visit nodes until none is pending."""
         while self._heap:
@@ -310,7 +343,10 @@ class _Walk:
     def _results(self, node: Node, grads: list[Any], ways: tuple[bool, ...]) -> Sequence[Any]:
         """The gradients of a node's inputs; none of a slice, whose gradient waits for others."""
         own = None if node.hooks is None else node.hooks.get(OF_NODE)
-        axis = cut_of(node) if own is None and mode.current().anomaly is None else None
+        if self.visited is not None:
+            self.visited(node)
+        anomaly = mode.current().anomaly
+        axis = cut_of(node) if own is None and (anomaly is None or anomaly.joins) else None
         if axis is not None:
             node.unpack(whole=False)  # which raises if it was released
             self._hold(node, axis, grads[0])
@@ -359,6 +395,11 @@ class _Walk:
         self.found[id(tensor)] = (tensor, grad if before is None else before[1] + grad)
 
 
+def _awaits(leaf: Any) -> bool:
+    """Whether hooks wait for a leaf's gradient."""
+    return leaf.hooks is not None and leaf.hooks.awaits
+
+
 def _key(edge: Edge) -> tuple[int, int]:
     return id(edge.leaf if edge.node is None else edge.node), edge.index
 
@@ -402,7 +443,7 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             raise GradientError(
                 op_name, "a tensor of several elements needs a gradient", shape=root.shape
             )
-        return ones_like(root.detach())
+        return one_like(root)
     if gradient.shape != root.shape:
         raise GradientError(
             op_name,

@@ -37,6 +37,7 @@ from .memory_figures import (
     set_memory_limit,
     synchronize,
 )
+from .op_sequence import Memory, OpAgain, OpSequence
 from .program import Prepared, ProgramStatistics
 from .queue import Queue
 from .recorder import PHASES, Call, Command, Recorder
@@ -73,7 +74,10 @@ __all__ = [
     "KernelSource",
     "Launch",
     "MatrixUnit",
+    "Memory",
     "Observer",
+    "OpAgain",
+    "OpSequence",
     "Passage",
     "Pin",
     "PoolStatistics",

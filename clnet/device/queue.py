@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock
@@ -23,6 +23,7 @@ from .in_place import InPlace
 from .kept import KeptLaunches
 from .launch import HostScalar, Launch, Storage, abstract_error, values_of
 from .misfit import misfit
+from .op_sequence import Memory, OpSequence
 from .refusal import failing, told
 from .staging import MOST_BYTES, Staging
 from .transfer import Landing, Pinned
@@ -256,6 +257,24 @@ class Queue:
             self._last = enqueue(queue, kernel, global_size, local_size)
         if bound.checks:
             self.faults.expected = True
+
+    @told
+    def run_sequence(
+        self, ops: OpSequence, memory: Memory, behind: Callable[[int], None] | None
+    ) -> None:
+        """Enqueue bound ops, under the lock, while nobody observes; see :class:`.OpSequence`.
+
+        Raises:
+            OutOfDeviceMemory: if something that they make does not fit.
+        """
+        enqueue = partial(cl.enqueue_nd_range_kernel, self._queue)
+        last = ops.run(memory, behind, self.workspace.serve, enqueue)
+        self._last = self._last if last is None else last
+
+    @property
+    def observed(self) -> bool:
+        """Whether somebody looks on."""
+        return bool(self._watch.observers)
 
     @told
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:

@@ -20,6 +20,7 @@ class Target:
         choices: what was chosen so far, by kernel and problem; it is looked up first.
         launches: those of ops that come again, by op and how its arrays lie; see
             :mod:`clnet.ops.machinery.lowering`.
+        walks: walks back along the tape that come again; see :mod:`clnet.autodiff.kept_walk`.
         answers: what families of kernels can do, by question, so that no call reckons it anew.
     """
 
@@ -32,6 +33,7 @@ class Target:
     launches: dict[Any, Any] = field(
         default_factory=dict[Any, Any], init=False, compare=False, repr=False
     )
+    walks: list[Any] = field(default_factory=list[Any], init=False, compare=False, repr=False)
     answers: dict[tuple[str, Any], Any] = field(
         default_factory=dict[tuple[str, Any], Any], init=False, compare=False, repr=False
     )

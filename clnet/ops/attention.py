@@ -7,7 +7,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..device import Launch, Target
+from ..device import HostScalar, Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..kernels.softmax import (
     Drop,
@@ -49,7 +49,35 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class Attention(Function):
+class _Attending(Function):
+    """Attention, and its gradients: settings, and a counter that decides about no kernel."""
+
+    sixteen_bit = False
+    repeats = True
+    scores: Any  # the fields are those of who inherits, in its order
+    p: Any
+    counter: Any
+
+    @property
+    def repeat_key(self) -> Any:
+        """All but where the generator stood."""
+        return self.scores, self.p, self.counter is None
+
+    @property
+    def varying(self) -> tuple[HostScalar, ...]:
+        """Where the generator stood."""
+        return () if self.counter is None else (self.counter.seed, self.counter.offset)
+
+    @property
+    def gradient_key(self) -> Any:
+        """Nothing more: backward hands the counter on."""
+        return ()
+
+    def with_varying(self, numbers: tuple[Any, ...]) -> Function:
+        return type(self)(self.scores, self.p, Counter(*numbers))
+
+
+class Attention(_Attending):
     """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps.
 
     Attributes:
@@ -57,8 +85,6 @@ class Attention(Function):
         p: probability that a weight is dropped.
         counter: where the generator stood; None: no weight is dropped.
     """
-
-    sixteen_bit = False
 
     scores: Scores
     p: float = 0.0
@@ -87,11 +113,6 @@ class Attention(Function):
         return launch_attention(
             target, y, lse, q, k, v, one, scores=self.scores, drop=drop, tf32=rounds_to_tf32()
         )
-
-    @property
-    def repeats(self) -> bool:
-        """Where no weight is dropped: the generator's place is another each time."""
-        return self.counter is None
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
         """Where matrix units attend."""
@@ -129,10 +150,8 @@ class Attention(Function):
         return weights @ v, scores.detach().logsumexp(-1)
 
 
-class AttentionBackward(Function):
+class AttentionBackward(_Attending):
     """The gradients of :class:`Attention`: inputs gy, lse, delta, and its inputs."""
-
-    sixteen_bit = False
 
     scores: Scores
     p: float = 0.0
@@ -155,11 +174,6 @@ class AttentionBackward(Function):
             target, (gq, gk, gv), gy, lse, delta, q, k, v, one,
             scores=self.scores, drop=_drop(self.p, self.counter), tf32=rounds_to_tf32(),
         )  # fmt: skip
-
-    @property
-    def repeats(self) -> bool:
-        """Where no weight is dropped."""
-        return self.counter is None
 
     def writes_anywhere(self, inputs: Arrays) -> bool:
         """Whether gradients may lie where something else wants them, rows apart."""

@@ -371,6 +371,13 @@ def new_full(
     return made(type(x), function).requires_grad_(requires_grad)
 
 
+def one_like(x: Tensor) -> Tensor:
+    """A leaf that holds 1, of the shape, dtype and device of a tensor of one element."""
+    dtype = x.dtype
+    value: Any = complex(1) if dtype.is_complex else 1.0
+    return made(type(x.detach()), Full(x.array.shape, value, dtype, x.device))
+
+
 @op(Face.METHOD)
 def new_tensor(
     x: Tensor,

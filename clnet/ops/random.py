@@ -166,6 +166,11 @@ class Dropout(Function):
         """Where the generator stood."""
         return self.counter.seed, self.counter.offset
 
+    @property
+    def gradient_key(self) -> Any:
+        """Nothing more: backward hands the counter on."""
+        return ()
+
     def with_varying(self, numbers: tuple[Any, ...]) -> Dropout:
         return Dropout(self.p, Counter(*numbers))
 

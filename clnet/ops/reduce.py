@@ -550,13 +550,17 @@ def _logsumexp(x: Tensor, dims: tuple[int, ...], *, keepdim: bool) -> Tensor:
     total = apply(PairSum("logsumexp", Pairing.DECAY, dims, keepdim=True), given, top)
     y = evaluate("logsumexp", _log_above, [total, top])
 
-    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        g, result = (reshape(v, kept) for v in (grads[0], results[0]))
-        return [evaluate("logsumexp_backward", _weighed, [g, inputs[0], result])]
-
     y = y if keepdim else reshape(y, reduced_shape(x.shape, dims, keepdim=False))
-    y = derived("logsumexp", rule, [x], [y]) if x.requires_grad else y
+    if x.requires_grad:
+        y = derived("logsumexp", _logsumexp_rule, [x], [y], settings=(kept,))
     return to_dtype(y, dtype)
+
+
+def _logsumexp_rule(
+    inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any], kept: Shape
+) -> list[Any]:
+    g, result = (reshape(v, kept) for v in (grads[0], results[0]))
+    return [evaluate("logsumexp_backward", _weighed, [g, inputs[0], result])]
 
 
 def _log_above(total: Any, top: Any) -> Any:

@@ -165,15 +165,20 @@ def _squares(
     if x.dtype.is_complex or not x.requires_grad:
         return apply(function, x - center)
 
-    def rule(inputs: Sequence[Any], results: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
-        return [
-            evaluate(
-                f"{name}_backward", _slope, [g, inputs[0], mean(inputs[0], dims or None, True)]
-            )
-        ]
+    spread = apply(function, x.detach() - center.detach())
+    return derived(name, _squares_rule, [x], [spread], settings=(name, dims))
 
-    return derived(name, rule, [x], [apply(function, x.detach() - center.detach())])
+
+def _squares_rule(
+    inputs: Sequence[Any],
+    results: Sequence[Any],
+    grads: Sequence[Any],
+    name: str,
+    dims: tuple[int, ...],
+) -> list[Any]:
+    (x,) = inputs
+    g = reshape(grads[0], reduced_shape(x.shape, dims, keepdim=True))
+    return [evaluate(f"{name}_backward", _slope, [g, x, mean(x, dims or None, True)])]
 
 
 @op()

@@ -9,7 +9,7 @@ from ...array import Array
 from .function import Function, Grads, Needs, Saved, apply
 
 Rule = Callable[..., Sequence[Any]]
-"""``rule(inputs, results, gradients)`` gives the inputs' gradients, in public ops."""
+"""``rule(inputs, results, gradients, *settings)`` gives the inputs' gradients, in public ops."""
 
 
 class Derived(Function):
@@ -20,11 +20,13 @@ class Derived(Function):
     """
 
     takes_complex = True
+    views = True
 
     op_name: str
     count: int
     rule: Rule
     partial: bool = False
+    settings: tuple[Any, ...] = ()
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """A view of each result."""
@@ -42,7 +44,7 @@ class Derived(Function):
             y.detach().new_zeros(y.shape) if g is None and not self.partial else g
             for g, y in zip(grads, results, strict=True)
         ]
-        found = self.rule(inputs, results, arrived)
+        found = self.rule(inputs, results, arrived, *self.settings)
         return (*found, *(None for _ in grads))
 
 
@@ -53,6 +55,7 @@ def derived(
     results: Sequence[Any],
     *,
     partial: bool = False,
+    settings: tuple[Any, ...] = (),
 ) -> Any:
     """Results as functions of tensors.
 
@@ -62,9 +65,11 @@ def derived(
         inputs: the tensors.
         results: computed without a tape.
         partial: the rule is given None for a result that no gradient arrives at.
+        settings: what else the rule is given. A rule that is one object for all calls, and not made
+            at each, lets walks back be kept; see :mod:`clnet.autodiff.kept_walk`.
 
     Returns:
         The results on the tape: one, or a tuple.
     """
-    function = Derived(name, len(inputs), rule, partial)
+    function = Derived(name, len(inputs), rule, partial, settings)
     return apply(function, *inputs, *(y.detach() for y in results))

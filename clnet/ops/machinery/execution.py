@@ -38,10 +38,15 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     try:
         return _executed(function, inputs)
     except OutOfDeviceMemory as error:
-        told = [f"{x.dtype.name} {x.shape}" for x in inputs[:_TOLD_INPUTS]]
-        told += ["..."] * (len(inputs) > _TOLD_INPUTS)
-        error.tell_op(function.name, f"[{', '.join(told)}]")
+        error.tell_op(function.name, told_inputs(inputs))
         raise
+
+
+def told_inputs(inputs: Sequence[Array]) -> str:
+    """An op's first inputs, for who is told that memory does not suffice."""
+    told = [f"{x.dtype.name} {x.shape}" for x in inputs[:_TOLD_INPUTS]]
+    told += ["..."] * (len(inputs) > _TOLD_INPUTS)
+    return f"[{', '.join(told)}]"
 
 
 def _executed(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:

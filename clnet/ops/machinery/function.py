@@ -120,6 +120,15 @@ class Function:
         """What its outputs and launches follow from, beside its class: its fields."""
         return _reader(self.__match_args__)(self)
 
+    @property
+    def gradient_key(self) -> Any:
+        """What its gradient follows from beside ``repeat_key``: its ``varying`` numbers.
+
+        Numbers that a backward hands on in the cells they came in are no part of it.
+        """
+        numbers = self.varying
+        return repr(numbers) if 0 in numbers else numbers  # zeros have signs
+
     def with_varying(self, numbers: tuple[Any, ...]) -> Function:
         """The same with other ``varying`` numbers."""
         return replace(self, scalars=numbers)  # pyrefly: ignore[bad-specialization] - it becomes a dataclass

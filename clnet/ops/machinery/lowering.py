@@ -8,17 +8,20 @@ they repeat.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
 from ...array import Form
 from ...device import HostScalar, KeptLaunches, Launch, Storage, Target
 from ...values import mode
+from ...values.dtypes import ALL, float32
 from ...values.record import NamedTuple
 from .function import Arrays, Function
 
 _MOST_KEPT = 8192
-_FORM = attrgetter("form")
+_FORM, _DTYPE = attrgetter("form"), attrgetter("array.dtype")
+_NARROW = frozenset(x for x in ALL if x.is_floating_point and x.itemsize < float32.itemsize)
 
 
 class Kept(NamedTuple):
@@ -77,6 +80,27 @@ def key_of(function: Function, inputs: Arrays, storages: list[Storage], precisio
     if len({*storages}) < len(storages):
         shared = tuple(map(storages.index, storages))
     return type(function), function.repeat_key, tuple(map(_FORM, inputs)), shared, precision
+
+
+def kind_of(function: Function, inputs: Sequence[Any], outputs: Arrays) -> Any:
+    """One object for each op, with its settings but the numbers, and each way its inputs lie.
+
+    That is the form of its first output, which is kept with the op; but what runs between
+    conversions has the form of what these make. None of an op that does not repeat.
+
+    Args:
+        function: the op.
+        inputs: its tensors.
+        outputs: what it has just made.
+    """
+    if not function.repeats:
+        return None
+    if function.sixteen_bit or _NARROW.isdisjoint(map(_DTYPE, inputs)):
+        return outputs[0].form
+    arrays = tuple(x.array for x in inputs)
+    storages, precision = [x.storage for x in arrays], mode.current().float32_precision
+    key = ("between conversions", *key_of(function, arrays, storages, precision))
+    return storages[0].device.target.launches.setdefault(key, object())
 
 
 def _found(function: Function, target: Target, outputs: Arrays, inputs: Arrays) -> Kept | None:

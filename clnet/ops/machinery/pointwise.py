@@ -82,6 +82,13 @@ class Pointwise(Function):
         """Its scalars."""
         return self.scalars
 
+    @property
+    def gradient_key(self) -> Any:
+        """Its scalars, and the gradient, if it is not the derived one."""
+        if not self.scalars:
+            return self.gradient
+        return self.gradient, super().gradient_key
+
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Abstract outputs of the broadcast shape."""
         shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
