@@ -91,26 +91,24 @@ class Node(NodeFace):
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:
             save_inputs = range(len(inputs))
-        self.kept_inputs: dict[int, Any]
-        self.kept_outputs: dict[int, Any]
-        if now.saved_hooks is not None and function.packs_saved:
-            self.kept_inputs = {i: pack(inputs[i]) for i in save_inputs}
-            self.kept_outputs = {k: pack(tensor_type(outputs[k])) for k in save_outputs}
-            return
-        self.kept_inputs, self.kept_outputs = {}, {}
+        self.kept_inputs: dict[int, Any] = {}
+        self.kept_outputs: dict[int, Any] = {}
+        hooked = now.saved_hooks is not None and function.packs_saved
         for i in save_inputs:
-            t = inputs[i]
-            kept = t if t.source is None else _without_source(t)
-            self.kept_inputs[i] = Kept(kept, version(t.array.storage))
+            packed = pack(inputs[i]) if hooked else None
+            if packed is None:
+                t = inputs[i]
+                kept = t if t.source is None else _without_source(t)
+                packed = Kept(kept, version(t.array.storage))
+            self.kept_inputs[i] = packed
         for k in save_outputs:
-            self.kept_outputs[k] = Kept(outputs[k], version(outputs[k].storage))
+            packed = pack(tensor_type(outputs[k])) if hooked else None
+            self.kept_outputs[k] = packed or Kept(outputs[k], version(outputs[k].storage))
 
     def keep(self, place: int, tensor: Any) -> None:
         """Save one more tensor, as an input's place behind the inputs'."""
-        if mode.current().saved_hooks is not None:
-            self.kept_inputs[place] = pack(tensor)
-        else:
-            self.kept_inputs[place] = Kept(tensor, version_of(tensor.array.storage))
+        packed = pack(tensor) if mode.current().saved_hooks is not None else None
+        self.kept_inputs[place] = packed or Kept(tensor, version_of(tensor.array.storage))
 
     def unpack(self, *, whole: bool = True) -> SavedTensors:
         """The saved tensors; outputs are made anew, on the tape where they were.

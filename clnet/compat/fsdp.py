@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from ..errors import DistributedError
 from ..nn import Module
+from ..nn.parallel.fully_shard import *
+from ..nn.parallel.sharded import MixedPrecisionPolicy
 
 __all__ = [
     "BackwardPrefetch",
@@ -31,23 +33,6 @@ class FullyShardedDataParallel(Module):
     def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__()
         fully_shard(module)
-
-
-def fully_shard(module: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse.
-
-    Raises:
-        DistributedError: always.
-    """
-    raise DistributedError(
-        "distributed.fsdp",
-        "each process holds all weights",
-        type=type(module).__name__,
-        remedy="Use nn.parallel.DistributedDataParallel, or tensor parallel layers",
-    )
-
-
-FSDPModule = FullyShardedDataParallel
 
 
 class StateDictType(Enum):
@@ -94,8 +79,6 @@ class FullStateDictConfig(_Settings):
     """How a state is gathered."""
 
 
-OffloadPolicy = CPUOffloadPolicy = CPUOffload
-MixedPrecisionPolicy = MixedPrecision
 FullOptimStateDictConfig = ShardedStateDictConfig = ShardedOptimStateDictConfig = (
     FullStateDictConfig
 )

@@ -8,7 +8,6 @@ row-parallel one takes a part (channels); between both nothing is exchanged (Sho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from ...autodiff.custom import Function
 from ...autodiff.divided import NORMS_OF_PARTS
 from ...errors import ArgumentError
 from ...ops.shape import alias
-from ...ranks.differentiable import copied, gathered
+from ...ranks.differentiable import copied
 from ...ranks.mesh import DeviceMesh
 from ...ranks.placement import (
     DTensor,
@@ -34,6 +33,7 @@ from ..conv import Conv1d, Conv2d, Conv3d
 from ..linear import Linear
 from ..module import Module, Parameter
 from ..sparse import Embedding
+from .divided import DividedParameter, OfAllParts
 
 __all__ = [
     "ColwiseParallel",
@@ -178,21 +178,11 @@ def _give_parts(layer: Module, mesh: DeviceMesh, placements: Mapping[str, Placem
     for name, placement in placements.items():
         whole: Parameter = getattr(layer, name)
         spread = distribute_tensor(whole, mesh, (placement,))
-        part = Parameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
+        part = DividedParameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
         layer.register_parameter(name, part)
         vars(part).update(device_mesh=mesh, placements=spread.placements, whole=whole.shape)
         if isinstance(placement, Shard):
-            vars(part)[NORMS_OF_PARTS] = _OfAllParts(mesh.get_group())
-
-
-@dataclass(frozen=True)
-class _OfAllParts:
-    """Takes a number of this rank's part, and gives those of all parts, ``(ranks,)``."""
-
-    group: Group
-
-    def __call__(self, number: Tensor) -> Tensor:
-        return gathered(number.reshape(1), 0, self.group.size(), self.group)
+            vars(part)[NORMS_OF_PARTS] = OfAllParts(mesh.get_group())
 
 
 def parallelize_module(
@@ -273,12 +263,10 @@ def full_state_dict(module: Module) -> dict[str, Tensor]:
     return {name: _whole(parts.get(name), value) for name, value in module.state_dict().items()}
 
 
-def _whole(part: Tensor | None, value: Tensor) -> Tensor:
-    mesh = None if part is None else vars(part).get("device_mesh")
-    if part is None or mesh is None:
-        return value
-    spread = DTensor(value, mesh, vars(part)["placements"], vars(part)["whole"])
-    return spread.full_tensor().detach()
+def _whole(part: Tensor | None, value: Any) -> Tensor:
+    if isinstance(value, DTensor):
+        return value.full_tensor().detach()
+    return part.full_tensor() if isinstance(part, DividedParameter) else value
 
 
 class _Times(Function):
