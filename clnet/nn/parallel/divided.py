@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...ranks.differentiable import gathered
+from ...ranks.differentiable import gathered, own_part
 from ...ranks.placement import DTensor
 from ...ranks.world import Group
 from ...tensor import Tensor
+from ...values.foreign import host_array
 from ..parameter import Parameter
 
-__all__ = ["DividedParameter", "OfAllParts"]
+__all__ = ["DividedParameter", "OfAllParts", "part_for"]
 
 
 class DividedParameter(Parameter):
@@ -47,3 +48,21 @@ class OfAllParts:
 
     def __call__(self, number: Tensor) -> Tensor:
         return gathered(number.reshape(1), 0, self.group.size(), self.group)
+
+
+def part_for(own: DividedParameter, value: Any) -> Any:
+    """This rank's part of what a state has for a parameter: parts, the whole, or this part."""
+    placed: Any = own
+    if isinstance(value, DTensor):
+        if tuple(value.shape) != placed.whole or value.placements == placed.placements:
+            return value.to_local()
+        value = value.full_tensor()
+    elif not isinstance(value, Tensor):
+        value = host_array(value)
+    if tuple(value.shape) != placed.whole:
+        return value
+    rows = placed.device_mesh.get_group()
+    if isinstance(value, Tensor):
+        return own_part(value.detach(), placed.placements[0].dim, rows)
+    each = -(-value.shape[0] // rows.size())
+    return value[rows.rank() * each : (rows.rank() + 1) * each]

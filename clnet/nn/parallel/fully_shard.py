@@ -11,15 +11,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...errors import ArgumentError, DistributedError
-from ...ranks.differentiable import own_part
 from ...ranks.membership import group_of
 from ...ranks.mesh import DeviceMesh
-from ...ranks.placement import DTensor
 from ...tensor import Tensor
-from ...values.foreign import host_array
 from ..module import Module
 from ..parameter import Parameter, is_lazy
-from .divided import DividedParameter
+from .divided import DividedParameter, part_for
 from .sharded import MixedPrecisionPolicy, Place, Unit
 
 __all__ = [
@@ -204,9 +201,7 @@ def fully_shard(
     shard_module(module, name, mesh, policy, reshard_after_forward, ignored_params or ())
     kind = type(module)
     known: dict[str, Any] = {"__module__": FSDPModule.__module__.replace(".nn.", "."), "_of": kind}
-    object.__setattr__(
-        module, "__class__", type(f"FSDP{kind.__name__}", (FSDPModule, kind), known)
-    )
+    object.__setattr__(module, "__class__", type(f"FSDP{kind.__name__}", (FSDPModule, kind), known))
     module._clnet_changed()
     return module
 
@@ -247,7 +242,10 @@ def shard_module(
             if p is None or id(p) in spared or id(p) in taken:
                 continue
             if isinstance(p, DividedParameter):
-                law, remedy = "a parameter is divided once", "Divide it over all ranks, or ignore it"
+                law, remedy = (
+                    "a parameter is divided once",
+                    "Divide it over all ranks, or ignore it",
+                )
                 raise ArgumentError(name, law, parameter=key, remedy=remedy)
             if is_lazy(p):
                 law, remedy = "parameters have shapes", "Call the module once before"
@@ -291,24 +289,6 @@ def _hang_state_hooks(owner: Module, key: str) -> None:
 
     owner._register_state_dict_hook(saved)
     owner._register_load_state_dict_pre_hook(loaded)
-
-
-def part_for(own: DividedParameter, value: Any) -> Any:
-    """This rank's part of what a state has for a parameter: parts, the whole, or this part."""
-    placed: Any = own
-    if isinstance(value, DTensor):
-        if tuple(value.shape) != placed.whole or value.placements == placed.placements:
-            return value.to_local()
-        value = value.full_tensor()
-    elif not isinstance(value, Tensor):
-        value = host_array(value)
-    if tuple(value.shape) != placed.whole:
-        return value
-    rows = placed.device_mesh.get_group()
-    if isinstance(value, Tensor):
-        return own_part(value.detach(), 0, rows)
-    each = -(-value.shape[0] // rows.size())
-    return value[rows.rank() * each : (rows.rank() + 1) * each]
 
 
 @contextmanager

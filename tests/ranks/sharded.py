@@ -1,0 +1,300 @@
+"""Parameters in parts (``fully_shard``, ``FullyShardedDataParallel``), beside copies on each rank.
+
+Run by ``mpirun`` with 2 ranks or more; prints the bits of losses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import distributed as dist
+from clnet import nn, optim
+from clnet.compile.passes import KEEPING_BITS
+from clnet.distributed.fsdp import FullyShardedDataParallel as FSDP
+from clnet.distributed.fsdp import (
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    ShardingStrategy,
+    StateDictType,
+    fully_shard,
+    wrap,
+)
+from clnet.errors import ArgumentError, DistributedError, TraceError
+from clnet.nn.parallel.divided import DividedParameter
+from clnet.ranks.placement import DTensor, Shard
+from tests.ranks.training import same_everywhere
+
+F = nn.functional
+DDP = nn.parallel.DistributedDataParallel
+WIDTH = 33  # rows that ranks do not divide evenly
+Losses = list[float]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 64), nn.Linear(64, WIDTH)
+        self.checkpointed = False
+
+    def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+        hidden = clnet.checkpoint(self.inner, x) if self.checkpointed else self.inner(x)
+        return x + self.down(hidden)
+
+    def inner(self, x: clnet.Tensor) -> clnet.Tensor:
+        return F.relu(self.up(x))
+
+
+class Net(nn.Module):
+    """Blocks, and a last layer of one row: some ranks have none of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, WIDTH)
+        self.blocks = nn.ModuleList([Block() for _ in range(3)])
+        self.last = nn.Linear(WIDTH, 1)
+
+    def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+
+
+def net() -> Net:
+    clnet.manual_seed(0)
+    return Net()
+
+
+def in_parts(model: Any = None, **given: Any) -> Any:
+    """A model whose blocks are gathered one by one."""
+    model = net() if model is None else model
+    for block in model.blocks:
+        fully_shard(block, **given)
+    return fully_shard(model, **given)
+
+
+def wrapped(**given: Any) -> Any:
+    return FSDP(net(), auto_wrap_policy=wrap.ModuleWrapPolicy({Block}), **given)
+
+
+def batch(turn: int) -> tuple[clnet.Tensor, clnet.Tensor]:
+    """This rank's share."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    x = np.cos(np.arange(size * 4 * 8).reshape(size * 4, 8) * (turn + 1.3)).astype(np.float32)
+    own = clnet.tensor(x[rank * 4 : rank * 4 + 4])
+    return own, own.sum(1, keepdim=True).sin()
+
+
+def trained(
+    model: Any,
+    make: Callable[..., Any] = optim.AdamW,
+    turns: int = 3,
+    *,
+    compiled: bool = False,
+    optimizer: Any = None,
+) -> Losses:
+    """Losses and norms of gradients of some steps."""
+    o = make(model.parameters(), lr=1e-2) if optimizer is None else optimizer
+
+    def step(x: clnet.Tensor, t: clnet.Tensor) -> tuple[clnet.Tensor, clnet.Tensor]:
+        o.zero_grad()
+        loss = F.mse_loss(model(x).float(), t)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        o.step()
+        return loss, norm
+
+    run = clnet.compile(step, passes=KEEPING_BITS) if compiled else step
+    return [float(v) for turn in range(turns) for v in run(*batch(turn))]
+
+
+def main() -> None:
+    dist.init_process_group()
+    copies = trained(DDP(net()))
+    found = trained(in_parts())
+    np.testing.assert_allclose(found, copies, rtol=1e-5)
+    assert trained(in_parts()) == found
+    assert trained(in_parts(), compiled=True) == found
+    assert trained(in_parts(reshard_after_forward=False)) == found
+    assert trained(wrapped()) == found
+    assert trained(wrapped(sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)) == found
+    whole = trained(wrapped(sharding_strategy=ShardingStrategy.NO_SHARD))
+    np.testing.assert_allclose(whole, copies, rtol=1e-5)
+    grid = dist.init_device_mesh("cpu", (dist.get_world_size(), 1))
+    np.testing.assert_allclose(trained(in_parts(mesh=grid)), copies, rtol=1e-5)
+    computed_again(found)
+    narrow()
+    added_up()
+    memory()
+    parts_and_wholes()
+    states(found)
+    refused()
+    norms = repr(found[1::2])
+    same_everywhere(norms)
+    bits = hashlib.sha256(norms.encode()).hexdigest()[:16]
+    print(f"<rank {dist.get_rank()}: {bits}>")
+
+
+def computed_again(found: Losses) -> None:
+    """Checkpoints inside a unit, and around it."""
+    model = net()
+    for block in model.blocks:
+        block.checkpointed = True
+    assert trained(in_parts(model)) == found
+    around = in_parts()
+    for block in around.blocks:
+        run = block.forward
+        vars(block)["forward"] = lambda x, run=run: clnet.checkpoint(run, x)
+    assert trained(around) == found
+
+
+def narrow() -> None:
+    """Whole parameters in bfloat16, parts and averages in float32."""
+    policy = MixedPrecisionPolicy(clnet.bfloat16, clnet.float32)
+    seen: list[Any] = []
+    model = in_parts(mp_policy=policy)
+    model.blocks[0].up.register_forward_hook(lambda m, x, y: seen.append((m.weight.dtype, y.dtype)))
+    x, t = batch(0)
+    F.mse_loss(model(x).float(), t).backward()
+    assert seen == [(clnet.bfloat16, clnet.bfloat16)]
+    assert {p.dtype for p in model.parameters()} == {clnet.float32}
+    assert {p.grad.dtype for p in model.parameters()} == {clnet.float32}
+    exact = in_parts()
+    F.mse_loss(exact(x), t).backward()
+    for p, q in zip(model.parameters(), exact.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=0.02)
+    given = MixedPrecision(param_dtype=clnet.bfloat16, reduce_dtype=clnet.float32)
+    other = wrapped(mixed_precision=given)
+    F.mse_loss(other(x).float(), t).backward()
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        assert p.grad.tolist() == q.grad.tolist()
+
+
+def added_up() -> None:
+    """Two passes of which the second averages, beside one of both."""
+    (x, t), (y, u) = batch(0), batch(1)
+    once = in_parts()
+    (F.mse_loss(once(x), t) + F.mse_loss(once(y), u)).backward()
+    twice, other = in_parts(), wrapped()
+    twice.set_requires_gradient_sync(False)
+    F.mse_loss(twice(x), t).backward()
+    assert all(p.grad is None for p in twice.parameters())
+    with pytest.raises(TraceError, match="averages its gradients"):
+        trained(twice, compiled=True)
+    for p in twice.parameters():
+        p.grad = None
+    twice.set_requires_gradient_sync(True)
+    F.mse_loss(twice(y), u).backward()
+    with other.no_sync():
+        F.mse_loss(other(x), t).backward()
+    F.mse_loss(other(y), u).backward()
+    for p, *rest in zip(*(m.parameters() for m in (once, twice, other)), strict=True):
+        for q in rest:
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=1e-6)
+
+
+def memory() -> None:
+    """A rank holds its part, and while a block runs that block."""
+    clnet.manual_seed(0)
+    size, width = dist.get_world_size(), 512
+    layers = [nn.Linear(width, width, bias=False) for _ in range(6)]
+    one, every = width * width * 4, 6 * width * width * 4
+    model = nn.Sequential(*layers)
+    x = clnet.ones(2, width)
+    del layers
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    clnet.reset_peak_memory_stats()
+    held = clnet.memory_allocated()
+    for _ in range(2):
+        model(x).sum().backward()
+    peak = clnet.max_memory_allocated() - held
+    grads = every / size
+    # One layer's weights as they are exchanged and as they are used, and its gradient likewise.
+    assert held < every * 0.8, (held, every)
+    assert peak < 2 * grads + 5 * one, (peak / one, grads / one)
+    assert peak < every * 2  # what copies on each rank have of gradients and averages
+
+
+def parts_and_wholes() -> None:
+    model, whole = in_parts(), net()
+    size, rank = dist.get_world_size(), dist.get_rank()
+    names = [name for name, _ in whole.named_parameters()]
+    assert [name for name, _ in model.named_parameters()] == names
+    for (_, p), q in zip(model.named_parameters(), whole.parameters(), strict=True):
+        assert isinstance(p, DividedParameter)
+        rows = -(-q.shape[0] // size)
+        assert p.tolist() == q[rank * rows : (rank + 1) * rows].tolist()
+        assert p.full_tensor().tolist() == q.tolist()
+    model.blocks[1].unshard()
+    assert model.blocks[1].up.weight.tolist() == whole.blocks[1].up.weight.tolist()
+    model.blocks[1].reshard()
+    other = wrapped()
+    with FSDP.summon_full_params(other):
+        assert other.module.last.weight.tolist() == whole.last.weight.tolist()
+        with clnet.no_grad():
+            other.module.last.weight.fill_(3.0)
+    assert other.module.last.weight.numel() < WIDTH or rank == 0
+    assert other.module.last.weight.full_tensor().tolist() == [[3.0] * WIDTH]
+
+
+def states(found: Losses) -> None:
+    """A training that is stopped and goes on from parts, and from whole tensors."""
+    model = in_parts()
+    o = optim.AdamW(model.parameters(), lr=1e-2)
+    trained(model, turns=2, optimizer=o)
+    state, own = model.state_dict(), o.state_dict()
+    assert all(isinstance(v, DTensor) and v.placements == (Shard(0),) for v in state.values())
+    kept = {name: v.full_tensor().detach().clone() for name, v in state.items()}
+    resumed = in_parts()
+    resumed.load_state_dict(kept)
+    again = optim.AdamW(resumed.parameters(), lr=1e-2)
+    again.load_state_dict(own)
+    rest = trained(resumed, optimizer=again)
+    named, full = wrapped(), net()
+    full.load_state_dict(kept)
+    named.load_state_dict(kept)
+    assert {k: v.tolist() for k, v in named.state_dict().items()} == {
+        k: v.tolist() for k, v in kept.items()
+    }
+    with FSDP.state_dict_type(named, StateDictType.SHARDED_STATE_DICT):
+        assert all(isinstance(v, DTensor) for v in named.state_dict().values())
+        named.load_state_dict(state)
+    with FSDP.state_dict_type(
+        named,
+        StateDictType.FULL_STATE_DICT,
+        dist.fsdp.FullStateDictConfig(rank0_only=True, offload_to_cpu=True),
+    ):
+        assert len(named.state_dict()) == (len(kept) if dist.get_rank() == 0 else 0)
+    whole = FSDP.optim_state_dict(model, o, own)
+    third = optim.AdamW(named.parameters(), lr=1e-2)
+    third.load_state_dict(FSDP.optim_state_dict_to_load(named, third, whole))
+    assert {v["exp_avg"].shape for v in whole["state"].values()} == {
+        p.shape for p in full.parameters()
+    }
+    assert trained(named, optimizer=third) == rest
+    assert trained(in_parts(), turns=2) == found[:4]
+
+
+def refused() -> None:
+    with pytest.raises(ArgumentError, match="divided once"):
+        fully_shard(in_parts())
+    scalar = nn.Module()
+    scalar.scale = nn.Parameter(clnet.tensor(1.0))
+    with pytest.raises(DistributedError, match="a parameter has an axis"):
+        fully_shard(scalar)
+    with pytest.raises(ArgumentError, match="a hybrid strategy has a mesh of two axes"):
+        wrapped(sharding_strategy=ShardingStrategy.HYBRID_SHARD)
+    with pytest.raises(ArgumentError, match="bring|whole|None"):
+        fully_shard(net(), shard_placement_fn=lambda p: Shard(1))
+
+
+if __name__ == "__main__":
+    main()
