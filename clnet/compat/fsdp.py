@@ -7,19 +7,16 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import ArgumentError
-from ..nn.parallel import fully_shard as _fully_shard
 from ..nn.parallel import fully_sharded, wrap_policy
 from ..nn.parallel.fully_shard import *
 from ..nn.parallel.fully_sharded import *
 from ..nn.parallel.sharded import MixedPrecisionPolicy as MixedPrecisionPolicy
 from ..optim.grad_scaler import GradScaler as ShardedGradScaler
 
-__all__ = ["MixedPrecisionPolicy", *_fully_shard.__all__, *fully_sharded.__all__]
-
 
 def _wrap(module: Any, **given: Any) -> Any:
     """A module as one of its own."""
-    return FullyShardedDataParallel(module, **given)
+    return fully_sharded.FullyShardedDataParallel(module, **given)
 
 
 def _refused_block(**given: Any) -> Any:

@@ -60,7 +60,8 @@ class DeviceMesh:
         """
         made = cls.__new__(cls)
         made.device_type, made.mesh_dim_names = device_type, None
-        made.mesh, made._groups = np.asarray(group.ranks), [group]
+        made.mesh = np.asarray(group.ranks)
+        made._groups = [group]
         return made
 
     def __repr__(self) -> str:

@@ -19,6 +19,12 @@ def test_what_is_divided_computes_what_the_whole_does():
     assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
 
 
+def test_parameters_in_parts_train_as_copies_do():
+    """Eager and compiled in the same bits, freed between, and within rounding of copies."""
+    first, second = passed(2, "sharded")
+    assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
+
+
 def test_stages_compute_what_the_whole_does():
     """Both schedules, eager and compiled, in the same bits; losses of one process."""
     first, second = passed(2, "stages")

@@ -4,6 +4,9 @@ Parameters of a module are gathered before its forward pass and before its backw
 behind both; gradients are averaged to the ranks that have the parts.
 """
 
+# It puts other tensors in the place of a module's own parameters.
+# pyrefly: ignore-errors[protected-access]
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -211,7 +214,7 @@ def shard_module(
     name: str,
     mesh: DeviceMesh | None,
     policy: MixedPrecisionPolicy,
-    reshard: bool | int | None,
+    reshard: bool | int | None,  # noqa: FBT001
     ignored: Iterable[Tensor],
 ) -> Unit:
     """Divide the parameters of a module that are not yet; its unit.

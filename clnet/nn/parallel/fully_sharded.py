@@ -3,6 +3,9 @@
 It divides as :func:`.fully_shard` does, parameter by parameter; there are no flat parameters.
 """
 
+# It puts other tensors in the place of a module's own parameters.
+# pyrefly: ignore-errors[protected-access]
+
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
 from __future__ import annotations
@@ -243,10 +246,10 @@ class FullyShardedDataParallel(Module):
             for owner, key, child, own in chosen_modules(module, auto_wrap_policy, left):
                 setattr(owner, key, FullyShardedDataParallel(child, **(given | own)))
         self.add_module(_INNER, module)
-        if cpu_offload is not None and cpu_offload.offload_params:
-            if any(p.device.type != "cpu" for p in module.parameters()):
-                law = "parts lie where the module does"
-                raise ArgumentError(name, law, remedy="Leave cpu_offload out")
+        offloads = cpu_offload is not None and cpu_offload.offload_params
+        if offloads and any(p.device.type != "cpu" for p in module.parameters()):
+            law = "parts lie where the module does"
+            raise ArgumentError(name, law, remedy="Leave cpu_offload out")
         policy = _policy(module, mixed_precision)
         keeps = strategy in (ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy._HYBRID_SHARD_ZERO2)
         reshard = None if not keeps and strategy is not ShardingStrategy.NO_SHARD else False

@@ -4,6 +4,9 @@ What is here is one module's; who makes units, and what programs call, is in
 :mod:`.fully_shard`.
 """
 
+# It puts other tensors in the place of a module's own parameters.
+# pyrefly: ignore-errors[protected-access]
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -225,6 +228,7 @@ class Unit:
         Args:
             on_tape: whether gradients flow from them to the parts; else they are tensors apart.
         """
+        whole: list[Tensor]
         if on_tape:
             given: Any = _Gathered.apply(self, *(piece.shard for piece in self.pieces))
             whole = list(given)

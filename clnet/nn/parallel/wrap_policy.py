@@ -66,7 +66,9 @@ def size_based_auto_wrap_policy(
     """Modules of so many elements at least.
 
     Args:
-        module, recurse, nonwrapped_numel: see the module.
+        module: the module.
+        recurse: whether to look at what lies below.
+        nonwrapped_numel: its elements that no module below has taken.
         min_num_params: how many.
         force_leaf_modules: classes below which nobody looks; None: multi-head attention.
         exclude_wrap_modules: classes that are none; None: lists and dicts of modules.
