@@ -179,7 +179,8 @@ def held_back() -> None:
         keeps_what_depends(trace, late)
         names = [one.function.name for one in late.steps if isinstance(one, Step)]
         assert names.count("all_gather_into_tensor") == (8 if frees else 4)
-        assert names[: names.index("linear")].count("all_gather_into_tensor") <= 2
+        early = names[: names.index("linear")].count("all_gather_into_tensor")
+        assert early <= 2 or not frees
 
 
 def narrow() -> None:
