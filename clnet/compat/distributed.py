@@ -27,6 +27,7 @@ from ..ranks.work import Work as Work
 from ..ranks.world import DEFAULT_SECONDS
 from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
+from . import distributed_checkpoint as checkpoint  # noqa: F401 - PyTorch's name
 from . import fsdp as fsdp
 
 default_pg_timeout = timedelta(seconds=DEFAULT_SECONDS)

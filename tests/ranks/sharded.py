@@ -6,7 +6,9 @@ Run by ``mpirun`` with 2 ranks or more; prints the bits of losses.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from clnet.compile.passes import KEEPING_BITS, rewrite
 from clnet.compile.simplify import simplify
 from clnet.compile.tracer import Step
 from clnet.compile.wait_late import wait_late
-from clnet.errors import ArgumentError, DistributedError, TraceError
+from clnet.errors import ArgumentError, CheckpointError, DistributedError, TraceError
 from clnet.nn.parallel.divided import DividedParameter
 from clnet.ranks.placement import DTensor, Shard
 from tests.ranks.training import keeps_what_depends, same_everywhere
@@ -142,6 +144,7 @@ def main() -> None:
     memory()
     parts_and_wholes()
     states(found)
+    checkpoints(Path(sys.argv[1]), found)
     refused()
     norms = repr(found[1::2])
     same_everywhere(norms)
@@ -310,6 +313,42 @@ def states(found: Losses) -> None:
     }
     assert trained(named, optimizer=third) == rest
     assert trained(in_parts(), turns=2) == found[:4]
+
+
+def checkpoints(folder: Path, found: Losses) -> None:
+    """Written in parts, read in other parts."""
+    dcp, how = dist.checkpoint, dist.checkpoint.state_dict
+    model = in_parts()
+    o = optim.AdamW(model.parameters(), lr=1e-2)
+    trained(model, turns=2, optimizer=o)
+    names, moments = how.get_state_dict(model, o)
+    dcp.save({"model": names, "optim": moments, "epoch": 3}, checkpoint_id=folder / "a")
+    rest = trained(model, optimizer=o)
+    for other in (wrapped(), DDP(net())):
+        again = optim.AdamW(other.parameters(), lr=1e-2)
+        names, moments = how.get_state_dict(other, again)
+        state = {"model": names, "optim": moments, "epoch": 0}
+        dcp.load(state, checkpoint_id=folder / "a")
+        how.set_state_dict(other, again, model_state_dict=names, optim_state_dict=moments)
+        assert state["epoch"] == 3
+        np.testing.assert_allclose(trained(other, optimizer=again), rest, rtol=1e-5)
+    with pytest.raises(CheckpointError, match="lie in parts: write get_optimizer_state_dict"):
+        dcp.save({"optim": o.state_dict()}, checkpoint_id=folder / "b")
+    with pytest.raises(CheckpointError, match="there is a whole checkpoint"):
+        dcp.load({"x": clnet.ones(1)}, checkpoint_id=folder / "b")
+    with pytest.raises(CheckpointError, match=r"missing=\['y'\]"):
+        dcp.load({"y": clnet.ones(1)}, checkpoint_id=folder / "a")
+    if dist.get_rank() == 0:
+        (folder / "c").write_text("no folder")
+    dist.barrier()
+    with pytest.raises(CheckpointError):
+        dcp.save({"x": clnet.ones(1)}, checkpoint_id=folder / "c")
+    options = how.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    whole = how.get_model_state_dict(model, options=options)
+    fresh = in_parts()
+    how.set_model_state_dict(fresh, whole if dist.get_rank() == 0 else {}, options=options)
+    for p, q in zip(model.parameters(), fresh.parameters(), strict=True):
+        assert p.tolist() == q.tolist()
 
 
 def refused() -> None:

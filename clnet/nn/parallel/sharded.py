@@ -16,7 +16,6 @@ from math import prod
 from typing import Any
 
 from ... import ops
-from ...array import Array
 from ...autodiff.custom import Function
 from ...autodiff.divided import NORMS_OF_PARTS
 from ...creation import empty, zeros
@@ -129,7 +128,6 @@ class _Freed:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    dtype: DType
 
 
 class Unit:
@@ -397,6 +395,7 @@ class _Hooks:
         self._unit, self._outer = unit, outer
         # Those that share memory do so again when they are gathered again.
         self._places = {id(x.array.storage): k for k, x in enumerate(given)}
+        self._given = [x.dtype for x in given]
 
     @property
     def pair(self) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -405,9 +404,8 @@ class _Hooks:
 
     def _pack(self, x: Tensor) -> Any:
         place = self._places.get(id(x.array.storage))
-        if place is not None:
-            a = x.array
-            return _Freed(place, a.shape, a.strides, a.offset, a.dtype)
+        if place is not None and x.dtype is self._given[place]:
+            return _Freed(place, x.array.shape, x.array.strides, x.array.offset)
         if self._outer is None:
             return NotImplemented
         found = self._outer[0](x)
@@ -417,7 +415,7 @@ class _Hooks:
         if not isinstance(kept, _Freed):
             return self._outer[1](kept[0])
         array = self._unit.whole()[kept.place].array
-        return Tensor(Array(array.storage, kept.shape, kept.strides, kept.offset, kept.dtype))
+        return Tensor(array.view(kept.shape, kept.strides, kept.offset))
 
 
 def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
