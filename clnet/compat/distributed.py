@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..errors import DistributedError as DistError  # PyTorch's name
-from ..nn.parallel import comm_hook, pipeline, tensor_parallel
+from ..nn.parallel import comm_hook, pipeline, sequence_parallel, tensor_parallel
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
 from ..ranks.membership import *
@@ -113,6 +113,7 @@ tensor = _submodule(
     parallel=_submodule(
         "tensor.parallel",
         **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
+        **{name: getattr(sequence_parallel, name) for name in sequence_parallel.__all__},
     ),
 )
 tensor.__dict__["placement_types"] = placement

@@ -5,6 +5,7 @@ Run by ``mpirun`` with 2 ranks or more; prints the bits of losses.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import sys
 from collections.abc import Callable
@@ -34,10 +35,17 @@ from clnet.compile.tracer import Step
 from clnet.compile.wait_late import wait_late
 from clnet.errors import ArgumentError, CheckpointError, DistributedError, TraceError
 from clnet.nn.parallel.divided import DividedParameter
-from clnet.ranks.placement import DTensor, Shard
+from clnet.nn.parallel.tensor_parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    full_state_dict,
+    parallelize_module,
+)
+from clnet.ranks.placement import DTensor, Replicate, Shard
 from tests.ranks.training import keeps_what_depends, same_everywhere
 
 F = nn.functional
+parallel = dist.tensor.parallel
 FSDP = FullyShardedDataParallel
 DDP = nn.parallel.DistributedDataParallel
 WIDTH = 33  # rows that ranks do not divide evenly
@@ -145,6 +153,9 @@ def main() -> None:
     parts_and_wholes()
     states(found)
     checkpoints(Path(sys.argv[1]), found)
+    size = dist.get_world_size()
+    for shape in ((1, size), (size, 1)):
+        along_words(shape)
     refused()
     norms = repr(found[1::2])
     same_everywhere(norms)
@@ -349,6 +360,68 @@ def checkpoints(folder: Path, found: Losses) -> None:
     how.set_model_state_dict(fresh, whole if dist.get_rank() == 0 else {}, options=options)
     for p, q in zip(model.parameters(), fresh.parameters(), strict=True):
         assert p.tolist() == q.tolist()
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8, padding_idx=9)
+        self.norm, self.last = nn.LayerNorm(8), nn.Linear(8, 11, bias=False)
+        self.inner = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 8))
+
+    def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+        x = self.table(x)
+        return self.last(x + self.inner(self.norm(x)))
+
+
+def along_words(shape: tuple[int, int]) -> None:
+    """Parts along the sequence, features and rows of a table, in parts once more: a whole's."""
+    mesh = dist.init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
+    words = Shard(1)
+    clnet.manual_seed(0)
+    whole = Words()
+    model = copy.deepcopy(whole)
+    parallelize_module(
+        model,
+        mesh["tp"],
+        {
+            "table": RowwiseParallel(input_layouts=Replicate(), output_layouts=words),
+            "norm": parallel.SequenceParallel(),
+            "inner": parallel.PrepareModuleInput(
+                input_layouts=(words,), desired_input_layouts=(Replicate(),)
+            ),
+            "inner.0": ColwiseParallel(),
+            "inner.2": RowwiseParallel(output_layouts=words),
+            "last": ColwiseParallel(input_layouts=words, output_layouts=Replicate()),
+        },
+    )
+    fully_shard(model.inner, mesh=mesh["dp"])
+    fully_shard(model, mesh=mesh["dp"])
+    x = clnet.arange(8 * 4).reshape(8, 4) * 7 % 11
+    rows = 8 // shape[0]
+    first = mesh.get_local_rank("dp") * rows
+    losses: list[Losses] = []
+    for m, own in ((whole, x), (model, x[first : first + rows])):
+        o = optim.AdamW(m.parameters(), lr=1e-2)
+        losses.append([])
+        for _ in range(3):
+            o.zero_grad()
+            loss = F.cross_entropy(m(own).flatten(0, 1), own.flatten())
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(m.parameters(), 0.5)
+            o.step()
+            dist.all_reduce(mean := loss.detach() / dist.get_world_size())
+            losses[-1] += [float(mean), float(norm)]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    for (name, p), q in zip(model.named_parameters(), whole.parameters(), strict=True):
+        full = p.full_tensor() if isinstance(p, DividedParameter) else p
+        np.testing.assert_allclose(full.numpy(), q.detach().numpy(), atol=1e-4, err_msg=name)
+    fresh = Words()
+    fresh.load_state_dict(full_state_dict(model))
+    kept = fresh.state_dict()
+    model.load_state_dict(kept)
+    for name, value in full_state_dict(model).items():
+        assert value.tolist() == kept[name].tolist()
 
 
 def refused() -> None:

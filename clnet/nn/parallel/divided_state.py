@@ -62,9 +62,12 @@ def named_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -
 
 def _placed(p: Tensor, value: Any) -> Any:
     """A state of a parameter as a part, where it lies as the parameter does."""
-    divided = isinstance(p, DividedParameter)
-    if not (divided and isinstance(value, Tensor) and value.shape == p.shape):
+    if not (isinstance(p, DividedParameter) and isinstance(value, Tensor)):
         return value
+    if value.shape != p.shape:
+        return value
+    if p.beyond is not None:  # parts of parts are written whole
+        return p.whole_of(value)
     own: Any = p
     return DTensor(value, own.device_mesh, own.placements, own.whole)
 

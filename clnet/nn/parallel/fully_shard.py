@@ -244,11 +244,8 @@ def shard_module(
         for key, p in owner._parameters.items():
             if p is None or id(p) in spared or id(p) in taken:
                 continue
-            if isinstance(p, DividedParameter):
-                law, remedy = (
-                    "a parameter is divided once",
-                    "Divide it over all ranks, or ignore it",
-                )
+            if vars(p).get("is_gathered"):
+                law, remedy = "a unit's parameters are its own", "Shard what holds both places"
                 raise ArgumentError(name, law, parameter=key, remedy=remedy)
             if is_lazy(p):
                 law, remedy = "parameters have shapes", "Call the module once before"
@@ -282,7 +279,9 @@ def _hang_state_hooks(owner: Module, key: str) -> None:
         del local
         own = module._parameters.get(key)
         if isinstance(own, DividedParameter) and prefix + key in state:
-            state[prefix + key] = own.as_dtensor()
+            # Parts of parts are written whole.
+            whole = own.full_tensor() if own.beyond is not None else own.as_dtensor()
+            state[prefix + key] = whole
 
     def loaded(state: Any, prefix: str, *rest: Any) -> None:
         del rest

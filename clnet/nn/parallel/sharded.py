@@ -87,13 +87,16 @@ class Piece:
         self.size = self.rows * prod(self.shape[1:])
         own = own_part(parameter.detach(), 0, group).contiguous().clone()
         self.shard = DividedParameter(own, requires_grad=parameter.requires_grad)
+        beyond = vars(parameter).get(NORMS_OF_PARTS)
+        vars(self.shard).update(vars(parameter))
         vars(self.shard).update(
-            {k: v for k, v in vars(parameter).items() if k != NORMS_OF_PARTS},
-            device_mesh=mesh,
-            placements=(Shard(0),),
-            whole=self.shape,
+            {"device_mesh": mesh, "placements": (Shard(0),), "whole": self.shape},
+            is_gathered=True,
+            **{NORMS_OF_PARTS: OfAllParts(group, beyond)},
         )
-        vars(self.shard)[NORMS_OF_PARTS] = OfAllParts(group)
+        if isinstance(parameter, DividedParameter):
+            before: Any = parameter
+            self.shard.beyond = (before.device_mesh, before.placements, before.whole)
         self.put(self.shard)
 
     def put(self, value: Tensor) -> None:

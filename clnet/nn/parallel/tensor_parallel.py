@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from ... import ops
 from ...autodiff.custom import Function
 from ...autodiff.divided import NORMS_OF_PARTS
 from ...errors import ArgumentError
@@ -124,10 +125,11 @@ class RowwiseParallel(ParallelStyle):
     """
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
-        """Of ``Linear`` or a convolution of one group."""
+        """Of ``Linear``, a convolution of one group, or ``Embedding``, by rows of the table."""
         axis = _feature_axis("RowwiseParallel", layer)
         if isinstance(layer, Embedding):
-            raise ArgumentError("RowwiseParallel", "a table is divided by ColwiseParallel")
+            self._divide_table(layer, mesh)
+            return
         parts: dict[str, Placement] = {"weight": Shard(1)}
         if layer.bias is not None:
             parts["bias"] = Replicate()
@@ -135,6 +137,30 @@ class RowwiseParallel(ParallelStyle):
         taken = Shard(axis)
         given, wanted = self.input_layouts or taken, self.output_layouts or Replicate()
         vars(layer)["forward"] = partial(_rows, layer, given, taken, wanted, mesh.get_group())
+
+    def _divide_table(self, layer: Embedding, mesh: DeviceMesh) -> None:
+        if not isinstance(self.input_layouts, Replicate | None):
+            law = "words are the same on all ranks where a table's rows are divided"
+            raise ArgumentError("RowwiseParallel", law, input_layouts=self.input_layouts)
+        rows, wanted = layer.weight.shape[0], self.output_layouts or Replicate()
+        _give_parts(layer, mesh, {"weight": Shard(0)})
+        vars(layer)["forward"] = partial(_words, layer, wanted, rows, mesh.get_group())
+
+
+def _words(layer: Any, wanted: Placement, rows: int, group: Group, x: Tensor) -> Tensor:
+    """What a table gives of which each rank has some rows: its own words, zeros for others."""
+    each = -(-rows // group.size())
+    first, held = group.rank() * each, layer.weight.shape[0]
+    pad = layer.padding_idx
+    pad = None if pad is None or not first <= pad < first + held else pad - first
+    if held:
+        own = (x >= first) & (x < first + held)
+        places = ops.where(own, x - first, ops.zeros_like(x))
+        y = ops.embedding(places, layer.weight, padding_idx=pad)
+        y = ops.where(own.unsqueeze(-1), y, ops.zeros_like(y))
+    else:
+        y = layer.weight.new_zeros((*x.shape, layer.weight.shape[1]))
+    return placed_otherwise(y, Partial(), wanted, group)
 
 
 def _rows(
