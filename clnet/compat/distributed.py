@@ -15,7 +15,13 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..errors import DistributedError as DistError  # PyTorch's name
-from ..nn.parallel import comm_hook, pipeline, sequence_parallel, tensor_parallel
+from ..nn.parallel import (
+    checkpoint_wrapper,
+    comm_hook,
+    pipeline,
+    sequence_parallel,
+    tensor_parallel,
+)
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
 from ..ranks.membership import *
@@ -142,6 +148,7 @@ nn = _submodule(
 )
 algorithms = _submodule(
     "algorithms",
+    _checkpoint=_submodule("algorithms._checkpoint", checkpoint_wrapper=checkpoint_wrapper),
     ddp_comm_hooks=_submodule(
         "algorithms.ddp_comm_hooks",
         default_hooks=_submodule(

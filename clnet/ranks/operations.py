@@ -51,6 +51,7 @@ __all__ = [
     "ReduceOp",
     "all_gather",
     "all_gather_into_tensor",
+    "all_gather_single",
     "all_reduce",
     "barrier",
     "broadcast",
@@ -58,6 +59,7 @@ __all__ = [
     "monitored_barrier",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
 ]
@@ -584,3 +586,6 @@ def monitored_barrier(
     if members is not None:
         seconds = seconds_of(timeout)
         members.exchange([], lambda: members.agree(name, seconds=seconds), async_op=False)
+
+
+all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor  # newer

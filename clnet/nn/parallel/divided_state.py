@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...errors import CheckpointError
@@ -11,16 +11,23 @@ from ...tensor import Tensor
 from ..module import Module
 from .divided import DividedParameter, part_for
 
-__all__ = ["named_optim_state", "own_optim_state", "plain_name", "whole_state"]
+__all__ = [
+    "CHECKPOINTED",
+    "WRAPPED",
+    "named_optim_state",
+    "own_optim_state",
+    "plain_name",
+    "whole_state",
+]
 
-WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
-"""Parts of names that stand for wrappers, in PyTorch's words."""
+WRAPPED, CHECKPOINTED = "_fsdp_wrapped_module", "_checkpoint_wrapped_module"
+"""Names of modules in wrappers, in PyTorch's words."""
 
 
 def plain_name(name: str) -> str:
     """A parameter's name without those of wrappers around modules."""
-    for part in WRAPPERS:
-        name = name.replace(part, "")
+    for part in (WRAPPED, CHECKPOINTED):
+        name = name.replace(f"{part}.", "")
     return name
 
 
@@ -129,11 +136,3 @@ def _whole(value: Any, *, cpu: bool) -> Any:
     if isinstance(value, list):
         return [_whole(v, cpu=cpu) for v in value]
     return value
-
-
-def without_wrappers(state: Any, names: Iterable[str]) -> None:
-    """Rename a state's entries in place."""
-    for name in list(names):
-        plain = plain_name(name)
-        if plain != name:
-            state[plain] = state.pop(name)

@@ -26,7 +26,7 @@ from ...tensor import Tensor
 from ...values.dtypes import DType
 from ..module import Module
 from ..parameters import clip_grad_norm_
-from .divided_state import named_optim_state, own_optim_state, whole_state
+from .divided_state import WRAPPED, named_optim_state, own_optim_state, whole_state
 from .fully_shard import shard_module, units_of, whole_parameters
 from .sharded import MixedPrecisionPolicy, Unit
 from .wrap_policy import chosen_modules
@@ -48,8 +48,6 @@ __all__ = [
     "StateDictSettings",
     "StateDictType",
 ]
-
-_INNER = "_fsdp_wrapped_module"
 
 
 class StateDictType(Enum):
@@ -245,7 +243,7 @@ class FullyShardedDataParallel(Module):
             left = {id(m) for m in modules}
             for owner, key, child, own in chosen_modules(module, auto_wrap_policy, left):
                 setattr(owner, key, FullyShardedDataParallel(child, **(given | own)))
-        self.add_module(_INNER, module)
+        self.add_module(WRAPPED, module)
         offloads = cpu_offload is not None and cpu_offload.offload_params
         if offloads and any(p.device.type != "cpu" for p in module.parameters()):
             law = "parts lie where the module does"
@@ -263,14 +261,14 @@ class FullyShardedDataParallel(Module):
     @property
     def module(self) -> Module:
         """The wrapped module."""
-        return self._modules[_INNER]
+        return self._modules[WRAPPED]
 
     def __getattr__(self, name: str) -> Any:
         """What the wrapper has not is the module's."""
         try:
             return super().__getattr__(name)
         except AttributeError:
-            inner = self.__dict__.get("_modules", {}).get(_INNER)
+            inner = self.__dict__.get("_modules", {}).get(WRAPPED)
             if inner is None or name in ("_clnet_unit", "_settings"):
                 raise
             return getattr(inner, name)
@@ -517,14 +515,14 @@ def _saved(module: Any, state: Any, prefix: str, local: Any) -> Any:
     settings: StateDictSettings = module.__dict__["_settings"]
     config: Any = settings.state_dict_config
     whole = settings.state_dict_type is StateDictType.FULL_STATE_DICT
-    own = [name for name in state if name.startswith(f"{prefix}{_INNER}.")]
+    own = [name for name in state if name.startswith(f"{prefix}{WRAPPED}.")]
     for name in own:
         value = state.pop(name)
         if whole:
             value = whole_state(value, cpu=config.offload_to_cpu)
             if getattr(config, "rank0_only", False) and get_rank() != 0:
                 continue
-        state[prefix + name[len(prefix) + len(_INNER) + 1 :]] = value
+        state[prefix + name[len(prefix) + len(WRAPPED) + 1 :]] = value
     return state
 
 
@@ -533,5 +531,5 @@ def _loaded(state: Any, prefix: str, *rest: Any) -> None:
     del rest
     for name in [n for n in state if n.startswith(prefix)]:
         below = name[len(prefix) :]
-        if not below.startswith(f"{_INNER}."):
-            state[f"{prefix}{_INNER}.{below}"] = state.pop(name)
+        if not below.startswith(f"{WRAPPED}."):
+            state[f"{prefix}{WRAPPED}.{below}"] = state.pop(name)
