@@ -276,6 +276,20 @@ def parts_and_wholes() -> None:
         rows = -(-q.shape[0] // size)
         assert p.tolist() == q[rank * rows : (rank + 1) * rows].tolist()
         assert p.full_tensor().tolist() == q.tolist()
+    x, t = batch(0)
+    told = in_parts()
+    losses: list[Losses] = [[], []]
+    for kept, m in zip(losses, (told, in_parts()), strict=True):
+        step = optim.SGD(m.parameters(), lr=0.1)
+        for _ in range(3):
+            if m is told:  # asked for before a call, in each step anew
+                m.unshard()
+            loss = F.mse_loss(m(x), t)
+            step.zero_grad()
+            loss.backward()
+            step.step()
+            kept.append(float(loss))
+    assert losses[0] == losses[1]
     model.blocks[1].unshard()
     assert model.blocks[1].up.weight.tolist() == whole.blocks[1].up.weight.tolist()
     model.blocks[1].reshard()
@@ -343,8 +357,14 @@ def checkpoints(folder: Path, found: Losses) -> None:
         how.set_state_dict(other, again, model_state_dict=names, optim_state_dict=moments)
         assert state["epoch"] == 3
         np.testing.assert_allclose(trained(other, optimizer=again), rest, rtol=1e-5)
+    told = {"optim": o.state_dict()}
+    assert isinstance(told["optim"]["state"][0]["exp_avg"], DTensor)
+    assert told["optim"]["state"][0]["exp_avg"].shape == (WIDTH, 8)
+    dcp.save(told, checkpoint_id=folder / "o")
+    o.load_state_dict(told["optim"])
+    own = {"state": {0: {"moment": clnet.ones(2) * dist.get_rank()}}, "param_groups": []}
     with pytest.raises(CheckpointError, match="lie in parts: write get_optimizer_state_dict"):
-        dcp.save({"optim": o.state_dict()}, checkpoint_id=folder / "b")
+        dcp.save({"optim": own}, checkpoint_id=folder / "b")
     with pytest.raises(CheckpointError, match="there is a whole checkpoint"):
         dcp.load({"x": clnet.ones(1)}, checkpoint_id=folder / "b")
     with pytest.raises(CheckpointError, match=r"missing=\['y'\]"):

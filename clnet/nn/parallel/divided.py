@@ -33,6 +33,24 @@ class DividedParameter(Parameter):
         own: Any = self
         return DTensor(self.detach(), own.device_mesh, own.placements, own.whole)
 
+    def placed(self, value: Any) -> Any:
+        """What lies as the parameter does, as such: parts of parts are whole.
+
+        Args:
+            value: a tensor of the part's shape; any other stays as it is.
+        """
+        if not isinstance(value, Tensor) or not value.ndim or value.shape != self.shape:
+            return value
+        if self.beyond is not None:
+            return self.whole_of(value)
+        own: Any = self
+        return DTensor(value, own.device_mesh, own.placements, own.whole)
+
+    def own_of(self, value: Any) -> Any:
+        """This rank's part of parts or of a whole tensor; any other stays as it is."""
+        fits = isinstance(value, DTensor) or getattr(value, "ndim", 0)
+        return part_for(self, value) if fits else value
+
     def to_local(self) -> Tensor:
         """This rank's part, off the tape."""
         return self.detach()

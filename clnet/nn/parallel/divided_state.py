@@ -9,7 +9,7 @@ from ...errors import CheckpointError
 from ...ranks.placement import DTensor
 from ...tensor import Tensor
 from ..module import Module
-from .divided import DividedParameter, part_for
+from .divided import DividedParameter
 
 __all__ = [
     "CHECKPOINTED",
@@ -69,14 +69,7 @@ def named_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -
 
 def _placed(p: Tensor, value: Any) -> Any:
     """A state of a parameter as a part, where it lies as the parameter does."""
-    if not (isinstance(p, DividedParameter) and isinstance(value, Tensor)):
-        return value
-    if value.shape != p.shape:
-        return value
-    if p.beyond is not None:  # parts of parts are written whole
-        return p.whole_of(value)
-    own: Any = p
-    return DTensor(value, own.device_mesh, own.placements, own.whole)
+    return p.placed(value) if isinstance(p, DividedParameter) else value
 
 
 def own_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,8 +102,8 @@ def own_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -> 
 
 
 def _own(p: Tensor, value: Any) -> Any:
-    if isinstance(p, DividedParameter) and isinstance(value, DTensor | Tensor) and value.ndim:
-        return part_for(p, value)
+    if isinstance(p, DividedParameter):
+        return p.own_of(value)
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 

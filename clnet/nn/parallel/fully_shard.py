@@ -72,9 +72,9 @@ class FSDPModule:
         return _unit(self).run(above.__call__, args, kwargs)
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:  # noqa: FBT001, FBT002
-        """Have whole parameters until :meth:`reshard`, for what is not ``forward``; all call it.
+        """Have whole parameters until :meth:`reshard`, or behind the next call; all call it.
 
-        Gradients flow from them to the parts.
+        Gradients flow from them to the parts, as they are now.
 
         Args:
             async_op: whether to give a handle.

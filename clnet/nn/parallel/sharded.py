@@ -170,6 +170,7 @@ class Unit:
         self.pieces = [Piece(p, places, mesh) for p, places in found]
         self._whole: list[Tensor] | None = None
         self._is_open = False
+        self._asked: list[Tensor] | None = None
         self._unsynced: list[Tensor | None] = [None] * len(self.pieces)
 
     # Forward.
@@ -179,17 +180,23 @@ class Unit:
         policy = self.policy
         if policy.cast_forward_inputs and policy.param_dtype is not None:
             args, kwargs = _cast((args, kwargs), policy.param_dtype)
-        if self._is_open or not self.pieces:
+        asked, self._asked = self._asked, None
+        if not self.pieces or (self._is_open and asked is None):
             result = forward(*args, **kwargs)
         else:
-            result = self._gathered_run(forward, args, kwargs)
+            result = self._gathered_run(forward, args, kwargs, asked)
         return result if policy.output_dtype is None else _cast(result, policy.output_dtype)
 
-    def _gathered_run(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _gathered_run(
+        self, forward: Callable[..., Any], args: Any, kwargs: Any, asked: list[Tensor] | None
+    ) -> Any:
         self._whole = None
-        given: Any = _Gathered.apply(self, *(piece.shard for piece in self.pieces))
-        node = next((x.node for x in given if x.node is not None), None)
         grad = mode.current().grad
+        trained = any(piece.shard.requires_grad for piece in self.pieces)
+        if asked is None or (grad and trained and all(x.node is None for x in asked)):
+            asked = list(_Gathered.apply(self, *(piece.shard for piece in self.pieces)))
+        given = asked
+        node = next((x.node for x in given if x.node is not None), None)
         before = mode.current().saved_hooks
         hooks = _Hooks(self, given, before) if grad and self.reshard else None
         with self._showing(given), mode.using(saved_hooks=hooks.pair if hooks else before):
@@ -216,7 +223,7 @@ class Unit:
         """Let modules have their parts again, and whole parameters go."""
         for piece in self.pieces:
             piece.put(piece.shard)
-        self._is_open, self._whole = False, None
+        self._is_open, self._whole, self._asked = False, None, None
 
     @property
     def is_open(self) -> bool:
@@ -231,8 +238,8 @@ class Unit:
         """
         whole: list[Tensor]
         if on_tape:
-            given: Any = _Gathered.apply(self, *(piece.shard for piece in self.pieces))
-            whole = list(given)
+            whole = list(_Gathered.apply(self, *(piece.shard for piece in self.pieces)))
+            self._asked = whole
         else:
             whole = [Parameter(x, p.shard.requires_grad) for x, p in self._pairs()]
         self._show(whole)
