@@ -50,6 +50,12 @@ class Backend(str):
         return str.__new__(cls, name.lower())
 
 
+def get_default_backend_for_device(device: Any) -> str:
+    """``"mpi"``, of any device."""
+    del device
+    return "mpi"
+
+
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """This process's number among those of its machine, from 0: which GPU is its own.
 

@@ -156,7 +156,7 @@ def get_state_dict(
 def set_model_state_dict(
     model: Module, model_state_dict: Mapping[str, Any], *, options: StateDictOptions | None = None
 ) -> IncompatibleKeys:
-    """Load a state by plain names; all ranks call it.
+    """Load a state by plain names; all ranks call it. A model on ``meta`` takes its tensors.
 
     Args:
         model: also one that is wrapped or lies in parts.
@@ -171,7 +171,9 @@ def set_model_state_dict(
     state = _from_first(model_state_dict) if options.broadcast_from_rank0 else model_state_dict
     names = {plain_name(n): n for n in _state_names(inner)}
     return inner.load_state_dict(
-        {names.get(name, name): value for name, value in state.items()}, strict=options.strict
+        {names.get(name, name): value for name, value in state.items()},
+        strict=options.strict,
+        assign=any(p.is_meta for p in inner.parameters()),
     )
 
 
@@ -257,3 +259,8 @@ class _Host:
     """A tensor's elements on their way."""
 
     array: Any
+
+
+def _init_optim_state(optim: Any) -> None:  # for programs
+    """Nothing: an optimiser's state has tensors before its first step."""
+    del optim

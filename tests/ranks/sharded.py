@@ -374,9 +374,20 @@ def checkpoints(folder: Path, found: Losses) -> None:
     dist.barrier()
     with pytest.raises(CheckpointError):
         dcp.save({"x": clnet.ones(1)}, checkpoint_id=folder / "c")
+    with clnet.device("meta"):
+        nowhere = Net()
+    assert all(p.is_meta for p in in_parts(nowhere).parameters())
+    nowhere.to_empty(device="cpu")
+    clnet.manual_seed(0)
+    for module in nowhere.modules():  # as of whole parameters
+        if isinstance(module, nn.Linear):
+            module.reset_parameters()
+    for p, q in zip(nowhere.parameters(), in_parts().parameters(), strict=True):
+        assert p.tolist() == q.tolist()
+    with clnet.device("meta"):
+        fresh = in_parts(Net())
     options = how.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     whole = how.get_model_state_dict(model, options=options)
-    fresh = in_parts()
     how.set_model_state_dict(fresh, whole if dist.get_rank() == 0 else {}, options=options)
     for p, q in zip(model.parameters(), fresh.parameters(), strict=True):
         assert p.tolist() == q.tolist()

@@ -28,6 +28,12 @@ class DividedParameter(Parameter):
     __slots__ = ()
     beyond: tuple[Any, Any, Any] | None = None
 
+    @property
+    def whole_shape(self) -> tuple[int, ...]:
+        """Of the whole, also of one that lies in parts of parts."""
+        own: Any = self
+        return tuple(own.whole if self.beyond is None else self.beyond[2])
+
     def as_dtensor(self) -> DTensor:
         """The whole, of which this rank has its part; off the tape, in the same memory."""
         own: Any = self

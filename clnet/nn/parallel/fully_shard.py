@@ -283,11 +283,14 @@ def _hang_state_hooks(owner: Module, key: str) -> None:
             whole = own.full_tensor() if own.beyond is not None else own.as_dtensor()
             state[prefix + key] = whole
 
-    def loaded(state: Any, prefix: str, *rest: Any) -> None:
+    def loaded(state: Any, prefix: str, local: Any, *rest: Any) -> None:
         del rest
         own = owner._parameters.get(key)
         if isinstance(own, DividedParameter) and prefix + key in state:
-            state[prefix + key] = part_for(own, state[prefix + key])
+            part = part_for(own, state[prefix + key])
+            if local.get("assign_to_params_buffers") and isinstance(part, Tensor):
+                part = part.detach().clone()  # it shall not hold the whole
+            state[prefix + key] = part
 
     owner._register_state_dict_hook(saved)
     owner._register_load_state_dict_pre_hook(loaded)
