@@ -35,7 +35,9 @@ from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
 from . import distributed_checkpoint as checkpoint  # noqa: F401 - PyTorch's name
 from . import fsdp as fsdp
+from .distributed_store import *
 
+DistBackendError = DistNetworkError = DistStoreError = DistError
 default_pg_timeout = timedelta(seconds=DEFAULT_SECONDS)
 GradBucket = comm_hook.GradBucket
 
