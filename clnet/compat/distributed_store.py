@@ -39,13 +39,13 @@ class Store:
         """Say how long is waited from now on."""
         self.timeout = timeout
 
-    def _ask(self, op: str, *args: Any) -> Any:
+    def ask(self, op: str, *args: Any) -> Any:
         """What the table that all share does; see :func:`_done`."""
         raise NotImplementedError(f"{type(self).__name__}._ask")
 
     def set(self, key: str, value: str | bytes) -> None:
         """Put a value under a name."""
-        self._ask("set", key, _text(value))
+        self.ask("set", key, _text(value))
 
     def get(self, key: str) -> bytes:
         """The value of a name, once there is one.
@@ -54,23 +54,23 @@ class Store:
             DistributedError: if there is none in time.
         """
         self.wait([key])
-        return self._ask("get", key).encode("latin-1")
+        return self.ask("get", key).encode("latin-1")
 
     def add(self, key: str, amount: int) -> int:
         """Add to a number, 0 at first; what it is then."""
-        return int(self._ask("add", key, amount))
+        return int(self.ask("add", key, amount))
 
     def append(self, key: str, value: str | bytes) -> None:
         """Put bytes behind those that are there."""
-        self._ask("append", key, _text(value))
+        self.ask("append", key, _text(value))
 
     def compare_set(self, key: str, expected: str | bytes, desired: str | bytes) -> bytes:
         """Put ``desired`` where ``expected`` is, or nothing is and it is empty; what is there."""
-        return self._ask("compare_set", key, _text(expected), _text(desired)).encode("latin-1")
+        return self.ask("compare_set", key, _text(expected), _text(desired)).encode("latin-1")
 
     def check(self, keys: Sequence[str]) -> bool:
         """Whether all names have values."""
-        return bool(self._ask("check", list(keys)))
+        return bool(self.ask("check", list(keys)))
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all names have values.
@@ -92,11 +92,11 @@ class Store:
 
     def delete_key(self, key: str) -> bool:
         """Take a name away; whether it was there."""
-        return bool(self._ask("delete", key))
+        return bool(self.ask("delete", key))
 
     def num_keys(self) -> int:
         """How many names have values."""
-        return int(self._ask("count"))
+        return int(self.ask("count"))
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The values of names, once there are all."""
@@ -149,7 +149,7 @@ class HashStore(Store):
         self._table: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def _ask(self, op: str, *args: Any) -> Any:
+    def ask(self, op: str, *args: Any) -> Any:
         with self._lock:
             return _done(self._table, op, args)
 
@@ -166,7 +166,7 @@ class FileStore(Store):
         del world_size
         self.path = file_name
 
-    def _ask(self, op: str, *args: Any) -> Any:
+    def ask(self, op: str, *args: Any) -> Any:
         path = Path(self.path)
         path.touch()
         with path.open("r+") as file:
@@ -193,14 +193,14 @@ class PrefixStore(Store):
         self.prefix, self.underlying_store = prefix, store
         self.timeout = store.timeout
 
-    def _ask(self, op: str, *args: Any) -> Any:
+    def ask(self, op: str, *args: Any) -> Any:
         if op == "count":
-            return self.underlying_store._ask(op)
+            return self.underlying_store.ask(op)
         first, *rest = args
         named = (
             [f"{self.prefix}/{key}" for key in first] if op == "check" else f"{self.prefix}/{first}"
         )
-        return self.underlying_store._ask(op, named, *rest)
+        return self.underlying_store.ask(op, named, *rest)
 
 
 def _serve(listener: socket.socket, ask: Callable[..., Any]) -> None:
@@ -264,7 +264,8 @@ class TCPStore(Store):
                 law = "the port is free"
                 raise DistributedError("TCPStore", law, port=port, error=error) from error
             port = self._listener.getsockname()[1]
-            told = self._listener, HashStore()._ask
+            shared = HashStore()
+            told = self._listener, shared.ask
             threading.Thread(target=_serve, args=told, daemon=True).start()
         self.port = port
         self._socket = self._joined()
@@ -281,11 +282,13 @@ class TCPStore(Store):
 
     def __del__(self) -> None:
         """Ask, and answer, no more."""
-        for held in (vars(self).get(name) for name in ("_file", "_socket", "_listener")):
+        listener = vars(self).get("_listener")
+        if listener is not None:
             with suppress(OSError):
-                if held is not None and held is vars(self).get("_listener"):
-                    held.shutdown(socket.SHUT_RDWR)  # who waits for others to ask is woken
-                if held is not None:
+                listener.shutdown(socket.SHUT_RDWR)  # who waits for others to ask is woken
+        for held in (vars(self).get("_file"), vars(self).get("_socket"), listener):
+            if held is not None:
+                with suppress(OSError):
                     held.close()
 
     def _joined(self) -> socket.socket:
@@ -303,7 +306,7 @@ class TCPStore(Store):
             made.settimeout(max(self.timeout.total_seconds(), 1))
             return made
 
-    def _ask(self, op: str, *args: Any) -> Any:
+    def ask(self, op: str, *args: Any) -> Any:
         with self._lock:
             try:
                 self._file.write(json.dumps([op, *args]).encode() + b"\n")
