@@ -18,6 +18,7 @@ from ..errors import DistributedError as DistError  # PyTorch's name
 from ..nn.parallel import (
     checkpoint_wrapper,
     comm_hook,
+    joining,
     pipeline,
     sequence_parallel,
     tensor_parallel,
@@ -96,7 +97,10 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
-_CALLS = ("init_rpc", "remote", "rpc_async", "rpc_sync", "shutdown")
+_CALLS = (
+    *("RRef", "RemoteModule", "TensorPipeRpcBackendOptions", "get_worker_info", "init_rpc"),
+    *("remote", "rpc_async", "rpc_sync", "shutdown"),
+)
 rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
 rpc.__dict__.update(
     {name: _refused(f"rpc.{name}") for name in _CALLS},
@@ -144,7 +148,11 @@ elastic = _submodule(
     ),
 )
 _composable = _submodule("_composable", fsdp=fsdp)
-optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
+optim = _submodule(
+    "optim",
+    ZeroRedundancyOptimizer=ZeroRedundancyOptimizer,
+    DistributedOptimizer=_refused("optim.DistributedOptimizer"),  # of calls in other processes
+)
 _DIFFERENTIABLE = (
     "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "
     "scatter"
@@ -156,6 +164,7 @@ nn = _submodule(
 )
 algorithms = _submodule(
     "algorithms",
+    join=joining,
     _checkpoint=_submodule("algorithms._checkpoint", checkpoint_wrapper=checkpoint_wrapper),
     ddp_comm_hooks=_submodule(
         "algorithms.ddp_comm_hooks",

@@ -139,6 +139,7 @@ def main() -> None:
     assert trained(in_parts(), compiled=True) == found
     assert trained(in_parts(reshard_after_forward=False)) == found
     assert trained(in_parts(reshard_after_forward=False), compiled=True) == found
+    compiled_apart(found)
     held_back()
     assert trained(wrapped()) == found
     assert trained(wrapped(sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)) == found
@@ -174,6 +175,21 @@ def computed_again(found: Losses) -> None:
         run = block.forward
         vars(block)["forward"] = lambda x, run=run: clnet.checkpoint(run, x)
     assert trained(around) == found
+
+
+def compiled_apart(found: Losses) -> None:
+    """A model that is compiled for itself, and blocks that were compiled before."""
+    model = in_parts()
+    o = optim.AdamW(model.parameters(), lr=1e-2)
+    run = clnet.compile(model)
+    np.testing.assert_allclose(trained(run, optimizer=o), found, rtol=1e-5)
+    blocks = net()
+    blocks.blocks = nn.ModuleList([clnet.compile(block) for block in blocks.blocks])
+    np.testing.assert_allclose(trained(in_parts(blocks)), found, rtol=1e-5)
+    before = net()
+    before.last.compile()
+    with pytest.raises(ArgumentError, match=r"not compiled yet.*Call compile\(\) afterwards"):
+        fully_shard(before.last)
 
 
 def held_back() -> None:

@@ -145,7 +145,12 @@ def _unit(module: Any) -> Unit:
 
 def units_of(module: Module) -> list[Unit]:
     """The units of a module and of those below, the outermost first."""
-    return [vars(m)[_UNIT] for m in module.modules() if _UNIT in vars(m)]
+    return [vars(m)[_UNIT] for m in map(_uncompiled, module.modules()) if _UNIT in vars(m)]
+
+
+def _uncompiled(module: Any) -> Any:
+    """The module that was compiled, if one was."""
+    return vars(module)["__wrapped__"] if "num_traces" in vars(module) else module
 
 
 def fully_shard(
@@ -193,6 +198,10 @@ def fully_shard(
     name = "fully_shard"
     if not isinstance(module, Module):
         raise ArgumentError(name, "module is a module", type=type(module).__name__)
+    compiled, module = module, _uncompiled(module)
+    if "num_traces" in vars(vars(module).get("forward", module)):
+        law, remedy = "a module's forward is not compiled yet", "Call compile() afterwards"
+        raise ArgumentError(name, law, module=type(module).__name__, remedy=remedy)
     if shard_placement_fn is not None or dp_mesh_dims is not None:
         raise ArgumentError(name, "shard_placement_fn and dp_mesh_dims are None")
     if isinstance(offload_policy, CPUOffloadPolicy):
@@ -206,7 +215,7 @@ def fully_shard(
     known: dict[str, Any] = {"__module__": FSDPModule.__module__.replace(".nn.", "."), "_of": kind}
     object.__setattr__(module, "__class__", type(f"FSDP{kind.__name__}", (FSDPModule, kind), known))
     module._clnet_changed()
-    return module
+    return compiled
 
 
 def shard_module(
