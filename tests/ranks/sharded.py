@@ -444,8 +444,8 @@ def along_words(shape: tuple[int, int]) -> None:
     )
     fully_shard(model.inner, mesh=mesh["dp"])
     fully_shard(model, mesh=mesh["dp"])
-    x = clnet.arange(8 * 4).reshape(8, 4) * 7 % 11
-    rows = 8 // shape[0]
+    x = clnet.arange(12 * 12).reshape(12, 12) * 7 % 11
+    rows = 12 // shape[0]
     first = mesh.get_local_rank("dp") * rows
     losses: list[Losses] = []
     for m, own in ((whole, x), (model, x[first : first + rows])):
