@@ -157,6 +157,7 @@ def main() -> None:
     size = dist.get_world_size()
     for shape in ((1, size), (size, 1)):
         along_words(shape)
+    shared_and_frozen()
     refused()
     norms = repr(found[1::2])
     same_everywhere(norms)
@@ -419,6 +420,27 @@ class Words(nn.Module):
     def forward(self, x: clnet.Tensor) -> clnet.Tensor:
         x = self.table(x)
         return self.last(x + self.inner(self.norm(x)))
+
+
+def shared_and_frozen() -> None:
+    """A parameter of two layers, and layers that are not trained."""
+    losses: list[Losses] = []
+    x = clnet.arange(4 * 4).reshape(4, 4) * (dist.get_rank() + 2) % 11
+    for parted in (False, True):
+        clnet.manual_seed(0)
+        words: Any = Words()
+        words.last.weight = words.table.weight
+        words.norm.requires_grad_(requires_grad=False)
+        model = fully_shard(words) if parted else DDP(words)
+        o = optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.5)
+        losses.append([])
+        for _ in range(3):
+            o.zero_grad()
+            loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+            loss.backward()
+            o.step()
+            losses[-1].append(float(loss))
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
 
 def along_words(shape: tuple[int, int]) -> None:
