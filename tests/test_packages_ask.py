@@ -292,6 +292,8 @@ def test_what_graph_packages_import_is_there():
     assert not rpc.is_available()
     with pytest.raises(DeviceError, match=r"rpc.init_rpc: there is no group of processes"):
         rpc.init_rpc("worker")
+    with pytest.raises(DeviceError, match="all_reduce, broadcast, send and recv"):
+        rpc.RRef(1)
     profiler = importlib.import_module("clnet.autograd.profiler")
     assert profiler.EventList([1]) == [1]
 

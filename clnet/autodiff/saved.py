@@ -41,11 +41,13 @@ def edge_of(tensor: Any) -> Edge:
     return Edge(None, 0, tensor) if node is None else Edge(node, tensor.index, None)
 
 
-def pack(tensor: Any) -> Packed:
-    """What the hook of the mode makes of a tensor, off the tape."""
+def pack(tensor: Any) -> Packed | None:
+    """What the hook of the mode makes of a tensor, off the tape; None: it leaves it to the tape."""
     pack_hook, unpack_hook = mode.current().saved_hooks  # pyrefly: ignore[not-iterable] - asked before
     with mode.using(grad=False, saved_hooks=None):
         value = pack_hook(tensor.detach())
+    if value is NotImplemented:
+        return None
     return Packed(value, unpack_hook, edge_of(tensor) if tensor.requires_grad else None)
 
 

@@ -108,8 +108,11 @@ class Node(NodeFace):
         self.kept_inputs: dict[int, Any]
         self.kept_outputs: dict[int, Any]
         if now.saved_hooks is not None and function.packs_saved:
-            self.kept_inputs = {i: pack(inputs[i]) for i in save_inputs}
-            self.kept_outputs = {k: pack(tensor_type(outputs[k])) for k in save_outputs}
+            self.kept_inputs = {i: pack(inputs[i]) or _kept(inputs[i]) for i in save_inputs}
+            self.kept_outputs = {
+                k: pack(tensor_type(outputs[k])) or Kept(outputs[k], version_of(outputs[k].storage))
+                for k in save_outputs
+            }
             return
         self.kept_inputs = kept_inputs = {}
         self.kept_outputs = kept_outputs = {}
@@ -124,10 +127,8 @@ class Node(NodeFace):
 
     def keep(self, place: int, tensor: Any) -> None:
         """Save one more tensor, as an input's place behind the inputs'."""
-        if mode.current().saved_hooks is not None:
-            self.kept_inputs[place] = pack(tensor)
-        else:
-            self.kept_inputs[place] = Kept(tensor, version_of(tensor.array.storage))
+        packed = pack(tensor) if mode.current().saved_hooks is not None else None
+        self.kept_inputs[place] = packed or Kept(tensor, version_of(tensor.array.storage))
 
     def unpack(self, *, whole: bool = True) -> SavedTensors:
         """The saved tensors; outputs are made anew, on the tape where they were.
@@ -184,6 +185,12 @@ class Node(NodeFace):
         """Let the saved tensors go."""
         self.released = True
         self.kept_inputs = self.kept_outputs = {}
+
+
+def _kept(tensor: Any) -> Kept:
+    """An input as it is saved."""
+    kept = tensor if tensor.source is None else _without_source(tensor)
+    return Kept(kept, version_of(tensor.array.storage))
 
 
 def _without_source(tensor: Any) -> Any:

@@ -15,7 +15,14 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..errors import DistributedError as DistError  # PyTorch's name
-from ..nn.parallel import comm_hook, pipeline, tensor_parallel
+from ..nn.parallel import (
+    checkpoint_wrapper,
+    comm_hook,
+    joining,
+    pipeline,
+    sequence_parallel,
+    tensor_parallel,
+)
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
 from ..ranks.membership import *
@@ -27,8 +34,11 @@ from ..ranks.work import Work as Work
 from ..ranks.world import DEFAULT_SECONDS
 from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
+from . import distributed_checkpoint as checkpoint  # noqa: F401 - PyTorch's name
 from . import fsdp as fsdp
+from .distributed_store import *
 
+DistBackendError = DistNetworkError = DistStoreError = DistError
 default_pg_timeout = timedelta(seconds=DEFAULT_SECONDS)
 GradBucket = comm_hook.GradBucket
 
@@ -41,6 +51,12 @@ class Backend(str):
 
     def __new__(cls, name: str) -> Backend:
         return str.__new__(cls, name.lower())
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """``"mpi"``, of any device."""
+    del device
+    return "mpi"
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -81,7 +97,10 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
-_CALLS = ("init_rpc", "remote", "rpc_async", "rpc_sync", "shutdown")
+_CALLS = (
+    *("RRef", "RemoteModule", "TensorPipeRpcBackendOptions", "get_worker_info", "init_rpc"),
+    *("remote", "rpc_async", "rpc_sync", "shutdown"),
+)
 rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
 rpc.__dict__.update(
     {name: _refused(f"rpc.{name}") for name in _CALLS},
@@ -112,6 +131,7 @@ tensor = _submodule(
     parallel=_submodule(
         "tensor.parallel",
         **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
+        **{name: getattr(sequence_parallel, name) for name in sequence_parallel.__all__},
     ),
 )
 tensor.__dict__["placement_types"] = placement
@@ -128,7 +148,11 @@ elastic = _submodule(
     ),
 )
 _composable = _submodule("_composable", fsdp=fsdp)
-optim = _submodule("optim", ZeroRedundancyOptimizer=ZeroRedundancyOptimizer)
+optim = _submodule(
+    "optim",
+    ZeroRedundancyOptimizer=ZeroRedundancyOptimizer,
+    DistributedOptimizer=_refused("optim.DistributedOptimizer"),  # of calls in other processes
+)
 _DIFFERENTIABLE = (
     "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter "
     "scatter"
@@ -140,6 +164,8 @@ nn = _submodule(
 )
 algorithms = _submodule(
     "algorithms",
+    join=joining,
+    _checkpoint=_submodule("algorithms._checkpoint", checkpoint_wrapper=checkpoint_wrapper),
     ddp_comm_hooks=_submodule(
         "algorithms.ddp_comm_hooks",
         default_hooks=_submodule(

@@ -1,123 +1,41 @@
-"""``torch.distributed.fsdp``: names that programs import; weights are not spread over processes."""
+"""``torch.distributed.fsdp``: modules whose parameters lie in parts, by PyTorch's names."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
+import sys
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-from ..errors import DistributedError
-from ..nn import Module
-
-__all__ = [
-    "BackwardPrefetch",
-    "CPUOffload",
-    "FullStateDictConfig",
-    "FullyShardedDataParallel",
-    "MixedPrecision",
-    "ShardingStrategy",
-    "StateDictType",
-    "fully_shard",
-]
+from ..errors import ArgumentError
+from ..nn.parallel import fully_sharded, wrap_policy
+from ..nn.parallel.fully_shard import *
+from ..nn.parallel.fully_sharded import *
+from ..nn.parallel.sharded import MixedPrecisionPolicy as MixedPrecisionPolicy
+from ..optim.grad_scaler import GradScaler as ShardedGradScaler
 
 
-class FullyShardedDataParallel(Module):
-    """A module whose weights are spread over processes: there is none.
-
-    Raises:
-        DistributedError: always.
-    """
-
-    def __init__(self, module: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        fully_shard(module)
+def _wrap(module: Any, **given: Any) -> Any:
+    """A module as one of its own."""
+    return fully_sharded.FullyShardedDataParallel(module, **given)
 
 
-def fully_shard(module: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def _refused_block(**given: Any) -> Any:
     """Refuse.
 
     Raises:
-        DistributedError: always.
+        ArgumentError: always.
     """
-    raise DistributedError(
-        "distributed.fsdp",
-        "each process holds all weights",
-        type=type(module).__name__,
-        remedy="Use nn.parallel.DistributedDataParallel, or tensor parallel layers",
-    )
+    del given
+    law, remedy = "modules are wrapped where they are made", "Pass auto_wrap_policy"
+    raise ArgumentError("enable_wrap", law, remedy=remedy)
 
 
-FSDPModule = FullyShardedDataParallel
-
-
-class StateDictType(Enum):
-    """What a state holds."""
-
-    FULL_STATE_DICT = auto()
-    LOCAL_STATE_DICT = auto()
-    SHARDED_STATE_DICT = auto()
-
-
-class ShardingStrategy(Enum):
-    """What is spread."""
-
-    FULL_SHARD = auto()
-    SHARD_GRAD_OP = auto()
-    NO_SHARD = auto()
-    HYBRID_SHARD = auto()
-    _HYBRID_SHARD_ZERO2 = auto()
-
-
-class BackwardPrefetch(Enum):
-    """When weights are asked for."""
-
-    BACKWARD_PRE = auto()
-    BACKWARD_POST = auto()
-
-
-class _Settings:
-    """Settings by name, which nothing reads."""
-
-    def __init__(self, *args: Any, **given: Any) -> None:
-        self.__dict__.update(given)
-
-
-class MixedPrecision(_Settings):
-    """Dtypes of weights, gradients and buffers."""
-
-
-class CPUOffload(_Settings):
-    """Whether weights lie in the host's memory."""
-
-
-class FullStateDictConfig(_Settings):
-    """How a state is gathered."""
-
-
-OffloadPolicy = CPUOffloadPolicy = CPUOffload
-MixedPrecisionPolicy = MixedPrecision
-FullOptimStateDictConfig = ShardedStateDictConfig = ShardedOptimStateDictConfig = (
-    FullStateDictConfig
-)
-
-
-def _policy(*args: Any, **given: Any) -> bool:
-    """False: no module is wrapped."""
-    return False
-
-
-wrap = ModuleType("torch.distributed.fsdp.wrap", "Which modules are spread: none.")
+wrap = ModuleType("torch.distributed.fsdp.wrap", "Which modules are gathered on their own.")
 wrap.__dict__.update(
-    dict.fromkeys(
-        (
-            *("_or_policy", "always_wrap_policy", "lambda_auto_wrap_policy"),
-            *("size_based_auto_wrap_policy", "transformer_auto_wrap_policy"),
-        ),
-        _policy,
-    ),
-    wrap=fully_shard,
+    {name: getattr(wrap_policy, name) for name in wrap_policy.__all__},
+    wrap=_wrap,
+    enable_wrap=_refused_block,
 )
-fully_sharded_data_parallel = ModuleType("torch.distributed.fsdp.fully_sharded_data_parallel")
-fully_sharded_data_parallel.__dict__.update(
-    {name: value for name, value in globals().items() if not name.startswith("__")}
-)
+sharded_grad_scaler = ModuleType("torch.distributed.fsdp.sharded_grad_scaler")
+sharded_grad_scaler.__dict__["ShardedGradScaler"] = ShardedGradScaler
+api = fully_sharded_data_parallel = sys.modules[__name__]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..device import Storage
 from .trace import Trace
 from .tracer import Action, Step
+
+# Waits that an exchange may come before although it stood behind them. Parameters in parts depend
+# on nothing in a step: begun as early as they can be, all of them would be whole at once.
+_MOST_AHEAD = 1
 
 
 def wait_late(trace: Trace) -> Trace:
@@ -19,20 +25,60 @@ def wait_late(trace: Trace) -> Trace:
         return trace
     order = _Order()
     levels = [order.level(step) for step in trace.steps]
+    if order.held:
+        _hold_back(trace.steps, levels, order.held)
     places = sorted(range(len(levels)), key=levels.__getitem__)
     return trace.with_steps([trace.steps[i] for i in places])
 
 
+def _hold_back(steps: Sequence[Step | Action], levels: list[int], held: set[int]) -> None:
+    """Let what only exchanges need that were held back come with them: it is memory until then.
+
+    Args:
+        steps: in order.
+        levels: of each; changed in place.
+        held: places of the exchanges.
+    """
+    action = max(levels)  # the least of those behind
+    written: dict[Storage, int] = {}  # the least levels of those behind that write it
+    touched: dict[Storage, int] = {}  # ... or touch it
+    first: dict[Storage, int] = {}  # which of those behind is the first that touches it
+    late = set(held)
+    for i in reversed(range(len(steps))):
+        step = steps[i]
+        if isinstance(step, Action):
+            action = min(action, levels[i])
+            continue
+        behind = {first.get(s, -1) for s in step.writes}
+        if behind and not (step.function.reports or step.function.waits) and behind <= late:
+            before = [touched[s] for s in step.writes]
+            before += [written[s] for s in step.storages if s in written]
+            levels[i] = max(levels[i], min(action, *before))
+            late.add(i)
+        for storage in step.writes:
+            written[storage] = min(levels[i], written.get(storage, levels[i]))
+        for storage in {*step.storages, *step.writes}:
+            touched[storage] = min(levels[i], touched.get(storage, levels[i]))
+            first[storage] = i
+
+
 class _Order:
-    """After how many waits a step comes, at least."""
+    """After how many waits a step comes, at least.
+
+    Attributes:
+        held: places of exchanges that come later than they could.
+    """
 
     def __init__(self) -> None:
+        self.held: set[int] = set()
+        self._count = -1
         self._waits = self._host = self._most = self._reported = 0
         self._written: dict[Storage, int] = {}
         self._touched: dict[Storage, int] = {}
 
     def level(self, step: Step | Action) -> int:
         """Of each step in order."""
+        self._count += 1
         if isinstance(step, Action):
             self._host = self._most
             return self._host
@@ -40,6 +86,10 @@ class _Order:
             self._waits = found = max(self._waits, *self._conflicts(step), 0) + 1
         else:
             found = max(self._host, *self._conflicts(step))
+            earliest = self._waits - _MOST_AHEAD
+            if step.function.begins and found < earliest:  # what it fills is memory from then on
+                found = earliest
+                self.held.add(self._count)
             if step.function.reports:
                 self._reported = found = max(found, self._reported)
             self._most = max(self._most, found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from math import ceil, erf, prod, sqrt
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .. import ops
 from ..autograd import no_grad
@@ -15,6 +17,8 @@ from ..tensor import Tensor
 from ..values.arguments import checked
 from ..values.dtypes import float32, from_name
 from ..values.generator import Generator
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "calculate_fan_in_and_fan_out",
@@ -78,6 +82,22 @@ def _no_grad_zero_(tensor: Tensor) -> Tensor:  # for programs
     return zeros_(tensor)
 
 
+def _of_whole(fill: F) -> F:
+    """Fill a part of a parameter with its part of what the whole is filled with, on each rank."""
+
+    @wraps(fill)
+    def filled(*args: Any, **kwargs: Any) -> Any:
+        x: Any = args[0] if args else None
+        shape = getattr(x, "whole_shape", None)
+        if shape is None or shape == x.shape:
+            return fill(*args, **kwargs)
+        with no_grad():
+            whole = fill(x.new_empty(shape), *args[1:], **kwargs)
+            return x.copy_(x.own_of(whole))
+
+    return cast("F", filled)
+
+
 _GAINS = {
     **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
     "tanh": 5.0 / 3,
@@ -125,6 +145,7 @@ def calculate_fan_in_and_fan_out(x: Tensor) -> tuple[int, int]:
     return x.shape[1] * field, x.shape[0] * field
 
 
+@_of_whole
 @no_grad()
 @checked
 def uniform_(
@@ -135,6 +156,7 @@ def uniform_(
     return x
 
 
+@_of_whole
 @no_grad()
 @checked
 def normal_(
@@ -145,6 +167,7 @@ def normal_(
     return x
 
 
+@_of_whole
 @no_grad()
 @checked
 def trunc_normal_(
@@ -193,6 +216,7 @@ def ones_(x: Tensor) -> Tensor:
     return constant_(x, 1.0)
 
 
+@_of_whole
 @checked
 def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill, uniformly, with variance ``2 gain**2 / (fan_in + fan_out)``; returns the tensor.
@@ -203,6 +227,7 @@ def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = 
     return uniform_(x, -bound, bound, generator)
 
 
+@_of_whole
 @checked
 def xavier_normal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """As :func:`xavier_uniform_`, normally distributed."""
@@ -210,6 +235,7 @@ def xavier_normal_(x: Tensor, gain: float = 1.0, generator: Generator | None = N
     return normal_(x, 0.0, std, generator)
 
 
+@_of_whole
 @checked
 def kaiming_uniform_(
     x: Tensor,
@@ -237,6 +263,7 @@ def kaiming_uniform_(
     return uniform_(x, -bound, bound, generator)
 
 
+@_of_whole
 @checked
 def kaiming_normal_(
     x: Tensor,
@@ -266,6 +293,7 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
         uniform_(bias, -bound, bound)
 
 
+@_of_whole
 @no_grad()
 @checked
 def eye_(x: Tensor) -> Tensor:
@@ -279,6 +307,7 @@ def eye_(x: Tensor) -> Tensor:
     return x.zero_().fill_diagonal_(1)
 
 
+@_of_whole
 @no_grad()
 @checked
 def dirac_(x: Tensor, groups: int = 1) -> Tensor:
@@ -303,6 +332,7 @@ def dirac_(x: Tensor, groups: int = 1) -> Tensor:
     return x
 
 
+@_of_whole
 @no_grad()
 @checked
 def orthogonal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -325,6 +355,7 @@ def orthogonal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None
     return x.copy_(ops.reshape(q.T if wide else q, x.shape) * gain)
 
 
+@_of_whole
 @checked
 def sparse_(
     x: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None

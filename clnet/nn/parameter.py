@@ -29,7 +29,8 @@ class Parameter(Tensor):
     """A tensor that a module trains: a leaf that requires a gradient.
 
     Args:
-        data: its first value; the elements are shared, not copied. None: there are none.
+        data: its first value; the elements are shared, not copied: of one that lies on several
+            ranks those of this rank's part. None: there are none.
         requires_grad: whether it is trained.
     """
 
@@ -39,10 +40,12 @@ class Parameter(Tensor):
 
     def __init__(
         self,
-        data: Tensor | None = None,
+        data: Tensor | Any = None,
         requires_grad: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
     ) -> None:
-        super().__init__((empty(0) if data is None else data).array)
+        given = getattr(data, "_local", data)  # of a DTensor
+        require_tensors("Parameter", data=empty(0) if given is None else given)
+        super().__init__((empty(0) if given is None else given).array)
         self.requires_grad_(requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .state_form import own_state, placed_state
+
 Hook = Callable[..., Any]
 
 
@@ -84,7 +86,7 @@ def around_saving(state_dict: Callable[[Any], Any]) -> Callable[[Any], Any]:
             hook(self)
         hooks.running = True
         try:
-            state = state_dict(self)
+            state = placed_state(self, state_dict(self))
         finally:
             hooks.running = False
         for hook in tuple(hooks.after_saving.values()):
@@ -110,7 +112,7 @@ def around_loading(load_state_dict: Callable[[Any, Any], None]) -> Callable[[Any
             state = state if changed is None else changed
         hooks.running = True
         try:
-            load_state_dict(self, state)
+            load_state_dict(self, own_state(self, state))
         finally:
             hooks.running = False
         for hook in tuple(hooks.after_loading.values()):

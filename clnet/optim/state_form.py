@@ -134,3 +134,30 @@ def number_of(optimizer: str, **named: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
         pass
     raise CheckpointError(optimizer, f"{name} is a number", **{name: repr(value)[:80]})
+
+
+def placed_state(optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """A state in which tensors that lie in parts, as their parameters do, say so."""
+    return _changed(optimizer, state, "placed")
+
+
+def own_state(optimizer: Any, state: Any) -> Any:
+    """A state of this rank's parts, of one that has parts or whole tensors."""
+    if isinstance(state, Mapping) and isinstance(state.get("state"), Mapping):
+        return _changed(optimizer, state, "own_of")
+    return state
+
+
+def _changed(optimizer: Any, state: Any, how: str) -> Any:
+    """A state whose entries of gathered parameters a method of theirs has changed."""
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    gathered = {k: p for k, p in enumerate(params) if vars(p).get("is_gathered")}
+    if not gathered:
+        return state
+    entries = type(state["state"])(state["state"])
+    for k, p in gathered.items():
+        key = k if k in entries else str(k)
+        if isinstance(entries.get(key), Mapping):
+            change = getattr(p, how)
+            entries[key] = {name: change(v) for name, v in entries[key].items()}
+    return {**state, "state": entries}

@@ -50,6 +50,20 @@ class DeviceMesh:
             own = [g for g in made if g is not GroupMember.NON_GROUP_MEMBER]
             self._groups.append(own[0] if own else None)
 
+    @classmethod
+    def from_group(cls, group: Group, device_type: Any = None) -> DeviceMesh:
+        """A group's ranks as a mesh of one axis.
+
+        Args:
+            group: this rank is in it.
+            device_type: taken.
+        """
+        made = cls.__new__(cls)
+        made.device_type, made.mesh_dim_names = device_type, None
+        made.mesh = np.asarray(group.ranks)
+        made._groups = [group]
+        return made
+
     def __repr__(self) -> str:
         return f"DeviceMesh({self.mesh.tolist()}, mesh_dim_names={self.mesh_dim_names})"
 

@@ -51,6 +51,7 @@ __all__ = [
     "ReduceOp",
     "all_gather",
     "all_gather_into_tensor",
+    "all_gather_single",
     "all_reduce",
     "barrier",
     "broadcast",
@@ -58,6 +59,7 @@ __all__ = [
     "monitored_barrier",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
 ]
@@ -487,13 +489,48 @@ def reduce_scatter_tensor(
     """As :func:`reduce_scatter`, of one tensor whose parts lie behind each other."""
     name = "reduce_scatter_tensor"
     members = group_of(name, group)
-    y, x = checked_tensor(name, output, "output"), checked_tensor(name, input, "input")
+    y = checked_tensor(name, output, "output", traced=True)
+    x = checked_tensor(name, input, "input", traced=True)
     joins = _joined(name, op, y)
     if members is None:
         return None
     _check_parts(name, members, whole=x, part=y)
     x = apart(x, y)
+    if is_traced():
+        return _recorded_scatter(name, members, y, x, op, joins, async_op=async_op)
     return members.exchange([y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
+
+
+def _recorded_scatter(
+    name: str,
+    members: Group,
+    y: Tensor,
+    x: Tensor,
+    op: ReduceOp,
+    joins: ReduceOp,
+    *,
+    async_op: bool,
+) -> Work | None:
+    """As :func:`reduce_scatter_tensor`, in a function that is compiled."""
+    narrow = is_narrow(y)
+    mine = to_dtype(y.detach(), float32) if narrow else y
+    given = to_dtype(x.detach(), float32) if narrow else x
+
+    def meet(visits: Sequence[Visit]) -> None:
+        members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
+        if y.numel():
+            everyone, own = map(arrived, visits)
+            sum_parts(members, [*everyone.reshape(members.size(), -1)], own, joins.value)
+
+    return record_exchange(
+        name,
+        members,
+        [given, mine],
+        meet,
+        writes=(False, True),
+        async_op=async_op,
+        behind=(lambda: y.detach().copy_(mine)) if narrow else None,
+    )
 
 
 def _scattered(
@@ -549,3 +586,6 @@ def monitored_barrier(
     if members is not None:
         seconds = seconds_of(timeout)
         members.exchange([], lambda: members.agree(name, seconds=seconds), async_op=False)
+
+
+all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor  # newer

@@ -9,6 +9,7 @@ import pytest
 import clnet
 from clnet.errors import DistributedError
 from tests.ranks.launch import passed
+from tests.ranks.sharded import Net
 
 pytestmark = pytest.mark.device
 
@@ -17,6 +18,19 @@ def test_what_is_divided_computes_what_the_whole_does():
     """Losses within rounding; the same bits eager and compiled, and on every rank."""
     first, second = passed(2, "layouts")
     assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
+
+
+def test_parameters_in_parts_train_as_copies_do(tmp_path):
+    """Eager and compiled in the same bits, freed between, and within rounding of copies."""
+    first, second = passed(2, "sharded", str(tmp_path))
+    assert first.removeprefix("rank 0: ") == second.removeprefix("rank 1: ")
+    state = {"model": Net().state_dict(), "epoch": 0}
+    clnet.distributed.checkpoint.load(state, checkpoint_id=tmp_path / "a")  # by one process
+    clnet.distributed.checkpoint.format_utils.dcp_to_torch_save(tmp_path / "a", tmp_path / "one")
+    whole = clnet.load(tmp_path / "one")
+    assert state["epoch"] == whole["epoch"] == 3
+    for name, value in state["model"].items():
+        assert value.tolist() == whole[f"model.{name}"].tolist()
 
 
 def test_stages_compute_what_the_whole_does():

@@ -23,7 +23,8 @@ def blocks(page: Path) -> str:
 
 def test_the_guide_to_several_processes_runs_with_two(tmp_path):
     script = tmp_path / "page.py"
-    script.write_text(blocks(GUIDE), encoding="utf-8")
+    folder = f"folder = {str(tmp_path / 'checkpoint')!r}\n"
+    script.write_text(folder + blocks(GUIDE), encoding="utf-8")
     done = run(2, str(script))
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -30,6 +30,7 @@ from clnet.compile.work_first import work_first
 from clnet.errors import ArgumentError, DistributedError, TraceError
 
 DDP = nn.parallel.DistributedDataParallel
+Join = dist.algorithms.join.Join
 
 
 class KeptBits:
@@ -403,7 +404,7 @@ def uneven(rank: int, size: int) -> None:
         m = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3).eval(), nn.Linear(3, 1))
         ddp = DDP(m, find_unused_parameters=by_all)
         x = clnet.ones(1, 2)
-        with ddp.join(divide_by_initial_world_size=by_all):
+        with Join([ddp], divide_by_initial_world_size=by_all):
             for turn in range(rank + 1):
                 m[1].num_batches_tracked.fill_(10 * rank + turn)
                 ddp.zero_grad()
@@ -429,6 +430,8 @@ def uneven(rank: int, size: int) -> None:
         step(x)
     with ddp.join(enable=False):
         step(x)
+    with pytest.raises(ArgumentError, match="joinables are modules that average gradients"):
+        Join([optim.SGD(ddp.parameters(), lr=0.1)])
 
 
 def normalized(rank: int, size: int) -> None:

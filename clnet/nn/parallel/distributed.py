@@ -277,7 +277,7 @@ class _Reduction:
             tracer.record_action(lambda: self._await(used))
         if used is not None and not used:
             anyone = self._buckets[0].parameters[0]
-            return _exchanged(result, lambda x: _Telling.apply(x, anyone, self))
+            return exchanged(result, lambda x: _Telling.apply(x, anyone, self))
         return result
 
     def expect_nothing(self) -> None:
@@ -436,12 +436,12 @@ def _tensors_in(result: Any) -> list[Tensor]:
     return found
 
 
-def _exchanged(value: Any, other: Callable[[Tensor], Tensor]) -> Any:
+def exchanged(value: Any, other: Callable[[Tensor], Tensor]) -> Any:
     """A result with other tensors of floating point in lists, tuples and dicts."""
     if isinstance(value, Tensor):
         return other(value) if value.dtype.is_floating_point else value
     if isinstance(value, list | tuple):
-        return again(value, (_exchanged(v, other) for v in value))
+        return again(value, (exchanged(v, other) for v in value))
     if isinstance(value, dict):
-        return type(value)((k, _exchanged(v, other)) for k, v in value.items())
+        return type(value)((k, exchanged(v, other)) for k, v in value.items())
     return value

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from ...errors import DistributedError, TraceError
+from contextlib import ExitStack
+from typing import Any
+
+from ...errors import ArgumentError, DistributedError, TraceError
 from ...ranks.operations import all_reduce
 from ...ranks.world import Group
 from ...tensor import tensor
 from ...values import mode
 from ...values.dtypes import int32
 
-__all__ = ["Joining"]
+__all__ = ["Join", "Joining"]
 
 
 class Joining:
@@ -62,3 +65,47 @@ class Joining:
         self.root = there[0]
         self.factor = 1.0 if self._by_initial else self._group.size() / len(there)
         return True
+
+
+class Join:
+    """A block in which ranks may have unequal numbers of batches, of several modules at once.
+
+    Args:
+        joinables: modules with a ``join``, such as :class:`.DistributedDataParallel`; their
+            optimisers exchange nothing.
+        enable: False: nothing is done.
+        throw_on_early_termination: whether it is an error, on all ranks, that one has left.
+        **given: ``divide_by_initial_world_size``, as for ``join``.
+
+    Raises:
+        ArgumentError: for anything else.
+    """
+
+    def __init__(
+        self,
+        joinables: list[Any],
+        enable: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        throw_on_early_termination: bool = False,  # noqa: FBT001, FBT002
+        **given: Any,
+    ) -> None:
+        for each in joinables:
+            if not callable(getattr(each, "join", None)):
+                law = "joinables are modules that average gradients"
+                remedy = "Leave others out; let all ranks have as many batches otherwise"
+                raise ArgumentError("Join", law, given=type(each).__name__, remedy=remedy)
+        self._joinables = list(joinables)
+        self._given = {
+            **given,
+            "enable": enable,
+            "throw_on_early_termination": throw_on_early_termination,
+        }
+        self._stack = ExitStack()
+
+    def __enter__(self) -> None:
+        """Begin, for each of them."""
+        for each in self._joinables:
+            self._stack.enter_context(each.join(**self._given))
+
+    def __exit__(self, *error: Any) -> bool | None:
+        """Take part until no rank has a batch left."""
+        return self._stack.__exit__(*error)

@@ -8,16 +8,16 @@ row-parallel one takes a part (channels); between both nothing is exchanged (Sho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from ... import ops
 from ...autodiff.custom import Function
 from ...autodiff.divided import NORMS_OF_PARTS
 from ...errors import ArgumentError
 from ...ops.shape import alias
-from ...ranks.differentiable import copied, gathered
+from ...ranks.differentiable import copied
 from ...ranks.mesh import DeviceMesh
 from ...ranks.placement import (
     DTensor,
@@ -34,6 +34,7 @@ from ..conv import Conv1d, Conv2d, Conv3d
 from ..linear import Linear
 from ..module import Module, Parameter
 from ..sparse import Embedding
+from .divided import DividedParameter, OfAllParts
 
 __all__ = [
     "ColwiseParallel",
@@ -124,10 +125,11 @@ class RowwiseParallel(ParallelStyle):
     """
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
-        """Of ``Linear`` or a convolution of one group."""
+        """Of ``Linear``, a convolution of one group, or ``Embedding``, by rows of the table."""
         axis = _feature_axis("RowwiseParallel", layer)
         if isinstance(layer, Embedding):
-            raise ArgumentError("RowwiseParallel", "a table is divided by ColwiseParallel")
+            self._divide_table(layer, mesh)
+            return
         parts: dict[str, Placement] = {"weight": Shard(1)}
         if layer.bias is not None:
             parts["bias"] = Replicate()
@@ -135,6 +137,30 @@ class RowwiseParallel(ParallelStyle):
         taken = Shard(axis)
         given, wanted = self.input_layouts or taken, self.output_layouts or Replicate()
         vars(layer)["forward"] = partial(_rows, layer, given, taken, wanted, mesh.get_group())
+
+    def _divide_table(self, layer: Embedding, mesh: DeviceMesh) -> None:
+        if not isinstance(self.input_layouts, Replicate | None):
+            law = "words are the same on all ranks where a table's rows are divided"
+            raise ArgumentError("RowwiseParallel", law, input_layouts=self.input_layouts)
+        rows, wanted = layer.weight.shape[0], self.output_layouts or Replicate()
+        _give_parts(layer, mesh, {"weight": Shard(0)})
+        vars(layer)["forward"] = partial(_words, layer, wanted, rows, mesh.get_group())
+
+
+def _words(layer: Any, wanted: Placement, rows: int, group: Group, x: Tensor) -> Tensor:
+    """What a table gives of which each rank has some rows: its own words, zeros for others."""
+    each = -(-rows // group.size())
+    first, held = group.rank() * each, layer.weight.shape[0]
+    pad = layer.padding_idx
+    pad = None if pad is None or not first <= pad < first + held else pad - first
+    if held:
+        own = (x >= first) & (x < first + held)
+        places = ops.where(own, x - first, ops.zeros_like(x))
+        y = ops.embedding(places, layer.weight, padding_idx=pad)
+        y = ops.where(own.unsqueeze(-1), y, ops.zeros_like(y))
+    else:
+        y = layer.weight.new_zeros((*x.shape, layer.weight.shape[1]))
+    return placed_otherwise(y, Partial(), wanted, group)
 
 
 def _rows(
@@ -178,21 +204,11 @@ def _give_parts(layer: Module, mesh: DeviceMesh, placements: Mapping[str, Placem
     for name, placement in placements.items():
         whole: Parameter = getattr(layer, name)
         spread = distribute_tensor(whole, mesh, (placement,))
-        part = Parameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
+        part = DividedParameter(spread.to_local().detach(), requires_grad=whole.requires_grad)
         layer.register_parameter(name, part)
         vars(part).update(device_mesh=mesh, placements=spread.placements, whole=whole.shape)
         if isinstance(placement, Shard):
-            vars(part)[NORMS_OF_PARTS] = _OfAllParts(mesh.get_group())
-
-
-@dataclass(frozen=True)
-class _OfAllParts:
-    """Takes a number of this rank's part, and gives those of all parts, ``(ranks,)``."""
-
-    group: Group
-
-    def __call__(self, number: Tensor) -> Tensor:
-        return gathered(number.reshape(1), 0, self.group.size(), self.group)
+            vars(part)[NORMS_OF_PARTS] = OfAllParts(mesh.get_group())
 
 
 def parallelize_module(
@@ -273,12 +289,10 @@ def full_state_dict(module: Module) -> dict[str, Tensor]:
     return {name: _whole(parts.get(name), value) for name, value in module.state_dict().items()}
 
 
-def _whole(part: Tensor | None, value: Tensor) -> Tensor:
-    mesh = None if part is None else vars(part).get("device_mesh")
-    if part is None or mesh is None:
-        return value
-    spread = DTensor(value, mesh, vars(part)["placements"], vars(part)["whole"])
-    return spread.full_tensor().detach()
+def _whole(part: Tensor | None, value: Any) -> Tensor:
+    if isinstance(value, DTensor):
+        return value.full_tensor().detach()
+    return part.full_tensor() if isinstance(part, DividedParameter) else value
 
 
 class _Times(Function):

@@ -1,0 +1,437 @@
+"""Parameters of which each rank holds a part: gathered while a module runs, and freed behind it.
+
+What is here is one module's; who makes units, and what programs call, is in
+:mod:`.fully_shard`.
+"""
+
+# It puts other tensors in the place of a module's own parameters.
+# pyrefly: ignore-errors[protected-access]
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ... import ops
+from ...autodiff.custom import Function
+from ...autodiff.divided import NORMS_OF_PARTS
+from ...creation import empty, zeros
+from ...errors import DistributedError, TraceError
+from ...ops.shape import alias
+from ...ranks.differentiable import own_part
+from ...ranks.mesh import DeviceMesh
+from ...ranks.operations import ReduceOp, all_gather_into_tensor, all_reduce, reduce_scatter_tensor
+from ...ranks.placement import Shard
+from ...ranks.world import Group
+from ...tensor import Tensor
+from ...values import mode
+from ...values.dtypes import DType
+from ..module import Module
+from ..parameter import Parameter
+from .distributed import exchanged
+from .divided import DividedParameter, OfAllParts
+
+__all__ = ["MixedPrecisionPolicy", "Unit"]
+
+Place = tuple[Module, str]
+"""A module and the name that a parameter has there."""
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """Dtypes of a module whose parameters lie in parts.
+
+    Attributes:
+        param_dtype: parameters are gathered and computed with in; None: their own. The parts that
+            the optimiser updates stay as they are.
+        reduce_dtype: gradients are averaged in; None: ``param_dtype``.
+        output_dtype: floating results become; None: as they come.
+        cast_forward_inputs: whether floating arguments become ``param_dtype``.
+    """
+
+    param_dtype: DType | None = None
+    reduce_dtype: DType | None = None
+    output_dtype: DType | None = None
+    cast_forward_inputs: bool = True
+
+
+class Piece:
+    """One parameter of a unit.
+
+    Args:
+        parameter: the whole, of which this rank takes its part.
+        places: where modules have it.
+        mesh: of one axis: the ranks that have parts.
+
+    Attributes:
+        shard: this rank's part, as ``chunk`` cuts the first axis.
+        rows: of a part, but the last ones', which are padded to as many.
+        size: elements of a padded part.
+    """
+
+    def __init__(self, parameter: Parameter, places: Sequence[Place], mesh: DeviceMesh) -> None:
+        if parameter.ndim == 0:
+            raise DistributedError(
+                "fully_shard",
+                "a parameter has an axis to be divided along",
+                name=places[0][1],
+                remedy="Let it have the shape (1,), or ignore it",
+            )
+        group = mesh.get_group()
+        self.places = list(places)
+        self.shape = tuple(parameter.shape)
+        self.rows = -(-self.shape[0] // group.size())
+        self.size = self.rows * prod(self.shape[1:])
+        own = own_part(parameter.detach(), 0, group).contiguous().clone()
+        self.shard = DividedParameter(own, requires_grad=parameter.requires_grad)
+        beyond = vars(parameter).get(NORMS_OF_PARTS)
+        vars(self.shard).update(vars(parameter))
+        vars(self.shard).update(
+            {"device_mesh": mesh, "placements": (Shard(0),), "whole": self.shape},
+            is_gathered=True,
+            **{NORMS_OF_PARTS: OfAllParts(group, beyond)},
+        )
+        if isinstance(parameter, DividedParameter):
+            before: Any = parameter
+            self.shard.beyond = (before.device_mesh, before.placements, before.whole)
+        self.put(self.shard)
+
+    def put(self, value: Tensor) -> None:
+        """Let the modules have this in the parameter's place."""
+        for owner, name in self.places:
+            owner._parameters[name] = value
+
+    def padded(self, dtype: DType) -> Tensor:
+        """This rank's part, ``(size,)``."""
+        own = self.shard.detach().to(dtype).reshape(-1)
+        missing = self.size - own.numel()
+        return ops.cat([own, zeros(missing, dtype=dtype, device=own.device)]) if missing else own
+
+    def whole_of(self, rows: Tensor) -> Tensor:
+        """The parameter of all ranks' padded parts, ``(ranks, size)``."""
+        return rows.reshape(-1)[: prod(self.shape)].reshape(self.shape)
+
+    def parts_of(self, whole: Tensor, ranks: int) -> Tensor:
+        """All ranks' padded parts of a tensor of the parameter's shape, ``(ranks, size)``."""
+        flat = whole.reshape(-1)
+        missing = ranks * self.size - flat.numel()
+        if missing:
+            flat = ops.cat([flat, zeros(missing, dtype=flat.dtype, device=flat.device)])
+        return flat.reshape(ranks, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Freed:
+    """What the tape keeps of a whole parameter: where it is found when it is gathered again."""
+
+    place: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+class Unit:
+    """The parameters of one module that are gathered and freed together.
+
+    Args:
+        module: whose they are.
+        found: each with the places where it is.
+        mesh: the ranks that have parts.
+        replicas: ranks that have the same part, whose gradients are averaged, too.
+        policy: dtypes.
+        reshard: whether parameters are freed behind the forward pass, and gathered again for the
+            backward pass; None: unless it is the outermost.
+
+    Attributes:
+        keeps_outermost: whether nobody said whether they are freed.
+        sync: whether gradients are averaged; else they are only added up here.
+        reduces_replicas: whether those of replicas are.
+        divides_by: what sums of gradients are divided by; None: the number of ranks.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        found: Sequence[tuple[Parameter, Sequence[Place]]],
+        *,
+        mesh: DeviceMesh,
+        replicas: Group | None,
+        policy: MixedPrecisionPolicy,
+        reshard: bool | int | None,
+    ) -> None:
+        self.module, self.mesh, self.replicas = module, mesh, replicas
+        self.group = mesh.get_group()
+        self.policy, self.reshard, self.keeps_outermost = policy, bool(reshard), reshard is None
+        self.sync = self.reduces_replicas = True
+        self.divides_by: float | None = None
+        self.pieces = [Piece(p, places, mesh) for p, places in found]
+        self._whole: list[Tensor] | None = None
+        self._is_open = False
+        self._asked: list[Tensor] | None = None
+        self._unsynced: list[Tensor | None] = [None] * len(self.pieces)
+
+    # Forward.
+
+    def run(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A forward pass with whole parameters, which are the tape's alone afterwards."""
+        policy = self.policy
+        if policy.cast_forward_inputs and policy.param_dtype is not None:
+            args, kwargs = _cast((args, kwargs), policy.param_dtype)
+        asked, self._asked = self._asked, None
+        if not self.pieces or (self._is_open and asked is None):
+            result = forward(*args, **kwargs)
+        else:
+            result = self._gathered_run(forward, args, kwargs, asked)
+        return result if policy.output_dtype is None else _cast(result, policy.output_dtype)
+
+    def _gathered_run(
+        self, forward: Callable[..., Any], args: Any, kwargs: Any, asked: list[Tensor] | None
+    ) -> Any:
+        self._whole = None
+        grad = mode.current().grad
+        trained = any(piece.shard.requires_grad for piece in self.pieces)
+        if asked is None or (grad and trained and all(x.node is None for x in asked)):
+            asked = list(_Gathered.apply(self, *(piece.shard for piece in self.pieces)))
+        given = asked
+        node = next((x.node for x in given if x.node is not None), None)
+        before = mode.current().saved_hooks
+        hooks = _Hooks(self, given, before) if grad and self.reshard else None
+        with self._showing(given), mode.using(saved_hooks=hooks.pair if hooks else before):
+            result = forward(*args, **kwargs)
+        if not (grad and self.reshard and node is not None):
+            return result
+        return _each(result, lambda x: _Opens.apply(x, self, node) if x.requires_grad else x)
+
+    @contextmanager
+    def _showing(self, values: Sequence[Tensor]) -> Iterator[None]:
+        """A block in which modules have these, and no longer their parts."""
+        self._show(values)
+        try:
+            yield
+        finally:
+            self.hide()
+
+    def _show(self, values: Sequence[Tensor]) -> None:
+        for piece, value in zip(self.pieces, values, strict=True):
+            piece.put(value)
+        self._is_open = True
+
+    def hide(self) -> None:
+        """Let modules have their parts again, and whole parameters go."""
+        for piece in self.pieces:
+            piece.put(piece.shard)
+        self._is_open, self._whole, self._asked = False, None, None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether modules have whole parameters now."""
+        return self._is_open
+
+    def show_whole(self, *, on_tape: bool) -> list[Tensor]:
+        """Let modules have whole parameters until :meth:`hide`; all ranks call it.
+
+        Args:
+            on_tape: whether gradients flow from them to the parts; else they are tensors apart.
+        """
+        whole: list[Tensor]
+        if on_tape:
+            whole = list(_Gathered.apply(self, *(piece.shard for piece in self.pieces)))
+            self._asked = whole
+        else:
+            whole = [Parameter(x, p.shard.requires_grad) for x, p in self._pairs()]
+        self._show(whole)
+        return whole
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Piece]]:
+        return zip(self.gather(), self.pieces, strict=True)
+
+    def keep(self, whole: Sequence[Tensor]) -> None:
+        """Overwrite the parts with those of whole parameters."""
+        for piece, value in zip(self.pieces, whole, strict=True):
+            piece.shard.detach().copy_(own_part(value.detach(), 0, self.group))
+
+    def gather(self) -> list[Tensor]:
+        """The whole parameters, off the tape; those of one dtype in one message."""
+        found: dict[int, Tensor] = {}
+        with mode.using(grad=False, autocast=None):
+            for dtype, places in self._by_dtype().items():
+                own = ops.cat([self.pieces[k].padded(dtype) for k in places])
+                ranks = self.group.size()
+                everyone = empty((ranks, own.numel()), dtype=dtype, device=own.device)
+                if own.numel():
+                    all_gather_into_tensor(everyone, own, group=self.group)
+                start = 0
+                for k in places:
+                    end = start + self.pieces[k].size
+                    found[k] = self.pieces[k].whole_of(everyone[:, start:end])
+                    start = end
+        return [found[k] for k in range(len(self.pieces))]
+
+    def _by_dtype(self) -> dict[DType, list[int]]:
+        given: dict[DType, list[int]] = {}
+        for k, piece in enumerate(self.pieces):
+            dtype = piece.shard.dtype
+            if self.policy.param_dtype is not None and dtype.is_floating_point:
+                dtype = self.policy.param_dtype
+            given.setdefault(dtype, []).append(k)
+        return given
+
+    # Backward.
+
+    def whole(self) -> list[Tensor]:
+        """The whole parameters in a backward pass, gathered once for it."""
+        if self._whole is None:
+            self._whole = self.gather()
+            after = mode.current().after_backward
+            if after is not None:
+                after.append(self.hide)
+        return self._whole
+
+    def open_again(self, node: Any) -> None:
+        """Let modules have whole parameters in a backward pass, for what is computed again there.
+
+        Args:
+            node: that gathered them, to which their gradients go.
+        """
+        self._show([Tensor(x.array, node, k) for k, x in enumerate(self.whole())])
+
+    def reduce(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Gradients of the parts, of those of whole parameters; None: it only added them up."""
+        waiting, ranks = self._unsynced, self.group.size()
+        if not self.sync and mode.current().tracer is not None:
+            raise TraceError(
+                "fully_shard",
+                "a step that is compiled averages its gradients",
+                remedy="Leave set_requires_gradient_sync(False) out, or the compiling",
+            )
+        given = [
+            g if w is None else w if g is None else w + g
+            for g, w in zip(grads, waiting, strict=True)
+        ]
+        if not self.sync:
+            self._unsynced = given
+            return [None] * len(given)
+        self._unsynced = [None] * len(given)
+        found: list[Tensor | None] = [None] * len(given)
+        for dtype, places in self._trained().items():
+            rows = [
+                piece.parts_of(
+                    zeros(piece.shape, dtype=dtype, device=piece.shard.device)
+                    if (g := given[k]) is None
+                    else g.detach().to(dtype),
+                    ranks,
+                )
+                for k in places
+                for piece in (self.pieces[k],)
+            ]
+            self._scatter(ops.cat(rows, 1), places, found)
+        return found
+
+    def _scatter(self, rows: Tensor, places: list[int], found: list[Tensor | None]) -> None:
+        mine = empty(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        how = ReduceOp.AVG if self.divides_by is None else ReduceOp.SUM
+        if mine.numel():
+            reduce_scatter_tensor(mine, rows.reshape(-1), how, group=self.group)
+            if self.replicas is not None and self.reduces_replicas:
+                all_reduce(mine, how, group=self.replicas)
+        if self.divides_by is not None:
+            mine = mine / self.divides_by
+        start = 0
+        for k in places:
+            shard = self.pieces[k].shard
+            own = mine[start : start + shard.numel()].reshape(shard.shape)
+            found[k] = own.to(shard.dtype)
+            start += self.pieces[k].size
+
+    def _trained(self) -> dict[DType, list[int]]:
+        """The parameters that require gradients, by the dtype in which those are averaged."""
+        found: dict[DType, list[int]] = {}
+        for dtype, places in self._by_dtype().items():
+            trained = [k for k in places if self.pieces[k].shard.requires_grad]
+            if trained:
+                found.setdefault(self.policy.reduce_dtype or dtype, []).extend(trained)
+        return found
+
+
+class _Gathered(Function):
+    """The whole parameters of all ranks' parts, whose gradients are averaged and parted again."""
+
+    @staticmethod
+    def forward(ctx: Any, unit: Unit, *shards: Tensor) -> tuple[Tensor, ...]:
+        """All of a unit."""
+        ctx.unit = unit
+        ctx.set_materialize_grads(False)
+        whole = unit.gather()
+        frozen = [x for x, s in zip(whole, shards, strict=True) if not s.requires_grad]
+        ctx.mark_non_differentiable(*frozen)
+        return tuple(whole)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        """The parts' gradients; the whole parameters are not needed any more."""
+        ctx.unit.hide()
+        return None, *ctx.unit.reduce(grads)
+
+
+class _Opens(Function):
+    """A module's result as it is; before its backward pass the module is gathered again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, unit: Unit, node: Any) -> Tensor:
+        """The tensor."""
+        ctx.unit, ctx.node = unit, node
+        return alias(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient."""
+        ctx.unit.open_again(ctx.node)
+        return grad, None, None
+
+
+class _Hooks:
+    """What the tape keeps of a forward pass: of whole parameters, only which they are.
+
+    Args:
+        unit: whose parameters they are.
+        given: the whole parameters.
+        outer: the hooks around these, which see all else.
+    """
+
+    def __init__(self, unit: Unit, given: Sequence[Tensor], outer: Any) -> None:
+        self._unit, self._outer = unit, outer
+        # Those that share memory do so again when they are gathered again.
+        self._places = {id(x.array.storage): k for k, x in enumerate(given)}
+        self._given = [x.dtype for x in given]
+
+    @property
+    def pair(self) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """As the mode takes them."""
+        return self._pack, self._unpack
+
+    def _pack(self, x: Tensor) -> Any:
+        place = self._places.get(id(x.array.storage))
+        if place is not None and x.dtype is self._given[place]:
+            return _Freed(place, x.array.shape, x.array.strides, x.array.offset)
+        if self._outer is None:
+            return NotImplemented
+        found = self._outer[0](x)
+        return found if found is NotImplemented else (found,)
+
+    def _unpack(self, kept: Any) -> Any:
+        if not isinstance(kept, _Freed):
+            return self._outer[1](kept[0])
+        array = self._unit.whole()[kept.place].array
+        return Tensor(array.view(kept.shape, kept.strides, kept.offset))
+
+
+def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A value with other floating tensors in it."""
+    return exchanged(value, change)
+
+
+def _cast(value: Any, dtype: DType) -> Any:
+    return _each(value, lambda x: x.to(dtype))
