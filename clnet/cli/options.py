@@ -178,6 +178,20 @@ def spread(model: Module, arguments: argparse.Namespace) -> Module:
     return model
 
 
+def begin(trainer: Trainer, arguments: argparse.Namespace) -> None:
+    """Go on from the checkpoint, if that is asked for; else say which one is about to be replaced.
+
+    Raises:
+        CheckpointError: if there is none, or it is of another training.
+    """
+    if arguments.resume:
+        trainer.resume()
+        return
+    last = trainer.last_checkpoint
+    if last is not None and last.exists() and is_first():
+        print(f"{last}: replaced by this training; --resume would go on from it", flush=True)
+
+
 def is_first() -> bool:
     """Whether this is the process that prints."""
     return not is_initialized() or get_rank() == 0

@@ -181,8 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.find_lr:
             return options.suggest_rate(trainer, loader)
-        if arguments.resume:
-            trainer.resume()
+        options.begin(trainer, arguments)
         with options.board(arguments):
             trainer.fit(loader, validation_loader, epochs=epochs)
             result = trainer.evaluate(test_loader)
