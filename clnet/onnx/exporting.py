@@ -19,7 +19,7 @@ from ..compile.compiled import Compiled
 from ..compile.record import Recorded, record
 from ..creation import as_tensor
 from ..device import Device, current_device
-from ..errors import ArgumentError, OnnxError, TraceError, shortened
+from ..errors import ArgumentError, OnnxError, TraceError, refusal, shortened
 from ..nn.module import Module
 from ..tensor import Tensor
 from ..values.arguments import shown
@@ -480,4 +480,4 @@ def save(proto: Any, f: Any, *, external: bool | None) -> None:
                 file.write(proto.SerializeToString())
     except OSError as error:
         law = "the file can be written"
-        raise ArgumentError("onnx.export", law, f=path, error=error.strerror or error) from error
+        raise ArgumentError("onnx.export", law, f=path, error=refusal(error)) from error

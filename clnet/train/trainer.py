@@ -13,7 +13,7 @@ import numpy as np
 
 from ..compile import compile as compiled
 from ..data import DataLoader
-from ..errors import ArgumentError, CheckpointError, NonFiniteError
+from ..errors import ArgumentError, CheckpointError, NonFiniteError, refusal
 from ..io import load_checkpoint, save_checkpoint
 from ..nn import DataParallel, Module
 from ..nn.module_mode import in_mode
@@ -219,7 +219,9 @@ class Trainer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(str(path), "its folder cannot be made", error=error) from error
+            raise CheckpointError(
+                str(path), "its folder cannot be made", error=refusal(error)
+            ) from error
         save_checkpoint(path, self._state())
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
