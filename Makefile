@@ -51,8 +51,10 @@ lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff check
 	$(BIN)/pyrefly check --min-severity warn --python-interpreter-path $(BIN)/python
 
-# The site of docs/, with the reference made from docstrings: docs/_build/html/index.html.
+# The site of docs/, with the reference made from docstrings: docs/_build/html/index.html. A build
+# that was stopped leaves no search index, of which the next one would warn: it begins anew.
 docs: $(VENV)/with-docs
+	test -f docs/_build/html/searchindex.js || rm -rf docs/_build/html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
 	$(BIN)/python ci/links.py docs/_build/html
 

@@ -53,6 +53,11 @@ def _again(
     return kind(op, law, remedy=remedy, **values)
 
 
+def refusal(error: OSError) -> str:
+    """Why the system refused, without the number and the file's name, which stands before it."""
+    return error.strerror or str(error)
+
+
 def shortened(error: BaseException) -> str:
     """Another library's error in a line: damaged files end up in the texts of some."""
     text = " ".join(f"{type(error).__name__}: {error}".split())

@@ -108,6 +108,26 @@ def test_resumed_run_ends_like_the_whole(tmp_path, capsys):
 
 
 @pytest.mark.device
+def test_a_checkpoint_that_is_there_is_replaced_and_said_to_be(tmp_path, capsys):
+    train = ["train", "digits", *QUICK, "--checkpoint", str(tmp_path)]
+    last = tmp_path / "last.safetensors"
+    assert main(train) == 0
+    assert str(last) not in capsys.readouterr().out
+    assert main(train) == 0
+    assert f"{last}: replaced by this training; --resume" in capsys.readouterr().out
+
+
+@pytest.mark.device
+def test_a_checkpoint_of_another_model_is_refused_by_name(tmp_path, capsys):
+    train = ["train", "digits", *QUICK, "--checkpoint", str(tmp_path)]
+    assert main(train) == 0
+    assert main([*train, "--model", "cnn", "--resume"]) == 1
+    told = capsys.readouterr().err
+    assert f"{tmp_path / 'last.safetensors'}: the checkpoint does not fit this trainer" in told
+    assert "strict=False" not in told
+
+
+@pytest.mark.device
 def test_auto_takes_digits_without_fashion_mnist(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("clnet.cli.train.places", lambda root, folders: [tmp_path / "absent"])
     assert main(["train", "auto", *QUICK]) == 0

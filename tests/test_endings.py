@@ -39,8 +39,10 @@ def test_a_signal_is_one_line_and_leaves_a_checkpoint(sent, code, word, tmp_path
     while "epoch 1/" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(getattr(signal, sent))
-    _, told = process.communicate(timeout=60)
+    printed, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (code, f"clnet: {word}\n")
+    last = tmp_path / "last.safetensors"
+    assert f"{last}: the same command with --resume goes on from here" in printed
     assert [entry for entry in tmp_path.iterdir() if "partial" not in entry.name]
 
 
@@ -58,6 +60,16 @@ def test_a_wrong_setting_is_one_line_for_the_command_alone():
     _, told = process.communicate(timeout=60)
     assert process.returncode == 1
     assert told.startswith("clnet: CLNET_MEMORY_LIMIT: ")
+
+
+@pytest.mark.device
+def test_devices_are_listed_though_the_setting_asks_for_another():
+    process = started([*COMMAND, "devices"], CLNET_DEVICE="nowhere:3")
+    listed, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "device" in listed.splitlines()[0]
+    assert told.startswith("clnet: device 'nowhere:3': not found")
+    assert "asked_by=CLNET_DEVICE" in told
     assert told.count("\n") == 1
     process = started([sys.executable, "-c", "import clnet"], CLNET_MEMORY_LIMIT="much")
     assert "Traceback" in process.communicate(timeout=60)[1]

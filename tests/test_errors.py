@@ -52,3 +52,10 @@ def test_errors_travel_between_processes(kind):
 
 def test_memory_runs_out_as_pythons_does():
     assert issubclass(OutOfDeviceMemory, MemoryError)
+
+
+def test_what_the_system_refuses_names_no_file_twice():
+    assert errors.refusal(FileNotFoundError(2, "No such file or directory", "a")) == (
+        "No such file or directory"
+    )
+    assert errors.refusal(OSError("cannot identify image file")) == "cannot identify image file"

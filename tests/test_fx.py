@@ -211,6 +211,13 @@ def test_a_module_of_a_graph_can_be_pickled():
     assert isinstance(x.max(1), clnet.return_types.max)
 
 
+def test_negative_numbers_in_code_are_operands():
+    x = clnet.tensor([2.0, 3.0])
+    traced = clnet.fx.symbolic_trace(lambda x: (-2.0) ** x)
+    assert "(-2.0) ** x" in traced.code
+    assert traced(x).tolist() == [4, -8]
+
+
 def test_threads_take_modules_apart_while_another_computes():
     """What is patched meanwhile is of one thread alone, and as before in the end."""
 

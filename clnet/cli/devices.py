@@ -13,6 +13,7 @@ from typing import Any
 from ..device import devices
 from ..device.discovery import Found, extensions_of, identity_of, select, traits_of
 from ..device.install_hint import install_hint
+from ..errors import ArgumentError, ClnetError, DeviceError
 from ..profiling.table import size
 from ..values.settings import SETTINGS
 
@@ -44,15 +45,15 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table; 1 if there is no usable device."""
-    found = devices()
+    """Print the table; 1 if there is no usable device, or not the one that is asked for."""
+    found, wrong = devices(), None
     usable = [f for f in found if f.handle is not None]
     if usable and arguments.json:
         print(json.dumps([_described(f) for f in usable], indent=1))
     elif usable and arguments.verbose:
         print("\n\n".join([*map(_description, usable), _folders()]))
     elif usable:
-        default = select(SETTINGS.device, found)
+        default, wrong = _default(found)
         print(_table([_HEADER, *(_row(f, default) for f in usable)]))
     problems = sys.stdout if usable and not arguments.json else sys.stderr
     for skipped in found:
@@ -63,7 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
             "\n".join(["To install, for one of:", *map("  {}".format, install_hint())]),
             file=problems,
         )
-    return 0 if usable else 1
+    if wrong is not None:
+        print(f"clnet: {wrong}", file=sys.stderr)
+    return 0 if usable and wrong is None else 1
+
+
+def _default(found: tuple[Found, ...]) -> tuple[Found | None, ClnetError | None]:
+    """The default device; where ``CLNET_DEVICE`` asks for one that is not there, the error."""
+    name = None if SETTINGS.device is None else SETTINGS.device.partition("[")[0]  # of a part
+    try:
+        return select(name, found, asked_by="CLNET_DEVICE"), None
+    except (ArgumentError, DeviceError) as error:
+        return None, error
 
 
 def _described(found: Found) -> dict[str, Any]:
@@ -112,7 +124,7 @@ def _folders() -> str:
     )
 
 
-def _row(found: Found, default: Found) -> tuple[str, ...]:
+def _row(found: Found, default: Found | None) -> tuple[str, ...]:
     traits, identity = traits_of(found.handle), identity_of(found.handle)
     return (
         "*" if found is default else "",

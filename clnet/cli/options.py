@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .. import optim
@@ -246,11 +246,29 @@ def callbacks(
     return chosen
 
 
-def board(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Serves the page of ``--board`` while it is entered; nothing without that option."""
-    if arguments.board is None or not is_first():
-        return nullcontext()
-    return served(Path(arguments.board))
+@contextmanager
+def training(trainer: Trainer, arguments: argparse.Namespace) -> Iterator[None]:
+    """What is around a training: its checkpoint and the page of ``--board``.
+
+    It goes on from the checkpoint if that is asked for, else it says which one it is about to
+    replace; whoever stops it by Ctrl-C is told how to go on.
+
+    Raises:
+        CheckpointError: if there is none to go on from, or it is of another training.
+    """
+    last = trainer.last_checkpoint
+    if arguments.resume:
+        trainer.resume()
+    elif last is not None and last.exists() and is_first():
+        print(f"{last}: replaced by this training; --resume would go on from it", flush=True)
+    no_board = arguments.board is None or not is_first()
+    with nullcontext() if no_board else served(Path(arguments.board)):
+        try:
+            yield
+        except KeyboardInterrupt:
+            if last is not None and last.exists() and is_first():
+                print(f"{last}: the same command with --resume goes on from here", flush=True)
+            raise
 
 
 def suggest_rate(trainer: Trainer, loader: DataLoader) -> int:

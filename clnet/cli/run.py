@@ -63,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ArgumentError("run", "top is 1 or more", top=arguments.top)
     if arguments.repeat < 1:
         raise ArgumentError("run", "repeat is 1 or more", repeat=arguments.repeat)
+    if arguments.output is not None and arguments.output.suffix != ".npz":
+        law = "outputs are written to an .npz file, by name"
+        raise ArgumentError("run", law, **{"--output": arguments.output})
     with mode.using(device=device(arguments.device)), no_grad():
         model = onnx.load(arguments.path)
         given = _inputs(arguments.inputs, model.input_names)

@@ -181,9 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.find_lr:
             return options.suggest_rate(trainer, loader)
-        if arguments.resume:
-            trainer.resume()
-        with options.board(arguments):
+        with options.training(trainer, arguments):
             trainer.fit(loader, validation_loader, epochs=epochs)
             result = trainer.evaluate(test_loader)
     if options.is_first():

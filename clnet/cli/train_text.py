@@ -87,9 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.find_lr:
             return options.suggest_rate(trainer, loaders[0])
-        if arguments.resume:
-            trainer.resume()
-        with options.board(arguments):
+        with options.training(trainer, arguments):
             trainer.fit(loaders[0], loaders[1], epochs=arguments.epochs)
             result = trainer.evaluate(loaders[2])
         if arguments.sample > 0:

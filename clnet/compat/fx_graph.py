@@ -9,7 +9,8 @@ import keyword
 import operator
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ArgumentError
 
@@ -18,6 +19,8 @@ __all__ = ["Graph", "Node", "map_aggregate", "map_arg"]
 Argument = Target = Any
 OPCODES = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 SIDE_EFFECTS = {"placeholder", "output"}
+# What code that is written means otherwise.
+_NO_NAMES = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch", "clnet"))
 _INFIX = (
     *"add + sub - mul * truediv / floordiv // mod % pow ** matmul @".split(),
     *"and_ & or_ | xor ^ lshift << rshift >> eq == ne != lt < le <= gt > ge >=".split(),
@@ -274,8 +277,7 @@ class Graph:
         if base[0].isdigit():
             base = f"_{base}"
         name, k = base, 0
-        taken = (*self._names, *keyword.kwlist, *dir(builtins), "self", "torch", "clnet")
-        while name in taken:
+        while name in self._names or name in _NO_NAMES:
             k += 1
             name = f"{base}_{k}"
         self._names.add(name)
@@ -483,7 +485,8 @@ class Code:
         elif node.op == "call_method":
             called = f"{args[0]}.{node.target}({', '.join([*args[1:], *by_name])})"
         elif node.target in _SIGNS and len(args) == 2:
-            called = f"{args[0]} {_SIGNS[node.target]} {args[1]}"
+            first = f"({args[0]})" if args[0].startswith("-") else args[0]  # -2 ** x is -(2 ** x)
+            called = f"{first} {_SIGNS[node.target]} {args[1]}"
         elif node.target is operator.getitem:
             called = f"{args[0]}[{args[1]}]"
         else:
@@ -532,7 +535,8 @@ def _attribute(root: str, path: str) -> str:
     return root
 
 
-class _Numbered(NamedTuple):
+@dataclass(frozen=True)
+class _Numbered:
     """Stands for a node in a pickle."""
 
     place: int
@@ -545,22 +549,10 @@ def _numbered(node: Node, order: dict[int, int]) -> tuple[Any, Any]:
 def _unpickled(rows: list[tuple[Any, ...]]) -> Graph:
     made, nodes = Graph(), list[Node]()
     for op, target, args, kwargs, name, kind in rows:
-        own, named = _with_nodes(args, nodes), _with_nodes(kwargs, nodes)
+        own, named = map_aggregate((args, kwargs), lambda v: _at_its_number(v, nodes))
         nodes.append(made.create_node(op, target, own, named, name, kind))
     return made
 
 
-def _with_nodes(a: Any, nodes: list[Node]) -> Any:
-    """Arguments with nodes for their numbers."""
-    if isinstance(a, _Numbered):
-        return nodes[a.place]
-    if isinstance(a, tuple):
-        parts = [_with_nodes(v, nodes) for v in a]
-        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
-    if isinstance(a, list):
-        return [_with_nodes(v, nodes) for v in a]
-    if isinstance(a, dict):
-        return {k: _with_nodes(v, nodes) for k, v in a.items()}
-    if isinstance(a, slice):
-        return slice(*(_with_nodes(v, nodes) for v in (a.start, a.stop, a.step)))
-    return a
+def _at_its_number(value: Any, nodes: list[Node]) -> Any:
+    return nodes[value.place] if isinstance(value, _Numbered) else value

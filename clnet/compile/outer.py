@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import random
-from array import array
-from collections import ChainMap, UserDict, deque
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Set
 from contextvars import ContextVar
 from functools import partial
 from inspect import getattr_static
-from operator import is_, length_hint
-from types import FunctionType, GeneratorType, MappingProxyType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
 from ..device import Storage
 from ..tensor import Tensor
-from ..values.programs import NAMES, is_plain, is_programs
+from ..values.programs import NAMES, is_plain
 from ..values.settings import environment
+from .fingerprint import CONTAINERS, MANY_PARTS, MOST_PARTS, PLAIN, fingerprint
 from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
@@ -41,59 +39,7 @@ from .tracer import NOTHING, Tracer
 
 __all__ = ["Outer"]
 
-_PLAIN = (int, bool, str, bytes, type(None))
-_CONTAINERS = (list, dict, set, deque, np.ndarray)
-_VALUES = (*_PLAIN, float, complex, tuple, frozenset, *_CONTAINERS)
-_MOST_PARTS = 64
-_MANY_PARTS = 2**17
-_ONE_KIND = ({int}, {str})
-_MOST_BYTES = 2**18
-
-
-class _Same:
-    """An object that equals itself alone, which tensors do not."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-class _Parts:
-    """What lies in a long container: containers in it are told, of others which they are.
-
-    Plain values are compared.
-    """
-
-    __slots__ = ("inside", "kinds", "values")
-
-    def __init__(self, *values: Iterable[Any]) -> None:
-        self.values = [part for each in values for part in each]
-        self.kinds = {*map(type, self.values)}
-        self.inside: list[Any] = []
-        if not self.kinds.isdisjoint(_CONTAINERS):
-            self.inside = [_told(part) for part in self.values if type(part) in _CONTAINERS]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Parts) or self.kinds != other.kinds:
-            return False
-        if len(self.values) != len(other.values) or self.inside != other.inside:
-            return False
-        if self.kinds in _ONE_KIND:
-            return self.values == other.values
-        if all(map(is_, self.values, other.values)):
-            return True
-        pairs = [(x, y) for x, y in zip(self.values, other.values, strict=True) if x is not y]
-        plain = self.kinds <= {*_PLAIN, float}
-        return plain and all(type(x) is type(y) and x == y for x, y in pairs)
-
-    __hash__: Any = None
+_VALUES = (*PLAIN, float, complex, tuple, frozenset, *CONTAINERS)
 
 
 class Outer:
@@ -120,22 +66,7 @@ class Outer:
         self.counted: list[str] = []
         self._places: list[partial[Any]] = []
         self._added: list[partial[Any]] = []
-        code, found = Code(), Objects()
-        for each in _functions(function, self._places):
-            # What clnet's own keep from call to call, their doors above all, is no state.
-            code.follow(each, "" if is_ours(home(each)) else home(each))
-        for value in (function, *args, *(place() for place in self._places)):
-            found.add(value)
-        seen, looked = None, 0
-        # What is called names more in its turn.
-        while seen != (seen := (len(code.functions), found.looked)):
-            for place in code.places[looked:]:
-                found.add(place())
-            looked = len(code.places)
-            for each in [*found.methods(code.names)]:
-                code.follow(each)
-            for _, _, value in [*found.settings(code.names)]:
-                found.add(value)
+        code, found = _reached(function, args, self._places)
         looks = code.looks or found.hooked
         self._reads, self.names = code.reads, code.names
         self._written, self._looks = code.writes, looks
@@ -166,7 +97,7 @@ class Outer:
         """What of all that is found is not compared; empty if nothing."""
         large = [place for place in self._places if _is_large(place())]
         named = [
-            f"entries of {_name(place)}, which has more than {_MANY_PARTS:,}" for place in large
+            f"entries of {_name(place)}, which has more than {MANY_PARTS:,}" for place in large
         ]
         if self._overlooked:
             named.append(f"objects beyond the first {MOST_OBJECTS:,}")
@@ -175,7 +106,7 @@ class Outer:
     @property
     def _clnet_version(self) -> list[Any]:
         """What is there now, which :class:`.Guards` compares."""
-        return [_told(place()) for place in self._seen or self._places]
+        return [fingerprint(place()) for place in self._seen or self._places]
 
     def slots(self, names: Container[tuple[int, Any]], *, unread: bool) -> list[Slot]:
         """Where numbers lie that are found by name and change, as code or earlier calls tell.
@@ -207,7 +138,7 @@ class Outer:
     def changed_slots(self, before: list[Any]) -> Iterator[tuple[Slot, Any]]:
         """Where numbers lie that are others than in an earlier version, and what they were."""
         every = [*zip(self._places, before, self._clnet_version, strict=True)]
-        every += [(place, old, _told(place())) for place, old in self._told_of]
+        every += [(place, old, fingerprint(place())) for place, old in self._told_of]
         for place, old, new in every:
             if old != new:
                 whole = place.args[0] if place.func is masked_content else place
@@ -283,7 +214,11 @@ class Outer:
         """Take back what tracing counted and appended: the function runs once more."""
         for place, old in self._restored:
             value = place()
-            if isinstance(value, Tensor) or isinstance(old, Tensor) or _told(value) == _told(old):
+            if (
+                isinstance(value, Tensor)
+                or isinstance(old, Tensor)
+                or fingerprint(value) == fingerprint(old)
+            ):
                 continue
             if isinstance(value, list | deque) and isinstance(old, list | deque):
                 value.clear()
@@ -340,7 +275,7 @@ class Outer:
                 inside = [*_tensors(value)]
             unused = bool(inside) and all(x.array.storage not in used for x in inside)
             owner = id(place.args[0])
-            if owner in self._layers and owner in called and type(value) not in _CONTAINERS:
+            if owner in self._layers and owner in called and type(value) not in CONTAINERS:
                 return False
             return id(place.args[0]) not in owners and not unused
 
@@ -368,11 +303,34 @@ class Outer:
         self._places = [*[place for place, _ in kept], *self._added]
         self._seen = []
         self._owners.clear()
-        return [*[old for _, old in kept], *[_told(MISSING) for _ in self._added]]
+        return [*[old for _, old in kept], *[fingerprint(MISSING) for _ in self._added]]
+
+
+def _reached(
+    function: Any, args: Iterable[Any], places: list[partial[Any]]
+) -> tuple[Code, Objects]:
+    """The code and the objects that a function reaches by name; ``places`` gets what it is of."""
+    code, found = Code(), Objects()
+    for each in _functions(function, places):
+        # What clnet's own keep from call to call, their doors above all, is no state.
+        code.follow(each, "" if is_ours(home(each)) else home(each))
+    for value in (function, *args, *(place() for place in places)):
+        found.add(value)
+    seen, looked = None, 0
+    # What is called names more in its turn.
+    while seen != (seen := (len(code.functions), found.looked)):
+        for place in code.places[looked:]:
+            found.add(place())
+        looked = len(code.places)
+        for each in [*found.methods(code.names)]:
+            code.follow(each)
+        for _, _, value in [*found.settings(code.names)]:
+            found.add(value)
+    return code, found
 
 
 def _is_large(value: Any) -> bool:
-    return type(value) in _CONTAINERS and type(value) is not np.ndarray and len(value) > _MANY_PARTS
+    return type(value) in CONTAINERS and type(value) is not np.ndarray and len(value) > MANY_PARTS
 
 
 def _methods(kind: type, names: set[str]) -> set[str]:
@@ -418,7 +376,7 @@ def _held_by(found: Objects, names: set[str], *, looks: bool) -> Iterator[partia
         plain = [name for name, v in held.items() if type(v) in _VALUES] if hidden else []
         own = [n for n in held if n in names and not isinstance(held[n], ModuleType)]
         tensors = [name for name, v in held.items() if isinstance(v, Tensor)]
-        for name in dict.fromkeys((*plain[:_MOST_PARTS], *own, *tensors)):
+        for name in dict.fromkeys((*plain[:MOST_PARTS], *own, *tensors)):
             yield partial(attribute, owner, name)
     for layer, name in found.kept:
         if name in names:
@@ -516,83 +474,3 @@ def _matters(value: Any) -> bool:
     """Whether what is found by name is compared; what a compiled one holds is read instead."""
     inside = not isinstance(value, FunctionType) and wrapped_in(value) is not MISSING
     return not inside and not isinstance(value, ModuleType | type)
-
-
-def _position(iterator: Any, depth: int = 3) -> Any:
-    """How far an iterator of Python is, which comparing must not move; None of others.
-
-    A generator's place in its code is not enough: in a loop it is the same at each turn.
-    """
-    if isinstance(iterator, GeneratorType):
-        frame = iterator.gi_frame
-        held = () if frame is None else (frame.f_lasti, *frame.f_locals.values())
-        return [_held(v, depth) for v in held]
-    if type(iterator).__name__ == "count":
-        return repr(iterator)
-    left = length_hint(iterator, -1)
-    if left >= 0 or not depth or type(iterator).__module__ not in ("builtins", "itertools"):
-        return left
-    with catch_warnings():
-        simplefilter("ignore")  # itertools are not to be copied from Python 3.14 on
-        try:
-            return [_held(v, depth) for v in iterator.__reduce__()[1:]]
-        except (AttributeError, TypeError, ValueError):
-            return left
-
-
-def _held(value: Any, depth: int) -> Any:
-    """What an iterator holds: others by their places, numbers by value."""
-    if isinstance(value, Iterator):
-        return _position(value, depth - 1)
-    if isinstance(value, tuple) and depth:
-        return [_held(v, depth - 1) for v in value]
-    return (type(value), value) if type(value) in _PLAIN else _Same(value)
-
-
-def _told(value: Any, around: tuple[Any, ...] = ()) -> Any:
-    """What tells a value from others; functions ``around`` it, which it may name, are known."""
-    kind: Any = type(value)
-    if kind in _PLAIN:
-        return (kind, value)
-    if kind is float or kind is complex or isinstance(value, np.generic):
-        return (kind, repr(value))  # NaN is as another, and -0.0 not as 0.0
-    if isinstance(value, Tensor):
-        # After x.t_() it is the same tensor, otherwise laid out.
-        if type(value) is not Tensor:
-            return (_Same(value), value.requires_grad, None)
-        x, plain = value.array, value.node is None and not value.requires_grad
-        # Which tensor looks there matters for gradients alone.
-        seen: Any = x.storage if plain else value
-        return (_Same(seen), value.requires_grad, x.shape, x.strides, plain and (x.offset, x.dtype))
-    if isinstance(value, ModuleType):
-        return None
-    if kind in (bytearray, array):
-        return (kind, bytes(value))
-    if kind in (MappingProxyType, UserDict, ChainMap):
-        value, kind = dict(value), dict
-    if kind in (list, tuple, deque):
-        if len(value) <= _MOST_PARTS:
-            return (kind, [_told(v) for v in value])
-        return (kind, _Parts(value) if len(value) <= _MANY_PARTS else (len(value), _Same(value)))
-    if issubclass(kind, dict) and len(value) <= _MOST_PARTS:
-        return (kind, [(_told(k), _told(v)) for k, v in value.items()])
-    if issubclass(kind, dict) and len(value) <= _MANY_PARTS:
-        return (kind, _Parts(value.keys(), value.values()))
-    if isinstance(value, Iterator):
-        return (_Same(value), _position(value))
-    if kind in (set, frozenset) and len(value) <= _MANY_PARTS:
-        return (kind, frozenset(value))
-    if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
-        return (value.dtype, value.shape, value.tobytes())
-    if kind is MethodType:
-        return (_Same(value.__self__), _told(value.__func__))
-    if kind is FunctionType and is_programs(value):  # made anew it is as it was, a lambda too
-        held: list[Any] = [content(cell, "") for cell in value.__closure__ or ()]
-        held += (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-        if hasattr(value, "__wrapped__"):
-            held.append(value.__wrapped__)
-        known = (*_PLAIN, float, FunctionType)
-        inside = (*around, value)
-        told = [_told(v, inside) for v in held if type(v) in known and v not in around]
-        return (_Same(value.__code__), told)
-    return _Same(value)

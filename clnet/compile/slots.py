@@ -52,8 +52,8 @@ def differing(old: Any, new: Any, slot: Slot | None, value: Any) -> Iterator[tup
     """The slots of numbers by which what tells a value from others is another; what they held.
 
     Args:
-        old: what told it in a version of :class:`.Outer`.
-        new: what tells it now.
+        old: its :func:`.fingerprint` in a version of :class:`.Outer`.
+        new: that of now.
         slot: where the value lies.
         value: the newer.
     """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, shortened
+from ..errors import DataError, refusal, shortened
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 _MOST_PIXELS = 2**26
@@ -41,7 +41,7 @@ def read(path: Path) -> Encoded:
     try:
         return Encoded(str(path), path.read_bytes())
     except OSError as error:
-        raise DataError(str(path), "the file cannot be read", error=error) from error
+        raise DataError(str(path), "the file cannot be read", error=refusal(error)) from error
 
 
 def decode(images: Sequence[Encoded], *, size: tuple[int, int] | None = None) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, refusal
 from .dataset import Arrays, Dataset
 from .image import SUFFIXES, decode, read
 
@@ -36,7 +36,9 @@ class ImageFolder(Dataset):
         try:
             folders = sorted(path for path in self.root.iterdir() if path.is_dir())
         except OSError as error:
-            raise DataError(str(self.root), "the folder cannot be read", error=error) from error
+            raise DataError(
+                str(self.root), "the folder cannot be read", error=refusal(error)
+            ) from error
         self.classes = tuple(folder.name for folder in folders)
         found = [
             (path, label)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError, DataError
+from ..errors import ArgumentError, DataError, refusal
 from .dataset import ArrayDataset, Arrays, Dataset
 
 LEVELS = ("word", "space", "char")
@@ -261,7 +261,9 @@ class Windows(Dataset):
 def _read(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DataError(str(path), "the file cannot be read", error=refusal(error)) from error
+    except UnicodeDecodeError as error:
         raise DataError(str(path), "the text cannot be read as UTF-8", error=error) from error
     if not text.strip():
         raise DataError(str(path), "the text is empty", characters=len(text))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from ..errors import DataError, shortened
+from ..errors import DataError, refusal, shortened
 from .image import Encoded
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -65,7 +65,7 @@ def unpacked(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise DataError(str(path), "the file cannot be read", error=error) from error
+        raise DataError(str(path), "the file cannot be read", error=refusal(error)) from error
     with file, reading(path, "a whole gzip file"):
         size = path.stat().st_size
         packed = file.read(2) == _GZIP_MAGIC

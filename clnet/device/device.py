@@ -27,7 +27,7 @@ from .binaries import loses_places
 from .buffer_pool import BufferPool
 from .builders import EARLY, FORKS, Line, most_processes
 from .builtin_functions import POCL
-from .discovery import Found, discover, identity_of, select, traits_of
+from .discovery import Found, chosen, discover, identity_of, select, traits_of
 from .first_use import FirstUses, first_uses
 from .forked import INHERITANCE
 from .guard import guarded
@@ -335,7 +335,7 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     known = _OPENED.named.get(asked)
     if known is not None and known[0] is there:
         return known[1]
-    found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), there)
+    found = chosen(name if name is None or isinstance(name, str) else int(name), there)
     opened = _open(found, _units(found, threads))
     _OPENED.named[asked] = there, opened
     return opened
@@ -470,17 +470,17 @@ def traits_for(wanted: DeviceTraits | Device | str | None) -> DeviceTraits:
         return wanted
     if isinstance(wanted, Device):
         return wanted.traits
-    chosen = mode.current().device
-    if wanted is None and chosen is not None:
-        return chosen.traits
-    found = select(SETTINGS.device if wanted is None else wanted, _found())
+    current = mode.current().device
+    if wanted is None and current is not None:
+        return current.traits
+    found = chosen(wanted, _found())
     return traits_of(found.handle)
 
 
 def current_device() -> Device:
     """The device of the current mode, else the default one."""
-    chosen = mode.current().device
-    return device() if chosen is None else chosen
+    current = mode.current().device
+    return device() if current is None else current
 
 
 @cache

@@ -81,13 +81,26 @@ def discover() -> tuple[Found, ...]:
     return tuple(found)
 
 
-def select(name: str | int | None, found: tuple[Found, ...]) -> Found:
+def chosen(name: str | int | None, found: tuple[Found, ...]) -> Found:
+    """The device a caller names; of None that of ``CLNET_DEVICE``, which an error then names.
+
+    Arguments and errors as :func:`select` has them.
+    """
+    if name is not None:
+        return select(name, found)
+    return select(SETTINGS.device, found, asked_by="CLNET_DEVICE")
+
+
+def select(
+    name: str | int | None, found: tuple[Found, ...], *, asked_by: str | None = None
+) -> Found:
     """The device a user names.
 
     Args:
         name: ``"nvidia:0"`` or ``"pocl"`` (a platform and a number, 0 when left out), ``"cpu"`` or
             ``"gpu"`` with or without a number, or None for the first GPU, else the first device.
         found: what there is.
+        asked_by: where the name stands, for errors; None: in the call.
 
     Returns:
         The device.
@@ -114,10 +127,14 @@ def select(name: str | int | None, found: tuple[Found, ...]) -> Found:
             have = ", ".join(f.selector for f in counted)
             raise DeviceError("device", "not found", number=name, have=have)
         return counted[name]
+    asked = {} if asked_by is None else {"asked_by": asked_by}
     form = re.fullmatch(r"([a-z]+)(?::(\d+))?", name.strip().lower())
     if form is None:
         raise ArgumentError(
-            "device", "a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'", name=repr(name)
+            "device",
+            "a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'",
+            name=repr(name),
+            **asked,
         )
     word, index = form.group(1), int(form.group(2) or 0)
     matching = [f for f in usable if f.selector.split(":")[0] == word or f.kind.value == word]
@@ -127,6 +144,7 @@ def select(name: str | int | None, found: tuple[Found, ...]) -> Found:
             f"device {name!r}",
             "not found",
             have=have,
+            **asked,
             remedy=f"Skipped: {problems}" if problems else None,
         )
     return matching[index]

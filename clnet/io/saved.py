@@ -30,7 +30,7 @@ from ..array import Array
 from ..compile import Compiled
 from ..device import Device, current_device
 from ..device import device as open_device
-from ..errors import ArgumentError, CheckpointError, MissingFileError, shortened
+from ..errors import ArgumentError, CheckpointError, MissingFileError, refusal, shortened
 from ..nn import Module, Parameter, functional
 from ..tensor import Tensor
 from ..values.arguments import shown
@@ -113,7 +113,7 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     except OSError as error:
         remedy = "Give a file in a folder that exists and can be written"
         raise CheckpointError(
-            name, "the file cannot be written", error=error, remedy=remedy
+            name, "the file cannot be written", error=refusal(error), remedy=remedy
         ) from error
 
 
@@ -174,7 +174,7 @@ def _read(path: Path, device: Device, *, modules: bool) -> Any:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError as error:
-        raise CheckpointError(str(path), "the file cannot be read", error=error) from error
+        raise CheckpointError(str(path), "the file cannot be read", error=refusal(error)) from error
     if head[:4] == b"PK\x03\x04":
         return read_zip(path, device)
     if head[:1] == b"\x80" and head[8:9] != b"{":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ..errors import CheckpointError, shortened
+from ..errors import CheckpointError, refusal, shortened
 from ..values.atomic import replacing
 
 RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name, beside the arrays
@@ -71,7 +71,7 @@ def save_state(
         raise CheckpointError(
             str(target),
             "the file cannot be written",
-            error=error,
+            error=refusal(error),
             remedy=f"Give a file in a folder that exists and can be written; not {target.parent}",
         ) from error
 
@@ -126,7 +126,9 @@ def load_state(path: str | os.PathLike[str]) -> State:
     try:
         found = source.stat().st_size
     except OSError as error:
-        raise CheckpointError(str(source), "the file cannot be read", error=error) from error
+        raise CheckpointError(
+            str(source), "the file cannot be read", error=refusal(error)
+        ) from error
     try:
         with safe_open(source, "np") as file:
             metadata = dict(file.metadata() or {})

@@ -1,12 +1,14 @@
 """Pickles read as data: a machine of its own that knows containers and what its caller names.
 
-Python's unpickler imports and calls what a file says. This one makes plain values; a global is
+Python's unpickler imports and calls what a file says; of its module come the names of
+instructions alone. This one makes plain values; a global is
 looked up in a table, and one that is not there is refused by name. What it makes is bounded by
 what it reads: every element that an instruction copies is paid for by bytes of the pickle.
 """
 
 from __future__ import annotations
 
+import pickle
 import struct
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
@@ -18,14 +20,27 @@ _COPIES = 16  # elements that calls may copy for each byte of the pickle
 _LONGEST_NUMBER = 64  # bytes of a whole number
 _MARK = object()
 _KEYS = (str, int, float, bool, bytes, type(None))
-_CONSTANTS: dict[int, Any] = {ord("N"): None, 0x88: True, 0x89: False}
-_EMPTY: dict[int, Callable[[], Any]] = {ord("]"): list, ord("}"): dict, ord(")"): tuple, 0x8F: set}
-_FIXED = {ord("J"): "<i", ord("K"): "<B", ord("M"): "<H", ord("G"): ">d"}
-"""Numbers: 4 bytes, 1, 2, and a double."""
-_TEXTS = {ord("X"): "<I", 0x8C: "<B", 0x8D: "<Q"}
-_BYTES = {ord("B"): "<I", ord("C"): "<B", 0x8E: "<Q", ord("U"): "<B", ord("T"): "<I", 0x96: "<Q"}
-_PUT = {ord("q"): "<B", ord("r"): "<I"}
-_GET = {ord("h"): "<B", ord("j"): "<I"}
+_NEWEST = 5  # protocol of Python's that is read
+_CONSTANTS: dict[bytes, Any] = {pickle.NONE: None, pickle.NEWTRUE: True, pickle.NEWFALSE: False}
+_EMPTY: dict[bytes, Callable[[], Any]] = {
+    pickle.EMPTY_LIST: list,
+    pickle.EMPTY_DICT: dict,
+    pickle.EMPTY_TUPLE: tuple,
+    pickle.EMPTY_SET: set,
+}
+_FIXED = {pickle.BININT: "<i", pickle.BININT1: "<B", pickle.BININT2: "<H", pickle.BINFLOAT: ">d"}
+# The size that stands before what has no fixed one.
+_TEXTS = {pickle.BINUNICODE: "<I", pickle.SHORT_BINUNICODE: "<B", pickle.BINUNICODE8: "<Q"}
+_BYTES = {
+    pickle.BINBYTES: "<I",
+    pickle.SHORT_BINBYTES: "<B",
+    pickle.BINBYTES8: "<Q",
+    pickle.BYTEARRAY8: "<Q",
+}
+_STRINGS = {pickle.SHORT_BINSTRING: "<B", pickle.BINSTRING: "<I"}  # of Python 2
+_PUT = {pickle.BINPUT: "<B", pickle.LONG_BINPUT: "<I"}
+_GET = {pickle.BINGET: "<B", pickle.LONG_BINGET: "<I"}
+_TUPLES = {pickle.TUPLE1: 1, pickle.TUPLE2: 2, pickle.TUPLE3: 3}
 
 
 class _DamagedError(Exception):
@@ -152,8 +167,8 @@ class Machine:
         """
         try:
             while True:
-                code = self._byte()
-                if code == ord("."):
+                code = self._take(1)
+                if code == pickle.STOP:
                     return self._pop()
                 self._do(code)
         except ClnetError:
@@ -172,9 +187,6 @@ class Machine:
             ) from error
 
     # Reading.
-
-    def _byte(self) -> int:
-        return self._take(1)[0]
 
     def _take(self, count: int) -> bytes:
         end = self.position + count
@@ -218,13 +230,13 @@ class Machine:
             raise _DamagedError(f"{type(value).__name__} in the place of a container")
         return value
 
-    def _do(self, code: int) -> None:
+    def _do(self, code: bytes) -> None:
         """One instruction; those of each kind have a method."""
-        if not (self._make(code) or self._fill(code) or self._remember(code)):
+        if not (self._read(code) or self._gather(code) or self._fill(code) or self._remember(code)):
             self._other(code)
 
-    def _make(self, code: int) -> bool:
-        """What puts a new value on the stack."""
+    def _read(self, code: bytes) -> bool:
+        """What puts a value on the stack that stands in the instruction."""
         if code in _CONSTANTS:
             value = _CONSTANTS[code]
         elif code in _EMPTY:
@@ -235,46 +247,56 @@ class Machine:
             value = self._take(self._number(_TEXTS[code])).decode("utf-8", "surrogatepass")
         elif code in _BYTES:
             value = self._take(self._number(_BYTES[code]))
-            if code in (ord("U"), ord("T")):  # Python 2's str
-                value = value.decode("latin1")
-        elif code in (0x8A, 0x8B):
-            count = self._number("<B" if code == 0x8A else "<i")
+        elif code in _STRINGS:
+            value = self._take(self._number(_STRINGS[code])).decode("latin1")
+        elif code in (pickle.LONG1, pickle.LONG4):
+            count = self._number("<B" if code == pickle.LONG1 else "<i")
             if not 0 <= count <= _LONGEST_NUMBER:
                 raise _DamagedError("a whole number of too many bytes")
             value = int.from_bytes(self._take(count), "little", signed=True)
-        elif code in (ord("t"), ord("l")):
-            value = self._since_mark()
-            value = tuple(value) if code == ord("t") else value
-        elif code in (0x85, 0x86, 0x87):
-            value = tuple([self._pop() for _ in range(code - 0x84)][::-1])
-        elif code == ord("d"):
-            value = self._pairs(self._since_mark())
-        elif code == 0x91:
-            value = frozenset(map(_key, self._since_mark()))
         else:
             return False
         self._stack.append(value)
         return True
 
-    def _fill(self, code: int) -> bool:
+    def _gather(self, code: bytes) -> bool:
+        """What puts a container of values on the stack that lie there."""
+        match code:
+            case pickle.TUPLE:
+                value: Any = tuple(self._since_mark())
+            case pickle.TUPLE1 | pickle.TUPLE2 | pickle.TUPLE3:
+                value = tuple([self._pop() for _ in range(_TUPLES[code])][::-1])
+            case pickle.LIST:
+                value = self._since_mark()
+            case pickle.DICT:
+                value = self._pairs(self._since_mark())
+            case pickle.FROZENSET:
+                value = frozenset(map(_key, self._since_mark()))
+            case _:
+                return False
+        self._stack.append(value)
+        return True
+
+    def _fill(self, code: bytes) -> bool:
         """What adds to the container on top of the stack."""
-        if code == ord("a"):
-            value = self._pop()
-            self._top(list).append(value)
-        elif code == ord("e"):
-            values = self._since_mark()
-            self._top(list).extend(values)
-        elif code == ord("s"):
-            value, key = self._pop(), self._pop()
-            self._top(dict)[_key(key)] = value
-        elif code == ord("u"):
-            pairs = self._pairs(self._since_mark())
-            self._top(dict).update(pairs)
-        elif code == 0x90:
-            values = [_key(x) for x in self._since_mark()]
-            self._top(set).update(values)
-        else:
-            return False
+        match code:
+            case pickle.APPEND:
+                value = self._pop()
+                self._top(list).append(value)
+            case pickle.APPENDS:
+                values = self._since_mark()
+                self._top(list).extend(values)
+            case pickle.SETITEM:
+                value, key = self._pop(), self._pop()
+                self._top(dict)[_key(key)] = value
+            case pickle.SETITEMS:
+                pairs = self._pairs(self._since_mark())
+                self._top(dict).update(pairs)
+            case pickle.ADDITEMS:
+                values = [_key(x) for x in self._since_mark()]
+                self._top(set).update(values)
+            case _:
+                return False
         return True
 
     def _pairs(self, flat: list[Any]) -> dict[Any, Any]:
@@ -282,11 +304,11 @@ class Machine:
             raise _DamagedError("a key without a value")
         return {_key(flat[k]): flat[k + 1] for k in range(0, len(flat), 2)}
 
-    def _remember(self, code: int) -> bool:
+    def _remember(self, code: bytes) -> bool:
         """The memo."""
         if code in _PUT:
             self._memo[self._number(_PUT[code])] = self._peek()
-        elif code == 0x94:
+        elif code == pickle.MEMOIZE:
             self._memo[len(self._memo)] = self._peek()
         elif code in _GET:
             self._stack.append(self._memo[self._number(_GET[code])])
@@ -300,36 +322,37 @@ class Machine:
             raise _DamagedError("a mark where a value is due")
         return value
 
-    def _other(self, code: int) -> None:
+    def _other(self, code: bytes) -> None:
         """Marks, calls and what a pickle says of itself."""
-        if code == 0x80:  # protocol
-            if self._byte() > 5:
-                raise _DamagedError("an unknown protocol")
-        elif code == 0x95:  # frame: its length says nothing that is needed
-            self._take(8)
-        elif code == ord("("):
-            self._stack.append(_MARK)
-        elif code == ord("0"):
-            self._pop()
-        elif code == ord("1"):
-            self._since_mark()
-        elif code == ord("2"):
-            self._stack.append(self._peek())
-        elif code == ord("c"):
-            self._stack.append(self._named(self._line(), self._line()))
-        elif code == 0x93:
-            name, module = self._pop(), self._pop()
-            self._stack.append(self._named(module, name))
-        elif code in (ord("R"), 0x81):  # call, or an object made anew
-            arguments, function = self._pop(), self._pop()
-            self._stack.append(self._called(function, arguments))
-        elif code == ord("b"):
-            state = self._pop()
-            self._built(self._peek(), state)
-        elif code == ord("Q"):
-            self._stack.append(self._persistent(self._pop()))
-        else:
-            raise _DamagedError(f"instruction {code:#04x} is not known")
+        match code:
+            case pickle.PROTO:
+                if self._number("<B") > _NEWEST:
+                    raise _DamagedError("an unknown protocol")
+            case pickle.FRAME:  # its length says nothing that is needed
+                self._number("<Q")
+            case pickle.MARK:
+                self._stack.append(_MARK)
+            case pickle.POP:
+                self._pop()
+            case pickle.POP_MARK:
+                self._since_mark()
+            case pickle.DUP:
+                self._stack.append(self._peek())
+            case pickle.GLOBAL:
+                self._stack.append(self._named(self._line(), self._line()))
+            case pickle.STACK_GLOBAL:
+                name, module = self._pop(), self._pop()
+                self._stack.append(self._named(module, name))
+            case pickle.REDUCE | pickle.NEWOBJ:  # a call, or an object made anew
+                arguments, function = self._pop(), self._pop()
+                self._stack.append(self._called(function, arguments))
+            case pickle.BUILD:
+                state = self._pop()
+                self._built(self._peek(), state)
+            case pickle.BINPERSID:
+                self._stack.append(self._persistent(self._pop()))
+            case _:
+                raise _DamagedError(f"instruction {code[0]:#04x} is not known")
 
     def _named(self, module: Any, name: Any) -> Any:
         if not (isinstance(module, str) and isinstance(name, str)):

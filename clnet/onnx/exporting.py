@@ -19,7 +19,7 @@ from ..compile.compiled import Compiled
 from ..compile.record import Recorded, record
 from ..creation import as_tensor
 from ..device import Device, current_device
-from ..errors import ArgumentError, OnnxError, TraceError, shortened
+from ..errors import ArgumentError, OnnxError, TraceError, refusal, shortened
 from ..nn.module import Module
 from ..tensor import Tensor
 from ..values.arguments import shown
@@ -33,7 +33,7 @@ from .writing import Graph, number
 
 __all__ = ["export"]
 
-_OPSETS = (18, 26)
+_OPSETS = (13, 26)  # below, softmax and ``Squeeze`` are others
 _USUAL = 20  # the first with GELU
 _LARGEST = 1 << 31  # bytes of a protobuf message
 
@@ -83,7 +83,8 @@ def export(
         kwargs: further arguments by name.
         input_names: of tensors among the arguments, in order; None: those of the parameters.
         output_names: of the results, in order.
-        opset_version: 18 to 26; None: 20.
+        opset_version: 13 to 26; None: 20. An older one has no node for some ops, and several nodes
+            for others.
         dynamic_axes: for an input's name its dynamic axes: their names by axis, or a list of axes.
             Axes of one name have one size. Outputs may be named, too; their axes follow.
         dynamic_shapes: the same as PyTorch's exporter has it: for each argument None or names by
@@ -163,7 +164,7 @@ def _opset(version: Any) -> int:
     """A version that there is, of ONNX and of its package."""
     newest = min(_OPSETS[1], protos.library().defs.onnx_opset_version())
     if not isinstance(version, int) or not _OPSETS[0] <= version <= newest:
-        raise ArgumentError("onnx.export", "opset_version is 18 to 26", opset_version=version)
+        raise ArgumentError("onnx.export", "opset_version is 13 to 26", opset_version=version)
     return version
 
 
@@ -479,4 +480,4 @@ def save(proto: Any, f: Any, *, external: bool | None) -> None:
                 file.write(proto.SerializeToString())
     except OSError as error:
         law = "the file can be written"
-        raise ArgumentError("onnx.export", law, f=path, error=error.strerror or error) from error
+        raise ArgumentError("onnx.export", law, f=path, error=refusal(error)) from error

@@ -319,6 +319,8 @@ def _step(node: Any, context: Context, known: frozenset[str]) -> Step:
         attributes["opset"] = version
     if "outputs" in handler.context:
         attributes["outputs"] = len(node.output)
+    if "named" in handler.context:
+        attributes["named"] = sum(map(bool, node.output))
     tied = protos.tied_types(node, version, domain)
     on_host = twin(domain, node.op_type)
     return Step(label, handler, on_host, *names, attributes, tied)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, OnnxError
+from ..errors import ArgumentError, OnnxError, refusal
 from ..values.arguments import shown
 from . import protos
 from .contributed import spelled
@@ -130,4 +130,6 @@ def _model(path: Any) -> tuple[Any, Path | None]:
             raise OnnxError("onnx.load", "a model has less than 2 GiB", file=path, size=size)
         return protos.parsed(file.read_bytes(), str(path)), file.parent
     except OSError as error:
-        raise OnnxError("onnx.load", "the file can be read", file=path, reason=error) from error
+        raise OnnxError(
+            "onnx.load", "the file can be read", file=path, reason=refusal(error)
+        ) from error

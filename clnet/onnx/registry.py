@@ -4,7 +4,8 @@ A handler is a function of tensors. Its signature is its contract: positional pa
 node's inputs in order (None where one is left out), keywords its attributes with ONNX's defaults;
 a trailing underscore keeps clear of Python's names. An input annotated ``Host`` comes as a NumPy
 array, one annotated ``Tensor`` as a tensor on the device, others as they are. Some keywords are no
-attributes: ``opset``, ``outputs`` (how many are asked for) and ``device``.
+attributes: ``opset``, ``outputs`` (how many the node lists), ``named`` (how many of these have a
+name: the others are left out) and ``device``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Host: TypeAlias = np.ndarray
 F = TypeVar("F", bound=Callable[..., Any])
 
 OURS = "clnet"  # the domain of what nodes of others are spelled with
-CONTEXT = frozenset({"opset", "outputs", "device"})
+CONTEXT = frozenset({"opset", "outputs", "named", "device"})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,15 @@ from . import protos
 from .elements import by_numpy
 from .sizes import Size
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "NotExported"]
+
+_AXES_GIVEN = 18  # the opset from which on all reductions read their axes from an input
+_ZERO_SIZES = 14  # the opset from which on a shape of ``Reshape`` may say 0
+_SHAPE_CUT = 15  # the opset from which on ``Shape`` takes a part of the axes
+
+
+class NotExported(OnnxError):
+    """ONNX has no node for what an op does with these settings."""
 
 
 class Graph:
@@ -60,15 +68,53 @@ class Graph:
     def add_all(
         self, op: str, inputs: Sequence[str | None], count: int, **attributes: Any
     ) -> list[str]:
-        """A node with several outputs."""
+        """A node with several outputs.
+
+        Raises:
+            NotExported: if the model's opset has no such node.
+        """
         outputs = [self.name(op.lower()) for _ in range(count)]
         names = [name or "" for name in inputs]
         while names and not names[-1]:
             names.pop()
         given = {k: v for k, v in attributes.items() if v is not None}
+        self._known(op, given)
         helper = protos.library().helper
         self.nodes.append(helper.make_node(op, names, outputs, name=outputs[0], **given))
         return outputs
+
+    def has(self, op: str) -> bool:
+        """Whether the model's opset has an op."""
+        return protos.library().defs.has(op, max_inclusive_version=self.opset, domain="")
+
+    def _known(self, op: str, attributes: Mapping[str, Any]) -> None:
+        """Refuse an op or attribute that came with a newer opset."""
+        law = f"not in opset {self.opset}, but with a newer opset_version"
+        if not self.has(op):
+            raise NotExported(op, law)
+        known = protos.library().defs.get_schema(op, self.opset, "").attributes
+        if newer := sorted(attributes.keys() - known):
+            raise NotExported(f"{op} with {', '.join(newer)}", law)
+
+    def reduced(self, op: str, name: str, axes: Sequence[int] | None, *, keepdims: bool) -> str:
+        """A reduction over axes.
+
+        Args:
+            op: ``ReduceSum`` or the like.
+            name: of the value.
+            axes: None: it has none, and each element is reduced alone.
+            keepdims: whether the axes stay, of size 1.
+        """
+        own = None if axes is not None else 1
+        if self.opset >= _AXES_GIVEN or op == "ReduceSum":
+            given = None if axes is None else self.integers(axes)
+            return self.add(op, name, given, keepdims=int(keepdims), noop_with_empty_axes=own)
+        return self.add(op, name, axes=axes, keepdims=int(keepdims))
+
+    def split(self, name: str, count: int, *, axis: int) -> list[str]:
+        """As many equal parts of an axis."""
+        told = count if self.opset >= _AXES_GIVEN else None
+        return self.add_all("Split", [name], count, axis=axis, num_outputs=told)
 
     def initialiser(self, wanted: str, array: np.ndarray) -> str:
         """A tensor of the model; the name that it got."""
@@ -136,7 +182,11 @@ class Graph:
     def _symbol(self, name: str) -> str:
         if name not in self._sizes:
             source, axis = self._sources[name]
-            self._sizes[name] = self.add("Shape", source, start=axis, end=axis + 1)
+            if self.opset >= _SHAPE_CUT:
+                self._sizes[name] = self.add("Shape", source, start=axis, end=axis + 1)
+            else:
+                whole = self.add("Shape", source)
+                self._sizes[name] = self.add("Gather", whole, self.integers([axis]))
         return self._sizes[name]
 
     def cast(self, name: str, dtype: DType) -> str:
@@ -164,7 +214,8 @@ class Graph:
         empty = any(size.number == 0 for size in (*sizes, *before))
         plain = rest <= 1 and not empty
         shape = self.integers(wanted) if plain else self.shape(sizes, counted=True)
-        made = self.add("Reshape", name, shape, allowzero=None if plain else 1)
+        zeros = not plain and (empty or self.opset >= _ZERO_SIZES)
+        made = self.add("Reshape", name, shape, allowzero=1 if zeros else None)
         self._reshaped[made] = (name, tuple(size.number or 0 for size in before))
         return made
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..compile import compile as compiled
 from ..data import DataLoader
-from ..errors import ArgumentError, CheckpointError, NonFiniteError
+from ..errors import ArgumentError, CheckpointError, NonFiniteError, refusal
 from ..io import load_checkpoint, save_checkpoint
 from ..nn import DataParallel, Module
 from ..nn.module_mode import in_mode
@@ -146,6 +146,11 @@ class Trainer:
         self._resumed = False
 
     @property
+    def last_checkpoint(self) -> Path | None:
+        """The file in the checkpoint folder that every epoch writes; None: there is no folder."""
+        return None if self.checkpoint is None else self.checkpoint / _LAST
+
+    @property
     def _inner(self) -> Module:
         """The module inside a wrapper for several devices or processes."""
         model = self.model
@@ -214,7 +219,9 @@ class Trainer:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(str(path), "its folder cannot be made", error=error) from error
+            raise CheckpointError(
+                str(path), "its folder cannot be made", error=refusal(error)
+            ) from error
         save_checkpoint(path, self._state())
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -229,11 +236,9 @@ class Trainer:
                 everything is left as it was.
         """
         if path is None:
-            if self.checkpoint is None:
-                raise ArgumentError(
-                    "resume", "a path is given, or the trainer has a checkpoint folder"
-                )
-            path = self.checkpoint / _LAST
+            path = self.last_checkpoint
+        if path is None:
+            raise ArgumentError("resume", "a path is given, or the trainer has a checkpoint folder")
         state = load_checkpoint(path)
         before = self._state()
         if set(state) != set(before):
@@ -252,6 +257,13 @@ class Trainer:
                     os.fspath(path),
                     "a part of the checkpoint is not what it should be",
                     error=repr(error),
+                ) from error
+            if isinstance(error, CheckpointError):
+                raise CheckpointError(
+                    os.fspath(path),
+                    f"the checkpoint does not fit this trainer: {error.law}",
+                    remedy="Resume with the model, optimiser and settings that it was written with",
+                    **error.values,
                 ) from error
             raise
         self._resumed = True
@@ -379,8 +391,8 @@ class Trainer:
             yield inputs, targets
 
     def _write(self) -> None:
-        if self.checkpoint is not None and self._first:
-            self.save(self.checkpoint / _LAST)
+        if self.last_checkpoint is not None and self._first:
+            self.save(self.last_checkpoint)
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import DataError, shortened
+from ..errors import DataError, refusal, shortened
 from .atomic import replacing
 from .cache import objection, verified
 
@@ -77,7 +77,7 @@ def pack(path: Path, root: Path, folders: Mapping[str, str]) -> Packed:
             for name, entry in files:
                 archive.write(entry, name)
     except OSError as error:
-        raise DataError(str(path), "the file cannot be written", error=error.strerror) from error
+        raise DataError(str(path), "the file cannot be written", error=refusal(error)) from error
     return Packed(len(files), 0, sum(entry.stat().st_size for _, entry in files))
 
 
@@ -132,7 +132,7 @@ def _reading(path: Path) -> Iterator[None]:
             str(path), "no whole cache file", error=shortened(error), remedy=_REMEDY
         ) from error
     except OSError as error:
-        raise DataError(str(path), "it cannot be read", error=error.strerror or error) from error
+        raise DataError(str(path), "it cannot be read", error=refusal(error)) from error
 
 
 def _manifest(archive: zipfile.ZipFile, path: Path) -> Mapping[str, str]:
@@ -172,5 +172,5 @@ def _write(path: Path, data: bytes) -> int:
         with replacing(path, durable=False, mode=0o600, follow=False) as file:
             file.write(data)
     except OSError as error:
-        raise DataError(str(path), "the cache cannot be written", error=error.strerror) from error
+        raise DataError(str(path), "the cache cannot be written", error=refusal(error)) from error
     return len(data)

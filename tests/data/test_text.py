@@ -86,7 +86,11 @@ def test_folder_has_its_own_parts(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "law"),
-    [(None, "cannot be read"), (b"\xff\xfe\xff", "cannot be read"), (b" \n", "is empty")],
+    [
+        (None, "read; got error=No such file"),
+        (b"\xff\xfe\xff", "cannot be read"),
+        (b" \n", "is empty"),
+    ],
     ids=["absent", "not UTF-8", "empty"],
 )
 def test_unreadable_text_is_refused(content, law, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyopencl as cl
@@ -11,10 +12,10 @@ import pytest
 
 import clnet
 from clnet.device import DeviceKind, discovery
-from clnet.device.discovery import discover, select
+from clnet.device.discovery import chosen, discover, select
 from clnet.device.install_hint import install_hint
 from clnet.errors import ArgumentError, DeviceError
-from clnet.values.settings import Settings
+from clnet.values.settings import SETTINGS, Settings
 
 pytestmark = pytest.mark.device
 
@@ -121,6 +122,14 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
         "Skipped: acme: skipped: clGetDeviceIDs failed: "
         "OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
     )
+
+
+def test_an_absent_device_of_the_environment_is_told_to_be_that(platforms, monkeypatch):
+    found = platforms(Platform("Portable Computing Language", handle("cpu A")))
+    monkeypatch.setattr(discovery, "SETTINGS", replace(SETTINGS, device="nvidia"))
+    with pytest.raises(DeviceError, match=r"device 'nvidia': not found.*asked_by=CLNET_DEVICE"):
+        chosen(None, found)
+    assert chosen("cpu", found).selector == "pocl:0"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +254,7 @@ def test_vectors_are_those_that_the_compiler_has(version, reported, lanes, monke
 def test_a_device_that_was_named_before_is_not_looked_for_again(monkeypatch, device):
     named, module = device.name, sys.modules["clnet.device.device"]
     assert clnet.device(named) is device
-    monkeypatch.setattr(module, "select", lambda *_: pytest.fail("looked for again"))
+    monkeypatch.setattr(module, "chosen", lambda *_: pytest.fail("looked for again"))
     assert clnet.device(named) is device
     monkeypatch.setattr(module, "_found", tuple)  # there is something else now
     with pytest.raises(pytest.fail.Exception, match="looked for again"):

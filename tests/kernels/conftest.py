@@ -14,3 +14,9 @@ def dev() -> Device:
 @pytest.fixture(params=[cpu_shaped, gpu_shaped], ids=["vectors", "groups"])
 def target(request: pytest.FixtureRequest, dev: Device) -> Target:
     return request.param(dev)
+
+
+@pytest.fixture(scope="module")
+def where(dev: Device) -> Device:
+    """The device, as tests of sums and products call it."""
+    return dev

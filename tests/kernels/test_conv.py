@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.device import Scratch, Target, device
+from clnet.device import Scratch, Target
 from clnet.errors import ArgumentError
 from clnet.kernels import tile
 from clnet.kernels.conv import (
-    conv_depthwise_strip,
-    conv_depthwise_tile,
     conv_direct,
     conv_implicit,
     conv_implicit_weight,
@@ -32,27 +30,9 @@ from clnet.kernels.conv.conv import (
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.tile import Tile
 from clnet.values.dtypes import float32
+from tests.kernels.convcase import GEOMETRIES, GPU, Reference, check, launches_of, run, target_of
 from tests.kernels.launching import cpu_shaped
 
-GPU = {
-    "dedicated_local_memory": True,
-    "simd_width": 1,
-    "max_group_size": 256,
-    "local_memory_bytes": 32768,
-}
-GEOMETRIES = {
-    "3x3": ConvGeometry(3, 5, 9, 7, 17, 3, 3, 9, 7, 1, 1, 1, 1),
-    "stride-dilation-groups": ConvGeometry(2, 6, 12, 13, 8, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2, 2),
-    "depthwise": ConvGeometry(2, 6, 10, 11, 6, 5, 5, 10, 11, 1, 1, 2, 2, 1, 1, 6),
-    "1x1": ConvGeometry(2, 19, 5, 6, 33, 1, 1, 5, 6),
-    "1x1-stride": ConvGeometry(2, 3, 7, 8, 4, 1, 1, 4, 4, 2, 2),
-    "unread-pixels": ConvGeometry(2, 3, 11, 10, 4, 2, 2, 4, 3, 3, 3),
-    "7x7-stride": ConvGeometry(1, 3, 23, 21, 9, 7, 7, 12, 11, 2, 2, 3, 3),
-    "even-same": ConvGeometry(2, 2, 6, 5, 3, 4, 2, 6, 5, 1, 1, 1, 0),
-    "filter-is-image": ConvGeometry(5, 3, 4, 4, 2, 4, 4, 1, 1),
-    "tile-grid": ConvGeometry(1, 16, 8, 16, 28, 3, 1, 8, 16, 1, 1, 1, 0),
-    "one-row": ConvGeometry(2, 1, 1, 40, 1, 1, 5, 1, 40, 1, 1, 0, 2),
-}
 TARGETS = {
     "direct": (Algorithm.DIRECT, {}),
     "direct-8-lanes": (Algorithm.DIRECT, {"simd_width": 8, "compute_units": 16}),
@@ -71,122 +51,12 @@ SMALL_TILE = Tile(32, 32, 8, 4, 4, 4)
 SLOW_IMPLICIT = pytest.param("implicit", marks=pytest.mark.slow)
 
 
-@pytest.fixture(scope="module")
-def where():
-    return device()
-
-
 @pytest.fixture(autouse=True)
 def tiles_of_large_ones(monkeypatch):
     """Direct convolutions of few elements are cut as large ones are; implicit ones in one tile."""
     monkeypatch.setattr(conv_direct, "SMALL_FLOPS", 0)
     for module in LISTED:  # the compiler takes a third for this one, and tests share its kernels
         monkeypatch.setattr(module, "TILINGS", ((SMALL_TILE, 1.0),))
-
-
-def target_of(where, traits=None, limit=None):
-    return Target(
-        dataclasses.replace(where.traits, **(traits or {})),
-        where.target.workspace_limit if limit is None else limit,
-    )
-
-
-def taps(g):
-    """For each tap: its place in the filter, and the slices of the padded image that it reads."""
-    for r in range(g.kh):
-        for s in range(g.kw):
-            rows = slice(r * g.dh, r * g.dh + g.sh * (g.oh - 1) + 1, g.sh)
-            columns = slice(s * g.dw, s * g.dw + g.sw * (g.ow - 1) + 1, g.sw)
-            yield (r, s), (Ellipsis, rows, columns)
-
-
-def padded_shape(g):
-    bottom = (g.oh - 1) * g.sh + (g.kh - 1) * g.dh + 1
-    right = (g.ow - 1) * g.sw + (g.kw - 1) * g.dw + 1
-    return max(bottom, g.ph + g.h), max(right, g.pw + g.w)
-
-
-class Reference:
-    """The convolution and its gradients in float64, one tap after another."""
-
-    def __init__(self, g, dtype=np.float32, seed=0):
-        draw = np.random.default_rng(seed)
-        self.g = g
-        self.x = draw.standard_normal((g.n, g.ic, g.h, g.w)).astype(dtype)
-        self.weight = draw.standard_normal((g.oc, g.icg, g.kh, g.kw)).astype(dtype)
-        self.bias = draw.standard_normal(g.oc).astype(dtype)
-        self.gy = draw.standard_normal((g.n, g.oc, g.oh, g.ow)).astype(dtype)
-
-    def grouped(self):
-        g = self.g
-        padded = np.zeros((g.n, g.ic, *padded_shape(g)))
-        padded[:, :, g.ph : g.ph + g.h, g.pw : g.pw + g.w] = self.x
-        return (
-            padded.reshape(g.n, g.groups, g.icg, *padded.shape[2:]),
-            self.weight.reshape(g.groups, g.ocg, g.icg, g.kh, g.kw).astype(np.float64),
-            self.gy.reshape(g.n, g.groups, g.ocg, g.oh, g.ow).astype(np.float64),
-        )
-
-    def forward(self):
-        x, weight, gy = self.grouped()
-        y = np.zeros(gy.shape)
-        for (r, s), at in taps(self.g):
-            y += np.einsum("ngchw,goc->ngohw", x[at], weight[..., r, s])
-        return y.reshape(self.gy.shape) + self.bias[:, None, None]
-
-    def input_grad(self):
-        g = self.g
-        x, weight, gy = self.grouped()
-        gx = np.zeros(x.shape)
-        for (r, s), at in taps(g):
-            gx[at] += np.einsum("ngohw,goc->ngchw", gy, weight[..., r, s])
-        gx = gx.reshape(g.n, g.ic, *gx.shape[3:])
-        return gx[:, :, g.ph : g.ph + g.h, g.pw : g.pw + g.w]
-
-    def weight_grad(self):
-        x, weight, gy = self.grouped()
-        gw = np.zeros(weight.shape)
-        for (r, s), at in taps(self.g):
-            gw[..., r, s] = np.einsum("ngohw,ngchw->goc", gy, x[at])
-        return gw.reshape(self.weight.shape)
-
-
-def poisoned(shape, where, dtype):
-    return Array.from_numpy(np.full(shape, np.nan, dtype), where)
-
-
-def launches_of(where, target, case, algorithm=None, activation=None):
-    """The three outputs, poisoned, and the launches that compute them."""
-    g, dtype = case.g, case.x.dtype
-    x, weight, bias, gy = (
-        Array.from_numpy(v, where) for v in (case.x, case.weight, case.bias, case.gy)
-    )
-    y, gx, gw = (poisoned(v.shape, where, dtype) for v in (case.gy, case.x, case.weight))
-    return (y, gx, gw), [
-        conv_forward(
-            target, y, x, weight, g, Epilogue(bias, None, activation), algorithm=algorithm
-        ),
-        conv_input_grad(target, gx, gy, weight, g, algorithm=algorithm),
-        conv_weight_grad(target, gw, gy, x, g, algorithm=algorithm),
-    ]
-
-
-def run(where, target, case, algorithm=None, activation=None):
-    outputs, launches = launches_of(where, target, case, algorithm, activation)
-    for launch in (launch for part in launches for launch in part):
-        where.queue.launch(launch)
-    return [output.numpy() for output in outputs]
-
-
-def check(results, case, factor=4):
-    """Compare y, gx and gw; the tolerance grows with the length of the sums."""
-    g = case.g
-    expected = (case.forward(), case.input_grad(), case.weight_grad())
-    lengths = (g.icg * g.taps, g.ocg * g.taps, g.n * g.oh * g.ow)
-    for name, got, want, length in zip(("y", "gx", "gw"), results, expected, lengths, strict=True):
-        tolerance = factor * np.finfo(got.dtype).eps * np.sqrt(length + 1) * np.abs(want).max()
-        assert np.ptp(want) > 100 * tolerance, f"{name}: the reference says nothing"
-        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=name)
 
 
 def geometry_and_way(geometry, way):
@@ -254,93 +124,6 @@ def test_direct_convolutions_share_kernels(where):
     assert count["conv_direct, step 1"] == 1
     assert count["conv_direct_weight, step 1"] == count["conv_direct_weight, step 2"] == 1
     assert count["conv_planes, step 1"] == count["conv_planes, step 2"] == 1
-
-
-STRIPS = {
-    "multiplier": ConvGeometry(2, 3, 9, 8, 6, 3, 3, 9, 8, 1, 1, 1, 1, 1, 1, 3),
-    "stride": ConvGeometry(3, 5, 9, 7, 5, 3, 3, 5, 4, 2, 2, 1, 1, 1, 1, 5),
-    "stride-dilation-groups": GEOMETRIES["stride-dilation-groups"],
-    "unread-pixels": GEOMETRIES["unread-pixels"],
-    "one-row": GEOMETRIES["one-row"],
-}
-
-
-@pytest.mark.parametrize("geometry", STRIPS)
-def test_strips_match_reference(geometry, where, monkeypatch):
-    """Strips of several results, of which the last lack some, and filters summed up in parts."""
-    monkeypatch.setattr(conv_depthwise_strip, "_RESIDENT_ITEMS", 1)
-    monkeypatch.setattr(conv_depthwise_strip, "_SUMS", 4)
-    case = Reference(STRIPS[geometry])
-    target = target_of(where, GPU)  # of few units, or strips are short
-    few_units = dataclasses.replace(target.traits, compute_units=2)
-    target = dataclasses.replace(target, traits=few_units)
-    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
-    if case.g.oh > 1:
-        assert all(found[0].kernel.params["strip"] > 1 for found in launches)
-    check(run(where, target, case, Algorithm.DEPTHWISE), case)
-
-
-TILES = {
-    "same": ConvGeometry(7, 3, 10, 11, 3, 5, 5, 10, 11, 1, 1, 2, 2, 1, 1, 3),
-    "dilated": ConvGeometry(3, 2, 13, 17, 2, 3, 6, 15, 7, 1, 1, 5, 0, 2, 2, 2),
-    "vectors": ConvGeometry(3, 2, 9, 24, 2, 3, 3, 9, 24, 1, 1, 1, 1, 1, 1, 2),
-    "stride": ConvGeometry(3, 2, 11, 16, 2, 3, 3, 6, 8, 2, 2, 1, 1, 1, 1, 2),
-    "stride-dilation": ConvGeometry(2, 3, 14, 12, 3, 2, 3, 5, 10, 3, 2, 2, 6, 2, 2, 3),
-    "large": ConvGeometry(2, 2, 12, 8, 2, 9, 8, 10, 8, 1, 1, 3, 4, 1, 1, 2),
-}
-
-
-@pytest.fixture
-def small_tiles(monkeypatch):
-    """Depthwise convolutions in tiles of few columns, by items of few results."""
-    for name, value in {"_RESULTS": 8, "_WIDEST": 8, "_GROUPS_PER_UNIT": 1}.items():
-        monkeypatch.setattr(conv_depthwise_tile, name, value)
-    conv_depthwise_tile._cut.cache_clear()
-    yield
-    conv_depthwise_tile._cut.cache_clear()
-
-
-@pytest.mark.parametrize("geometry", TILES)
-def test_tiles_of_planes_match_reference(geometry, where, small_tiles):
-    """Tiles of several strips and planes, of which the last lack some."""
-    case = Reference(TILES[geometry])
-    target = target_of(where, {**GPU, "compute_units": 2, "max_group_size": 64})
-    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
-    assert geometry != "same" or launches[0][0].kernel.params["planes"] > 1
-    ways = ("tile", "tile", "strip_weight" if geometry == "large" else "tile_weight")
-    assert [found[0].kernel.name for found in launches] == [f"conv_depthwise_{w}" for w in ways]
-    check(run(where, target, case, Algorithm.DEPTHWISE), case)
-    y, *_ = run(where, target, case, Algorithm.DEPTHWISE, "relu")
-    np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
-
-
-def test_planes_too_large_for_local_memory_are_computed_in_strips(where):
-    g = ConvGeometry(1, 1, 90, 3, 1, 5, 4, 2, 3, 1, 1, 0, 1, 22, 1, 1)
-    little = {**GPU, "local_memory_bytes": 1024, "large_local_memory_bytes": 0}
-    for direction in Direction:
-        assert conv_depthwise_tile.suits(target_of(where, GPU), g, direction, 4)
-        assert not conv_depthwise_tile.suits(target_of(where, little), g, direction, 4)
-
-
-def test_filters_too_tall_for_strips_are_computed_without_them(where):
-    case = Reference(ConvGeometry(1, 2, 40, 3, 2, 33, 1, 8, 3, groups=2))
-    target = target_of(where, GPU)
-    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
-    assert {found[0].kernel.name for found in launches} == {
-        "conv_depthwise",
-        "conv_depthwise_input",
-        "conv_depthwise_weight",
-    }
-    check(run(where, target, case, Algorithm.DEPTHWISE), case)
-
-
-def test_parts_of_a_depthwise_gradient_fit_the_workspace(where):
-    case = Reference(ConvGeometry(9, 2, 8, 9, 2, 3, 3, 8, 9, 1, 1, 1, 1, 1, 1, 2))
-    for limit, parts in ((0, 1), (3 * 2 * 9 * 4, 3)):
-        target = target_of(where, GPU, limit)
-        _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
-        assert launches[2][0].global_size[0] == parts * launches[2][0].local_size[0]
-        check(run(where, target, case, Algorithm.DEPTHWISE), case)
 
 
 def ring(shape):

@@ -7,149 +7,24 @@ import dataclasses
 import numpy as np
 import pytest
 
-from clnet.array import Array
-from clnet.device import Target, device
+from clnet.device import Target
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, ConvProblem, Direction
-from clnet.kernels.conv.conv_obstacle import ConvObstacle
 from clnet.kernels.conv_blocked import (
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_gathered_weight,
     conv_blocked_weight,
-    conv_blocked_winograd_weight,
 )
 from clnet.kernels.conv_blocked.blocked_form import BlockedAlgorithm, BlockedForm
 from clnet.kernels.conv_blocked.conv_blocked import (
-    blocked_forward,
-    blocked_input_grad,
-    blocked_weight_grad,
     choose_form,
-    obstacle,
-    pack_filters,
-    packed_size,
 )
 from clnet.kernels.conv_blocked.conv_blocked_direct import Walk, walks
-from clnet.kernels.epilogue import Epilogue
-from tests.kernels.test_conv import Reference, poisoned
-
-LANES = (16, 8, 4)
-GEOMETRIES = {
-    "3x3": ConvGeometry(3, 16, 9, 7, 48, 3, 3, 9, 7, 1, 1, 1, 1),
-    "stride-dilation": ConvGeometry(2, 32, 12, 13, 16, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2),
-    "1x1": ConvGeometry(2, 48, 5, 6, 32, 1, 1, 5, 6),
-    "1x1-side-by-side": ConvGeometry(2, 48, 12, 7, 32, 1, 1, 12, 7),
-    "1x1-stride": ConvGeometry(3, 16, 7, 8, 32, 1, 1, 4, 4, 2, 2),
-    "1x1-padded": ConvGeometry(1, 16, 3, 3, 16, 1, 1, 5, 5, 1, 1, 1, 1),
-    "unread-pixels": ConvGeometry(2, 16, 11, 10, 32, 2, 2, 4, 3, 3, 3),
-    "7x7-stride": ConvGeometry(1, 16, 15, 13, 16, 7, 7, 8, 7, 2, 2, 3, 3),
-    "even-same": ConvGeometry(2, 16, 6, 5, 16, 4, 2, 6, 5, 1, 1, 1, 0),
-    "filter-is-image": ConvGeometry(5, 16, 4, 4, 32, 4, 4, 1, 1),
-    "far-taps": ConvGeometry(2, 16, 9, 7, 16, 3, 3, 9, 7, 1, 1, 5, 6, 5, 6),
-    "four-blocks": ConvGeometry(2, 64, 5, 7, 64, 3, 3, 3, 4, 2, 2, 1, 1),
-    "stride-below-gap": ConvGeometry(2, 16, 13, 13, 16, 3, 3, 5, 5, 3, 3, 2, 2, 2, 2),
-    "rows-once": ConvGeometry(3, 16, 4, 84, 32, 3, 3, 4, 84, 1, 1, 1, 1),
-    "rows-once-stride": ConvGeometry(2, 32, 6, 168, 32, 3, 3, 3, 84, 2, 2, 1, 1),
-    "rows-once-images": ConvGeometry(7, 32, 3, 14, 32, 5, 3, 3, 14, 1, 1, 2, 1),
-    "rows-once-even": ConvGeometry(5, 32, 3, 13, 16, 2, 2, 2, 12),
-    "rows-apart": ConvGeometry(3, 32, 9, 42, 32, 3, 3, 3, 14, 3, 3),
-    "rows-unread": ConvGeometry(2, 32, 9, 42, 32, 2, 2, 3, 14, 3, 3),
-}
-
+from tests.kernels.blockedcase import GEOMETRIES, LANES, Side, check, target_of
+from tests.kernels.convcase import Reference
 
 NARROW = ("3x3", "stride-dilation", "1x1-side-by-side")
-
-
-@pytest.fixture(scope="module")
-def where():
-    return device()
-
-
-def target_of(where, lanes):
-    traits = dataclasses.replace(
-        where.traits, dedicated_local_memory=False, simd_width=lanes, compute_units=3
-    )
-    return Target(traits, where.target.workspace_limit)
-
-
-def blocked(values, block):
-    n, c, h, w = values.shape
-    return values.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2)
-
-
-def plain(values):
-    n, blocks, h, w, block = values.shape
-    return values.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)
-
-
-class Side:
-    """One direction of a convolution in a form: its operands, its launches and its result."""
-
-    def __init__(self, where, target, case, direction, form):
-        self.where, self.target, self.case = where, target, case
-        self.direction, self.form = direction, form
-
-    def arranged(self, values, *, x=False):
-        """A plain array in the form's arrangement, at an odd place of its storage."""
-        if not (x and self.form.plain_x):
-            values = blocked(values, self.form.block)
-        flat = np.concatenate([np.full(3, np.nan, np.float32), values.ravel()])
-        dense = Array.from_numpy(np.ascontiguousarray(values), self.where)
-        return Array.from_numpy(flat, self.where).view(values.shape, dense.strides, 3)
-
-    def packed(self):
-        """The packed filters, and the launches that pack."""
-        size = packed_size(self.case.g, self.direction, self.form)
-        out = poisoned((size,), self.where, np.float32)
-        weight = Array.from_numpy(self.case.weight, self.where)
-        args = (self.case.g, self.direction, self.form)
-        return out, pack_filters(self.target, out, weight, *args)
-
-    def launches(self, *, bias=False, added=None, activation=None):
-        """The poisoned output and what computes it."""
-        case, g, form = self.case, self.case.g, self.form
-        if self.direction is Direction.WEIGHT_GRAD:
-            gw = poisoned(case.weight.shape, self.where, np.float32)
-            gy, x = self.arranged(case.gy), self.arranged(case.x, x=True)
-            return gw, blocked_weight_grad(self.target, gw, gy, x, g, form)
-        packed, packing = self.packed()
-        if self.direction is Direction.INPUT_GRAD:
-            gx = poisoned(form.x_shape(g), self.where, np.float32)
-            gy = self.arranged(case.gy)
-            return gx, packing + blocked_input_grad(self.target, gx, gy, packed, g, form)
-        y = poisoned(form.y_shape(g), self.where, np.float32)
-        x = self.arranged(case.x, x=True)
-        offsets = Array.from_numpy(case.bias, self.where) if bias else None
-        more = None if added is None else self.arranged(added)
-        computing = blocked_forward(
-            self.target, y, x, packed, g, form, Epilogue(offsets, more, activation)
-        )
-        return y, packing + computing
-
-    def run(self, **settings):
-        """The result, plain."""
-        out, launches = self.launches(**settings)
-        for launch in launches:
-            self.where.queue.launch(launch)
-        result = out.numpy()
-        return plain(result) if result.ndim == 5 else result
-
-    def expected(self, *, bias=False, added=None, activation=None):
-        """The result in float64."""
-        if self.direction is Direction.INPUT_GRAD:
-            return self.case.input_grad()
-        if self.direction is Direction.WEIGHT_GRAD:
-            return self.case.weight_grad()
-        y = self.case.forward() - (0 if bias else self.case.bias[:, None, None])
-        y = y if added is None else y + added
-        return np.maximum(y, 0) if activation == "relu" else y
-
-
-def check(side, tolerance=2e-6, **settings):
-    expected = side.expected(**settings)
-    scale = np.abs(expected).max()
-    assert scale > 1, "the reference says nothing"
-    np.testing.assert_allclose(side.run(**settings), expected, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -168,110 +43,6 @@ def test_direct_matches_reference(geometry, lanes, direction, where):
     form = choose_form(target, case.g, direction, winograd=False)
     assert form == BlockedForm(BlockedAlgorithm.DIRECT, lanes)
     check(Side(where, target, case, direction, form))
-
-
-WINOGRAD = {
-    BlockedAlgorithm.WINOGRAD2: 2e-6,
-    BlockedAlgorithm.WINOGRAD4: 1e-5,
-}
-SMOOTH = {
-    "3x3": GEOMETRIES["3x3"],
-    "valid": ConvGeometry(2, 32, 11, 10, 16, 3, 3, 9, 8),
-    "wide": ConvGeometry(1, 16, 5, 7, 64, 3, 3, 7, 9, 1, 1, 2, 2),
-    "below-a-tile": ConvGeometry(2, 16, 1, 2, 32, 3, 3, 1, 2, 1, 1, 1, 1),
-    "several-blocks": ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1),
-}
-
-
-@pytest.mark.parametrize("algorithm", WINOGRAD)
-@pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize(
-    ("geometry", "lanes"), [(g, n) for g in SMOOTH for n in LANES if n == 16 or g == "3x3"]
-)
-def test_winograd_matches_reference(geometry, lanes, direction, algorithm, where):
-    case, target = Reference(SMOOTH[geometry]), target_of(where, lanes)
-    form = BlockedForm(algorithm, lanes)
-    assert obstacle(target, case.g, direction, form) is None
-    check(Side(where, target, case, direction, form), WINOGRAD[algorithm])
-
-
-LARGER = {
-    "5x5": ConvGeometry(3, 16, 9, 7, 48, 5, 5, 9, 7, 1, 1, 2, 2),
-    "5x5-valid": ConvGeometry(2, 32, 12, 11, 32, 5, 5, 8, 7),
-    "5x5-several-blocks": ConvGeometry(13, 48, 17, 19, 32, 5, 5, 19, 19, 1, 1, 3, 2),
-}
-
-
-@pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize(
-    ("geometry", "lanes"), [(g, n) for g in LARGER for n in LANES if n == 16 or g == "5x5"]
-)
-def test_winograd_of_larger_filters_matches_reference(geometry, lanes, direction, where):
-    case, target = Reference(LARGER[geometry]), target_of(where, lanes)
-    small = BlockedForm(BlockedAlgorithm.WINOGRAD2, lanes)
-    assert obstacle(target, case.g, direction, small) is ConvObstacle.FILTERS
-    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
-    assert obstacle(target, case.g, direction, form) is None
-    check(Side(where, target, case, direction, form), WINOGRAD[form.algorithm])
-
-
-def test_winograd_weight_grad_in_many_parts(where, monkeypatch):
-    """Blocks of a few tiles, chunks of blocks, and groups of panels where the sums are large."""
-    case = Reference(ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1))
-    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8)
-    monkeypatch.setattr(conv_blocked_winograd_weight, "MOST_TILES", 7)
-    for sum_bytes in (2**30, 2**18):
-        monkeypatch.setattr(conv_blocked_winograd_weight, "SUM_BYTES", sum_bytes)
-        side = Side(where, target_of(where, 8), case, Direction.WEIGHT_GRAD, form)
-        check(side, WINOGRAD[form.algorithm])
-
-
-def test_winograd_weight_grad_of_few_tiles_has_work_for_all_units(where):
-    case = Reference(ConvGeometry(2, 16, 4, 4, 96, 3, 3, 4, 4, 1, 1, 1, 1))
-    form, target = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8), target_of(where, 8)
-    side = Side(where, target, case, Direction.WEIGHT_GRAD, form)
-    assert side.launches()[1][0].global_size == (1, target.traits.compute_units)
-    check(side, WINOGRAD[form.algorithm])
-
-
-@pytest.mark.parametrize(("n", "channels", "side", "algorithm"), [
-    (1, 64, 7, "direct"), (4, 512, 7, "direct"), (4, 1024, 7, "direct"), (16, 512, 7, "winograd4"),
-    (1, 256, 14, "winograd2"), (2, 160, 14, "winograd4"), (4, 128, 7, "winograd4"),
-])  # fmt: skip
-def test_transforms_of_weight_grads_pay_for_their_sums(n, channels, side, algorithm, where):
-    g = ConvGeometry(n, channels, side, side, channels, 3, 3, side, side, 1, 1, 1, 1)
-    form = choose_form(target_of(where, 8), g, Direction.WEIGHT_GRAD)
-    assert form.algorithm is BlockedAlgorithm(algorithm)
-
-
-def test_winograd_with_bias_and_activation(where):
-    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 16)
-    side = Side(where, target_of(where, 16), Reference(SMOOTH["3x3"]), Direction.FORWARD, form)
-    check(side, 2e-5, bias=True, activation="relu")
-
-
-def test_winograd_where_it_pays_and_is_allowed(where):
-    target = target_of(where, 16)
-    g = ConvGeometry(8, 64, 56, 56, 64, 3, 3, 56, 56, 1, 1, 1, 1)
-    forward, weight = Direction.FORWARD, Direction.WEIGHT_GRAD
-    assert choose_form(target, g, forward).algorithm is BlockedAlgorithm.WINOGRAD4
-    direct = BlockedForm(BlockedAlgorithm.DIRECT, 16)
-    assert choose_form(target, g, forward, winograd=False) == direct
-    assert choose_form(target, g, weight).algorithm is BlockedAlgorithm.WINOGRAD4
-    small = g._replace(n=1, h=7, w=7, oh=7, ow=7)
-    assert choose_form(target, small, forward) == choose_form(target, small, weight) == direct
-    assert choose_form(target, g._replace(sh=2, sw=2, oh=28, ow=28), forward) == direct
-    tight = Target(target.traits, 100_000)
-    assert choose_form(tight, g, forward) == direct
-
-
-@pytest.mark.parametrize("direction", Direction)
-def test_small_convolutions_of_training_take_no_coarser_tiles(direction, where):
-    target = target_of(where, 8)
-    g = ConvGeometry(4, 32, 32, 32, 8, 3, 3, 32, 32, 1, 1, 1, 1)
-    assert choose_form(target, g, direction).algorithm is not BlockedAlgorithm.WINOGRAD4
-    many = g._replace(n=64)
-    assert choose_form(target, many, direction).algorithm is BlockedAlgorithm.WINOGRAD4
 
 
 FEW = {
@@ -303,50 +74,6 @@ def test_few_channels_with_bias_and_activation(where):
     form = BlockedForm(BlockedAlgorithm.FEW, 16)
     side = Side(where, target_of(where, 16), Reference(FEW["3x3"]), Direction.FORWARD, form)
     check(side, bias=True, activation="relu")
-
-
-DEPTHWISE = {
-    "3x3": ConvGeometry(3, 32, 9, 7, 32, 3, 3, 9, 7, 1, 1, 1, 1, groups=32),
-    "5x5-stride": ConvGeometry(2, 16, 15, 29, 16, 5, 5, 8, 15, 2, 2, 2, 2, groups=16),
-    "dilation": ConvGeometry(2, 16, 12, 13, 16, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2, groups=16),
-    "stride-below-gap": ConvGeometry(1, 16, 13, 12, 16, 3, 3, 5, 4, 3, 3, 2, 2, 2, 2, groups=16),
-    "far-taps": ConvGeometry(2, 16, 9, 7, 16, 3, 3, 9, 7, 1, 1, 5, 6, 5, 6, groups=16),
-    "several-strips": ConvGeometry(2, 16, 40, 31, 16, 3, 3, 40, 31, 1, 1, 1, 1, groups=16),
-    "one-pixel": ConvGeometry(5, 16, 4, 4, 16, 4, 4, 1, 1, groups=16),
-}
-
-
-@pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize(
-    ("geometry", "lanes"),
-    [(g, n) for g in DEPTHWISE for n in LANES if n == 8 or g == "3x3"],
-)
-def test_depthwise_matches_reference(geometry, lanes, direction, where):
-    if where.traits.dedicated_local_memory:
-        pytest.skip("blocked arrays are chosen on CPU-shaped devices only")
-    case, target = Reference(DEPTHWISE[geometry]), target_of(where, lanes)
-    form = choose_form(target, case.g, direction)
-    assert form == BlockedForm(BlockedAlgorithm.DEPTHWISE, lanes)
-    check(Side(where, target, case, direction, form))
-
-
-@pytest.mark.parametrize("activation", [None, "relu"])
-def test_depthwise_with_bias_and_a_value_that_is_added(activation, where):
-    form, case = BlockedForm(BlockedAlgorithm.DEPTHWISE, 16), Reference(DEPTHWISE["3x3"])
-    side = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
-    added = np.random.default_rng(1).standard_normal(case.forward().shape, dtype=np.float32)
-    check(side, bias=True, added=added, activation=activation)
-
-
-def test_depthwise_rows_that_do_not_fit_stay_plain(where):
-    if where.traits.dedicated_local_memory:
-        pytest.skip("blocked arrays are chosen on CPU-shaped devices only")
-    target = target_of(where, 16)
-    g = ConvGeometry(1, 16, 9, 4000, 16, 3, 3, 9, 4000, 1, 1, 1, 1, groups=16)
-    assert [choose_form(target, g, direction) for direction in Direction] == [None] * 3
-    wide = ConvGeometry(1, 16, 15, 15, 16, 13, 13, 3, 3, groups=16)
-    assert choose_form(target, wide, Direction.FORWARD) is not None
-    assert choose_form(target, wide, Direction.WEIGHT_GRAD) is None
 
 
 def test_check_notices_padding_off_by_one(where):
@@ -545,28 +272,6 @@ def test_parts_of_a_weight_grad_fit(geometry, block, units, floats, affordable):
     assert 1 <= split.out_groups <= g.oc // block
     assert 1 <= split.chunks <= min(affordable, g.n * g.oh)
     assert split.columns <= g.ow
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
-def test_large_transformed_filters_go_past_the_caches(direction, lanes, where, monkeypatch):
-    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
-    side = Side(where, target_of(where, lanes), Reference(SMOOTH["3x3"]), direction, form)
-    plainly = side.run()
-    monkeypatch.setattr(streaming, "PACKED_BYTES", 0)
-    monkeypatch.setattr(streaming, "LINE_BYTES", 4 * lanes)
-    assert side.launches()[1][0].kernel.params["stream"]
-    assert np.array_equal(side.run(), plainly)
-
-
-def test_filters_that_stay_are_worth_larger_transforms(where):
-    target, forward = target_of(where, 16), Direction.FORWARD
-    g = ConvGeometry(8, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
-    assert choose_form(target, g, forward).algorithm is BlockedAlgorithm.WINOGRAD2
-    stay = choose_form(target, g, forward, packing=False)
-    assert stay.algorithm is BlockedAlgorithm.WINOGRAD4
-    few = g._replace(n=1, h=7, w=7, oh=7, ow=7, ic=512, oc=512)
-    assert choose_form(target, few, forward).algorithm is BlockedAlgorithm.DIRECT
 
 
 def test_what_stays_plain(where):

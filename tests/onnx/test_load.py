@@ -10,41 +10,9 @@ import pytest
 import clnet
 from clnet.errors import ArgumentError, OnnxError
 from clnet.onnx import handler, load
+from tests.onnx.graphs import helper, made, node, numpy_helper, onnx
 
-onnx = pytest.importorskip(
-    "onnx", reason="the package onnx is not installed: pip install 'clnet[onnx]'"
-)
-helper, numpy_helper = onnx.helper, onnx.numpy_helper
-
-FLOAT = onnx.TensorProto.FLOAT
 RNG = np.random.default_rng(0)
-
-
-def made(nodes, inputs, outputs, weights=(), opset=20, functions=(), domains=()):
-    """A model; inputs and outputs are names with shapes, weights arrays by name."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(n, FLOAT, s) for n, s in inputs],
-        [helper.make_tensor_value_info(n, FLOAT, None) for n in outputs],
-        [numpy_helper.from_array(a, n) for n, a in dict(weights).items()],
-    )
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
-    return helper.make_model(graph, opset_imports=opsets, functions=list(functions))
-
-
-def node(op, inputs, outputs, **settings):
-    return helper.make_node(op, inputs.split(), outputs.split(), **settings)
-
-
-@pytest.fixture
-def perceptron():
-    weights = {
-        "fc.weight": RNG.normal(size=(3, 5)).astype(np.float32),
-        "fc.bias": RNG.normal(size=3).astype(np.float32),
-    }
-    nodes = [node("Gemm", "x fc.weight fc.bias", "h", transB=1), node("Relu", "h", "y")]
-    return made(nodes, [("x", ["n", 5])], ["y"], weights), weights
 
 
 def test_a_model_gives_what_its_nodes_say(perceptron):
@@ -266,64 +234,6 @@ def test_a_failing_node_is_named():
         module(np.ones((2, 3), np.float32))
 
 
-@pytest.fixture
-def outside(tmp_path, perceptron):
-    """A model in a folder with its data beside it; and a file that it must not read."""
-    folder = tmp_path / "model"
-    folder.mkdir()
-    model = onnx.ModelProto()
-    model.CopyFrom(perceptron[0])  # saving moves the data out of the model
-    onnx.save_model(
-        model,
-        folder / "model.onnx",
-        save_as_external_data=True,
-        location="weights.bin",
-        size_threshold=0,
-    )
-    (tmp_path / "secret.bin").write_bytes(b"\1" * 4096)
-    return folder
-
-
-def moved(folder, location):
-    model = onnx.load(folder / "model.onnx", load_external_data=False)
-    for tensor in model.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = location
-    onnx.save(model, folder / "model.onnx")
-
-
-def test_external_data_is_read_from_the_folder(outside, perceptron):
-    x = np.ones((1, 5), np.float32)
-    found = load(outside / "model.onnx").numpy(x)[0]
-    assert np.array_equal(found, load(perceptron[0]).numpy(x)[0])
-
-
-@pytest.mark.parametrize("kind", ["up", "absolute", "link", "empty", "folder"])
-def test_external_data_outside_the_folder_is_refused(outside, kind):
-    (outside / "link.bin").symlink_to(outside.parent / "secret.bin")
-    location = {
-        "up": "../secret.bin",
-        "absolute": str(outside.parent / "secret.bin"),
-        "link": "link.bin",
-        "empty": "",
-        "folder": ".",
-    }[kind]
-    moved(outside, location)
-    with pytest.raises(OnnxError, match="lies in the model's folder"):
-        load(outside / "model.onnx")
-
-
-def test_external_data_that_is_absent_or_short_is_refused(outside):
-    data = outside / "weights.bin"
-    data.write_bytes(data.read_bytes()[:10])
-    with pytest.raises(OnnxError, match="lies in its file"):
-        load(outside / "model.onnx")
-    data.unlink()
-    with pytest.raises(OnnxError, match="external data is a file"):
-        load(outside / "model.onnx")
-
-
 def test_what_is_no_model_is_refused(tmp_path):
     path = tmp_path / "x.onnx"
     with pytest.raises(OnnxError, match="can be read"):
@@ -428,55 +338,6 @@ def test_between_0_and_6_a_clip_has_the_gradient_of_relu6():
     assert x.grad.numpy().tolist() == [0, 0, 1, 0]
 
 
-def with_body(op, inputs, outputs, body, sizes, weights=(), **settings):
-    """A model of one node of control flow; sizes are of the body's outputs."""
-    kinds = {"go": onnx.TensorProto.BOOL}
-    graph = helper.make_graph(
-        body,
-        "body",
-        [helper.make_tensor_value_info(n, t, s) for n, t, s in settings.pop("given")],
-        [helper.make_tensor_value_info(n, kinds.get(n, FLOAT), s) for n, s in sizes],
-    )
-    found = node(op, inputs, outputs, body=graph, **settings)
-    return load(made([found], [("x", [2])], outputs.split(), weights))
-
-
-@pytest.mark.parametrize("rounds", [0, 3])
-def test_a_loop_of_no_rounds_gives_empty_stacks(rounds):
-    given = [
-        ("i", onnx.TensorProto.INT64, []),
-        ("go_in", onnx.TensorProto.BOOL, []),
-        ("s", FLOAT, [2]),
-    ]
-    body = [node("Identity", "go_in", "go"), node("Add", "s s", "t"), node("Neg", "s", "row")]
-    sizes = [("go", []), ("t", [2]), ("row", [2])]
-    weights = {"rounds": np.int64(rounds), "first": np.array(True)}
-    module = with_body("Loop", "rounds first x", "y rows", body, sizes, weights, given=given)
-    x = np.array([1, 2], np.float32)
-    y, rows = module.numpy(x)
-    np.testing.assert_array_equal(y, x * 2**rounds)
-    wanted = -x * 2 ** np.arange(rounds, dtype=np.float32)[:, None]
-    assert (rows.dtype, rows.shape) == (np.float32, (rounds, 2))
-    np.testing.assert_array_equal(rows, wanted)
-
-
-def test_a_scan_of_no_steps_gives_empty_stacks():
-    given = [("s", FLOAT, [2]), ("row", FLOAT, [3])]
-    body = [node("Identity", "s", "t"), node("Neg", "row", "out")]
-    settings = {"num_scan_inputs": 1, "scan_output_axes": [1], "given": given}
-    weights = {"none": np.zeros((0, 3), np.float32)}
-    module = with_body(
-        "Scan", "x none", "y rows", body, [("t", [2]), ("out", [3])], weights, **settings
-    )
-    y, rows = module.numpy(np.ones(2, np.float32))
-    assert y.tolist() == [1, 1]
-    assert rows.shape == (3, 0)
-    with pytest.raises(OnnxError, match="sizes of a body's outputs are none"):
-        with_body(
-            "Scan", "x none", "y rows", body, [("t", [2]), ("out", [-3])], weights, **settings
-        )
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
 def test_products_of_whole_numbers_wrap_around(dtype):
     limits = np.iinfo(dtype)
@@ -539,38 +400,6 @@ def test_an_initialiser_among_the_inputs_is_replaced_by_name(shape):
     np.testing.assert_array_equal(module.numpy(x)[0], x + 1)
     np.testing.assert_array_equal(module.numpy(x, w=np.full(shape, 5, np.float32))[0], x + 5)
     np.testing.assert_array_equal(module.numpy(x)[0], x + 1)
-
-
-def test_scans_of_opset_8_have_lengths():
-    """What lies behind a row's length is not read; results are 0 there."""
-    body = helper.make_graph(
-        [node("Add", "s x", "sum"), node("Identity", "sum", "row")],
-        "body",
-        [helper.make_tensor_value_info(n, FLOAT, [2]) for n in "sx"],
-        [helper.make_tensor_value_info(n, FLOAT, [2]) for n in ("sum", "row")],
-    )
-    scan = node("Scan", "n s x", "t y", body=body, num_scan_inputs=1)
-    model = made([scan], [("s", [2, 2]), ("x", [2, 3, 2])], ["t", "y"], {"n": np.array([3, 1])}, 8)
-    s, x = np.zeros((2, 2), np.float32), RNG.normal(size=(2, 3, 2)).astype(np.float32)
-    sums = x.cumsum(1)
-    sums[1, 1:] = 0
-    last, found = load(model).numpy(s, x)
-    np.testing.assert_allclose(found, sums, rtol=1e-6)
-    np.testing.assert_allclose(last, [sums[0, 2], sums[1, 0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("length", [{}, {"length": "0"}])
-def test_external_data_without_a_length_is_as_long_as_its_tensor(perceptron, tmp_path, length):
-    model, weights = perceptron
-    (tmp_path / "data").write_bytes(b"1234" + weights["fc.bias"].tobytes() + b"and more")
-    bias = model.graph.initializer[1]
-    bias.ClearField("raw_data")
-    bias.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in {"location": "data", "offset": "4", **length}.items():
-        bias.external_data.add(key=key, value=value)
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    found = load(tmp_path / "m.onnx").fc_bias.detach().numpy()
-    np.testing.assert_array_equal(found, weights["fc.bias"])
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

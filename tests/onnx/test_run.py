@@ -73,6 +73,7 @@ def test_outputs_are_written(folder, way):
         (["b.npy", "both.npz"], "an input is given once; got twice=a"),
         (["both.npz", "--labels", "absent.txt"], "labels are a file of text"),
         (["both.npz", "--output", "absent/y.npz"], "the file can be written"),
+        (["both.npz", "--output", "y.npy"], "written to an .npz file, by name; got --output=y.npy"),
     ],
 )
 def test_what_does_not_fit_is_one_line(folder, monkeypatch, capsys, inputs, law):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -11,11 +9,9 @@ import clnet
 from clnet import nn
 from clnet.compile import Compiled
 from clnet.errors import ArgumentError, CheckpointError
+from tests.optim.steps import SHAPES, STEPS, gradients, make, parameters, run, starts, stepper
 
 pytestmark = pytest.mark.device
-
-SHAPES = ((5, 3), (7,))
-STEPS = 20
 CASES = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "weight_decay": 0.05}),
@@ -64,41 +60,6 @@ MAXIMIZING = sorted({name for name, _ in CASES})
 
 def case_id(value):
     return value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items())
-
-
-def starts(seed=0):
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal(shape).astype(np.float32) for shape in SHAPES]
-
-
-def gradients(step):
-    # Means differ from zero, so that a forgotten bias correction or mean shows.
-    rng = np.random.default_rng(1000 + step)
-    return [(0.5 + rng.standard_normal(shape)).astype(np.float32) for shape in SHAPES]
-
-
-def parameters():
-    return [clnet.tensor(x, requires_grad=True) for x in starts()]
-
-
-def stepper(params, optimizer, *, compiled) -> Any:
-    def step(*grads):
-        for p, grad in zip(params, grads, strict=True):
-            p.grad = grad
-        optimizer.step()
-
-    return clnet.compile(step) if compiled else step
-
-
-def run(params, optimizer, steps, *, compiled=False):
-    step = stepper(params, optimizer, compiled=compiled)
-    for i in steps:
-        step(*[clnet.tensor(g) for g in gradients(i)])
-    return [p.detach().numpy() for p in params]
-
-
-def make(name, params, options):
-    return getattr(clnet.optim, name)(params, **options)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -424,49 +385,6 @@ def test_state_that_does_not_fit_changes_nothing(spoil):
     assert not other.state[params[0]]["momentum_buffer"].numpy().any()
 
 
-def lamb_step(p, state, g, step):
-    m, v = state
-    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
-    d = m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6) + 0.1 * p
-    return p - 0.02 * np.linalg.norm(p) / np.linalg.norm(d) * d, (m, v)
-
-
-def lars_step(p, state, g, step):
-    size, length = np.linalg.norm(p), np.linalg.norm(g)
-    ratio = 0.05 * size / (length + 0.1 * size + 1e-8)
-    v = 0.9 * state[0] + 0.5 * ratio * (g + 0.1 * p)
-    return p - v, (v,)
-
-
-LAYERWISE = [
-    ("Lamb", {"lr": 0.02, "weight_decay": 0.1}, lamb_step, 2),
-    ("LARS", {"lr": 0.5, "weight_decay": 0.1, "trust_coefficient": 0.05}, lars_step, 1),
-]
-
-
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize(("name", "options", "reference", "states"), LAYERWISE)
-def test_layerwise_weights_agree_with_numpy(name, options, reference, states, compiled):
-    expected = [x.astype(np.float64) for x in starts()]
-    kept = [(0.0,) * states for _ in expected]
-    for i in range(STEPS):
-        for k, g in enumerate(gradients(i)):
-            expected[k], kept[k] = reference(expected[k], kept[k], g.astype(np.float64), i + 1)
-    params = parameters()
-    actual = run(params, make(name, params, options), range(STEPS), compiled=compiled)
-    for a, b in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["Lamb", "LARS"])
-def test_a_tensor_of_zeros_takes_a_step(name):
-    p = clnet.zeros(3, requires_grad=True)
-    optimizer = make(name, [p], {"lr": 0.1})
-    p.grad = clnet.ones(3)
-    optimizer.step()
-    np.testing.assert_allclose(p.detach().numpy(), -0.1, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -527,52 +445,6 @@ def test_an_eager_step_updates_many_parameters_in_few_launches(optimizer):
         for p, q in zip(together, apart, strict=True):
             np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
     assert max(launches) < 10
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("SparseAdam", {"lr": 0.05, "betas": (0.8, 0.95), "eps": 1e-3}),
-        ("SGD", {"lr": 0.05}),
-        ("Adagrad", {"lr": 0.05, "lr_decay": 0.1}),
-    ],
-)
-@pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # PyTorch's
-def test_tables_of_sparse_gradients(name, settings, layer):
-    """Steps are PyTorch's, whose gradients are sparse where these are dense."""
-    torch = pytest.importorskip("torch")
-    table = np.random.default_rng(5).standard_normal((6, 3)).astype(np.float32)
-    theirs = getattr(torch.nn, layer)(6, 3, sparse=True)
-    theirs.weight.data = torch.tensor(table.copy())
-    ours = getattr(nn, layer)(6, 3, sparse=True)
-    ours.weight.data = clnet.tensor(table)
-    other = getattr(torch.optim, name)(theirs.parameters(), **settings)
-    mine = getattr(clnet.optim, name)(ours.parameters(), **settings)
-    for rows in ([[0, 2, 2]], [[2, 5, 1]], [[0, 0, 1]]):
-        other.zero_grad()
-        theirs(torch.tensor(rows)).square().sum().backward()
-        other.step()
-        mine.zero_grad()
-        ours(clnet.tensor(rows)).square().sum().backward()
-        mine.step()
-    found = ours.weight.detach().numpy()
-    np.testing.assert_allclose(found, theirs.weight.detach().numpy(), rtol=2e-6)
-    assert (found[[3, 4]] == table[[3, 4]]).all()
-
-
-def test_sparse_adam_leaves_what_has_no_gradient():
-    """Without PyTorch: rows that a batch did not look up stay, with their moments."""
-    layer = nn.Embedding(4, 2, sparse=True)
-    optimizer = clnet.optim.SparseAdam(layer.parameters(), lr=0.1)
-    layer(clnet.tensor([0, 1])).sum().backward()
-    optimizer.step()
-    before = layer.weight.detach().clone()
-    optimizer.zero_grad()
-    layer(clnet.tensor([1, 3])).sum().backward()
-    optimizer.step()
-    moved = (layer.weight.detach() != before).all(1)
-    assert moved.tolist() == [False, True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError
-from tests.optim.test_optimizer import gradients, parameters, starts
+from tests.optim.steps import gradients, parameters, starts
 
 pytestmark = pytest.mark.device
 

@@ -145,10 +145,7 @@ def reduce(given: Given) -> str:
         name = graph.cast(name, y.dtype)
     elif x.dtype is bool_:
         name, dtype = graph.cast(name, int32), int32
-    axes = graph.integers(of.dims) if of.dims else None
-    kept = int(of.keepdim)
-    empty = None if of.dims else 1
-    made = graph.add(_REDUCED[of.kind], name, axes, keepdims=kept, noop_with_empty_axes=empty)
+    made = graph.reduced(_REDUCED[of.kind], name, of.dims or None, keepdims=of.keepdim)
     return made if dtype is y.dtype else graph.cast(made, y.dtype)
 
 
@@ -162,22 +159,19 @@ def pair_sum(given: Given) -> str:
         apart = graph.add("Sub", *given.names)
         squared = of.kind is Pairing.SQUARED_DISTANCE
         made = graph.add("Mul", apart, apart) if squared else graph.add("Exp", apart)
-    axes = graph.integers(of.dims) if of.dims else None
-    empty = None if of.dims else 1
-    kept = int(of.keepdim)
-    return graph.add("ReduceSum", made, axes, keepdims=kept, noop_with_empty_axes=empty)
+    return graph.reduced("ReduceSum", made, of.dims or None, keepdims=of.keepdim)
 
 
 @exporter(Spread)
 def spread(given: Given) -> tuple[str, str]:
     """The mean of squared distances from the mean, or its root, and the mean."""
     of, graph, (x,) = given.function, given.graph, given.names
-    axes = graph.integers(of.dims) if of.dims else None
-    how = {"keepdims": int(of.keepdim), "noop_with_empty_axes": None if of.dims else 1}
-    apart = graph.add("Sub", x, graph.add("ReduceMean", x, axes, **(how | {"keepdims": 1})))
-    total = graph.add("ReduceSum", graph.add("Mul", apart, apart), axes, **how)
+    axes, keep = of.dims or None, of.keepdim
+    apart = graph.add("Sub", x, graph.reduced("ReduceMean", x, axes, keepdims=True))
+    total = graph.reduced("ReduceSum", graph.add("Mul", apart, apart), axes, keepdims=keep)
     made = graph.add("Div", total, graph.constant(of.divisor, given.step.outputs[0].dtype.numpy))
-    return graph.add("Sqrt", made) if of.root else made, graph.add("ReduceMean", x, axes, **how)
+    mean = graph.reduced("ReduceMean", x, axes, keepdims=keep)
+    return graph.add("Sqrt", made) if of.root else made, mean
 
 
 def _plain(given: Given, x: Array) -> str:
@@ -202,8 +196,7 @@ def arg_reduce(given: Given) -> tuple[str, str]:
     """The extreme, and where the first one is."""
     of, graph, x = given.function, given.graph, given.step.inputs[0]
     name = _plain(given, x)
-    axes = graph.integers([of.dim])
-    value = graph.add(_REDUCED[of.kind], name, axes, keepdims=int(of.keepdim))
+    value = graph.reduced(_REDUCED[of.kind], name, [of.dim], keepdims=of.keepdim)
     value = graph.cast(value, bool_) if x.dtype is bool_ else value
     return value, _found(given, name)
 

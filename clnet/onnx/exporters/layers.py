@@ -82,21 +82,27 @@ def linear(given: Given) -> str:
 
 @exporter(RowNorm)
 def row_norm(given: Given) -> tuple[str | None, ...]:
-    """Rows by their mean and deviation; a root mean square has a node from opset 23 on."""
+    """Rows by their mean and deviation, of which opset 17 has a node, or by their root mean square.
+
+    (This has one from opset 23 on, which few programs know.)
+    """
     of, graph, x = given.function, given.graph, given.step.inputs[0]
     (n,) = given.fixed(given.shape()[1:], "the length of a normalised row")
     wide = from_name(x.dtype.compute)
     name, *affine = _widened(given)
     weight = affine[0] if of.weighted else graph.constant(np.ones(n, wide.numpy))
-    if of.centred:
-        bias = affine[-1] if of.biased else None
+    bias = affine[-1] if of.biased else None
+    if of.centred and graph.opset >= 17:
         y = graph.add("LayerNormalization", name, weight, bias, axis=-1, epsilon=of.eps)
         return (_narrowed(given, y), None, None)
-    square = graph.add("Mul", name, name)
-    mean = graph.add("ReduceMean", square, graph.integers([1]), keepdims=1)
+    if of.centred:
+        name = graph.add("Sub", name, graph.reduced("ReduceMean", name, [1], keepdims=True))
+    mean = graph.reduced("ReduceMean", graph.add("Mul", name, name), [1], keepdims=True)
     root = graph.add("Sqrt", graph.add("Add", mean, graph.constant(of.eps, wide.numpy)))
     y = graph.add("Div", name, root)
-    return (_narrowed(given, graph.add("Mul", y, weight) if of.weighted else y), None)
+    y = graph.add("Mul", y, weight) if of.weighted else y
+    y = y if bias is None else graph.add("Add", y, bias)
+    return (_narrowed(given, y), *[None] * (1 + of.centred))
 
 
 def _widened(given: Given) -> list[str]:

@@ -106,7 +106,7 @@ def _named(given: Given, function: Pointwise) -> str | None:
     if len(given.names) != 1:
         return None
     (x,) = given.names
-    if name in _NODES:
+    if name in _NODES and graph.has(_NODES[name][0]):
         op, attributes = _NODES[name]
         return graph.add(op, x, **dict(zip(attributes, scalars, strict=True)))
     if name in _BOUNDS:
@@ -117,7 +117,7 @@ def _named(given: Given, function: Pointwise) -> str | None:
         return graph.add("HardSigmoid", x, alpha=1 / 6, beta=0.5)
     if name == "softplus" and scalars == [1.0, 20.0]:
         return graph.add("Softplus", x)
-    if name == "gelu" and graph.opset >= 20:
+    if name == "gelu" and graph.has("Gelu"):
         by_tanh = any(
             isinstance(e, Const) and e.value == _TANH for e in topological(function.exprs)
         )

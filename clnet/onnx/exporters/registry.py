@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from ...compile.tracer import Step
-from ...errors import OnnxError
 from ...ops.machinery.function import Function
 from ..sizes import Dynamic, Size
-from ..writing import Graph
+from ..writing import Graph, NotExported
 
 __all__ = ["EXPORTERS", "Exporter", "Given", "NotExported", "exporter"]
-
-
-class NotExported(OnnxError):
-    """ONNX has no node for what an op does with these settings."""
 
 
 @dataclass

@@ -44,7 +44,7 @@ def expand(given: Given) -> str:
 def steps(given: Given) -> tuple[str, ...]:
     """Each step along the first axis."""
     graph, count = given.graph, len(given.step.outputs)
-    parts = graph.add_all("Split", given.names, count, axis=0, num_outputs=count)
+    parts = graph.split(given.names[0], count, axis=0)
     return tuple(graph.add("Squeeze", part, graph.integers([0])) for part in parts)
 
 

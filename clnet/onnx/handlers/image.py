@@ -50,6 +50,8 @@ def _places(
         return y * (size - 1) / (whole - 1) if whole != 1 else np.zeros(made)
     if name == "asymmetric":
         return y / scale
+    if name == "tf_half_pixel_for_nn":  # of opsets 11 and 12: the middle of the nearest element
+        return (y + 0.5) / scale
     if name == "tf_crop_and_resize":
         start, end = region
         if whole == 1:

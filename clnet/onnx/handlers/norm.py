@@ -30,9 +30,27 @@ def batch_norm_old(
     is_test: int = 1,
     spatial: int = 1,
     consumed_inputs: Any = None,
-) -> Tensor:
-    """Standardised by statistics that the model has."""
-    return functional.batch_norm(x, mean, var, scale, bias, eps=epsilon)
+    named: int = 1,
+) -> Any:
+    """Standardised by statistics that the model has; by the batch's, if it asks for those, too.
+
+    Opset 13 and older train where a node has more than one output: new running statistics, then
+    the batch's own. Without ``spatial`` each element of a plane has its own statistics.
+    """
+    if named > 1 and spatial:
+        made = batch_norm(
+            x, scale, bias, mean, var, epsilon=epsilon, momentum=momentum, training_mode=1
+        )
+        return (*made, *_of_batch(x))
+    if spatial:
+        return functional.batch_norm(x, mean, var, scale, bias, eps=epsilon)
+    return (x - mean) * (scale * ops.rsqrt(var + epsilon)) + bias
+
+
+def _of_batch(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of each channel."""
+    axes = [i for i in range(x.ndim) if i != 1]
+    return ops.mean(x, axes), ops.var(x, axes, correction=0)
 
 
 @handler("BatchNormalization", since=14)
@@ -55,9 +73,7 @@ def batch_norm(
         factor = scale.to(mean.dtype) * ops.rsqrt(var + epsilon)
         y = (wide - _by_channel(x, mean)) * _by_channel(x, factor) + _by_channel(x, bias)
         return y.to(x.dtype)
-    axes = [i for i in range(x.ndim) if i != 1]
-    of_batch = ops.mean(x, axes)
-    spread = ops.var(x, axes, correction=0)
+    of_batch, spread = _of_batch(x)
     centred = x - _by_channel(x, of_batch)
     y = centred * _by_channel(x, scale * ops.rsqrt(spread + epsilon)) + _by_channel(x, bias)
     kept = 1 - momentum
