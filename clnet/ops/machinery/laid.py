@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...array import Array
-from ...values import mode
 from ...values.dtypes import DType
 from ...values.shapes import Shape, broadcast_strides, memory_order, strides_in
 
@@ -13,8 +12,6 @@ def laid_alike(
 ) -> tuple[Array, ...]:
     """Abstract results, dense, their axes in the order in which the operands' lie, as PyTorch's.
 
-    In a trace they are row-major: its passes choose how values lie.
-
     Args:
         shape: of the results, the operands' broadcast one.
         dtypes: of each result.
@@ -22,7 +19,7 @@ def laid_alike(
     """
     device = inputs[0].storage.device
     outputs = tuple([Array.abstract(shape, dtype, device) for dtype in dtypes])
-    if all(x.contiguous for x in inputs) or mode.current().tracer is not None:
+    if all(x.contiguous for x in inputs):
         return outputs
     strides = tuple([broadcast_strides(x.shape, x.strides, shape) for x in inputs])
     order = memory_order(shape, strides)
