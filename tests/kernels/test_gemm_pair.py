@@ -10,10 +10,21 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
+from clnet.kernels.conv import (
+    Algorithm,
+    ConvGeometry,
+    Direction,
+    conv_forward,
+    conv_im2col,
+    conv_input_grad,
+    conv_weight_grad,
+    pairs_pay,
+)
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, pairs_fit
 from clnet.values.dtypes import bfloat16, float16
 from tests.kernels.launching import compiled_rightly
+from tests.kernels.test_conv import Reference
 
 pytestmark = pytest.mark.device
 
@@ -86,3 +97,44 @@ def test_which_products_fit(target):
     assert not pairs_fit(small, bfloat16, (50, 64), (64, 70))
     grouped = replace(target, traits=replace(target.traits, dedicated_local_memory=True))
     assert not pairs_fit(grouped, bfloat16, (5, 64), (64, 7))
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        ConvGeometry(3, 6, 9, 8, 10, 3, 3, 5, 4, 2, 2, 1, 1, groups=2),
+        ConvGeometry(2, 7, 5, 6, 11, 1, 1, 5, 6),
+    ],
+    ids=["columns", "1x1"],
+)
+def test_convolutions_by_pairs(where, target, monkeypatch, g):
+    monkeypatch.setattr(conv_im2col, "_CHUNK_BYTES", 1)  # an image at a time
+    case = Reference(g, ml_dtypes.bfloat16)
+    x, weight, bias, gy = (
+        Array.from_numpy(values, where) for values in (case.x, case.weight, case.bias, case.gy)
+    )
+    y, gx, gw = (
+        Array.from_numpy(np.full(like.shape, np.nan, ml_dtypes.bfloat16), where)
+        for like in (gy, x, weight)
+    )
+    for launch in (
+        *conv_forward(target, y, x, weight, g, Epilogue(bias), dot=""),
+        *conv_input_grad(target, gx, gy, weight, g, dot=""),
+        *conv_weight_grad(target, gw, gy, x, g, dot=""),
+    ):
+        where.queue.launch(launch)
+    for found, expected in (
+        (y, case.forward()),
+        (gx, case.input_grad()),
+        (gw, case.weight_grad()),
+    ):
+        np.testing.assert_allclose(found.numpy().astype(float), expected, rtol=2**-7, atol=1e-3)
+
+
+def test_which_convolutions_take_pairs(target):
+    wide = ConvGeometry(2, 64, 9, 9, 48, 3, 3, 9, 9, 1, 1, 1, 1)
+    assert pairs_pay(target, wide, Direction.FORWARD, None)
+    assert not pairs_pay(target, wide, Direction.FORWARD, Algorithm.DIRECT)
+    narrow = wide._replace(oc=16)
+    assert not pairs_pay(target, narrow, Direction.FORWARD, None)
+    assert not pairs_pay(replace(target, workspace_limit=1000), wide, Direction.FORWARD, None)
