@@ -5,9 +5,9 @@
 ## A row of y is a row of x, its columns pairs along k (along); or its rows are pairs, of two rows
 ## of x, its columns x's. Where k is odd, the last element's pair is 0.
 ##
-## layout   x: any strides; fast where x_k is 1 (along), or x_n
+## layout   x: any strides along, fast where x_k is 1; else x_n is 1
 ## param    along: bool          pairs lie along a row
-## param    dense: bool          the step along rows of x is 1
+## param    dense: bool          x_k is 1 (along), or x_n
 ## arg      rows: int                    of y
 ## arg      n: int                       columns of y
 ## arg      k: int                       elements of x along the axis of pairs
@@ -42,13 +42,8 @@ __kernel void gemm_pair(...)
     const int both = 2 * row + 1 < k;
     const uint mask = both ? 0xffff0000u : 0;
     __global const ushort *next = x + (both ? x_k : 0);
-% if dense:
     for (int c = 0; c < n; c++)
         y[c] = (uint)x[c] | ((uint)next[c] << 16 & mask);
-% else:
-    for (int c = 0; c < n; c++)
-        y[c] = (uint)x[c * x_n] | ((uint)next[c * x_n] << 16 & mask);
-% endif
 % endif
 }
 </%def>
