@@ -76,7 +76,8 @@ def integers(
     if not 0 < high - low < 2**63:
         raise ArgumentError("randint", "high - low lies in [1, 2**63)", low=low, high=high)
     args = by_name("seed offset low span", seed, offset, low, high - low)
-    return _launches(target, _INTEGER, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS // 2)
+    params = {"ctype": y.dtype.ctype, "narrow": high - low < 2**32}
+    return _launches(target, _INTEGER, params, y, args, per_item=_WORDS // 2)
 
 
 def dropout(
