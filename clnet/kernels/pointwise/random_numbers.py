@@ -10,6 +10,8 @@ All functions write a dense ``y`` by the key ``seed``, in ``[0, 2**64)``, from t
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError
@@ -106,7 +108,7 @@ def _per_item(real: str) -> int:
 def _launches(
     target: Target,
     kernel: Kernel,
-    params: dict[str, str],
+    params: dict[str, Any],
     y: Array,
     args: Arguments,
     *,
