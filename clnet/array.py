@@ -14,7 +14,7 @@ from .device import Device, Scratch, Storage, transfer
 from .errors import DtypeError
 from .values.dtypes import DType, from_numpy
 from .values.polling import polled
-from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
+from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous, memory_order
 
 Form = tuple[Device, int, Shape, Strides, int, DType]
 """A device, bytes of a storage there, and how an array lies in it; of :class:`Array`."""
@@ -162,26 +162,16 @@ class Array:
 
         Axes of one step are those of repeated elements, or of one size 1; they keep their places.
         """
-        found = list(range(self.ndim - 1, -1, -1))  # from the innermost
-        for last in range(1, self.ndim):
-            place = last
-            for k in range(last - 1, -1, -1):
-                inner = self._is_inside(found[place], found[k])
-                if inner:
-                    found[k], found[place] = found[place], found[k]
-                    place = k
-                elif inner is not None:
-                    break
-        return tuple(reversed(found))
+        return memory_order(self.shape, (self.strides,))
 
-    def _is_inside(self, axis: int, other: int) -> bool | None:
-        """Whether an axis lies inside another in memory; None where that cannot be said."""
-        mine, its = self.strides[axis], self.strides[other]
-        if 0 in (mine, its):
-            return None
-        if mine != its:
-            return mine < its
-        return True if self.shape[axis] < self.shape[other] else None
+    @property
+    def dense_order(self) -> tuple[int, ...] | None:
+        """The order of its axes in which its elements lie densely; None: there is none."""
+        if self.contiguous:
+            return tuple(range(self.ndim))
+        order = self.order
+        sizes, steps = zip(*((self.shape[axis], self.strides[axis]) for axis in order), strict=True)
+        return order if is_contiguous(sizes, steps) else None
 
     @property
     def repeated(self) -> bool:

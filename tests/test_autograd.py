@@ -531,6 +531,13 @@ def test_gradients_that_are_there_are_added_to_in_one_launch(device):
     np.testing.assert_array_equal(late.grad.numpy(), 2 * late.detach().numpy())
 
 
+def test_gradients_lie_as_their_leaves():
+    x, w = clnet.rand(2, 3, 4).requires_grad_(), clnet.rand(4, 3).t().requires_grad_()
+    (x.transpose(1, 2) * w.t()).backward(given := clnet.rand(2, 4, 3))
+    assert (*x.grad.stride(), *w.grad.stride()) == (12, 4, 1, 1, 3)
+    assert x.grad.equal(w * given.transpose(1, 2))
+
+
 def test_leaves_that_share_a_gradient_add_to_it_in_turn():
     a, b, c = (clnet.ones(6, requires_grad=True) for _ in range(3))
     a.grad = b.grad = clnet.zeros(6)

@@ -72,8 +72,37 @@ def xs():
 
 
 def test_every_function_is_tested():
-    """pow, of two numbers, by tests/test_power.py."""
-    assert {*ULP, "pow"} == {*SPECIAL, "pow"} == set(ELEMENTARY)
+    """Of two numbers pow by tests/test_power.py, and fmod below."""
+    assert {*ULP, "pow", "fmod"} == {*SPECIAL, "pow", "fmod"} == set(ELEMENTARY)
+
+
+def divisions():
+    """Numbers and divisors: near whole quotients, of any bits, and special ones."""
+    random = np.random.default_rng(0)
+    b = random.standard_normal(2**17).astype(np.float32)
+    a = b * random.integers(1, 2**23, b.size).astype(np.float32)
+    aside = np.nextafter(a, np.where(random.random(b.size) < 0.5, INF, -INF).astype(np.float32))
+    yield np.where(random.random(b.size) < 0.3, a, aside), b
+    bits = random.integers(0, 2**32, (2, 2**17), dtype=np.uint64).astype(np.uint32)
+    yield tuple(bits.view(np.float32))
+    tiny = [1e-45, -1e-45, 1e-40, 1.1754944e-38]
+    some = [0.0, -0.0, 1, -1, INF, NAN, 0.7, 3, 2**22, 2**23 + 1, 1e30, 5e29, -3.4e38]
+    yield tuple(x.ravel() for x in np.meshgrid(*(np.array(some + tiny, np.float32),) * 2))
+
+
+@pytest.mark.parametrize("drawn", [*divisions()], ids=["near", "any", "special"])
+def test_what_divisions_leave_is_exact(drawn):
+    a, b = drawn
+    if (clnet.tensor([1e-40]) * 2).item() == 0:  # subnormals to 0
+        normal = (np.abs(a) >= np.finfo(np.float32).tiny) & (np.abs(b) >= 1e-30)
+        a, b = a[normal], b[normal]
+    with np.errstate(all="ignore"):
+        want = np.fmod(a, b)
+    whole = clnet.fmod(clnet.tensor(a), clnet.tensor(b)).numpy()
+    few = clnet.fmod(clnet.tensor(a[-7:]), clnet.tensor(b[-7:])).numpy()
+    for got, exact in ((whole, want), (few, want[-7:])):
+        np.testing.assert_array_equal(got, exact)
+        np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[got == 0]))
 
 
 @pytest.mark.parametrize("name", ULP)

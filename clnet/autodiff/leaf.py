@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..array import Array
 from ..ops.machinery.update import accumulate
 from ..ops.multi_tensor import accumulate_many
+from ..ops.shape import copy_like
 from ..values import mode
 
 
@@ -64,7 +66,10 @@ def _not_summed(pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
 
 
 def _add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
-    """Add a gradient to a leaf's; one that shares memory with another's is copied first."""
+    """Add a gradient to a leaf's; one that shares memory with another's is copied first.
+
+    So is one that lies otherwise than its leaf, where updates of both would go across.
+    """
     before = leaf.grad
     if before is None and grad.is_sparse:
         leaf.grad = grad if create_graph else grad.detach()
@@ -77,11 +82,18 @@ def _add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) ->
         else:
             accumulate(before, grad)
         return
-    shared = id(grad.array.storage) in seen or not grad.array.contiguous
+    shared = id(grad.array.storage) in seen or not _lies_as(grad.array, leaf.array)
     seen.add(id(grad.array.storage))
     if shared:
-        grad = grad.clone()
+        grad = copy_like(grad, leaf)
     elif grad.node is None and not grad.requires_grad:  # the walk's own
         leaf.grad = grad
         return
     leaf.grad = grad if create_graph else grad.detach()
+
+
+def _lies_as(grad: Array, leaf: Array) -> bool:
+    """Whether a gradient is dense in its leaf's order; in any, if the leaf is not dense."""
+    if leaf.contiguous or grad.contiguous:
+        return leaf.contiguous and grad.contiguous
+    return grad.strides == leaf.strides and leaf.dense_order is not None

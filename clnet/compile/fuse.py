@@ -88,7 +88,8 @@ class _Fusion:
         return self.trace.with_steps([s for s in self.steps if s is not None])
 
     def _value(self, array: Array) -> bool:
-        return self.trace.is_value(array.storage) and array.contiguous and array.offset == 0
+        dense = array.dense_order is not None and array.offset == 0
+        return dense and self.trace.is_value(array.storage)
 
     def _grown(self, at: int) -> int | None:
         """Fuse a step with one of the producers of what it reads; where the result is, or None."""

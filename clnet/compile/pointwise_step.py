@@ -51,7 +51,7 @@ class PointwiseStep:
         compute: the dtype of the arithmetic; None: any, there are only constants.
         reads: operands, ``Input(i)``; they broadcast.
         changed: arrays that are overwritten.
-        made: dense outputs.
+        made: outputs, dense in some order of their axes.
     """
 
     parts: tuple[str, ...]
@@ -290,7 +290,8 @@ def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[A
 
     Args:
         view: an array over the storage of ``dense``.
-        dense: a dense array, computed elementwise from ``operands``, which broadcast to it.
+        dense: an array that is dense in some order of its axes, computed elementwise from
+            ``operands``, which broadcast to it.
         operands: arrays.
 
     Returns:
@@ -302,7 +303,11 @@ def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[A
     if 0 in view.shape or view.dtype is not dense.dtype:
         return None
     steps = [broadcast_strides(x.shape, x.strides, dense.shape) for x in operands]
-    sizes, (outer, *inner) = collapse(dense.shape, [dense.strides, *steps])
+    order = dense.order
+    shape, *steps = (
+        tuple(each[axis] for axis in order) for each in (dense.shape, dense.strides, *steps)
+    )
+    sizes, (outer, *inner) = collapse(shape, steps)
     start = _index_of(view.offset - dense.offset, sizes, outer)
     walks = _walks(view, outer)
     if start is None or walks is None:

@@ -6,6 +6,7 @@ from .builders import EARLY as EARLY  # starts processes, if they are wanted, be
 # isort: on
 from .absent import AbsentDevice
 from .beside import Beside, Pin
+from .bfloat16_dot import BFLOAT16_DOTS, pair_macros
 from .bound import BoundLaunches
 from .buffer_pool import BlockSizes, BufferPool, PoolStatistics, size_class
 from .chain import Chaining, are_short
@@ -49,6 +50,7 @@ from .warpgroups import WARPGROUP_UNITS, WarpgroupUnit, map_form
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
+    "BFLOAT16_DOTS",
     "DOTS",
     "PHASES",
     "WARPGROUP_UNITS",
@@ -106,6 +108,7 @@ __all__ = [
     "memory_reserved",
     "on_open",
     "opened_devices",
+    "pair_macros",
     "reset_peak_memory_stats",
     "set_memory_limit",
     "size_class",

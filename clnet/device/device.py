@@ -23,6 +23,7 @@ from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .beside import Beside
+from .bfloat16_dot import bfloat16_dot
 from .binaries import loses_places
 from .buffer_pool import BufferPool
 from .builders import EARLY, FORKS, Line, most_processes
@@ -180,6 +181,11 @@ class Device:
     def integer_dot(self) -> str:
         """How it multiplies small integers: a name of :data:`.integer_dot.DOTS`, once tried."""
         return "" if self._tried is None else integer_dot(*self._tried)
+
+    @lazy
+    def bfloat16_dot(self) -> str:
+        """How it multiplies pairs of bfloat16: a name of :data:`.bfloat16_dot.BFLOAT16_DOTS`."""
+        return "" if self._tried is None else bfloat16_dot(*self._tried)
 
     @lazy
     def beside(self) -> Beside:

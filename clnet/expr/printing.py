@@ -47,7 +47,7 @@ PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 
 ELEMENTARY = (
     *("exp", "expm1", "log", "log2", "log1p"),
-    *("tanh", "erf", "sigmoid", "sin", "cos", "pow"),
+    *("tanh", "erf", "sigmoid", "sin", "cos", "pow", "fmod"),
 )
 """Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
 inlined where the device's own are not, and with the same bits on every device; sigmoid's are the
@@ -202,7 +202,7 @@ def _c_floating() -> tuple[dict[str, str], dict[str, str]]:
     # A kernel's own functions, or operations on bits, instead of calls of OpenCL's library.
     magnitude = "as_{t}(as_{mask}({0}) & 0x7fffffff)"
     single = floating | {name: f"clnet_{name}{{lanes}}({{0}})" for name in ELEMENTARY}
-    single |= {"pow": "clnet_pow{lanes}({0}, {1})"}
+    single |= {name: f"clnet_{name}{{lanes}}({{0}}, {{1}})" for name in ("pow", "fmod")}
     single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})", **_rounded()}
     return floating, single
 

@@ -11,9 +11,10 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
 from ..kernels.epilogue import Epilogue, Finish
-from ..kernels.gemm import BATCH_AXES, gemm, multiplies
+from ..kernels.gemm import BATCH_AXES, gemm, multiplies, pairs_fit
 from ..values import mode
-from ..values.shapes import broadcast_shapes, broadcast_strides, collapse, contiguous_strides
+from ..values.dtypes import bfloat16
+from ..values.shapes import Shape, broadcast_shapes, broadcast_strides, collapse, contiguous_strides
 from .complex_parts import view_as_complex, view_as_real
 from .join import stack
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
@@ -59,11 +60,12 @@ class MatMul(Function):
         (out,) = outputs
         (a, b), epilogue = self.operands(out, inputs), Epilogue(finish=finish)
         tf32, split = rounds_to_tf32(), splits()
-        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
+        dot = pair_dot(out)
+        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split, dot=dot)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
-        """Where matrix units multiply 16 bits."""
-        return _on_units(target, inputs)
+        """Where matrix units multiply 16 bits, or a processor pairs of them."""
+        return _on_units(target, inputs) or _by_pairs(target, inputs, inputs[1].shape)
 
     def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
         """The gemm's operands."""
@@ -129,11 +131,13 @@ class Linear(Function):
         bias = inputs[2] if len(inputs) == 3 else None
         epilogue = Epilogue(bias, activation=self.activation, finish=finish)
         tf32, split = rounds_to_tf32(), splits()
-        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split)
+        dot = pair_dot(out)
+        return gemm(target, out, a, b, epilogue=epilogue, tf32=tf32, split=split, dot=dot)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
-        """Where matrix units multiply 16 bits."""
-        return _on_units(target, inputs)
+        """Where matrix units multiply 16 bits, or a processor pairs of them."""
+        turned = inputs[1].shape[::-1]
+        return _on_units(target, inputs) or _by_pairs(target, inputs, turned)
 
     def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
         """The gemm's operands."""
@@ -177,6 +181,20 @@ def _on_units(target: Target, inputs: tuple[Array, ...]) -> bool:
     first = inputs[0]
     alike = all(x.dtype is first.dtype for x in inputs)
     return alike and first.shape[-1] > 0 and multiplies(target, first.dtype)
+
+
+def _by_pairs(target: Target, inputs: tuple[Array, ...], right: Shape) -> bool:
+    """Whether pairs of bfloat16 are multiplied, with a right operand of that shape."""
+    first = inputs[0]
+    alike = all(x.dtype is first.dtype for x in inputs)
+    return alike and pairs_fit(target, first.dtype, first.shape, right) and bool(pair_dot(first))
+
+
+def pair_dot(x: Array) -> str | None:
+    """How a processor multiplies pairs of such an array's elements; None if it does not."""
+    if x.dtype is not bfloat16 or x.device.traits.dedicated_local_memory:
+        return None
+    return x.device.bfloat16_dot or None
 
 
 def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -371,7 +371,7 @@ def _reflected(at, low, span):
     away = abs(at - low)
     turns = e.floor(away / span)
     rest = away - turns * span
-    return e.where(e.fmod(turns, 2) > 0, span - rest, rest) + low
+    return e.where(turns - 2 * e.floor(turns / 2) > 0, span - rest, rest) + low
 
 
 def _whole(place):

@@ -265,16 +265,22 @@ def in_its_order(
     """What ``make`` gives of ``x``, its axes in memory in the order of those of ``x``.
 
     That is ``preserve_format``, the default of PyTorch's copies and conversions and of what is made
-    like a tensor. ``make`` gives a dense tensor of the shape of what it is given.
+    like a tensor. ``make`` gives a tensor of the shape of what it is given, dense if that is.
 
     Args:
         x: any layout.
         make: what is computed; of ``x`` with its axes as they lie.
-        memory_format: another format than ``preserve_format`` has ``make`` take ``x`` as it is.
+        memory_format: another format than ``preserve_format`` is row-major.
     """
-    if x.array.contiguous or not (memory_format is None or memory_format.name == _KEPT):
+    if x.array.contiguous:
         return make(x)
-    order = x.array.order
+    if not (memory_format is None or memory_format.name == _KEPT):
+        return contiguous(make(x))
+    return _in_order(x, make, x.array.order)
+
+
+def _in_order(x: Tensor, make: Callable[[Tensor], Tensor], order: tuple[int, ...]) -> Tensor:
+    """What ``make`` gives of ``x`` with its axes in an order, its own axes in theirs."""
     if order == tuple(range(x.ndim)):
         return make(x)
     back = tuple(map(order.index, range(x.ndim)))
@@ -284,6 +290,14 @@ def in_its_order(
 def dense_copy(x: Tensor) -> Tensor:
     """A copy that is dense in row-major order."""
     return apply(Copy(), x)
+
+
+def copy_like(x: Tensor, other: Tensor) -> Tensor:
+    """A dense copy that lies in memory as ``other`` of its shape, if that is dense; else row-major.
+
+    As PyTorch leaves the gradients of leaves.
+    """
+    return _in_order(x, dense_copy, other.array.dense_order or tuple(range(x.ndim)))
 
 
 @op()

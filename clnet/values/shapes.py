@@ -100,6 +100,50 @@ def broadcast_strides(shape: Shape, strides: Strides, to: Shape) -> Strides:
     )
 
 
+@lru_cache(maxsize=4096)
+def memory_order(shape: Shape, operands: tuple[Strides, ...]) -> tuple[int, ...]:
+    """The axes from the outermost in memory to the innermost, as PyTorch's ops keep them.
+
+    The first operand that can say of two axes which lies inside the other decides. Axes of one step
+    are those of repeated elements, or of one size 1; they keep their places.
+
+    Args:
+        shape: the common shape.
+        operands: strides of each operand over ``shape``, 0 where it is broadcast.
+    """
+    found = list(range(len(shape) - 1, -1, -1))  # from the innermost
+    for last in range(1, len(shape)):
+        place = last
+        for k in range(last - 1, -1, -1):
+            inner = _is_inside(shape, operands, found[place], found[k])
+            if inner:
+                found[k], found[place] = found[place], found[k]
+                place = k
+            elif inner is not None:
+                break
+    return tuple(reversed(found))
+
+
+def _is_inside(shape: Shape, operands: tuple[Strides, ...], axis: int, other: int) -> bool | None:
+    """Whether an axis lies inside another in memory; None where that cannot be said."""
+    for strides in operands:
+        mine, its = strides[axis], strides[other]
+        if 0 in (mine, its):
+            continue
+        if mine != its:
+            return mine < its
+        if shape[axis] < shape[other]:
+            return True
+    return None
+
+
+@lru_cache(maxsize=4096)
+def strides_in(shape: Shape, order: tuple[int, ...]) -> Strides:
+    """Strides of a dense array whose axes lie in an order, named from the outermost one."""
+    dense = contiguous_strides(tuple([shape[axis] for axis in order]))
+    return tuple([dense[order.index(axis)] for axis in range(len(shape))])
+
+
 def normalize_dim(op: str, dim: int, ndim: int) -> int:
     """A dim counted from the front.
 

@@ -19,12 +19,20 @@ from clnet.kernels.index.gather import (
     put_along,
     put_rows,
 )
-from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
 RNG = np.random.default_rng(4)
 ROWS = pytest.mark.parametrize(
     ("outer", "rows", "n", "inner"),
-    [(1, 11, 40, 64), (1, 300, 7, 1), (3, 5, 9, 33), (2, 4, 1000, 2), (2, 4, 6, 17), (1, 1, 1, 1)],
+    [
+        (1, 11, 40, 64),
+        (1, 300, 7, 1),
+        (3, 40, 9, 1),
+        (3, 5, 9, 33),
+        (2, 4, 1000, 2),
+        (2, 4, 6, 17),
+        (1, 1, 1, 1),
+    ],
 )
 
 
@@ -43,6 +51,15 @@ def test_gather_rows_is_numpys_take(outer, rows, n, inner, index_dtype, shaped):
     y = poisoned((outer, n, inner))
     run(gather_rows(shaped(device()), y, offset(x), offset(index)))
     np.testing.assert_array_equal(y.numpy(), x[:, index])
+
+
+def test_an_index_of_the_last_axis_is_read_along_lines():
+    x, index = on_device(np.ones((3, 40, 1), np.float32)), on_device(np.arange(9))
+    target = cpu_shaped(device())
+    (launch,) = gather_rows(target, poisoned((3, 9, 1)), x, index)
+    assert launch.kernel.name == "gather_runs"
+    (launch,) = gather_rows(target, poisoned((3, 4, 1)), x, on_device(np.arange(4)))
+    assert launch.kernel.name == "gather_row_elements"
 
 
 @both_shapes

@@ -284,6 +284,17 @@ def test_arrays_of_all_layouts_share_a_kernel(device, thresholds):
         assert run(device, [other, other])[1].kernel.name == "pointwise"
 
 
+def test_arrays_that_lie_in_one_order_are_one_row(device):
+    x = Array.from_numpy(np.ones((16, 70, 50), np.float32), device)
+    y = Array.from_numpy(np.ones((16, 70, 50), np.float32), device)
+    (dense,) = pointwise(device.target, [y], [x], (X * X,), compute=float32)
+    shape, steps = (16, 50, 70), (3500, 1, 50)
+    y, x = y.view(shape, steps), x.view(shape, steps)
+    (turned,) = pointwise(device.target, [y], [x], (X * X,), compute=float32)
+    assert (turned.kernel, turned.global_size) == (dense.kernel, dense.global_size)
+    assert turned.bytes == dense.bytes
+
+
 SHORT = {
     "points": ((1001, 3), (3, 1), (1, 0)),
     "a row for all": ((1001, 3), (3, 1), (0, 1)),

@@ -149,7 +149,13 @@ def test_bernoulli_compares_uniforms_with_p(dtype, shaped):
 @both_shapes
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
-    [(np.int64, -7, 5), (np.int64, -(2**62), 2**62 - 1), (np.int32, 0, 1), (np.float32, 3, 9)],
+    [
+        (np.int64, -7, 5),
+        (np.int64, 1 - 2**32, 0),
+        (np.int64, -(2**62), 2**62 - 1),
+        (np.int32, 0, 1),
+        (np.float32, 3, 9),
+    ],
 )
 def test_integers_are_the_high_product(dtype, low, high, shaped):
     y = poisoned((1001,), dtype)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from clnet.device import Target
 from clnet.expr import Input, Scalar, tanh
@@ -17,6 +18,7 @@ from clnet.kernels.gemm import (
     gemm_matrix,
     gemm_pack,
     gemm_packed,
+    gemm_pair,
     gemm_problem,
     gemm_skinny,
     gemm_summed,
@@ -45,6 +47,7 @@ MODULES = (
     gemm_matrix,
     gemm_pack,
     gemm_packed,
+    gemm_pair,
     gemm_skinny,
     gemm_summed,
     gemm_tiled,
@@ -235,6 +238,26 @@ def sums_in_slices(target: Target) -> None:
             check(target, dtype, 7, 13, 65, gap=3, beta=0.5)
             check(target, dtype, 7, 13, 65, turned="o", activation="relu", alpha=0.5)
             check(target, dtype, 5, 9, 67)
+
+
+@case("cpu")
+def pairs_of_bfloat16(target: Target) -> None:
+    with constants(gemm_packed, SLICE_K=8, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0):
+        for m, k, turned, axis in ((11, 21, "", -1), (6, 70, "b", -2), (11, 20, "a", -1)):
+            a, left = operand((2, m, 2 * k), bfloat16, turned="a" in turned, before=k % 2)
+            if k == 21:  # every other one
+                steps = (*a.strides[:2], 2 * a.strides[2])
+                a, left = a.view((2, m, k), steps), left[..., ::2]
+            else:
+                a, left = a.view((2, m, k), a.strides), left[..., :k]
+            b, right = operand((2, k, 9), bfloat16, turned="b" in turned)
+            bias = given(normal(9 if axis == -1 else m, dtype=bfloat16))
+            out = given(np.full((2, m, 9), np.nan, bfloat16))
+            epilogue = Epilogue(bias, bias_axis="n" if axis == -1 else "m")
+            run(gemm(target, out, a, b, dot="", epilogue=epilogue))
+            added = bias.numpy().astype(np.float64).reshape((9,) if axis == -1 else (m, 1))
+            found = out.numpy().astype(np.float64)
+            np.testing.assert_allclose(found, left @ right + added, rtol=2**-8, atol=1e-4)
 
 
 @case("cpu")

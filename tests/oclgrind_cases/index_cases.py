@@ -268,11 +268,11 @@ def elements_of_a_line(target: Target) -> None:
     for dtype, kind, wrap in ((np.float32, np.int64, True), (np.float64, np.int32, False)):
         index = RNG.integers(-7 if wrap else 0, 7, 70).astype(kind)
         index[33] = 7  # out of range
-        x, y = normal(1, 7, 1, dtype=dtype), output((1, 70, 1), dtype)
+        x, y = normal(3, 7, 1, dtype=dtype), output((3, 70, 1), dtype)
         with constants(runs_module, _SHARE=16):
             run(gather_rows(target, y, given(x, before=3), given(index, before=1), wrap=wrap))
-        expected = np.where(index < 7, x[0, index % 7, 0], np.nan)
-        near(y, expected[None, :, None])
+        expected = np.where(index < 7, x[:, index % 7, 0], np.nan)
+        near(y, expected[..., None])
 
 
 @case("gpu")

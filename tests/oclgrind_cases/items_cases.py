@@ -93,6 +93,9 @@ def random_numbers(target: Target) -> None:
         near(y, np.where(kept, x / 0.75, 0))
         run(integers(target, y, low=-7, high=5, **where_from))
         near(y, np.array([-7 + (int(w) * 12 >> 64) for w in words(2 * N).view(np.uint64)], float))
+    y = output((N,), np.int64)
+    run(integers(target, y, low=0, high=2**40, **where_from))
+    near(y, np.array([int(w) >> 24 for w in words(2 * N).view(np.uint64)]))
 
 
 def attempts(block: np.ndarray, middle: float, a: float, b: float) -> Iterator[tuple[float, ...]]:

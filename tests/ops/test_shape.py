@@ -131,6 +131,7 @@ def test_copies_keep_the_order_of_axes_in_memory(look):
             x.to(x.device, copy=True),
             x.type_as(x.double()),
         ),
+        *(x + 1, x > 3, x.sin() * x, x.double().mul(2), x * clnet.complex(x, x)),
         *(clnet.zeros_like(x), clnet.full_like(x, 2), clnet.empty_like(x), clnet.rand_like(x)),
     ):
         assert (y.shape, y.stride()) == (x.shape, strides)
@@ -141,9 +142,33 @@ def test_copies_keep_the_order_of_axes_in_memory(look):
             x.to(clnet.int64, memory_format=clnet.contiguous_format),
             x.half(clnet.contiguous_format),
         ),
-        *(x + 1, clnet.ones_like(x, memory_format=clnet.contiguous_format)),
+        clnet.ones_like(x, memory_format=clnet.contiguous_format),
     ):
         assert y.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "orders", "strides"),  # PyTorch's
+    [
+        (((4, 5, 6, 7), (7, 1, 1)), ((0, 3, 1, 2), (0, 1, 2)), (210, 1, 42, 7)),
+        (((7, 1, 1), (4, 5, 6, 7)), ((0, 1, 2), (0, 3, 1, 2)), (210, 1, 42, 7)),
+        (((6, 5), (5, 6)), ((0, 1), (1, 0)), (5, 1)),  # the first operand decides
+        (((5, 6), (6, 5)), ((1, 0), (0, 1)), (1, 6)),
+        (((1, 5), (6, 1)), ((1, 0), (1, 0)), (6, 1)),
+    ],
+)
+def test_results_of_pointwise_ops_lie_as_their_operands(shapes, orders, strides):
+    rng = np.random.default_rng(0)
+    hosts = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    turned = [h.transpose(order) for h, order in zip(hosts, orders, strict=True)]
+    x, y = (clnet.tensor(h).permute(order) for h, order in zip(hosts, orders, strict=True))
+    z = x + y
+    assert z.stride() == strides
+    assert np.array_equal(z.numpy(), turned[0] + turned[1])
+    compiled = clnet.compile(lambda x, y: x + y)(x, y)
+    assert np.array_equal(compiled.numpy(), z.numpy())
+    z.mul_(x)
+    assert np.array_equal(z.numpy(), (turned[0] + turned[1]) * turned[0])
 
 
 def test_copies_of_views_have_gradients_and_are_changed_in_place():

@@ -23,6 +23,7 @@ from .conv import conv_forward as conv_forward
 from .conv import conv_input_grad as conv_input_grad
 from .conv import conv_weight_grad as conv_weight_grad
 from .conv import fits as fits
+from .conv import pairs_pay as pairs_pay
 from .conv import winograd_obstacle as winograd_obstacle
 from .conv_geometry import ConvGeometry as ConvGeometry
 from .conv_geometry import ConvProblem as ConvProblem

@@ -129,6 +129,7 @@ def conv_forward(
     winograd: bool = True,
     tf32: bool = False,
     split: bool = False,
+    dot: str | None = None,
 ) -> list[Launch]:
     """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
@@ -143,6 +144,8 @@ def conv_forward(
         winograd: whether the choice may be Winograd's transforms.
         tf32: whether float32 may be rounded to TF32 where matrix units multiply that.
         split: whether products of float32 may be sums of three of TF32, likewise.
+        dot: a name of ``BFLOAT16_DOTS``, by which a processor multiplies columns of bfloat16 that
+            :func:`pairs_pay`; None: it does not.
 
     Returns:
         The launches, in order; none if ``y`` is empty.
@@ -153,6 +156,8 @@ def conv_forward(
     """
     if y.size == 0:
         return []
+    if dot is not None:
+        return conv_im2col.forward(target, y, x, weight, geometry, epilogue, dot=dot)
     order = order_of(y) if split else None
     way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd, tf32, order)
     return way.forward(target, y, x, weight, geometry, epilogue)
@@ -169,6 +174,7 @@ def conv_input_grad(
     winograd: bool = True,
     tf32: bool = False,
     split: bool = False,
+    dot: str | None = None,
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``; also the transposed convolution of ``gy``.
 
@@ -176,6 +182,8 @@ def conv_input_grad(
     """
     if gx.size == 0:
         return []
+    if dot is not None:
+        return conv_im2col.input_grad(target, gx, gy, weight, geometry, dot=dot)
     order = order_of(gx) if split else None
     way = _decide(
         target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd, tf32, order
@@ -194,6 +202,7 @@ def conv_weight_grad(
     winograd: bool = True,
     tf32: bool = False,
     split: bool = False,
+    dot: str | None = None,
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``.
 
@@ -201,6 +210,8 @@ def conv_weight_grad(
     """
     if gw.size == 0:
         return []
+    if dot is not None:
+        return conv_im2col.weight_grad(target, gw, gy, x, geometry, dot=dot)
     order = order_of(gy) if split else None
     way = _decide(
         target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd, tf32, order
@@ -261,6 +272,21 @@ def computes_on_units(
         )
     allowed = dtype.itemsize == 2 or (dtype is float32 and tf32)
     return allowed and conv_matrix.fits(target, geometry, direction, dtype.itemsize)
+
+
+def pairs_pay(
+    target: Target, geometry: ConvGeometry, direction: Direction, algorithm: Algorithm | None
+) -> bool:
+    """Whether columns of bfloat16 should be multiplied, if a processor multiplies its pairs.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes.
+        direction: what is computed.
+        algorithm: the one that is asked for, or None.
+    """
+    free = algorithm in (None, Algorithm.IM2COL) and not in_groups(target.traits)
+    return free and conv_im2col.pairs_pay(target, geometry, direction)
 
 
 def order_of(result: Array) -> Order:

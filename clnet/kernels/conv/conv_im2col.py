@@ -11,16 +11,22 @@ from math import prod
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ...expr import Input
+from ...values.dtypes import float32
 from ...values.shapes import contiguous_strides, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import gemm
 from ..grid import in_groups
 from ..kernel import Kernel, Named, by_name, joined
+from ..pointwise import pointwise
 from .conv_geometry import ConvGeometry, Direction
 
 _GROUP_SIZE = 64
 # Columns made at once: they stay in a cache until the product reads them.
 _CHUNK_BYTES = 8 * 2**20
+# Channels, or taps of all channels, from which on products of bfloat16 are faster than what
+# convolves float32 without columns.
+_LEAST_SIDE = 32
 
 
 IM2COL = Kernel("im2col", "conv/conv_im2col.mako")
@@ -81,11 +87,29 @@ def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -
     return 2 * _image_bytes(g, itemsize) <= target.workspace_limit
 
 
+def pairs_pay(target: Target, g: ConvGeometry, direction: Direction) -> bool:
+    """Whether sums are long enough for products of bfloat16, which then fit the workspace."""
+    if min(g.ocg, g.icg * g.taps) < _LEAST_SIDE or g.n * g.oh * g.ow == 0:
+        return False
+    columns = _image_bytes(g, 1) or g.ic * g.h * g.w
+    images = max(1, min(g.n, _CHUNK_BYTES // (4 * columns))) if not g.pointwise else g.n
+    sums = max(g.n * g.ic * g.h * g.w, g.oc * g.icg * g.taps, g.n * g.oc * g.oh * g.ow)
+    del direction
+    return 4 * (sums + 4 * images * columns) <= target.workspace_limit
+
+
 def forward(
-    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    g: ConvGeometry,
+    epilogue: Epilogue,
+    *,
+    dot: str | None = None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    work = _Work(target, g, x)
+    work = _Work(target, g, x, dot)
     launches: list[Launch] = []
     for first, count, columns in work.chunks:
         if not g.pointwise:
@@ -104,10 +128,17 @@ def forward(
 
 
 def input_grad(
-    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+    target: Target,
+    gx: Array,
+    gy: Array,
+    weight: Array,
+    g: ConvGeometry,
+    *,
+    dot: str | None = None,
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    work = _Work(target, g, gx)
+    wide, narrowed = _wide(target, gx, dot)
+    work = _Work(target, g, wide, dot)
     launches: list[Launch] = []
     for first, count, columns in work.chunks:
         for group in range(g.groups):
@@ -117,16 +148,25 @@ def input_grad(
                 _matrices(_images(gy, first, count), g, group),
             )
         if not g.pointwise:
-            launches.append(col2im(target, _images(gx, first, count), columns, g))
-    return launches
+            launches.append(col2im(target, _images(wide, first, count), columns, g))
+    return launches + narrowed
 
 
-def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+def weight_grad(
+    target: Target,
+    gw: Array,
+    gy: Array,
+    x: Array,
+    g: ConvGeometry,
+    *,
+    dot: str | None = None,
+) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`.
 
     Images are added one after another, in their order.
     """
-    work = _Work(target, g, x)
+    wide, narrowed = _wide(target, gw, dot)
+    work = _Work(target, g, x, dot, wide)
     launches: list[Launch] = []
     for first, count, columns in work.chunks:
         if not g.pointwise:
@@ -134,24 +174,39 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
         for image in range(count):
             for group in range(g.groups):
                 launches += work.product(
-                    _filters(gw, g, group, 1),
+                    _filters(wide, g, group, 1),
                     _matrices(_images(gy, first + image, 1), g, group),
                     _transposed(_matrices(_images(columns, image, 1), g, group)),
                     beta=0.0 if first + image == 0 else 1.0,
                 )
-    return launches
+    return launches + narrowed
 
 
 class _Work:
     """The chunks of a convolution and the products on them, in one scratch memory.
+
+    Args:
+        target: what the device is like.
+        g: the convolution.
+        like: images, of the columns' dtype.
+        dot: how products of bfloat16 are computed.
+        beside: what may lie in scratch memory, too.
 
     Attributes:
         chunks: first image, count, and columns of each chunk; of a pointwise convolution the only
             chunk's columns are the images ``like``.
     """
 
-    def __init__(self, target: Target, g: ConvGeometry, like: Array) -> None:
-        self._memory = Scratch(like.device)
+    def __init__(
+        self,
+        target: Target,
+        g: ConvGeometry,
+        like: Array,
+        dot: str | None = None,
+        beside: Array | None = None,
+    ) -> None:
+        self._dot = dot
+        self._memory = Scratch.beside((beside or like).storage)
         self.chunks = [(0, g.n, like)]
         if not g.pointwise:
             image = _image_bytes(g, like.dtype.itemsize)
@@ -175,9 +230,17 @@ class _Work:
     ) -> list[Launch]:
         """Launches of ``out = epilogue(a @ b + beta * out)``."""
         mark = self._memory.mark()
-        launches = gemm(self._target, out, a, b, beta=beta, epilogue=epilogue)
+        launches = gemm(self._target, out, a, b, beta=beta, epilogue=epilogue, dot=self._dot)
         self._memory.rewind(mark)
         return launches
+
+
+def _wide(target: Target, y: Array, dot: str | None) -> tuple[Array, list[Launch]]:
+    """Where sums of products of 16 bits are added up, and the launches that take them to ``y``."""
+    if dot is None:
+        return y, []
+    wide = Array.scratch(Scratch(y.device), y.shape, float32)
+    return wide, pointwise(target, [y], [wide], (Input(0),), compute=float32)
 
 
 def _image_bytes(g: ConvGeometry, itemsize: int) -> int:

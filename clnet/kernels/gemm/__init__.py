@@ -6,9 +6,10 @@ packed once; :func:`finishes` says whether a product's kernel should apply the e
 several small products in one launch.
 
 The choice: ``gemm_skinny`` (few rows), ``gemm_unpacked`` (up to 16 rows, short sums) and
-``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_matrix`` on matrix
-units (:func:`multiplies`), ``gemm_any`` for what is left. ``gemm_problem`` describes a product,
-``gemm_trial`` makes one to compare candidates on.
+``gemm_packed`` on CPUs, where ``gemm_pair`` has it multiply bfloat16 (:func:`pairs_fit`),
+``gemm_tiled`` on devices with local memory, ``gemm_matrix`` on matrix units (:func:`multiplies`),
+``gemm_any`` for what is left. ``gemm_problem`` describes a product, ``gemm_trial`` makes one to
+compare candidates on.
 """
 
 from .gemm import Multiplied as Multiplied
@@ -28,6 +29,7 @@ from .gemm_matrix import MatrixLoads as MatrixLoads
 from .gemm_matrix import MatrixTile as MatrixTile
 from .gemm_matrix import multiplies as multiplies
 from .gemm_matrix import small as small_matrix_tile
+from .gemm_pair import pairs_fit as pairs_fit
 from .gemm_problem import BATCH_AXES as BATCH_AXES
 from .gemm_problem import Problem as Problem
 from .gemm_summed import summed as summed
@@ -65,6 +67,7 @@ __all__ = [
     "multiplies",
     "pack_for",
     "pack_into",
+    "pairs_fit",
     "panel_elements",
     "small_matrix_tile",
     "summed",

@@ -15,6 +15,7 @@ from ..reduce import Pairing, reduce_pairs
 from .gemm_any import any_type
 from .gemm_matrix import matrix, multiplies
 from .gemm_packed import lasting_elements, packed, packed_into, packed_once
+from .gemm_pair import by_pairs, pairs_fit
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import finish_pays, reads_turned, tiled, tiled_together, tiles_fit
@@ -66,6 +67,7 @@ def gemm(
     panels: Array | None = None,
     tf32: bool = False,
     split: bool = False,
+    dot: str | None = None,
 ) -> list[Launch]:
     """``out = epilogue(alpha * a @ b + beta * out)``, for every item of the batch.
 
@@ -82,6 +84,8 @@ def gemm(
         panels: of ``b``, from :func:`pack_for` or :func:`pack_into`.
         tf32: float32 operands may be rounded to TF32 where matrix units then multiply them.
         split: they may be split in two that TF32 holds, where that is faster.
+        dot: a name of ``BFLOAT16_DOTS``: products that :func:`pairs_fit` go by it, of bfloat16 into
+            bfloat16 or float32.
 
     Returns:
         The launches, in order; none if ``out`` is empty.
@@ -97,13 +101,18 @@ def gemm(
     units = units and multiplies(target, out.dtype)
     split = split and panels is None and parts[0].k > 0
     split = split and out.dtype is float32 and has_warpgroups(target, float32)
-    if epilogue.finish is not None and (units or split or not _finishes(target, parts)):
+    pairs = dot is not None and pairs_fit(target, a.dtype, a.shape, b.shape)
+    if epilogue.finish is not None and (units or pairs or split or not _finishes(target, parts)):
         sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
         bare = epilogue._replace(finish=None)
-        product = gemm(target, sums, a, b, alpha=alpha, epilogue=bare, tf32=tf32, split=split)
+        product = gemm(
+            target, sums, a, b, alpha=alpha, epilogue=bare, tf32=tf32, split=split, dot=dot
+        )
         return [*product, *_finished(target, epilogue.finish, sums)]
     if units:
         return [launch for part in parts for launch in _on_units(target, part)]
+    if dot is not None and pairs:
+        return by_pairs(target, out, a, b, dot, alpha=alpha, beta=beta, epilogue=epilogue)
     if panels is not None:
         return packed(target, parts[0], panels)
     return [launch for part in parts for launch in _launches(target, part, split=split)]

@@ -19,6 +19,8 @@
 ## param    prepacked: bool      b was packed by gemm_pack
 ## param    bias: None|'m'|'n'   the axis bias lies along, if there is one
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
+## param    pairs: str           C of DOT(sum, x, w), see device/bfloat16_dot.py: elements of a and
+##                               b are two of bfloat16; "": they are numbers
 ## param    lanes: int            rows padded to width
 ## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64
 ##                                bytes)
@@ -45,14 +47,16 @@
 ## % endif
 ## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other,
 ##          blocks as even as can be
-## numerics each sum runs over k in order, by fma, restarting every `depth` steps
+## numerics each sum runs over k in order, by fma, restarting every `depth` steps; of pairs as the
+##          instruction adds the two products, which may take subnormal numbers for 0
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="product" file="/lib/product.mako"/>
 <%namespace name="panel" file="/lib/panel.mako"/>
 <%namespace name="sums" file="/lib/sums.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="gemm_packed(
-    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, stream)">
+    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, stream,
+    pairs)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width
@@ -62,8 +66,12 @@
     pack_steps = 32  # of a, at a time; a multiple of unroll
     broadcasts = width == {"float": 16, "double": 8}[ctype]
     shape = dict(
-        rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, broadcasts=broadcasts)
+        rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, broadcasts=broadcasts,
+        pairs=bool(pairs))
 %>
+% if pairs:
+${pairs}
+% endif
 ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
@@ -207,7 +215,7 @@ __kernel void gemm_packed(...)
 ## and multiply, an element of a is cheaper to load again for each vector than to broadcast by an
 ## instruction of its own; one row in three is kept, lest there be too much to load. `again` is pa,
 ## but the compiler cannot know.
-<%def name="multiply(rows, vectors, unroll, lanes, broadcasts)">
+<%def name="multiply(rows, vectors, unroll, lanes, broadcasts, pairs)">
 for (int step = begin; step < end; step += ${unroll}) {
 % for u in range(unroll):
 % for v in range(vectors):
@@ -217,7 +225,11 @@ for (int step = begin; step < end; step += ${unroll}) {
 % for v in range(vectors):
                         const vector a_${u}_${r}_${v} =
                             ${"again" if v and r % 3 and broadcasts else "pa"}[${u * lanes + r}];
+% if pairs:
+                        DOT(acc_${r}_${v}, a_${u}_${r}_${v}, b_${u}_${v});
+% else:
                         acc_${r}_${v} = multiply_add(a_${u}_${r}_${v}, b_${u}_${v}, acc_${r}_${v});
+% endif
 % endfor
 % endfor
 % endfor

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...array import Array
-from ...device import DeviceTraits, Launch, Target
+from ...device import DeviceTraits, Launch, Target, pair_macros
 from ...values.dtypes import from_name
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
@@ -32,6 +32,7 @@ class PackedParams(NamedTuple):
     prepacked: bool
     bias: str | None
     stream: bool
+    pairs: str = ""
 
 
 class Tile(NamedTuple):
@@ -130,13 +131,16 @@ LAUNCH_COST = 2_500_000
 LEAST_DRAWN = 4
 
 
-def packed(target: Target, problem: Problem, panels: Array | None = None) -> list[Launch]:
+def packed(
+    target: Target, problem: Problem, panels: Array | None = None, *, dot: str | None = None
+) -> list[Launch]:
     """The launches of a product in vector registers.
 
     Args:
         target: what the device is like.
         problem: the product, of float32 or float64, no axis of it empty.
         panels: of b, from :func:`packed_once` or :func:`packed_into`.
+        dot: a name of ``BFLOAT16_DOTS``: operands are pairs of bfloat16, in 32 bits of float32.
 
     Returns:
         Its launches, in order.
@@ -148,7 +152,7 @@ def packed(target: Target, problem: Problem, panels: Array | None = None) -> lis
     if used:  # operands in scratch memory leave less of it
         target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
     if panels is None:
-        return _blocked(target, problem, BLOCKING.choose(target, problem.product))
+        return _blocked(target, problem, BLOCKING.choose(target, problem.product), dot=dot)
     work = _work(target, problem.product, _rows(target.traits, problem.m))
     return _blocked(target, problem, choose_blocking(work._replace(ready=True)), ready=True)
 
@@ -200,11 +204,17 @@ def _own_form(target: Target, problem: Problem) -> Panels:
 
 
 def _blocked(
-    target: Target, problem: Problem, blocking: Blocking, *, ready: bool = False
+    target: Target,
+    problem: Problem,
+    blocking: Blocking,
+    *,
+    ready: bool = False,
+    dot: str | None = None,
 ) -> list[Launch]:
-    """The launches of a blocking; ``ready``: b is its panels."""
+    """The launches of a blocking; ``ready``: b is its panels; ``dot``: of pairs."""
     params = _params(target.traits, problem.product, blocking.rows)
-    params = params._replace(prepacked=blocking.prepacked)
+    pairs = "" if dot is None else pair_macros(dot, params.width)
+    params = params._replace(prepacked=blocking.prepacked, pairs=pairs)
     memory = problem.memory()
     launches: list[Launch] = []
     if blocking.prepacked and not ready:
@@ -399,7 +409,7 @@ def _multiply(
         params._replace(bias=end.axis),
         joined(given.packed_args(sizes, out_slice, bias=end.bias), by_name("tickets", counter)),
         global_size=(blocks, 1, 1),
-        flops=given.flops,
+        flops=given.flops * (2 if params.pairs else 1),
         bytes=given.bytes,
     )
 

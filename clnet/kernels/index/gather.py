@@ -73,8 +73,10 @@ def gather_rows(
     )
     if in_groups(target.traits):
         return [gather_wide(target, params, y, x, index).reporting(check)]
-    if outer == inner == 1 and x.size:
-        lines = lines_along((n,), x.shape[1], x.strides[1], ((0,), index.strides))
+    if inner == 1 and x.size and (outer == 1 or n >= _CPU_LEAST_ROW):
+        steps = (x.strides[0], 0), (0, *index.strides)
+        lines = lines_along((outer, n), x.shape[1], x.strides[1], steps)
+        params = joined(params, {"shared": True})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
@@ -158,7 +160,7 @@ def gather_along(
     if not in_groups(target.traits) and x.size and shape[-1] >= _CPU_LEAST_ROW:
         steps = x_strides, index_strides
         lines = lines_along(shape, x.shape[dim], x.strides[dim], steps)
-        params = joined(params, {"wrap": False})
+        params = joined(params, {"wrap": False, "shared": False})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     return [
         _ALONG.launch(

@@ -5,6 +5,7 @@
 ## param  ndim: int                  axes of the lines
 ## param  missing: str               C expression, what an index out of range gives: NAN or 0
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
+## param  shared: bool               all lines read one line of the index, which the first reports
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## arg    lines, n: int          lines of y along its last axis, elements of one
@@ -38,7 +39,7 @@
 ##
 ## A loop without branches, so that compilers make vectors of it; who is out of range is looked for
 ## in another.
-<%def name="gather_runs(ctype, index_type, ndim, missing, wrap, check, flat)">
+<%def name="gather_runs(ctype, index_type, ndim, missing, wrap, shared, check, flat)">
 ${faults.define(check)}
 __kernel void gather_runs(...)
 {
@@ -63,7 +64,7 @@ __kernel void gather_runs(...)
             to[i] = inside ? found : (${ctype})${missing};
         }
 % if check:
-        if (outside)
+        if (outside${" && line == 0" if shared else ""})
             for (int i = start; i < stop; ++i) {
                 ${index_type} at = own[i * index_along];
                 ${gather.checked(index_type, wrap)}

@@ -1,4 +1,4 @@
-## lib elementary: exp, expm1, log, log2, log1p, tanh, erf, sigmoid, sin, cos and pow of floats
+## lib elementary: exp, expm1, log, log2, log1p, tanh, erf, sigmoid, sin, cos, pow, fmod of floats
 ##
 ## OpenCL's own may differ by some ulps from device to device, and PoCL calls them for one element
 ## after the other when its library was built for another processor than it runs on. These are
@@ -27,6 +27,7 @@
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%namespace name="powers" file="power.mako"/>
+<%namespace name="rests" file="rest.mako"/>
 <%def name="define(functions, ctype, lanes)">
 % if ctype == "float":
 <%
@@ -59,6 +60,9 @@ ${sigmoid(real, whole, suffix)}
 % endif
 % if "pow" in functions:
 ${powers.power(real, whole, suffix)}
+% endif
+% if "fmod" in functions:
+${rests.fmod(real, whole, suffix, lanes)}
 % endif
 % if "sin" in functions or "cos" in functions:
 ${quarters(suffix)}

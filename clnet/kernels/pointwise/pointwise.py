@@ -85,6 +85,7 @@ def pointwise(
     if 0 in outputs[0].shape:
         check_domains(exprs, compute.ctype)
         return []
+    outputs, inputs = _in_order(outputs, inputs)
     before, inputs = _laid_along(target, outputs, inputs)
     operands = (*outputs, *inputs)
     offsets = 0
@@ -113,6 +114,25 @@ def pointwise(
         bytes=recipe.bytes,
     )
     return [*before, launch]
+
+
+def _in_order(
+    outputs: Sequence[Array], inputs: Sequence[Array]
+) -> tuple[Sequence[Array], Sequence[Array]]:
+    """All arrays with their axes as those of the first output lie in memory, so that rows do."""
+    first = outputs[0]
+    if first.contiguous:
+        return outputs, inputs
+    order = first.order
+    if order == tuple(range(first.ndim)):
+        return outputs, inputs
+
+    def turned(x: Array) -> Array:
+        lead = (0,) * (first.ndim - x.ndim)
+        shape, strides = (1,) * len(lead) + x.shape, lead + x.strides
+        return x.view(tuple([shape[a] for a in order]), tuple([strides[a] for a in order]))
+
+    return [turned(y) for y in outputs], [turned(x) for x in inputs]
 
 
 def _laid_along(

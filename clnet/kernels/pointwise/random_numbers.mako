@@ -3,6 +3,7 @@
 ## param  ctype: str                 type of y's elements
 ## param  real: str                  float or double, the type arithmetic is done in
 ## param  lane: int                  which of an item's numbers
+## param  narrow: bool               span has 32 bits
 ## def    all
 ## arg    n: int        elements
 ## def    random_bits
@@ -116,7 +117,9 @@ __kernel void random_bernoulli(...)
 % endfor
 }
 </%def>
-<%def name="random_integer(ctype)">
+<%def name="random_integer(ctype, narrow)">
+${prelude.side_by_side()}
+SIDE_BY_SIDE
 __kernel void random_integer(...)
 {
     const int i = get_global_id(0) * 2;
@@ -124,22 +127,36 @@ __kernel void random_integer(...)
     ${generator.draw()}
 % for lane in range(2):
     if (i + ${lane} < n) {
+% if narrow:
+        /* The upper half of the product without mul_hi, which PoCL calls for one number at a
+           time. */
+        const ulong upper = (ulong)bits_${2 * lane + 1} * (uint)span;
+        const ulong lower = (ulong)bits_${2 * lane} * (uint)span;
+        y[i + ${lane}] = (${ctype})(low + (long)((upper + (lower >> 32)) >> 32));
+% else:
         const ulong word = ((ulong)bits_${2 * lane + 1} << 32) | bits_${2 * lane};
         y[i + ${lane}] = (${ctype})(low + (long)mul_hi(word, (ulong)span));
+% endif
     }
 % endfor
 }
 </%def>
 <%def name="dropout(ctype)">
+${prelude.side_by_side()}
+SIDE_BY_SIDE
 __kernel void dropout(...)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;
     x += x_offset;
     ${generator.draw()}
+    /* The last element again behind the end: a load under a condition keeps items from lanes. */
+% for lane in range(4):
+    const ${ctype} scaled_${lane} = x[i + ${lane} < n ? i + ${lane} : n - 1] * scale;
+% endfor
 % for lane in range(4):
     if (i + ${lane} < n)
-        y[i + ${lane}] = ${uniform("float", lane)} < p ? 0 : x[i + ${lane}] * scale;
+        y[i + ${lane}] = ${uniform("float", lane)} < p ? 0 : scaled_${lane};
 % endfor
 }
 </%def>

@@ -10,6 +10,8 @@ All functions write a dense ``y`` by the key ``seed``, in ``[0, 2**64)``, from t
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError
@@ -76,7 +78,8 @@ def integers(
     if not 0 < high - low < 2**63:
         raise ArgumentError("randint", "high - low lies in [1, 2**63)", low=low, high=high)
     args = by_name("seed offset low span", seed, offset, low, high - low)
-    return _launches(target, _INTEGER, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS // 2)
+    params = {"ctype": y.dtype.ctype, "narrow": high - low < 2**32}
+    return _launches(target, _INTEGER, params, y, args, per_item=_WORDS // 2)
 
 
 def dropout(
@@ -105,7 +108,7 @@ def _per_item(real: str) -> int:
 def _launches(
     target: Target,
     kernel: Kernel,
-    params: dict[str, str],
+    params: dict[str, Any],
     y: Array,
     args: Arguments,
     *,

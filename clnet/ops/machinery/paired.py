@@ -19,6 +19,7 @@ from ...values.dtypes import DType, bool_
 from ...values.record import NamedTuple
 from ...values.shapes import broadcast_shapes
 from .function import Arrays, Function, Grads, Needs, Saved, apply
+from .laid import laid_alike
 
 
 class Paired(Function):
@@ -53,10 +54,9 @@ class Paired(Function):
         return self.scalars
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """Dense outputs of the broadcast shape."""
+        """Outputs of the broadcast shape, which lie as the inputs do."""
         shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
-        device = inputs[0].storage.device
-        return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
+        return laid_alike(shape, self.dtypes, inputs)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         written, read = ([p for x in xs for p in x.parts] for xs in (outputs, inputs))

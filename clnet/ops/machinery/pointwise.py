@@ -31,6 +31,7 @@ from ...values.shapes import broadcast_shapes
 from ...values.varying import as_known, is_varying
 from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .gradients import gradients_of
+from .laid import laid_alike
 from .paired import Paired, paired
 from .promotion import (
     NUMBER,
@@ -90,10 +91,9 @@ class Pointwise(Function):
         return self.gradient, super().gradient_key
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """Abstract outputs of the broadcast shape."""
+        """Abstract outputs of the broadcast shape, which lie as the inputs do."""
         shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
-        device = inputs[0].storage.device
-        return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
+        return laid_alike(shape, self.dtypes, inputs)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         return launch_pointwise(
