@@ -122,6 +122,11 @@ def register_module_forward_hook(
     return handle
 
 
+def register_module_backward_hook(hook: Callable[..., Any]) -> HookHandle:
+    """As :func:`register_module_full_backward_hook`, under PyTorch's older name."""
+    return register_module_full_backward_hook(hook)
+
+
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
     """Call ``hook(module, grad_output)`` when gradients have come to any module's outputs."""
     return HookHandle(EVERYWHERE.backward_before, hook, EVERYWHERE.changed)
@@ -130,6 +135,37 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHand
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> HookHandle:
     """Call ``hook(module, grad_input, grad_output)`` when gradients leave any module."""
     return HookHandle(EVERYWHERE.backward_after, hook, EVERYWHERE.changed)
+
+
+NAMED: dict[str, Table] = {kind: OrderedDict() for kind in ("_parameters", "_buffers", "_modules")}
+"""What is asked where a module gives a name to one of these; tables of modules name the kinds."""
+
+
+def named(module: Module, kind: str, name: str, value: Any) -> Any:
+    """What a module enters under a name, once the hooks of all modules have seen it."""
+    for hook in list(NAMED[kind].values()) if kind != "_parameters" or value is not None else ():
+        given = hook(module, name, value)
+        value = value if given is None else given
+    return value
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, parameter)`` where a module gets one; what it returns counts.
+
+    Returns:
+        A handle whose ``remove()`` takes it away again.
+    """
+    return HookHandle(NAMED["_parameters"], hook, MODULES.tell)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, buffer)`` where a module gets one; what it returns counts."""
+    return HookHandle(NAMED["_buffers"], hook, MODULES.tell)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, submodule)`` where a module gets one; what it returns counts."""
+    return HookHandle(NAMED["_modules"], hook, MODULES.tell)
 
 
 class _WalkBack:

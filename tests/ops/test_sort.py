@@ -134,3 +134,7 @@ def test_gradient_of_ties_follows_the_indices():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4))
+
+
+def test_a_sort_may_leave_open_whether_it_is_stable():
+    assert clnet.tensor([2, 1]).sort(stable=None).indices.tolist() == [1, 0]
