@@ -206,3 +206,21 @@ def test_the_older_hook_of_all_modules_sees_gradients():
     with everywhere.register_module_backward_hook(lambda m, leaving, arrived: seen.append(leaving)):
         clnet.nn.ReLU()(clnet.ones(2, requires_grad=True)).sum().backward()
     assert [g.tolist() for g in seen[0]] == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("lib", [clnet, torch], ids=["clnet", "torch"])
+def test_hooks_that_are_always_called_are_called_behind_errors_of_hooks(lib):
+    layer, seen = lib.nn.ReLU(), []
+
+    def fails(*args):
+        raise RuntimeError(f"of {len(args)}")
+
+    layer.register_forward_pre_hook(fails)
+    layer.register_forward_hook(fails, always_call=True)
+    layer.register_forward_hook(lambda m, args, y: seen.append(y), always_call=True)
+    with (
+        pytest.warns(UserWarning, match="always_call=True"),
+        pytest.raises(RuntimeError, match="of 2"),
+    ):
+        layer(lib.ones(2))
+    assert seen == [None]
