@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, BoundsError
+from clnet.errors import ArgumentError, BoundsError, DtypeError
 from tests.answers import torch
 from tests.opcase import OpCase, distinct, every_check, integers
 
@@ -138,3 +138,10 @@ def test_what_does_not_fit_is_refused(call, error, law):
 
 def test_a_sort_may_leave_open_whether_it_is_stable():
     assert clnet.tensor([2, 1]).sort(stable=None).indices.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("others", [[1, 5], [1], []])
+def test_a_number_is_looked_for_among_elements(others):
+    assert clnet.isin(5, clnet.tensor(others, dtype=clnet.int64)).item() is (5 in others)
+    with pytest.raises(DtypeError, match="one of both is a tensor"):
+        clnet.isin(5, 5)
