@@ -267,7 +267,8 @@ def _plain(key: Any) -> Any:
 
 def _is_number(part: Any) -> bool:
     """Whether part of a key is a tensor without axes that holds a whole number."""
-    return getattr(part, "dtype", None) in _WHOLE and not part.ndim
+    dtype = getattr(part, "dtype", None)  # of a program's class it may be anything
+    return any(dtype is whole for whole in _WHOLE) and not part.ndim
 
 
 def _with_numbers(x: Tensor, key: Any) -> Any:
