@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import clnet
-from clnet.nn.module_hook import EVERYWHERE
+from clnet.nn.module_hook import EVERYWHERE, NAMED
 from clnet.values import mode
 from clnet.values.dtypes import default_float
 from clnet.values.override import enter_mode, leave_mode, modes
@@ -35,6 +35,8 @@ def state() -> dict[str, Any]:
     found["default dtype"] = default_float()  # not by the public door: this is asked thrice a test
     for name in _TABLES:
         found[f"hooks of all modules, {name}"] = tuple(getattr(EVERYWHERE, name).items())
+    for name, table in NAMED.items():
+        found[f"hooks of all modules, {name}"] = tuple(table.items())
     torch = sys.modules.get("torch")
     if hasattr(torch, "set_default_dtype"):
         for name in _PYTORCHS:
@@ -74,6 +76,9 @@ def restore(before: Mapping[str, Any]) -> None:
             table.clear()
             table.update(was)
             EVERYWHERE.changed()
+    for name, table in NAMED.items():
+        table.clear()
+        table.update(before[f"hooks of all modules, {name}"])
     for name, put in _PYTORCHS.items():
         if name in before:
             attrgetter(put)(sys.modules["torch"])(before[name])

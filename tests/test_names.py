@@ -17,7 +17,7 @@ from clnet.nn.modules.utils import _pair
 import clnet
 import clnet.utils.checkpoint
 from clnet import nn
-from clnet.errors import ArgumentError, DeviceError, GradientError
+from clnet.errors import ArgumentError, DeviceError, DtypeError, GradientError
 from clnet.values import mode
 
 PARAMETER = "Parameter containing:\ntensor([1.], requires_grad=True)"
@@ -155,7 +155,15 @@ def test_a_tensor_becomes_a_view_of_itself():
 def test_memory_in_place():
     x = clnet.arange(6.0)
     assert x.resize_(2, 2).tolist() == [[0, 1], [2, 3]]
+    part = x.t()
+    assert part.resize_as_(x).stride() == (1, 2)  # a shape that it has changes nothing
+    part.resize_(3).fill_(7)
+    assert x.tolist() == [[7, 7], [7, 3]]
+    assert part.resize_(3000).shape == (3000,)
     assert x.set_(clnet.ones(3)).tolist() == [1, 1, 1]
+    for name in ("arccos_", "sinc_", "deg2rad_", "lgamma_"):
+        with pytest.raises(DtypeError, match="does not fit the dtype of what is overwritten"):
+            getattr(clnet.arange(3), name)()
     assert clnet.arange(3.0).apply_(lambda v: v * 2).tolist() == [0, 2, 4]
     assert clnet.arange(3.0).map_(clnet.ones(3), lambda a, b: a + b).tolist() == [1, 2, 3]
     assert clnet.empty_strided((2, 3), (1, 2)).stride() == (1, 2)

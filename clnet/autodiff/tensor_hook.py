@@ -43,6 +43,16 @@ class HookHandle:
             table.move_to_end(self.key, last=False)
         changed()
 
+    @property
+    def id(self) -> int:
+        """PyTorch's name of ``key``."""
+        return self.key
+
+    @property
+    def hooks_dict_ref(self) -> Callable[[], Table | None]:
+        """What gives the table while it lives, as in PyTorch."""
+        return weakref.ref(self._table)
+
     def remove(self) -> None:
         """Take the hook away; a second time changes nothing."""
         if self._table.pop(self.key, None) is not None:

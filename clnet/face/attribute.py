@@ -8,6 +8,7 @@ All of them cost nothing: answers from what the tensor knows, views, and copies 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from operator import attrgetter
 from typing import Any
 
@@ -345,12 +346,25 @@ VIEWS_IN_PLACE = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdim
 def resize_(x: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
     """Another shape in place; the elements stay in order, new ones have any value.
 
+    A shape that it has already changes nothing, and one for which there is room lies in the memory
+    that it has, as before from its first element on; else the memory is new.
+
     Raises:
         GradientError: if it requires gradients.
     """
     if x.requires_grad:
         raise GradientError("resize_", "a tensor that requires gradients keeps its shape")
     wanted = sizes_of("resize_", sizes)
+    if wanted == tuple(x.shape):
+        return x
+    own = x.array
+    room = own.storage.nbytes // x.dtype.itemsize - own.offset
+    if mode.current().tracer is None and prod(wanted) <= room:
+        own.require_alone()
+        steps = contiguous_strides(wanted)
+        place_anew(x, Array(own.storage, wanted, steps, own.offset, x.dtype), name="resize_")
+        x.source = None
+        return x
     made = empty(*wanted, dtype=x.dtype, device=x.device)
     count = min(made.numel(), x.numel())
     if count:

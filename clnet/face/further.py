@@ -415,6 +415,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Places in a shape, one tensor for each axis, of places in its elements in order."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype.differentiable:
+        raise DtypeError("unravel_index", "places are whole numbers", dtype=indices.dtype)
     if min(sizes, default=0) < 0:
         raise ArgumentError("unravel_index", "sizes are 0 or more", shape=sizes)
     steps = [prod(sizes[k + 1 :]) for k in np.arange(len(sizes)).tolist()]
@@ -483,7 +485,7 @@ METHODS = (
 IN_PLACE = """
     addbmm addmm addmv addr baddbmm arccos arccosh arcsin arcsinh arctan arctan2 arctanh cumprod
     cumsum deg2rad rad2deg eq ge gt le lt ne greater greater_equal less less_equal not_equal erfinv
-    fix sgn sinc heaviside ldexp true_divide float_power renorm index_reduce put lgamma digamma
+    fix sgn sinc heaviside ldexp float_power renorm index_reduce put lgamma digamma
     mvlgamma as_strided
 """.split()
 """Ops whose results overwrite their tensor, in two passes."""
@@ -502,6 +504,9 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
         if result.shape != x.shape:
             law = "what is overwritten has the result's shape"
             raise ShapeError(f"{name}_", law, x=x.shape, result=result.shape)
+        if result.dtype.kind > x.dtype.kind:
+            law = "the result does not fit the dtype of what is overwritten"
+            raise DtypeError(f"{name}_", law, x=x.dtype, result=result.dtype)
         return x.copy_(result)
 
     overwrite.__name__ = overwrite.__qualname__ = f"{name}_"

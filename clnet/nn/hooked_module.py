@@ -116,6 +116,21 @@ class HookedModule:
         self._clnet_hooks.before = table
 
     @property
+    def _forward_hooks_with_kwargs(self) -> dict[int, bool]:
+        """Which of those after ``forward`` get the keyword arguments."""
+        return dict.fromkeys(self._clnet_hooks.with_kwargs & self._clnet_hooks.after.keys(), True)
+
+    @property
+    def _forward_pre_hooks_with_kwargs(self) -> dict[int, bool]:
+        """Which of those before it do."""
+        return dict.fromkeys(self._clnet_hooks.with_kwargs & self._clnet_hooks.before.keys(), True)
+
+    @property
+    def _forward_hooks_always_called(self) -> dict[int, bool]:
+        """Which of those after it are called after an error, too."""
+        return dict.fromkeys(self._clnet_hooks.always & self._clnet_hooks.after.keys(), True)
+
+    @property
     def _backward_hooks(self) -> OrderedDict[int, Any]:
         """Those of gradients."""
         return self._clnet_hooks.backward_after

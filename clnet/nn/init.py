@@ -100,6 +100,7 @@ def _of_whole(fill: F) -> F:
 
 _GAINS = {
     **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), 1.0),
     "tanh": 5.0 / 3,
     "relu": sqrt(2.0),
     "selu": 3.0 / 4,

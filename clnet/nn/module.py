@@ -18,12 +18,22 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked_class, shown
 from ..values.changes import MODULES
-from .module_hook import EVERYWHERE, Hooks
+from .module_hook import EVERYWHERE, NAMED, Hooks, named
+from .module_hook import register_module_backward_hook as register_module_backward_hook
+from .module_hook import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
 from .module_hook import register_module_forward_hook as register_module_forward_hook
 from .module_hook import register_module_forward_pre_hook as register_module_forward_pre_hook
 from .module_hook import register_module_full_backward_hook as register_module_full_backward_hook
 from .module_hook import (
     register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from .module_hook import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from .module_hook import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
 from .module_state import EXTRA as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401 - PyTorch's
 from .module_state import IncompatibleKeys as IncompatibleKeys
@@ -278,6 +288,9 @@ class Module(ModuleState):
             law = "something else has the name"
             hint = f"Take another, or del the attribute {name!r} first"
             raise MemberNameError(type(self).__name__, law, name=repr(name), remedy=hint)
+        for kind, hooks in NAMED.items():
+            if hooks and table is vars(self)[kind]:
+                value = named(self, kind, name, value)
         table[name] = value
         if isinstance(value, Module):
             value.__dict__["_clnet_path"] = name

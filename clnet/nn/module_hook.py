@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -68,20 +69,19 @@ class Hooks:
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``module.forward`` with everything that hangs around it."""
-        for key, hook in list(self.before.items()):
-            if key in self.with_kwargs:
-                both = hook(module, args, kwargs)
-                args, kwargs = (args, kwargs) if both is None else _both(module, both)
-                continue
-            given = hook(module, args)
-            if given is not None:
-                args = given if isinstance(given, tuple) else (given,)
-        walk = None
-        if self.backward_before or self.backward_after:
-            walk = _WalkBack(module, self, args)
-            args = walk.inputs(args)
-        called = 0
+        walk, called = None, 0
         try:
+            for key, hook in list(self.before.items()):
+                if key in self.with_kwargs:
+                    both = hook(module, args, kwargs)
+                    args, kwargs = (args, kwargs) if both is None else _both(module, both)
+                    continue
+                given = hook(module, args)
+                if given is not None:
+                    args = given if isinstance(given, tuple) else (given,)
+            if self.backward_before or self.backward_after:
+                walk = _WalkBack(module, self, args)
+                args = walk.inputs(args)
             result = module.forward(*args, **kwargs)
             for key, hook in list(self.after.items()):
                 called += 1
@@ -91,7 +91,8 @@ class Hooks:
         except Exception:
             for key, hook in list(self.after.items())[called:]:
                 if key in self.always:
-                    hook(module, args, *((kwargs,) if key in self.with_kwargs else ()), None)
+                    named = (kwargs,) if key in self.with_kwargs else ()
+                    _call_anyway(lambda h=hook, n=named: h(module, args, *n, None))
             raise
         return result if walk is None else walk.outputs(result)
 
@@ -122,6 +123,11 @@ def register_module_forward_hook(
     return handle
 
 
+def register_module_backward_hook(hook: Callable[..., Any]) -> HookHandle:
+    """As :func:`register_module_full_backward_hook`, under PyTorch's older name."""
+    return register_module_full_backward_hook(hook)
+
+
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHandle:
     """Call ``hook(module, grad_output)`` when gradients have come to any module's outputs."""
     return HookHandle(EVERYWHERE.backward_before, hook, EVERYWHERE.changed)
@@ -130,6 +136,37 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> HookHand
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> HookHandle:
     """Call ``hook(module, grad_input, grad_output)`` when gradients leave any module."""
     return HookHandle(EVERYWHERE.backward_after, hook, EVERYWHERE.changed)
+
+
+NAMED: dict[str, Table] = {kind: OrderedDict() for kind in ("_parameters", "_buffers", "_modules")}
+"""What is asked where a module gives a name to one of these; tables of modules name the kinds."""
+
+
+def named(module: Module, kind: str, name: str, value: Any) -> Any:
+    """What a module enters under a name, once the hooks of all modules have seen it."""
+    for hook in list(NAMED[kind].values()) if kind != "_parameters" or value is not None else ():
+        given = hook(module, name, value)
+        value = value if given is None else given
+    return value
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, parameter)`` where a module gets one; what it returns counts.
+
+    Returns:
+        A handle whose ``remove()`` takes it away again.
+    """
+    return HookHandle(NAMED["_parameters"], hook, MODULES.tell)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, buffer)`` where a module gets one; what it returns counts."""
+    return HookHandle(NAMED["_buffers"], hook, MODULES.tell)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call ``hook(module, name, submodule)`` where a module gets one; what it returns counts."""
+    return HookHandle(NAMED["_modules"], hook, MODULES.tell)
 
 
 class _WalkBack:
@@ -204,6 +241,15 @@ class _WalkBack:
                 given=len(before),
             )
         return found
+
+
+def _call_anyway(hook: Callable[[], Any]) -> None:
+    """Call a hook behind an error; one of its own is a warning, since the first is what counts."""
+    try:
+        hook()
+    except Exception as error:
+        text = f"a forward hook with always_call=True raised behind another error: {error}"
+        warnings.warn(text, stacklevel=3)
 
 
 def _both(module: Module, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

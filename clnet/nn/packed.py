@@ -24,6 +24,7 @@ __all__ = [
     "unpad_sequence",
 ]
 
+Sizes = tuple[int, ...]
 Lengths = Any
 """A tensor of whole numbers, whose reading waits for the device, or a sequence of them."""
 
@@ -62,6 +63,8 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, *(_kept(data, given) for given in rest))
 
     def _with(self, data: Tensor) -> PackedSequence:
+        if data is self.data:
+            return self
         rest = (x if x is None else _kept(data, x) for x in self[1:])
         return PackedSequence(data, *rest)
 
@@ -89,13 +92,33 @@ class PackedSequence(_Packed):
         """In float16."""
         return self._with(self.data.half())
 
+    def long(self) -> PackedSequence:
+        """In int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """In int32."""
+        return self._with(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """In int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """In int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """In uint8."""
+        return self._with(self.data.byte())
+
     @property
     def is_cuda(self) -> bool:
         """Whether it is on a graphics card."""
         return self.data.is_cuda
 
     @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> Sizes:
         """``batch_sizes`` as numbers of the host, also while a function is traced."""
         return tuple(_numbers(self.batch_sizes))
 

@@ -23,6 +23,7 @@ __all__ = [
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
+    "type_before_parametrizations",
 ]
 
 M = TypeVar("M", bound=Module)
@@ -187,6 +188,7 @@ def register_parametrization(
             tensor=(before.shape, before.dtype),
             remedy="Pass unsafe=True",
         )
+    parametrization.train(module.training)
     if known:
         _lists(module)[tensor_name].append(parametrization)
         return module
@@ -203,6 +205,12 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a module, or one of its tensors, is computed by parametrizations."""
     lists = module._modules.get(_PLACE)
     return isinstance(lists, ModuleDict) and (tensor_name is None or tensor_name in lists)
+
+
+@checked
+def type_before_parametrizations(module: Module) -> type:
+    """The class that a module had before its tensors were computed, which here it keeps."""
+    return type(module)
 
 
 @checked

@@ -107,6 +107,11 @@ class MultiheadAttention(Module):
         """Draw the parameters anew."""
         self._reset_parameters()
 
+    @property
+    def _qkv_same_embed_dim(self) -> bool:  # which programs ask
+        """Whether queries, keys and values have one width, and so one weight."""
+        return self.in_proj_weight is not None
+
     def _reset_parameters(self) -> None:  # by which programs call it
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             if getattr(self, name) is not None:

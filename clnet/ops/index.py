@@ -358,6 +358,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
         ShapeError: if the shapes do not broadcast.
         DtypeError: if ``indices`` does not hold indices.
     """
+    require_index("take_along_dim", indices)
     if dim is None:
         return gather(reshape(x, (x.numel(),)), 0, reshape(indices, (indices.numel(),)))
     if indices.ndim != x.ndim:
@@ -369,7 +370,6 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
         return (*shape[:axis], size, *shape[axis + 1 :])
 
     common = broadcast_shapes("take_along_dim", at(x.shape, 1), at(indices.shape, 1))
-    require_index("take_along_dim", indices)
     wide = expand(x, at(common, x.shape[axis]))
     size = x.shape[axis]
     inside = logical_and(ge(indices, -size), lt(indices, 0))

@@ -182,35 +182,33 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @op()
 def tensor_split(
-    x: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+    x: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
     """So many pieces of an axis, the first ones longer by 1; or pieces cut at given positions.
 
     Args:
         x: any shape.
         indices_or_sections: how many pieces, or where they are cut: a sequence, or ``(n,)`` of
-            whole numbers, for which the host waits.
+            whole numbers; ``()`` is how many. The host waits for a tensor.
         dim: the axis.
 
     Raises:
         ArgumentError: if there is no piece.
-        ShapeError: if a tensor of positions is no row of whole numbers.
+        ShapeError: if a tensor is neither a whole number nor a row of them.
     """
     axis = axis_of("tensor_split", dim, x.shape)
     size = x.shape[axis]
+    if not isinstance(indices_or_sections, int | Sequence):
+        if indices_or_sections.ndim > 1 or indices_or_sections.dtype.kind != Kind.INTEGER:
+            law = "positions are whole numbers in a row"
+            raise ShapeError("tensor_split", law, shape=indices_or_sections.shape)
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
         if count < 1:
             raise ArgumentError("tensor_split", "there is one piece or more", sections=count)
         return split(x, [size // count + (i < size % count) for i in range(count)], axis)
-    if isinstance(indices_or_sections, Sequence):
-        places = indices_or_sections
-    elif indices_or_sections.ndim == 1 and indices_or_sections.dtype.kind == Kind.INTEGER:
-        places = indices_or_sections.tolist()
-    else:
-        law = "positions are whole numbers in a row"
-        raise ShapeError("tensor_split", law, shape=indices_or_sections.shape)
-    cuts = [slice(None, c).indices(size)[1] for c in places]
+    cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
     ends = [0, *cuts, size]
     return tuple(narrow(x, axis, a, max(b - a, 0)) for a, b in pairwise(ends))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, BoundsError, ShapeError
+from ..errors import ArgumentError, BoundsError, KindError, ShapeError
 from ..expr import Input
 from ..expr import le as less_or_equal
 from ..expr import where as where_expr
@@ -376,19 +376,34 @@ def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
 
     Raises:
         ShapeError: if an axis is named twice.
+        KindError: if no dims are given.
     """
+    if dims is None and not axes:
+        raise KindError("flip", "dims are given", dims=None)
     return apply(Flip(normalize_dims("flip", sizes_of("flip", axes, dims), x.ndim)), x)
 
 
 @op()
 def fliplr(x: Tensor) -> Tensor:
-    """The second axis in the opposite direction."""
+    """The second axis in the opposite direction.
+
+    Raises:
+        ShapeError: if there is none.
+    """
+    if x.ndim < 2:
+        raise ShapeError("fliplr", "x has two axes or more", x=x.shape)
     return flip(x, 1)
 
 
 @op()
 def flipud(x: Tensor) -> Tensor:
-    """The first axis in the opposite direction."""
+    """The first axis in the opposite direction.
+
+    Raises:
+        ShapeError: if there is none.
+    """
+    if x.ndim < 1:
+        raise ShapeError("flipud", "x has an axis or more", x=x.shape)
     return flip(x, 0)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..kernels.index import search_rows, tally
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, bool_, float32, float64, int32, int64
@@ -23,6 +23,7 @@ from .arithmetic import (
     logical_and,
     logical_not,
     logical_or,
+    ne,
     where,
 )
 from .arithmetic import floor as rounded_down
@@ -209,18 +210,25 @@ def bucketize(
 
 
 @op(Face.FUNCTION)
-def isin(elements: Tensor, test_elements: Operand, *, invert: bool = False) -> Tensor:
+def isin(elements: Operand, test_elements: Operand, *, invert: bool = False) -> Tensor:
     """Whether each element is one of others.
 
     Args:
-        elements: any shape.
-        test_elements: the others, any shape, or a number.
+        elements: any shape, or a number.
+        test_elements: the others, any shape, or a number beside a tensor.
         invert: give the contrary.
 
     Returns:
         The shape of ``elements``, bool.
+
+    Raises:
+        DtypeError: if there is no tensor.
     """
-    if not hasattr(test_elements, "detach"):
+    if not hasattr(elements, "detach"):
+        if not hasattr(test_elements, "detach"):
+            raise DtypeError("isin", "one of both is a tensor", elements=elements)
+        found = logical_not(every(ne(test_elements, elements)))
+    elif not hasattr(test_elements, "detach"):
         found = eq(elements, test_elements)
     elif test_elements.numel() == 0:
         found = elements.new_zeros(elements.shape, dtype=bool_)

@@ -92,7 +92,7 @@ def sort(
     x: Tensor,
     dim: int = -1,
     descending: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    stable: bool = False,  # noqa: FBT001, FBT002
+    stable: bool | None = False,  # noqa: FBT001, FBT002
 ) -> Ordered:
     """The elements in order along an axis, and where they were.
 

@@ -14,7 +14,7 @@ from ..device import Check
 from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError, SubscriptError
 from ..values import mode
 from ..values.arguments import shown
-from ..values.dtypes import bool_, int32, int64, uint8
+from ..values.dtypes import bool_, int8, int16, int32, int64, uint8
 from ..values.foreign import host_of
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 _CHECK = of_index("index", wrap=True)
+_WHOLE = (int64, int32, int16, int8)
+_PLAIN = type(None) | type(...)
 _SHORT = 32  # longer lists are one index, whatever they hold
 
 
@@ -95,6 +97,9 @@ class Located:
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, None and ``...`` give a view, index tensors and masks a copy.
 
+    A whole number in a tensor without axes is read by the host, and gives the view that an int
+    does; in a compiled function and under ``vmap`` it gives a copy.
+
     Args:
         x: any shape.
         key: one of these, or a tuple of them; a list of up to 31 parts that are not all numbers is
@@ -121,6 +126,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if mode.current().tracer is not None and (mask := _only_mask(x, key)) is not None:
         found: Any = Chosen(x, mask, key[0] if isinstance(key, tuple) else key)
         return found
+    key = _with_numbers(x, key)
+    if (apart_ := _numbers_first(key)) is not None:
+        return getitem(getitem(x, apart_[0]), apart_[1])
     at = _located(x, key)
     if at.index is None:
         return at.view
@@ -147,6 +155,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
     key = _plain(key)
+    if _numbers_first(key) is not None:
+        key = _with_numbers(x, key)
     if not isinstance(value, type(x.detach())):
         try:
             host = host_of(value, np.asarray(value), x.dtype)
@@ -203,7 +213,7 @@ def index_put(
     """
     x, values = autocast_operands("index_put", x, values)
     require_same_dtype("index_put", x=x.array, values=values.array)
-    key = tuple(slice(None) if index is None else index for index in indices)
+    key = _plain(tuple(slice(None) if index is None else index for index in indices))
     at = _located(x, key)
     if at.index is None:
         raise ArgumentError("index_put", "there is an index tensor or more", indices=len(key))
@@ -253,6 +263,54 @@ def _plain(key: Any) -> Any:
         old = any(getattr(part, "dtype", None) is uint8 for part in key)
         return tuple(map(_plain, key)) if old else key
     return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
+
+
+def _is_number(part: Any) -> bool:
+    """Whether part of a key is a tensor without axes that holds a whole number."""
+    dtype = getattr(part, "dtype", None)  # of a program's class it may be anything
+    return any(dtype is whole for whole in _WHOLE) and not part.ndim
+
+
+def _with_numbers(x: Tensor, key: Any) -> Any:
+    """A key with ints for tensors without axes, where the host may read them.
+
+    They are views then, as in PyTorch, which programs write into.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    tensors = [part for part in parts if _is_number(part)]
+    if not tensors or mode.current().tracer is not None or not all(map(_is_alone, (x, *tensors))):
+        return key
+    found = tuple(part.item() if _is_number(part) else part for part in parts)
+    return found if isinstance(key, tuple) else found[0]
+
+
+def _is_alone(x: Tensor) -> bool:
+    """Whether it is no element of a batch."""
+    return type(x.array).require_alone is Array.require_alone
+
+
+def _numbers_first(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Two keys, one behind the other, where tensors without axes come with other index tensors.
+
+    They take their axes away like ints, and so have no say in where the axes of the others come.
+    """
+    if not isinstance(key, tuple) or not any(map(_is_number, key)):
+        return None
+    if all(_is_number(part) or isinstance(part, int | slice | _PLAIN) for part in key):
+        return None
+    first: list[Any] = []
+    second: list[Any] = []
+    for part in key:
+        if _is_number(part) or isinstance(part, int | slice | _PLAIN):
+            first.append(part)
+            if part is ...:
+                second.append(part)
+            elif part is None or isinstance(part, slice):
+                second.append(slice(None))
+        else:
+            first += [slice(None)] * _axes_taken(part)
+            second.append(part)
+    return tuple(first), tuple(second)
 
 
 def _stands_for_a_tuple(key: Any) -> bool:

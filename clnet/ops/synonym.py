@@ -11,7 +11,7 @@ _PAIRS = """
     arctan=atan arctan2=atan2 arctanh=atanh greater=gt greater_equal=ge less=lt less_equal=le
     not_equal=ne concat=cat concatenate=cat row_stack=vstack moveaxis=movedim swapaxes=transpose
     swapdims=transpose ger=outer absolute_=abs_ negative_=neg_ multiply_=mul_
-    subtract_=sub_ divide_=div_ clip_=clamp_
+    subtract_=sub_ divide_=div_ true_divide_=div_ clip_=clamp_
 """
 SYNONYMS = {p.partition("=")[0]: p.partition("=")[2] for p in _PAIRS.split()}
 """Each with the op it is."""

@@ -169,8 +169,8 @@ class CyclicLR(LRScheduler):
         scale_fn: in the place of ``mode``: how high a cycle is, of 1.
         scale_mode: what ``scale_fn`` is given: the ``"cycle"``, from 1, or the ``"iterations"``.
         cycle_momentum: let the momentum go the other way.
-        base_momentum: its lowest value.
-        max_momentum: its highest value.
+        base_momentum: its lowest value, one for all groups or one for each.
+        max_momentum: its highest value, the same.
 
     Raises:
         ArgumentError: if a setting is no good, or momentum is cycled where there is none.
@@ -189,8 +189,8 @@ class CyclicLR(LRScheduler):
         scale_mode: str = "cycle",
         *,
         cycle_momentum: bool = True,
-        base_momentum: float = 0.8,
-        max_momentum: float = 0.9,
+        base_momentum: float | Sequence[float] = 0.8,
+        max_momentum: float | Sequence[float] = 0.9,
     ) -> None:
         if scale_mode not in ("cycle", "iterations"):
             law = "scale_mode is cycle or iterations"
@@ -215,7 +215,9 @@ class CyclicLR(LRScheduler):
         self.scale_fn = scale_fn
         self.scale_mode = scale_mode
         self.cycle_momentum = cycle_momentum
-        self.momenta = [base_momentum, max_momentum]
+        self.momenta = [
+            for_each_group("CyclicLR", groups, v) for v in (base_momentum, max_momentum)
+        ]
         self._lows = lows
         super().__init__(optimizer)
 
@@ -233,7 +235,7 @@ class CyclicLR(LRScheduler):
         length, lows = state["total_size"], state.get("base_momentums")
         theirs: dict[str, Any] = {"length": length, "up": length * state["step_ratio"]}
         if lows:
-            theirs["momenta"] = [lows[0], state["max_momentums"][0]]
+            theirs["momenta"] = [lows, state["max_momentums"]]
         return {**state, **theirs}
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
@@ -254,10 +256,10 @@ class CyclicLR(LRScheduler):
     def _apply(self) -> None:
         super()._apply()
         if self.cycle_momentum:
-            low, high = self.momenta
-            momentum = high - (high - low) * self._height(self.last_epoch)
-            for group in self.optimizer.param_groups:
-                _set_momentum(group, momentum)
+            height = self._height(self.last_epoch)
+            for k, group in enumerate(self.optimizer.param_groups):
+                low, high = _of_group(self.momenta, k)
+                _set_momentum(group, high - (high - low) * height)
 
 
 class OneCycleLR(LRScheduler):
@@ -294,8 +296,8 @@ class OneCycleLR(LRScheduler):
         anneal_strategy: str = "cos",
         *,
         cycle_momentum: bool = True,
-        base_momentum: float = 0.85,
-        max_momentum: float = 0.95,
+        base_momentum: float | Sequence[float] = 0.85,
+        max_momentum: float | Sequence[float] = 0.95,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
         three_phase: bool = False,
@@ -327,14 +329,13 @@ class OneCycleLR(LRScheduler):
         rise = pct_start * total - 1
         self.ends = [rise, 2 * pct_start * total - 2] if three_phase else [rise]
         self.ends.append(total - 1)
-        self.momenta = [max_momentum, base_momentum, max_momentum]
-        if three_phase:
-            self.momenta.append(max_momentum)
-        for group, highest in zip(groups, self.max_lrs, strict=True):
+        low, high = (for_each_group("OneCycleLR", groups, v) for v in (base_momentum, max_momentum))
+        self.momenta = [high, low, high, *[high] * three_phase]
+        for k, (group, highest) in enumerate(zip(groups, self.max_lrs, strict=True)):
             group["initial_lr"] = highest / div_factor
             group["max_lr"], group["min_lr"] = highest, group["initial_lr"] / final_div_factor
             if cycle_momentum:
-                group["max_momentum"], group["base_momentum"] = max_momentum, base_momentum
+                group["max_momentum"], group["base_momentum"] = high[k], low[k]
         super().__init__(optimizer)
 
     def state_dict(self) -> dict[str, Any]:
@@ -396,9 +397,9 @@ class OneCycleLR(LRScheduler):
     def _apply(self) -> None:
         super()._apply()
         if self.cycle_momentum:
-            momentum = self._between(self.momenta, self.last_epoch)
-            for group in self.optimizer.param_groups:
-                _set_momentum(group, momentum)
+            for k, group in enumerate(self.optimizer.param_groups):
+                momenta = _of_group(self.momenta, k)
+                _set_momentum(group, self._between(momenta, self.last_epoch))
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -535,6 +536,11 @@ def _require_momentum(name: str, groups: Sequence[Group]) -> None:
         raise ArgumentError(
             name, "the optimiser has a momentum", remedy="Pass cycle_momentum=False"
         )
+
+
+def _of_group(momenta: Sequence[Any], group: int) -> list[float]:
+    """One group's, of states that have a list for each momentum, or one number for all groups."""
+    return [m[group] if isinstance(m, Sequence) else m for m in momenta]
 
 
 def _set_momentum(group: Group, momentum: float) -> None:

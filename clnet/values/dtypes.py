@@ -50,13 +50,14 @@ class DType(Named):
         numpy: the NumPy dtype that holds it on the host.
         is_floating_point: whether it is one of the floating types.
         is_complex: whether it is one of the complex types.
+        is_signed: whether it holds numbers below 0.
         differentiable: whether gradients flow through tensors of it.
     """
 
     # No dataclass: packages that walk through containers walk into those.
     __slots__ = (
         *("compute", "ctype", "differentiable", "is_complex", "is_floating_point", "itemsize"),
-        *("kind", "name", "numpy"),
+        *("is_signed", "kind", "name", "numpy"),
     )
 
     def __init__(
@@ -70,6 +71,7 @@ class DType(Named):
         self.numpy = numpy
         self.is_floating_point = kind is Kind.FLOATING
         self.is_complex = kind is Kind.COMPLEX
+        self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
         self.differentiable = self.is_floating_point or self.is_complex
 
     def __reduce__(self) -> str | tuple[object, ...]:

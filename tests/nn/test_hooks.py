@@ -10,6 +10,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 
@@ -162,3 +163,64 @@ def test_a_hook_of_all_modules_is_recorded_in_compiled_functions():
     with clnet.nn.modules.module.register_module_forward_hook(lambda m, args, y: y * 3):
         assert compiled(x).tolist() == net(x).tolist() == [3.0, 3.0]
     assert compiled(x).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("lib", [clnet, torch], ids=["clnet", "torch"])
+def test_hooks_of_all_modules_see_what_gets_a_name(lib):
+    layers, seen = lib.nn, set()
+    everywhere = layers.modules.module
+    kinds = ("parameter", "buffer", "module")
+    handles = [
+        getattr(everywhere, f"register_module_{kind}_registration_hook")(
+            lambda m, name, value: seen.add((type(m).__name__, name))
+        )
+        for kind in kinds
+    ]
+    net = layers.Sequential(layers.Linear(2, 2, bias=False), layers.Linear(2, 2))
+    net.register_buffer("scale", lib.ones(2))
+    names = {("Linear", "weight"), ("Linear", "bias"), ("Sequential", "scale")}
+    assert seen == {*names, ("Sequential", "0"), ("Sequential", "1")}
+    handles.append(everywhere.register_module_module_registration_hook(lambda *_: layers.ReLU()))
+    assert type(layers.Sequential(layers.Tanh())[0]) is layers.ReLU
+    for handle in handles:
+        handle.remove()
+    assert type(layers.Sequential(layers.Tanh())[0]) is layers.Tanh
+
+
+def test_a_handle_and_a_module_tell_of_hooks_as_pytorchs_do():
+    layer = clnet.nn.ReLU()
+    handle = layer.register_forward_hook(lambda *_: None, with_kwargs=True, always_call=True)
+    before = layer.register_forward_pre_hook(lambda *_: None, with_kwargs=True)
+    assert handle.id in handle.hooks_dict_ref()
+    assert list(layer._forward_hooks_with_kwargs) == [handle.id]
+    assert list(layer._forward_hooks_always_called) == [handle.id]
+    assert list(layer._forward_pre_hooks_with_kwargs) == [before.id]
+    handle.remove()
+    assert not layer._forward_hooks_with_kwargs
+    assert not layer._forward_hooks_always_called
+
+
+def test_the_older_hook_of_all_modules_sees_gradients():
+    seen = []
+    everywhere = clnet.nn.modules.module
+    with everywhere.register_module_backward_hook(lambda m, leaving, arrived: seen.append(leaving)):
+        clnet.nn.ReLU()(clnet.ones(2, requires_grad=True)).sum().backward()
+    assert [g.tolist() for g in seen[0]] == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize("lib", [clnet, torch], ids=["clnet", "torch"])
+def test_hooks_that_are_always_called_are_called_behind_errors_of_hooks(lib):
+    layer, seen = lib.nn.ReLU(), []
+
+    def fails(*args):
+        raise RuntimeError(f"of {len(args)}")
+
+    layer.register_forward_pre_hook(fails)
+    layer.register_forward_hook(fails, always_call=True)
+    layer.register_forward_hook(lambda m, args, y: seen.append(y), always_call=True)
+    with (
+        pytest.warns(UserWarning, match="always_call=True"),
+        pytest.raises(RuntimeError, match="of 2"),
+    ):
+        layer(lib.ones(2))
+    assert seen == [None]

@@ -151,6 +151,7 @@ def test_a_parameter_is_filled_and_stays_trainable():
     [
         ("linear", None, 1.0),
         ("conv2d", None, 1.0),
+        ("conv_transpose2d", None, 1.0),
         ("sigmoid", None, 1.0),
         ("tanh", None, 5 / 3),
         ("relu", None, sqrt(2)),

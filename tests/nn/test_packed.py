@@ -180,3 +180,13 @@ def test_errors_name_what_is_wrong():
         nn.GRU(4, 5)(packed)
     with pytest.raises(ShapeError, match="states are"):
         nn.GRU(3, 5)(packed, clnet.ones(1, 3, 5))
+
+
+def test_sequences_change_their_dtype_and_stay_themselves_else():
+    packed = rnn.pack_sequence([clnet.arange(3), clnet.arange(2)])
+    assert packed.to("cpu") is packed.long() is packed
+    names = {"int": "int32", "short": "int16", "char": "int8", "byte": "uint8"}
+    for name, dtype in names.items():
+        found = getattr(packed, name)()
+        assert found.data.dtype is getattr(clnet, dtype)
+        assert found.data.tolist() == packed.data.tolist()

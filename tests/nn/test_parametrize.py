@@ -328,3 +328,12 @@ def test_a_parametrized_module_says_that_it_is_one():
     assert "(weight): ParametrizationList(" in text
     nn.utils.parametrize.remove_parametrizations(layer, "weight")
     assert repr(layer) == "Linear(in_features=2, out_features=2, bias=True)"
+
+
+def test_what_computes_a_tensor_trains_as_its_module_does():
+    layer = nn.Linear(2, 2).eval()
+    parametrize.register_parametrization(layer, "weight", nn.Identity())
+    assert not layer.parametrizations.weight[0].training
+    parametrize.register_parametrization(layer.train(), "weight", nn.Identity().eval())
+    assert layer.parametrizations.weight[1].training
+    assert parametrize.type_before_parametrizations(layer) is nn.Linear

@@ -219,3 +219,6 @@ def test_parts_to_be_joined_are_looked_at_each_time():
 def test_positions_of_pieces_are_a_tensor():
     pieces = clnet.arange(6).tensor_split(clnet.tensor([1, -2]))
     assert [p.tolist() for p in pieces] == [[0], [1, 2, 3], [4, 5]]
+    for _ in range(2):  # a tensor has passed the door when the second comes
+        pieces = clnet.tensor_split(clnet.arange(5), clnet.tensor(2))
+        assert [p.tolist() for p in pieces] == [[0, 1, 2], [3, 4]]

@@ -209,3 +209,23 @@ def test_a_triangle_is_one_launch_and_keeps_what_is_no_number():
     assert (names.count("tril"), names.count("triu"), names.count("where")) == (1, 1, 0)
     np.testing.assert_array_equal(y.numpy(), np.tril(x.numpy()))
     np.testing.assert_array_equal(z.numpy(), np.triu(x.numpy(), 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda m: m.flip(m.zeros(3)), TypeError),
+        (lambda m: m.fliplr(m.zeros(3)), RuntimeError),
+        (lambda m: m.flipud(m.tensor(1.0)), RuntimeError),
+        (lambda m: m.unravel_index(m.tensor([1.0]), (2, 2)), TypeError),
+        (
+            lambda m: m.take_along_dim(m.zeros(2, 3), m.zeros(2, 3, dtype=m.bool)),
+            RuntimeError,
+        ),
+        (lambda m: m.arange(5).true_divide_(m.arange(1, 6)), RuntimeError),
+    ],
+)
+def test_what_is_turned_or_placed_is_asked_as_pytorch_does(call, error):
+    for m in (clnet, pytest.importorskip("torch")):
+        with pytest.raises(error):
+            call(m)

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, BoundsError
+from clnet.errors import ArgumentError, BoundsError, DtypeError
 from tests.answers import torch
 from tests.opcase import OpCase, distinct, every_check, integers
 
@@ -134,3 +134,14 @@ def test_gradient_of_ties_follows_the_indices():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4))
+
+
+def test_a_sort_may_leave_open_whether_it_is_stable():
+    assert clnet.tensor([2, 1]).sort(stable=None).indices.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("others", [[1, 5], [1], []])
+def test_a_number_is_looked_for_among_elements(others):
+    assert clnet.isin(5, clnet.tensor(others, dtype=clnet.int64)).item() is (5 in others)
+    with pytest.raises(DtypeError, match="one of both is a tensor"):
+        clnet.isin(5, 5)

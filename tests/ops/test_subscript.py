@@ -264,3 +264,29 @@ def test_steps_below_0_beside_indices():
         x[[1, 0], ::-1] = 1
     with pytest.raises(ArgumentError, match="step of a slice is not 0"):
         x[::0]
+
+
+def test_numbers_in_tensors_are_views_and_take_their_axes_away():
+    found = []
+    for m in (clnet, torch):
+        x, at, several = m.arange(24.0).reshape(2, 3, 4), m.tensor(1), m.tensor([0, 3])
+        x[at][m.tensor(-1, dtype=m.int16)].zero_()
+        x[0, at, at].fill_(7)
+        x[at, :, several] = m.arange(6.0).reshape(3, 2)
+        w = m.ones(3, 2, requires_grad=True)
+        (w[at] * w[at, at]).sum().backward()
+        picked = [x[at, :, several], x[several - several, :, at], x[None, at, ..., several]]
+        found.append([v.tolist() for v in (x, w.grad, *picked)])
+    assert found[0] == found[1]
+    x, at, several = (clnet.arange(24.0).reshape(2, 3, 4), clnet.tensor(1), clnet.tensor([0, 3]))
+    pick = clnet.compile(lambda x, at, several: x[at, :, several])
+    for _ in range(3):
+        assert pick(x, at, several).tolist() == x[at, :, several].tolist()
+    batch = clnet.func.vmap(lambda at: x[at, :, several])(clnet.tensor([1, 0]))
+    assert batch.tolist() == [x[1, :, several].tolist(), x[0, :, several].tolist()]
+
+
+def test_old_masks_of_bytes_are_masks_of_index_put():
+    x = clnet.zeros(3, 2)
+    x.index_put_((clnet.tensor([1, 0, 1], dtype=clnet.uint8),), clnet.tensor(2.0), accumulate=True)
+    assert x.tolist() == [[2, 2], [0, 0], [2, 2]]

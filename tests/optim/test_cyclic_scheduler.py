@@ -38,6 +38,26 @@ CASES = [
         "CyclicLR",
         {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9},
     ),
+    (
+        "CyclicLR",
+        {
+            "base_lr": 0.1,
+            "max_lr": 0.5,
+            "step_size_up": 3,
+            "base_momentum": [0.6, 0.7],
+            "max_momentum": [0.9, 0.8],
+        },
+    ),
+    (
+        "OneCycleLR",
+        {
+            "max_lr": 0.5,
+            "total_steps": 25,
+            "three_phase": True,
+            "base_momentum": [0.6, 0.7],
+            "max_momentum": 0.9,
+        },
+    ),
     ("OneCycleLR", {"max_lr": 0.5, "total_steps": 24}),  # PyTorch's goes one step beyond its end
     (
         "OneCycleLR",
