@@ -171,6 +171,14 @@ def test_results_of_pointwise_ops_lie_as_their_operands(shapes, orders, strides)
     assert np.array_equal(z.numpy(), (turned[0] + turned[1]) * turned[0])
 
 
+def test_in_a_trace_a_row_major_operand_decides():
+    x, y = clnet.randn(6, 5).t(), clnet.randn(5, 6)
+    assert (x + y).stride() == (1, 5)
+    z = clnet.compile(lambda x, y: x + y)(x, y)
+    assert z.stride() == (6, 1)
+    assert np.array_equal(z.numpy(), x.numpy() + y.numpy())
+
+
 def test_copies_of_views_have_gradients_and_are_changed_in_place():
     x = clnet.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
     y = (x * 2).T.clone()
