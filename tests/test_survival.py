@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -499,6 +500,8 @@ def test_many_shapes_hold_no_more_memory_again(device, compiled):
     many = range(1, 301, 10 if compiled else 1)
     once = shapes(many)
     built = device.programs.statistics.built
-    assert shapes(many) <= once
-    assert shapes(range(284, 301)) <= once
+    crowded = pytest.warns(RuntimeWarning, match="more than 16 forms")
+    with crowded if compiled else nullcontext():
+        assert shapes(many) <= once
+        assert shapes(range(284, 301)) <= once
     assert device.programs.statistics.built <= built + 4

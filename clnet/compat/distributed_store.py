@@ -7,7 +7,6 @@ Programs count and wait by them beside exchanges; tensors go by MPI.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import socket
 import threading
@@ -154,23 +153,41 @@ class HashStore(Store):
             return _done(self._table, op, args)
 
 
+def _locks() -> Any:
+    """The system's locks of files.
+
+    Raises:
+        DistributedError: if it has none.
+    """
+    try:
+        import fcntl  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        law, remedy = "a file that processes share is locked", "Take TCPStore"
+        raise DistributedError("FileStore", law, remedy=remedy) from None
+    return fcntl
+
+
 class FileStore(Store):
     """In a file, which is taken away by nobody.
 
     Args:
         file_name: where; others find it there.
         world_size: taken.
+
+    Raises:
+        DistributedError: where the system has no locks of files (Windows).
     """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         del world_size
+        _locks()
         self.path = file_name
 
     def ask(self, op: str, *args: Any) -> Any:
-        path = Path(self.path)
+        path, locks = Path(self.path), _locks()
         path.touch()
         with path.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            locks.flock(file, locks.LOCK_EX)
             text = file.read()
             table = json.loads(text) if text else {}
             found = _done(table, op, args)
