@@ -68,3 +68,17 @@ def square(model: Any, *x: Any) -> Any:
 def asked(model: Any, *x: Any) -> Any:
     """The answer of a network to all but what is wanted of it."""
     return model(*x[:-1])
+
+
+def rms_norm(library: Any, d: int) -> Any:
+    """T5's norm, as programs write it: rows over their root mean square, with weights."""
+
+    class Norm(library.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = library.nn.Parameter(library.ones(d))
+
+        def forward(self, x: Any) -> Any:
+            return self.weight * x * library.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+    return Norm()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .case import Case, adam, asked, labels, normal, sgd, square, whole
+from .case import Case, adam, asked, labels, normal, rms_norm, sgd, square, whole
 
 
 def wavenet_wide(torch: Any) -> Case:
@@ -178,18 +178,10 @@ def relative_text(torch: Any) -> Case:
     """T5's encoder: biases of buckets added to scores, RMS norms, gated GELU, 512 words."""
     nn, F = torch.nn, torch.nn.functional
 
-    class Norm(nn.Module):
-        def __init__(self, d: int) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(d))
-
-        def forward(self, x: Any) -> Any:
-            return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
-
     class Block(nn.Module):
         def __init__(self, d: int) -> None:
             super().__init__()
-            self.one, self.two = Norm(d), Norm(d)
+            self.one, self.two = rms_norm(torch, d), rms_norm(torch, d)
             self.qkv = nn.Linear(d, 3 * d, bias=False)
             self.out = nn.Linear(d, d, bias=False)
             self.gate, self.value = (nn.Linear(d, 2 * d, bias=False) for _ in range(2))
@@ -206,7 +198,7 @@ def relative_text(torch: Any) -> Case:
             self.words = nn.Embedding(32000, 512)
             self.buckets = nn.Embedding(32, 8)
             self.blocks = nn.ModuleList([Block(512) for _ in range(4)])
-            self.norm = Norm(512)
+            self.norm = rms_norm(torch, 512)
 
         def forward(self, words: Any) -> Any:
             at = torch.arange(words.shape[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, adam, drawn, normal, sgd, whole
+from .case import Case, adam, drawn, normal, rms_norm, sgd, whole
 
 
 def raw_audio(torch: Any) -> Case:
@@ -66,21 +66,13 @@ def relative_positions(torch: Any) -> Case:
     """T5's encoder: a learned bias for each bucket of distances, RMS norms, gated GELU."""
     nn, F = torch.nn, torch.nn.functional
 
-    class Norm(nn.Module):
-        def __init__(self, d: int) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(d))
-
-        def forward(self, x: Any) -> Any:
-            return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
-
     class Layer(nn.Module):
         def __init__(self, d: int, heads: int) -> None:
             super().__init__()
             self.q, self.k, self.v, self.o = (nn.Linear(d, d, bias=False) for _ in range(4))
             self.w0, self.w1 = (nn.Linear(d, 2 * d, bias=False) for _ in range(2))
             self.out = nn.Linear(2 * d, d, bias=False)
-            self.a, self.b, self.heads = Norm(d), Norm(d), heads
+            self.a, self.b, self.heads = rms_norm(torch, d), rms_norm(torch, d), heads
 
         def forward(self, x: Any, bias: Any) -> Any:
             n, t, d = x.shape

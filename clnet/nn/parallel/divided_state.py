@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import CheckpointError
@@ -59,12 +59,18 @@ def named_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -
         for i, (name, p) in enumerate(named)
         if i in state["state"]
     }
+    groups = _groups(optimizer, state, [name for name, _ in named])
+    return {"state": entries, "param_groups": groups}
+
+
+def _groups(optimizer: Any, state: Mapping[str, Any], keys: Sequence[Any]) -> list[dict[str, Any]]:
+    """A state's groups, with what stands for each of their parameters, of all groups in order."""
     groups, start = [], 0
     for own, group in zip(optimizer.param_groups, state["param_groups"], strict=True):
         end = start + len(own["params"])
-        groups.append({**group, "params": [name for name, _ in named[start:end]]})
+        groups.append({**group, "params": list(keys[start:end])})
         start = end
-    return {"state": entries, "param_groups": groups}
+    return groups
 
 
 def _placed(p: Tensor, value: Any) -> Any:
@@ -93,11 +99,7 @@ def own_optim_state(model: Module, optimizer: Any, state: Mapping[str, Any]) -> 
         for i, (name, p) in enumerate(named)
         if name in state["state"]
     }
-    groups, start = [], 0
-    for own, group in zip(optimizer.param_groups, state["param_groups"], strict=True):
-        end = start + len(own["params"])
-        groups.append({**group, "params": list(range(start, end))})
-        start = end
+    groups = _groups(optimizer, state, range(len(named)))
     return {"state": entries, "param_groups": groups}
 
 
