@@ -23,6 +23,7 @@ import clnet
 from clnet import nn
 from clnet.device.buffer_pool import BufferPool
 from clnet.errors import GradientError
+from clnet.values.arguments import Door, checked
 from clnet.values.collector import collecting_what_is_new, paused_collector
 from tests import threads
 from tests.threads import hasty, in_threads, mixed, model_of, numbers
@@ -376,6 +377,25 @@ def test_first_use_by_all_threads():
     root = str(Path(__file__).parents[1])
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environ)
+
+
+def test_a_first_call_is_not_seen_half_done_by_another(monkeypatch):
+    """What fits is found for one parameter after the other; meanwhile another calls, too."""
+
+    @checked
+    def scaled(x: clnet.Tensor, other: clnet.Tensor) -> clnet.Tensor:
+        return x * other
+
+    x, found, own = clnet.full((2,), 3.0), list[list[float]](), Door.fitting
+
+    def fitting(door, name):
+        if name == "other" and not found:
+            found.append([])
+            found.append(scaled(x, x).tolist())
+        return own(door, name)
+
+    monkeypatch.setattr(Door, "fitting", fitting)
+    assert scaled(x, x).tolist() == found[1] == [9, 9]
 
 
 def test_a_module_called_by_threads_keeps_names_apart():

@@ -339,8 +339,8 @@ def _looked_at(
         args, given, beside = door.translated(args, given)
         result, out = at_the_door(*args, **given), beside.get("out")
         return result if out is None else written(door.op, result, out)
-    if not known:
-        known.update((name, door.fitting(name)) for name in door.kinds)
+    if not known:  # whole at once: other threads look there meanwhile
+        known.update({name: door.fitting(name) for name in door.kinds})
     args, given = door.settle(args, given)
     if not kinds:  # else they would pass from now on, unseen
         door.learn(args, given, known)
