@@ -1,7 +1,8 @@
 """Weights of linear layers that no step changes are turned once, as tiles of products read them.
 
 Where they lie along k, as PyTorch has them, they come into local memory by copies of four bytes.
-Products that turn them for themselves do so at every call, and only where they are large.
+Products that turn them for themselves do so at every call: that needs no memory of its own, and is
+left to those whose many rows take far longer than the copy.
 """
 
 from __future__ import annotations

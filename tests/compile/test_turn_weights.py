@@ -23,6 +23,7 @@ def device(monkeypatch):
     """The device as a GPU that copies to local memory directly; all copies that stay pay."""
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS", 0)
     monkeypatch.setattr(gemm_turned, "LASTING_FLOPS_PER_BYTE", 0)
+    monkeypatch.setattr(gemm_turned, "LASTING_SHARE", 0)
     return gpu_copying_directly(monkeypatch)
 
 
@@ -98,3 +99,14 @@ def test_copies_of_few_rows_are_not_worth_their_memory(monkeypatch):
     rows = 4 * 4 / (2 * gemm_turned.SHARE)
     for count, steps in ((int(rows), 1), (int(rows) + 1, 2)):
         assert len(linear_steps(layer, clnet.tensor(normal(count, 40)))) == steps
+
+
+def test_copies_that_are_made_in_no_time_do_not_stay(monkeypatch):
+    """A weight that many rows read is turned at each call, into memory that others use, too."""
+    layer, x = nn.Linear(512, 512), clnet.tensor(normal(512, 512))
+    copy, product = gemm_turned.LAUNCH_FLOPS * clnet.device().traits.compute_units, 2 * 512**3
+    copy += 2 * layer.weight.numel() * 4 * gemm_turned.FLOPS_PER_BYTE
+    assert len(linear_steps(layer, x)) == 2
+    for share, steps in ((copy / product * 0.99, 2), (copy / product * 1.01, 1)):
+        monkeypatch.setattr(gemm_turned, "LASTING_SHARE", share)
+        assert len(linear_steps(layer, x)) == steps

@@ -21,7 +21,9 @@ SHARE, FLOPS_PER_BYTE, LAUNCH_FLOPS = 0.055, 20, 2_400_000
 # What a copy that stays has to save, so that it is worth its memory: 0.8 us, and operations for a
 # byte of it. Of some 150 rows or fewer weights are read but a few times: VGG's three dense layers
 # would save 17 us of 64 images' 5 ms by 456 MiB.
-LASTING_FLOPS, LASTING_FLOPS_PER_BYTE = 300_000, 4
+# Beside a copy at each call it has to save a fiftieth of the product: what many rows read is copied
+# in next to no time, into memory that others use, too.
+LASTING_FLOPS, LASTING_FLOPS_PER_BYTE, LASTING_SHARE = 300_000, 4, 0.02
 _RUN = 4  # elements that are copied at once where they lie along the tile
 
 
@@ -67,8 +69,12 @@ def lasting_saves(target: Target, problem: Problem, of: str) -> bool:
         of: ``"a"``, which whoever makes it lays so, or ``"b"``, which is there twice then.
     """
     along, saved = (along_a if of == "a" else along_b)(problem), problem.flops * SHARE
-    nbytes = 0 if of == "a" else prod(problem.b.shape) * problem.b.dtype.itemsize
-    least = max(LASTING_FLOPS * target.traits.compute_units, LASTING_FLOPS_PER_BYTE * nbytes)
+    least = LASTING_FLOPS * target.traits.compute_units
+    if of == "b":
+        nbytes = prod(problem.b.shape) * problem.b.dtype.itemsize
+        least = max(least, LASTING_FLOPS_PER_BYTE * nbytes)
+        if _copy_flops(target, nbytes) < problem.flops * LASTING_SHARE:
+            return False
     return along == "k" and saved > least
 
 
@@ -88,8 +94,12 @@ def _turned(
 def _pays(target: Target, problem: Problem, nbytes: int) -> bool:
     """Whether a copy takes less time than the product gains."""
     product = problem._replace(epilogue=NO_EPILOGUE).flops
-    copy = LAUNCH_FLOPS * target.traits.compute_units + 2 * nbytes * FLOPS_PER_BYTE
-    return product * SHARE > copy
+    return product * SHARE > _copy_flops(target, nbytes)
+
+
+def _copy_flops(target: Target, nbytes: int) -> float:
+    """What units could compute while such an operand is copied."""
+    return LAUNCH_FLOPS * target.traits.compute_units + 2 * nbytes * FLOPS_PER_BYTE
 
 
 def _flipped(x: Array) -> Array:
