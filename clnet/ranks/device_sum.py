@@ -1,4 +1,4 @@
-"""What devices of ranks of one machine exchange by themselves: sums, and what each gives to all.
+"""What devices of ranks of one machine exchange by themselves: sums, parts, and sums of parts.
 
 A card with memory of its own copies at 55 GB/s from and to host memory that is pinned, where the
 host adds at 5 to 10. So ranks share memory that each has had pinned by its device. A device leaves
@@ -184,6 +184,17 @@ class DeviceSums:
         if adder is not None:
             adder.gather(x)
 
+    def sum_own(self, x: Array, *, average: bool) -> None:
+        """Overwrite this rank's part of a dense array with the sum of that part over all ranks.
+
+        Args:
+            x: as for :meth:`gather`.
+            average: as for :meth:`sum`.
+        """
+        adder = self._adders[x.device]
+        if adder is not None:
+            adder.sum_own(x, average=average)
+
     def free(self) -> None:
         """Give the memory back."""
         self._adders, self._rooms = {}, None
@@ -249,6 +260,8 @@ class _Adder:
         self._others = [i for i in self._ranks if i != self._mine]
         self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
         self._down, self._taking = device.beside, device.beside.another()
+        # Queues that bring others' elements, by turns, and where: one may still add those it has.
+        self._up = list[tuple[Beside, Storage]]()
 
     def _room(self, nbytes: int) -> Storage:
         storage = Storage(self._device, nbytes)
@@ -305,6 +318,48 @@ class _Adder:
         self._taking.wait(taken, soon=soon)
         self._meet(soon=soon)
 
+    def sum_own(self, x: Array, *, average: bool) -> None:
+        """As :meth:`DeviceSums.sum_own`.
+
+        A piece is one of each part, side by side in a rank's room but for its own. Rooms are as for
+        :meth:`gather`; what is brought is added before its queue brings more.
+        """
+        soon, size, rooms = x.nbytes <= _SOON_BYTES, x.size // len(self._ranks), self._rooms
+        views = [x.view((size,), (1,), x.offset + i * size) for i in self._ranks]
+        parts = [self._pieces(view, len(self._others)) for view in views]
+        width, taken = parts[0][0].size, list[Any]()
+        left = self._leave_each(parts, 0)
+        for k, piece in enumerate(parts[self._mine]):
+            self._down.wait(left, soon=soon)
+            self._taking.wait(taken, soon=soon)
+            self._meet(soon=soon)
+            queue, room = self._up[rooms.number % len(self._up)]
+            terms = [piece] * len(self._ranks)
+            for place, i in enumerate(self._others):
+                begin = (self._mine - (self._mine > i)) * width
+                given = rooms.given(i, rooms.number, piece.dtype.numpy)[begin:][: piece.size]
+                terms[i] = Array(room, piece.shape, (1,), place * width, piece.dtype)
+                taken.append(queue.write(room, given, place * width * piece.dtype.itemsize))
+            self._add(queue, terms, average=average)
+            queue.flush()
+            rooms.number += 1
+            if k + 1 < len(parts[0]):
+                left = self._leave_each(parts, k + 1)
+        for queue, room in self._up:
+            queue.wait([queue.read(rooms.told(self._mine), room, 0)], soon=soon)
+        self._meet(soon=soon)
+
+    def _leave_each(self, parts: list[list[Array]], k: int) -> list[Any]:
+        """Begin to give a piece of each other rank's part, side by side."""
+        begun, rooms, width = list[Any](), self._rooms, parts[0][0].size
+        for place, i in enumerate(self._others):
+            piece = parts[i][k]
+            row = rooms.given(self._mine, rooms.number, piece.dtype.numpy)[place * width :]
+            at = piece.offset * piece.dtype.itemsize
+            begun.append(self._down.read(row[: piece.size], piece.storage, at))
+        self._down.flush()
+        return begun
+
     def _leave(self, piece: Array, number: int) -> Any:
         """Begin to give a piece to the others."""
         room = self._rooms.given(self._mine, number, piece.dtype.numpy)[: piece.size]
@@ -312,12 +367,16 @@ class _Adder:
         self._down.flush()
         return event
 
-    def _pieces(self, x: Array) -> list[Array]:
-        """A dense array in some of equal size; complex numbers are two each."""
+    def _pieces(self, x: Array, shares: int = 1) -> list[Array]:
+        """A dense array in some of equal size, of which so many fit into a room.
+
+        Complex numbers are two each.
+        """
         dtype = x.dtype.real
         parts = x.dtype.itemsize // dtype.itemsize
         row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
-        count = max(-(-x.nbytes // _PIECE_BYTES), round(sqrt(x.nbytes / _MEETING_BYTES)), 1)
+        most = _PIECE_BYTES // shares // _LINE_BYTES * _LINE_BYTES
+        count = max(-(-x.nbytes // most), round(sqrt(x.nbytes * shares / _MEETING_BYTES)), 1)
         step = round_up(-(-row.size // count), _LINE_BYTES // dtype.itemsize)
         return [
             row.view((min(step, row.size - begin),), (1,), row.offset + begin)
@@ -475,6 +534,7 @@ class _Slices(_Adder):
         super().__init__(rooms, device)
         self._moving, self._adding = _Way(self._down), _Way(self._taking)
         self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
+        self._up = [(self._taking, self._parts)]
 
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`.

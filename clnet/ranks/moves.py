@@ -130,7 +130,8 @@ def sum_parts(group: Group, parts: Sequence[np.ndarray], total: np.ndarray, op: 
         everyone = plain(np.concatenate(parts))
         group.comm.Reduce_scatter_block(everyone, plain(total), kind)
     if op == "AVG":
-        total /= group.size()
+        halves = total.view(np.real(total).dtype)  # NumPy multiplies complex numbers' by 1 / n
+        halves /= group.size()
 
 
 def exchange(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:

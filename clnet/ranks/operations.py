@@ -41,6 +41,7 @@ from .pieces import (
     join_hosts,
     reduced,
     reduced_where_it_lies,
+    summed_parts,
     visited,
 )
 from .traced import is_traced, record_exchange
@@ -495,10 +496,59 @@ def reduce_scatter_tensor(
     if members is None:
         return None
     _check_parts(name, members, whole=x, part=y)
+    if x.numel() and may_add(x.device):
+        return _scattered_where_it_lies(name, members, y, x, op, joins, async_op=async_op)
     x = apart(x, y)
     if is_traced():
         return _recorded_scatter(name, members, y, x, op, joins, async_op=async_op)
     return members.exchange([y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
+
+
+def _scattered_where_it_lies(
+    name: str,
+    members: Group,
+    y: Tensor,
+    x: Tensor,
+    op: ReduceOp,
+    joins: ReduceOp,
+    *,
+    async_op: bool,
+) -> Work | None:
+    """As :func:`reduce_scatter_tensor`, on a device that may exchange by itself."""
+    rows = x.detach().clone().reshape(members.size(), -1)
+
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(
+            name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel(), wish=wish
+        )
+
+    def meet(given: Sequence[Visit | Marked]) -> None:
+        summed_parts(members, given[0], joins.value, agree)
+
+    def visit(array: Array) -> Visit | Marked:
+        return visited(members, array, joins.value)
+
+    def finish() -> None:
+        y.detach().reshape(-1).copy_(rows[members.rank()])
+
+    if is_traced():
+        return record_exchange(
+            name,
+            members,
+            [rows],
+            meet,
+            writes=(True,),
+            async_op=async_op,
+            behind=finish,
+            visit=visit,
+        )
+    given = visit(rows.array)
+
+    def job() -> None:
+        reduced_where_it_lies(rows, given, meet)
+        finish()
+
+    return members.exchange([y], job, async_op)
 
 
 def _recorded_scatter(

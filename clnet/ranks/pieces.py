@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from ..values.dtypes import Kind, float32
 from .device_sum import Marked, Wish, by_host
 from .hosted import arrived, arriving
-from .moves import collect, joiner, plain
+from .moves import collect, joiner, plain, sum_parts
 from .nearby import NEAR_BYTES
 from .world import Group
 
@@ -26,6 +26,7 @@ __all__ = [
     "join_hosts",
     "reduced",
     "reduced_where_it_lies",
+    "summed_parts",
     "visited",
 ]
 
@@ -138,6 +139,31 @@ def gathered_everywhere(
         group.device_sums.gather(given.array)
     elif group.size() > 1:
         by_host(given.array, fill, adds=False)
+
+
+def summed_parts(
+    group: Group, given: Visit | Marked, op: str, agree: Callable[[int], set[int]]
+) -> None:
+    """Overwrite this rank's part of elements in a row with what ranks have together of it.
+
+    Args:
+        group: who takes part.
+        given: a part for each rank; the others' are undefined then. Else as for :func:`everywhere`.
+        op: as there.
+        agree: as there.
+    """
+
+    def join(host: np.ndarray) -> None:
+        rows = host.reshape(group.size(), -1)
+        sum_parts(group, [*rows], rows[group.rank()], op)
+
+    if not isinstance(given, Marked):
+        agree(Wish.HOST)
+        join(arrived(given))
+    elif _by_devices(group, given, op, agree):
+        group.device_sums.sum_own(given.array, average=op == "AVG")
+    elif group.size() > 1:
+        by_host(given.array, join, adds=True)
 
 
 def _by_devices(group: Group, given: Marked, op: str, agree: Callable[[int], set[int]]) -> bool:

@@ -36,6 +36,7 @@ def main() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     by_numpy(rank, size)
     gathered(rank, size)
+    parted(rank, size)
     begun(rank, size)
     in_a_plan(rank, size)
     in_any_order(rank, size)
@@ -128,6 +129,25 @@ def gathered(rank: int, size: int) -> None:
     assert all((row == odd ^ rank ^ r).all() for r, row in enumerate(bits))
 
 
+def parted(rank: int, size: int) -> None:
+    """Each rank has its part of what :func:`wanted` says, and what was given is as it was."""
+    for dtype in DTYPES:
+        few = () if dtype.differentiable else (5,)  # of floats MPI adds so few in another order
+        for n in SIZES if dtype in DTYPES[:2] else (SIZES[1], *few):
+            for op in ("SUM", "AVG") if dtype.differentiable else ("SUM",):
+                given = clnet.tensor(drawn(rank, size * n, dtype))
+                around = clnet.full((n + 3,), 7, dtype=dtype)
+                dist.reduce_scatter_tensor(around[1:-2], given, dist.ReduceOp[op])
+                right = wanted(size, size * n, dtype, op)[rank * n : (rank + 1) * n]
+                assert around[1:-2].numpy().tobytes() == right.tobytes(), (dtype, n, op)
+                assert around[[0, -2, -1]].tolist() == [7, 7, 7]
+                assert given.numpy().tobytes() == drawn(rank, size * n, dtype).tobytes()
+    x = clnet.arange(size * 100_000).reshape(size, -1) + rank
+    work: Any = dist.reduce_scatter_tensor(own := x[rank], x, dist.ReduceOp.MAX, async_op=True)
+    work.wait()
+    assert (own == clnet.arange(100_000) + rank * 100_000 + size - 1).all()
+
+
 def begun(rank: int, size: int) -> None:
     """Several at a time, each of what was there when it was called; others compute meanwhile."""
     xs = [clnet.full((100_001,), float(rank + i)) for i in range(4)]
@@ -151,17 +171,21 @@ def in_a_plan(rank: int, size: int) -> None:
         z = (x @ x) * 0 + x
         whole = clnet.zeros(size, 400, 400)
         gathering: Any = dist.all_gather_into_tensor(whole, x * 3, async_op=True)
+        part = clnet.zeros(400, 400)
+        parting: Any = dist.reduce_scatter_tensor(part, clnet.stack([x] * size), async_op=True)
         work.wait()
         y += 1
         gathering.wait()
-        return y, half, few, z, whole - 1
+        parting.wait()
+        return y, half, few, z, whole - 1, part + 1
 
     compiled = clnet.compile(step)
     total = sum(range(size))
     for number in range(5):
         x = clnet.full((400, 400), float(rank + number))
         run: Callable[..., Any] = step if number == 2 else compiled
-        y, half, few, z, whole = run(x)
+        y, half, few, z, whole, part = run(x)
+        assert (part == total + size * number + 1).all()
         assert (y == 2 * (total + size * number) + 1).all()
         mean = clnet.tensor(total / size + number + 1).bfloat16()
         assert (half == mean).all()
@@ -187,6 +211,10 @@ def in_any_order(rank: int, size: int) -> None:
         whole = clnet.zeros(size, n)
         dist.all_gather_into_tensor(whole, x)
         assert all((whole[r].numpy() == drawn(r, n, clnet.float32)).all() for r in range(size))
+        own = clnet.zeros(n // size)
+        dist.reduce_scatter_tensor(own, x[: n // size * size])
+        right = wanted(size, n, clnet.float32, "SUM")
+        assert (own.numpy() == right[rank * (n // size) : (rank + 1) * (n // size)]).all()
     dist.all_reduce(x)
     device_sum._Adder._meet = meet
     assert x.numpy().tobytes() == wanted(size, n, clnet.float32, "SUM").tobytes()
