@@ -487,7 +487,10 @@ def reduce_scatter_tensor(
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """As :func:`reduce_scatter`, of one tensor whose parts lie behind each other."""
+    """As :func:`reduce_scatter`, of one tensor whose parts lie behind each other.
+
+    This rank's part of it may be the output.
+    """
     name = "reduce_scatter_tensor"
     members = group_of(name, group)
     y = checked_tensor(name, output, "output", traced=True)
@@ -515,7 +518,10 @@ def _scattered_where_it_lies(
     async_op: bool,
 ) -> Work | None:
     """As :func:`reduce_scatter_tensor`, on a device that may exchange by itself."""
-    rows = x.detach().clone().reshape(members.size(), -1)
+    rows = x.detach().reshape(members.size(), -1)
+    own, to = rows[members.rank()].array, y.array
+    stays = own.storage is to.storage and own.offset == to.offset
+    rows = rows if stays else rows.clone()
 
     def agree(wish: int = 0) -> set[int]:
         return members.agree(
@@ -529,7 +535,8 @@ def _scattered_where_it_lies(
         return visited(members, array, joins.value)
 
     def finish() -> None:
-        y.detach().reshape(-1).copy_(rows[members.rank()])
+        if not stays:
+            y.detach().reshape(-1).copy_(rows[members.rank()])
 
     if is_traced():
         return record_exchange(

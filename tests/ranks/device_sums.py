@@ -142,6 +142,13 @@ def parted(rank: int, size: int) -> None:
                 assert around[1:-2].numpy().tobytes() == right.tobytes(), (dtype, n, op)
                 assert around[[0, -2, -1]].tolist() == [7, 7, 7]
                 assert given.numpy().tobytes() == drawn(rank, size * n, dtype).tobytes()
+    given = clnet.tensor(drawn(rank, size * 70_000, clnet.float32)).reshape(size, -1)
+    others = [*range(rank), *range(rank + 1, size)]
+    kept = given[others].numpy()
+    dist.reduce_scatter_tensor(given[rank], given)  # in place, which the other parts do not see
+    right = wanted(size, size * 70_000, clnet.float32, "SUM").reshape(size, -1)
+    assert (given[rank].numpy() == right[rank]).all()
+    assert (given[others].numpy() == kept).all()
     x = clnet.arange(size * 100_000).reshape(size, -1) + rank
     work: Any = dist.reduce_scatter_tensor(own := x[rank], x, dist.ReduceOp.MAX, async_op=True)
     work.wait()

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from ... import ops
 from ...autodiff.custom import Function
@@ -21,14 +22,17 @@ from ...autodiff.divided import NORMS_OF_PARTS
 from ...creation import empty, zeros
 from ...errors import DistributedError, TraceError
 from ...ops.shape import alias
+from ...ranks.device_sum import may_add
 from ...ranks.differentiable import own_part
 from ...ranks.mesh import DeviceMesh
 from ...ranks.operations import ReduceOp, all_gather_into_tensor, all_reduce, reduce_scatter_tensor
 from ...ranks.placement import Shard
+from ...ranks.work import Work
 from ...ranks.world import Group
 from ...tensor import Tensor
 from ...values import mode
 from ...values.dtypes import DType
+from ...values.record import NamedTuple
 from ..module import Module
 from ..parameter import Parameter
 from .distributed import exchanged
@@ -133,6 +137,76 @@ class _Freed:
     offset: int
 
 
+class _Coming(NamedTuple):
+    """Whole parameters on their way.
+
+    Attributes:
+        rows: all ranks' parts, for each dtype, ``(ranks, elements)``.
+        works: bring them.
+        state: of the parts when it was begun.
+    """
+
+    rows: list[Tensor]
+    works: list[Work]
+    state: list[Any]
+
+
+class _Order:
+    """In which order units of a group's ranks are gathered, which they are once more next time.
+
+    While a unit runs, the one that came behind it last time is on its way: where devices exchange
+    by themselves that takes no processor's time. All ranks gather alike, so they begin alike.
+    """
+
+    _of: ClassVar[WeakKeyDictionary[Group, _Order]] = WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self._last: tuple[ReferenceType[Unit], str] | None = None
+        # Who is on its way, and for whose follower it was taken.
+        self._begun: tuple[ReferenceType[Unit], ReferenceType[Unit], str] | None = None
+
+    @staticmethod
+    def of(unit: Unit) -> _Order | None:
+        """The order of a unit's group; None where nothing is gained, and in traces."""
+        apart = mode.current().tracer is None and unit.pieces and unit.group.size() > 1
+        if not apart or not may_add(unit.pieces[0].shard.device):
+            return None
+        return _Order._of.setdefault(unit.group, _Order())
+
+    def taken(self, unit: Unit) -> _Coming | None:
+        """What is on its way for a unit, unless its parts have changed since."""
+        if self._begun is None:
+            return None
+        awaited, before, phase = self._begun
+        other, self._begun = awaited(), None
+        coming = None if other is None else other.ahead
+        if other is None or coming is None:
+            return None
+        other.ahead = None
+        if other is unit and unit.is_current(coming):
+            return coming
+        # For nothing: it is not taken for granted again.
+        for work in coming.works:
+            work.wait()
+        foregoer = before()
+        if foregoer is not None:
+            foregoer.followers.pop(phase, None)
+        return None
+
+    def go_on(self, unit: Unit) -> None:
+        """A unit was gathered: begin with the next."""
+        phase, own = mode.current().phase, ref(unit)
+        last = None if self._last is None or self._last[1] != phase else self._last[0]()
+        if last is not None and last is not unit:
+            last.followers[phase] = own
+        self._last = own, phase
+        known = unit.followers.get(phase)
+        follower = None if known is None else known()
+        if known is not None and follower is not None and not follower.is_open:
+            follower.begin()
+            self._begun = known, own, phase
+
+
 class Unit:
     """The parameters of one module that are gathered and freed together.
 
@@ -150,6 +224,8 @@ class Unit:
         sync: whether gradients are averaged; else they are only added up here.
         reduces_replicas: whether those of replicas are.
         divides_by: what sums of gradients are divided by; None: the number of ranks.
+        ahead: the whole parameters, which are on their way for the next who wants them.
+        followers: who was gathered behind it last time, forward and backward.
     """
 
     def __init__(
@@ -172,6 +248,8 @@ class Unit:
         self._is_open = False
         self._asked: list[Tensor] | None = None
         self._unsynced: list[Tensor | None] = [None] * len(self.pieces)
+        self.ahead: _Coming | None = None
+        self.followers: dict[str, ReferenceType[Unit]] = {}
 
     # Forward.
 
@@ -255,20 +333,55 @@ class Unit:
 
     def gather(self) -> list[Tensor]:
         """The whole parameters, off the tape; those of one dtype in one message."""
-        found: dict[int, Tensor] = {}
+        order = _Order.of(self)
+        found = None if order is None else order.taken(self)
+        if found is None:
+            found = self._coming(async_op=False)
+        for work in found.works:
+            work.wait()
+        if order is not None:
+            order.go_on(self)
+        return self._parted(found.rows)
+
+    def begin(self) -> None:
+        """Begin to gather, for the next :meth:`gather`."""
+        self.ahead = self._coming(async_op=True)
+
+    def _coming(self, *, async_op: bool) -> _Coming:
+        rows, works = list[Tensor](), list[Work]()
         with mode.using(grad=False, autocast=None):
             for dtype, places in self._by_dtype().items():
                 own = ops.cat([self.pieces[k].padded(dtype) for k in places])
-                ranks = self.group.size()
-                everyone = empty((ranks, own.numel()), dtype=dtype, device=own.device)
+                shape = self.group.size(), own.numel()
+                everyone = empty(shape, dtype=dtype, device=own.device)
                 if own.numel():
-                    all_gather_into_tensor(everyone, own, group=self.group)
+                    work = all_gather_into_tensor(
+                        everyone, own, group=self.group, async_op=async_op
+                    )
+                    works += [] if work is None else [work]
+                rows.append(everyone)
+        return _Coming(rows, works, self._state())
+
+    def _parted(self, rows: Sequence[Tensor]) -> list[Tensor]:
+        """The whole parameters of all ranks' padded parts, as they were gathered."""
+        found: dict[int, Tensor] = {}
+        with mode.using(grad=False, autocast=None):
+            for everyone, places in zip(rows, self._by_dtype().values(), strict=True):
                 start = 0
                 for k in places:
                     end = start + self.pieces[k].size
                     found[k] = self.pieces[k].whole_of(everyone[:, start:end])
                     start = end
         return [found[k] for k in range(len(self.pieces))]
+
+    def _state(self) -> list[Any]:
+        """Tells whether parts are what they were, and gathered alike."""
+        shards = [p.shard.array for p in self.pieces]
+        return [self.policy, *((x.storage, x.storage.version) for x in shards)]
+
+    def is_current(self, coming: _Coming) -> bool:
+        """Whether parts are as they were when it was begun."""
+        return self._state() == coming.state
 
     def _by_dtype(self) -> dict[DType, list[int]]:
         given: dict[DType, list[int]] = {}
@@ -331,12 +444,15 @@ class Unit:
         return found
 
     def _scatter(self, rows: Tensor, places: list[int], found: list[Tensor | None]) -> None:
-        mine = empty(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        here = may_add(rows.device)  # in place, which saves a copy of all
+        like = {"dtype": rows.dtype, "device": rows.device}
+        mine = rows[self.group.rank()] if here else empty(rows.shape[1], **like)
         how = ReduceOp.AVG if self.divides_by is None else ReduceOp.SUM
         if mine.numel():
             reduce_scatter_tensor(mine, rows.reshape(-1), how, group=self.group)
             if self.replicas is not None and self.reduces_replicas:
                 all_reduce(mine, how, group=self.replicas)
+        mine = mine.clone() if here else mine
         if self.divides_by is not None:
             mine = mine / self.divides_by
         start = 0
