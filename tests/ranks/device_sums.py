@@ -18,6 +18,8 @@ import pytest
 import clnet
 from clnet import distributed as dist
 from clnet.errors import DistributedError
+from clnet.nn.parallel.fully_shard import fully_shard
+from clnet.nn.parallel.sharded import Unit
 from clnet.ranks import device_sum, nearby
 from clnet.ranks.membership import group_of
 from clnet.values.settings import SETTINGS
@@ -40,6 +42,7 @@ def main() -> None:
     begun(rank, size)
     in_a_plan(rank, size)
     in_any_order(rank, size)
+    ahead(rank, size)
     told_apart(rank, size)
     print(f"<rank {rank} of {size}: {sums_by_host.count}, {least()}>")
 
@@ -225,6 +228,54 @@ def in_any_order(rank: int, size: int) -> None:
     dist.all_reduce(x)
     device_sum._Adder._meet = meet
     assert x.numpy().tobytes() == wanted(size, n, clnet.float32, "SUM").tobytes()
+
+
+def ahead(rank: int, size: int) -> None:
+    """Parameters in parts are on their way before they are asked for, in whatever order that is."""
+
+    class Net(clnet.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            sizes = (8, 300, 300, 300, 1)
+            self.blocks = clnet.nn.ModuleList(map(clnet.nn.Linear, sizes[:-1], sizes[1:]))
+
+        def forward(self, x: clnet.Tensor, *, turned: bool) -> clnet.Tensor:
+            first, *inner, last = self.blocks
+            for block in (first, *(inner[::-1] if turned else inner)):
+                x = clnet.tanh(block(x))
+            return last(x)
+
+    begun, begin = 0, Unit.begin
+
+    def counted(self: Unit) -> None:
+        nonlocal begun
+        begun += 1
+        begin(self)
+
+    Unit.begin = counted
+    ways = list[list[float]]()
+    for divided in (False, True):
+        clnet.manual_seed(0)
+        net: Any = Net()
+        if divided:
+            for block in net.blocks:
+                fully_shard(block)
+        net = fully_shard(net) if divided else clnet.nn.parallel.DistributedDataParallel(net)
+        optimizer = clnet.optim.SGD(net.parameters(), lr=0.1)
+        generator, losses = np.random.default_rng(rank), list[float]()
+        for step in range(6):
+            x = clnet.tensor(generator.standard_normal((4, 8)), dtype=clnet.float32)
+            optimizer.zero_grad()
+            loss = (net(x, turned=step > 3) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            with clnet.no_grad():
+                again = net(x, turned=step == 1)
+            losses += [loss.item(), again.sum().item()]
+        ways.append(losses)
+    Unit.begin = begin
+    np.testing.assert_allclose(*ways, rtol=1e-4)
+    assert (begun > 10) == (size > 1 and SETTINGS.sums == "device")
 
 
 def told_apart(rank: int, size: int) -> None:
