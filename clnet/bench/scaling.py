@@ -322,7 +322,7 @@ def worker(job: Fields) -> None:
         whole, apart = _timed(step, meet, job["rounds"]), []
         peaks = [max_memory_allocated(d) for d in share.devices]
         peak = max(_gathered(max(peaks)) if joined else peaks)
-        if joined and way == "data":  # the same without exchanges
+        if joined and way in ("data", "in-parts"):  # the same without exchanges
             alone = workload.make().to(where)
             batch = share.batch(divided=True)
             step = _waiting(whole_step(share, alone, alone.parameters(), batch), share)
@@ -376,7 +376,7 @@ def _gathered(value: Any) -> list[Any]:
 def _mean(loss: Tensor | None, way: str) -> float:
     """The loss of all workers' examples, where each has seen its own, or one all of them."""
     own = None if loss is None else loss.item()
-    told = _gathered(own) if way in {"data", "pipeline"} and is_initialized() else [own]
+    told = _gathered(own) if way in {"data", "in-parts", "pipeline"} and is_initialized() else [own]
     known = [x for x in told if x is not None]
     return sum(known) / len(known)
 

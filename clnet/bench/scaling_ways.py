@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..device import Device
 from ..errors import ArgumentError
 from ..models import GPT
 from ..nn import functional as F
+from ..nn.parallel.fully_shard import fully_shard
 from ..nn.parallel.pipeline import PipelineStage, Schedule1F1B
 from ..nn.parallel.tensor_parallel import (
     ColwiseParallel,
@@ -30,8 +31,9 @@ from ..tensor import Tensor, tensor
 from .precision import Precision
 from .workload import Workload
 
-WAYS = ("data", "threads", "hybrid", "row-column", "pipeline")
-"""``data``: processes with a part of the batch each. ``threads``: one process with all devices.
+WAYS = ("data", "in-parts", "threads", "hybrid", "row-column", "pipeline")
+"""``data``: processes with a part of the batch each. ``in-parts``: the same, with a part of every
+parameter each (``fully_shard``). ``threads``: one process with all devices.
 ``hybrid``: convolutions by data, the dense layers behind them in parts. ``row-column``: pairs of
 dense layers in parts. ``pipeline``: stages, 1F1B."""
 
@@ -135,6 +137,11 @@ def step_of(way: str, share: Share, model: nn.Module) -> Step:
     if way == "data":
         spread = nn.parallel.DistributedDataParallel(model)
         return whole_step(share, spread, model.parameters(), own)
+    if way == "in-parts":
+        for block in list(_blocks(model)):
+            fully_shard(block)
+        fully_shard(model)
+        return whole_step(share, model, model.parameters(), own)
     mesh = init_device_mesh(share.where.name, (share.workers,))
     if way == "row-column":
         parallelize_module(model, mesh, _columns_and_rows(model))
@@ -142,6 +149,16 @@ def step_of(way: str, share: Share, model: nn.Module) -> Step:
     hybrid = _Hybrid(model)
     parallelize_module(hybrid.dense, mesh, _in_turns(hybrid.dense))
     return whole_step(share, hybrid, hybrid.parameters(), [*own[:-1], whole[-1]])
+
+
+def _blocks(model: nn.Module) -> Iterator[nn.Module]:
+    """What is gathered on its own: the members of lists and sequences that are none themselves."""
+    lists = nn.ModuleList | nn.Sequential
+    for child in model.children():
+        if isinstance(child, lists) or not isinstance(model, lists):
+            yield from _blocks(child)
+        elif next(child.parameters(), None) is not None:
+            yield child
 
 
 class _Hybrid(nn.Module):

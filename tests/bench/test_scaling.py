@@ -78,7 +78,7 @@ def test_pytorch_runs_beside(capfd):
     ("options", "complaint"),
     [
         (["--net", "lstm"], "--net is a network that is trained on images"),
-        (["--way", "data,rows"], "--way is of data, threads, hybrid, row-column, pipeline"),
+        (["--way", "data,rows"], "--way is of data, in-parts, threads, hybrid, row-column, pipe"),
         (["--way", "threads", "--workers", "2", "--devices", "cpu"], "has a device for each"),
         (["--way", "hybrid"], "--way hybrid divides dense layers behind convolutions"),
         (["--way", "pipeline", "--net", "alexnet-s"], "--way pipeline divides a GPT's blocks"),
@@ -101,7 +101,7 @@ def test_jobs_that_make_no_sense_are_refused(options, complaint, monkeypatch, ca
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("net", "ways"),
-    [("gpt", "data,threads,row-column,pipeline"), ("alexnet-s", "data,hybrid")],
+    [("gpt", "data,in-parts,threads,row-column,pipeline"), ("alexnet-s", "data,hybrid")],
 )
 def test_every_way_has_the_losses_of_one_worker(net, ways, monkeypatch, capfd):
     mpirun()
