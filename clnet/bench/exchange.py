@@ -29,8 +29,8 @@ from ..ranks.operations import (
     all_reduce,
     broadcast,
     reduce,
-    reduce_scatter_tensor,
 )
+from ..ranks.scattering import reduce_scatter_tensor
 from ..ranks.to_each import all_to_all_single
 from ..ranks.world import load_mpi
 from ..tensor import Tensor, full

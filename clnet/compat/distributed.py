@@ -29,6 +29,7 @@ from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *
 from ..ranks.operations import *
+from ..ranks.scattering import *
 from ..ranks.to_each import *
 from ..ranks.work import Work as Work
 from ..ranks.world import DEFAULT_SECONDS

@@ -6,5 +6,6 @@
 from .membership import *
 from .message import *
 from .operations import *
+from .scattering import *
 from .work import Work as Work
 from .world import Group as ProcessGroup  # noqa: F401 - PyTorch's name

@@ -32,7 +32,7 @@ from .hosted import (
     writable,
 )
 from .membership import group_of, root_of, seconds_of
-from .moves import collect, spread, sum_parts, sum_to
+from .moves import collect, spread, sum_to
 from .pieces import (
     everywhere,
     gathered_everywhere,
@@ -41,7 +41,6 @@ from .pieces import (
     join_hosts,
     reduced,
     reduced_where_it_lies,
-    summed_parts,
     visited,
 )
 from .traced import is_traced, record_exchange
@@ -59,10 +58,6 @@ __all__ = [
     "gather",
     "monitored_barrier",
     "reduce",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
-    "scatter",
 ]
 
 
@@ -77,7 +72,7 @@ _OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 
 
-def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
+def joined_by(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
     """What joins elements of a dtype.
 
     Raises:
@@ -125,7 +120,7 @@ def all_reduce(
     name = "all_reduce"
     members = group_of(name, group)
     x = checked_tensor(name, as_it_lies(tensor), traced=True)
-    joins = _joined(name, op, x)
+    joins = joined_by(name, op, x)
     if members is None:
         return None
 
@@ -181,7 +176,7 @@ def reduce(
     name = "reduce"
     members = group_of(name, group)
     x = checked_tensor(name, tensor)
-    joins = _joined(name, op, x)
+    joins = joined_by(name, op, x)
     if members is None:
         return None
     root = root_of(name, members, dst, group_dst)
@@ -304,7 +299,7 @@ def all_gather_into_tensor(
     y = checked_tensor(name, output_tensor, "output_tensor", traced=True)
     if members is None:
         return None
-    _check_parts(name, members, whole=y, part=x)
+    check_parts(name, members, whole=y, part=x)
 
     def agree(wish: int = 0) -> set[int]:
         return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
@@ -361,7 +356,12 @@ def _gathered_where_it_lies(
     return members.exchange([y], lambda: reduced_where_it_lies(y, given, meet), async_op)
 
 
-def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
+def check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
+    """See that a tensor holds a part for each rank.
+
+    Raises:
+        DistributedError: if it does not.
+    """
     if whole.numel() != members.size() * part.numel() or whole.dtype is not part.dtype:
         raise DistributedError(
             name,
@@ -393,7 +393,7 @@ def gather(
     if members is None:
         return None
     root = root_of(name, members, dst, group_dst, first=True)
-    targets = _listed(name, members, gather_list, "gather_list", root=root, like=x)
+    targets = listed(name, members, gather_list, "gather_list", root=root, like=x)
     given = apart(x, *targets or ())
 
     def job() -> None:
@@ -404,7 +404,7 @@ def gather(
     return members.exchange([] if targets is None else [targets], job, async_op)
 
 
-def _listed(
+def listed(
     name: str, members: Group, given: Any, what: str, *, root: int, like: Tensor
 ) -> list[Tensor] | None:
     """The list of the rank that has one."""
@@ -413,197 +413,6 @@ def _listed(
     if given:
         raise ArgumentError(name, f"{what} is given on one rank", root=root, rank=members.rank())
     return None
-
-
-def scatter(
-    tensor: Tensor,
-    scatter_list: list[Tensor] | None = None,
-    src: int | None = None,
-    group: Group | None = None,
-    async_op: bool = False,
-    group_src: int | None = None,
-) -> Work | None:
-    """Overwrite the tensor of each rank with its place of a list that rank ``src`` has.
-
-    Args:
-        tensor: of one shape and dtype on all ranks.
-        scatter_list: a tensor for each rank, on the rank ``src`` alone.
-        src: the rank in the world; None: 0. ``group_src`` is the rank in the group.
-        group, async_op: as for :func:`all_reduce`.
-    """
-    name = "scatter"
-    members = group_of(name, group)
-    x = checked_tensor(name, tensor)
-    if members is None:
-        return None
-    root = root_of(name, members, src, group_src, first=True)
-    sources = _listed(name, members, scatter_list, "scatter_list", root=root, like=x)
-
-    def job() -> None:
-        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        rows = None if sources is None else _stacked(sources)
-        if not x.numel():
-            return
-        with writable(x, read=False) as (mine,):
-            members.comm.Scatter(rows, mine.view(np.uint8), root)
-
-    return members.exchange([x], job, async_op)
-
-
-def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
-    """The bytes of tensors of one size, a row each."""
-    return np.stack([x.detach().array.numpy().reshape(-1).view(np.uint8) for x in tensors])
-
-
-def reduce_scatter(
-    output: Tensor,
-    input_list: list[Tensor],
-    op: ReduceOp = ReduceOp.SUM,
-    group: Group | None = None,
-    async_op: bool = False,
-) -> Work | None:
-    """Each rank gets the sum of what all ranks have in its place of a list.
-
-    Args:
-        output: overwritten; of one shape and dtype on all ranks.
-        input_list: a tensor for each rank, of as many elements each.
-        op, group, async_op: as for :func:`all_reduce`.
-    """
-    name = "reduce_scatter"
-    members = group_of(name, group)
-    y = checked_tensor(name, output, "output")
-    joins = _joined(name, op, y)
-    if members is None:
-        return None
-    given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
-    sources = [apart(x, y) for x in given]
-    return members.exchange([y], lambda: _scattered(name, members, y, sources, op, joins), async_op)
-
-
-def reduce_scatter_tensor(
-    output: Tensor,
-    input: Tensor,  # noqa: A002 - PyTorch's
-    op: ReduceOp = ReduceOp.SUM,
-    group: Group | None = None,
-    async_op: bool = False,
-) -> Work | None:
-    """As :func:`reduce_scatter`, of one tensor whose parts lie behind each other.
-
-    This rank's part of it may be the output.
-    """
-    name = "reduce_scatter_tensor"
-    members = group_of(name, group)
-    y = checked_tensor(name, output, "output", traced=True)
-    x = checked_tensor(name, input, "input", traced=True)
-    joins = _joined(name, op, y)
-    if members is None:
-        return None
-    _check_parts(name, members, whole=x, part=y)
-    if x.numel() and may_add(x.device):
-        return _scattered_where_it_lies(name, members, y, x, op, joins, async_op=async_op)
-    x = apart(x, y)
-    if is_traced():
-        return _recorded_scatter(name, members, y, x, op, joins, async_op=async_op)
-    return members.exchange([y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
-
-
-def _scattered_where_it_lies(
-    name: str,
-    members: Group,
-    y: Tensor,
-    x: Tensor,
-    op: ReduceOp,
-    joins: ReduceOp,
-    *,
-    async_op: bool,
-) -> Work | None:
-    """As :func:`reduce_scatter_tensor`, on a device that may exchange by itself."""
-    rows = x.detach().reshape(members.size(), -1)
-    own, to = rows[members.rank()].array, y.array
-    stays = own.storage is to.storage and own.offset == to.offset
-    rows = rows if stays else rows.clone()
-
-    def agree(wish: int = 0) -> set[int]:
-        return members.agree(
-            name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel(), wish=wish
-        )
-
-    def meet(given: Sequence[Visit | Marked]) -> None:
-        summed_parts(members, given[0], joins.value, agree)
-
-    def visit(array: Array) -> Visit | Marked:
-        return visited(members, array, joins.value)
-
-    def finish() -> None:
-        if not stays:
-            y.detach().reshape(-1).copy_(rows[members.rank()])
-
-    if is_traced():
-        return record_exchange(
-            name,
-            members,
-            [rows],
-            meet,
-            writes=(True,),
-            async_op=async_op,
-            behind=finish,
-            visit=visit,
-        )
-    given = visit(rows.array)
-
-    def job() -> None:
-        reduced_where_it_lies(rows, given, meet)
-        finish()
-
-    return members.exchange([y], job, async_op)
-
-
-def _recorded_scatter(
-    name: str,
-    members: Group,
-    y: Tensor,
-    x: Tensor,
-    op: ReduceOp,
-    joins: ReduceOp,
-    *,
-    async_op: bool,
-) -> Work | None:
-    """As :func:`reduce_scatter_tensor`, in a function that is compiled."""
-    narrow = is_narrow(y)
-    mine = to_dtype(y.detach(), float32) if narrow else y
-    given = to_dtype(x.detach(), float32) if narrow else x
-
-    def meet(visits: Sequence[Visit]) -> None:
-        members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
-        if y.numel():
-            everyone, own = map(arrived, visits)
-            sum_parts(members, [*everyone.reshape(members.size(), -1)], own, joins.value)
-
-    return record_exchange(
-        name,
-        members,
-        [given, mine],
-        meet,
-        writes=(False, True),
-        async_op=async_op,
-        behind=(lambda: y.detach().copy_(mine)) if narrow else None,
-    )
-
-
-def _scattered(
-    name: str, members: Group, y: Tensor, sources: Sequence[Tensor], op: ReduceOp, joins: ReduceOp
-) -> None:
-    members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
-    if not y.numel():
-        return
-    narrow = is_narrow(y)
-    wide = to_dtype(y.detach(), float32) if narrow else y
-    given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
-    with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
-        parts = [*hosts[0].reshape(members.size(), -1)] if len(hosts) == 1 else hosts
-        sum_parts(members, parts, mine, joins.value)
-    if narrow:
-        y.detach().copy_(wide)
 
 
 def barrier(
@@ -645,4 +454,4 @@ def monitored_barrier(
         members.exchange([], lambda: members.agree(name, seconds=seconds), async_op=False)
 
 
-all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor  # newer
+all_gather_single = all_gather_into_tensor  # newer

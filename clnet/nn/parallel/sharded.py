@@ -25,8 +25,9 @@ from ...ops.shape import alias
 from ...ranks.device_sum import may_add
 from ...ranks.differentiable import own_part
 from ...ranks.mesh import DeviceMesh
-from ...ranks.operations import ReduceOp, all_gather_into_tensor, all_reduce, reduce_scatter_tensor
+from ...ranks.operations import ReduceOp, all_gather_into_tensor, all_reduce
 from ...ranks.placement import Shard
+from ...ranks.scattering import reduce_scatter_tensor
 from ...ranks.work import Work
 from ...ranks.world import Group
 from ...tensor import Tensor
