@@ -26,7 +26,8 @@ install_oclgrind() {
 # What Python compiles is kept, but only what is imported: pip would compile all of PyTorch.
 unset PYTHONDONTWRITEBYTECODE
 export VENV=.venv-ci MAKEFLAGS=--no-print-directory PIP_COMPILE=0
-rm -rf "$VENV"
+torch=$VENV-torch
+rm -rf "$VENV" "$torch"
 # PoCL creates five files for each kernel, 56 KB of 8,000 or so, and asks the disk to keep them: in
 # memory that is a tenth of a short kernel's build less. What clnet keeps itself is on disk.
 gigabytes() { # that are free: in memory, and for files in it
@@ -40,18 +41,30 @@ if mapfile -t free < <(gigabytes) && ((free[0] >= 8 && ${free[1]:-0} >= 4)) && [
 fi
 install_oclgrind &
 simulator=$!
+# Pip keeps one core busy with the first environment. The other one compiles clnet's modules, which
+# two workers would do at once, and unpacks PyTorch's wheel, most of the work of its environment;
+# where this Python has no pip, that comes later.
+on_the_other_core() {
+    "${PYTHON:-python3}" -m compileall -q clnet
+    "${PYTHON:-python3}" -m venv --without-pip "$torch"
+    "${PYTHON:-python3}" -m pip --python "$torch/bin/python" install --quiet --no-deps \
+        "$(sed -n 's/^torch = \["\([^"]*\)".*/\1/p' pyproject.toml)"
+}
+on_the_other_core >/dev/null 2>&1 &
+early=$!
 make environment
 wait "$simulator"
 
 # PyTorch has an environment of its own, which sees all else in the first: it comes while the tests
 # that must do without it run. Both have one pip.
 with_pytorch() {
-    "$VENV/bin/python" -m venv --without-pip "$VENV/torch"
-    ln -s ../../bin/pip "$VENV/torch/bin/pip"
+    while kill -0 "$early" 2>/dev/null; do sleep 0.2; done
+    test -x "$torch/bin/python" || "$VENV/bin/python" -m venv --without-pip "$torch"
+    ln -s "../../$VENV/bin/pip" "$torch/bin/pip"
     local packages='import sysconfig; print(sysconfig.get_path("purelib"))'
     printf 'import site; site.addsitedir("%s")\n' "$("$VENV/bin/python" -c "$packages")" \
-        >"$("$VENV/torch/bin/python" -c "$packages")/first.pth"
-    make environment VENV="$VENV/torch" TORCH=1
+        >"$("$torch/bin/python" -c "$packages")/first.pth"
+    make environment VENV="$torch" TORCH=1
 }
 with_pytorch >"$VENV/torch.log" 2>&1 &
 pytorch=$!
@@ -99,7 +112,7 @@ cat "$VENV/torch.log"
 if [[ -s $asked ]]; then
     # Behind its own programs those of the first environment: mpirun, pytest.
     part "make test TORCH=1, of what was skipped" env PATH="$PWD/$VENV/bin:$PATH" \
-        make test VENV="$VENV/torch" TORCH=1 ARGS="@$asked"
+        make test VENV="$torch" TORCH=1 ARGS="@$asked"
 fi
 
 if ((${#failed[@]})); then

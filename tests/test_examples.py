@@ -44,7 +44,7 @@ def test_example_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])
     if "CIFAR10" in path.read_text(encoding="utf-8"):
-        write_cifar10(tmp_path / "cifar10", each=520)
+        write_cifar10(tmp_path / "cifar10", each=130)
         monkeypatch.setattr(source, "SETTINGS", replace(source.SETTINGS, data_dir=tmp_path))
     run_example(path, steps=2)
 

@@ -134,7 +134,7 @@ def free(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
 
 @pytest.mark.parametrize(
     ("head", "value_head", "causal", "masked"),
-    [(12, 8, True, False), (8, 4, False, True), (6, 4, True, True)],
+    [(8, 8, True, False), (8, 4, False, True), (6, 4, True, True)],
     ids=["causal", "mask", "both"],
 )
 @pytest.mark.parametrize("parts", [0, 1, 2, 4])
@@ -247,7 +247,7 @@ def test_dropped_weights_and_keys_that_heads_share(
 ) -> None:
     """The weights that are dropped are those of the kernel that drops all of them."""
     free(monkeypatch, way)
-    shapes = ((HEADS, ROWS, 12), (1, KEYS, 12), (1, KEYS, 8), (HEADS, ROWS, 8))
+    shapes = ((HEADS, ROWS, 8), (1, KEYS, 8), (1, KEYS, 4), (HEADS, ROWS, 4))
     values = [normal(BATCH, *s, seed=i) for i, s in enumerate(shapes)]
     keep = np.broadcast_to(np.tri(ROWS, KEYS, dtype=bool) | (not causal), (ROWS, KEYS))
     drop = Drop(0.3, 12345678901, 7)
@@ -368,7 +368,7 @@ def test_causal_groups_of_several_rows_and_heads(
     """Heads come first among groups; more keys than rows, and more rows than keys."""
     free(monkeypatch, way)
     for rows, keys in ((37, 21), (21, 37)):
-        shapes = ((rows, 20), (keys, 20), (keys, 12), (rows, 12))
+        shapes = ((rows, 8), (keys, 8), (keys, 8), (rows, 8))
         values = [normal(3, 2, *s, seed=i) for i, s in enumerate(shapes)]
         want = expected(*values, np.broadcast_to(np.tri(rows, keys, dtype=bool), (rows, keys)), 0.3)
         q, k, v, gy = (on_device(x) for x in values)

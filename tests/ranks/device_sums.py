@@ -28,13 +28,14 @@ DTYPES = (
     *(clnet.float32, clnet.float16, clnet.bfloat16, clnet.int8, clnet.int64, clnet.complex64),
     clnet.float64,
 )
+PIECE_BYTES = 2**16
 # The least that MPI does not sum; odd ones; twelve pieces with one element more.
-SIZES = (2**16, 2**16 + 1, 300_007, 3 * 2**18 + 1)
+SIZES = (2**16, 2**16 + 1, 140_011, 3 * 2**16 + 1)
 
 
 def main() -> None:
     dist.init_process_group(timeout=60)
-    device_sum._PIECE_BYTES = 2**18
+    device_sum._PIECE_BYTES = PIECE_BYTES
     rank, size = dist.get_rank(), dist.get_world_size()
     by_numpy(rank, size)
     gathered(rank, size)
@@ -215,7 +216,7 @@ def in_any_order(rank: int, size: int) -> None:
         time.sleep(generator.choice([0, 1e-3]))
 
     device_sum._Adder._meet = late
-    n = 12 * 2**16 - 5
+    n = 12 * PIECE_BYTES // 4 - 5
     x = clnet.tensor(drawn(rank, n, clnet.float32))
     for _ in range(2):
         whole = clnet.zeros(size, n)
@@ -286,22 +287,22 @@ def told_apart(rank: int, size: int) -> None:
     if rank == 1:
         device_sum.SETTINGS = replace(SETTINGS, sums="host")
     for dtype in (clnet.float32, clnet.bfloat16):
-        x = clnet.tensor(drawn(rank, 300_007, dtype))
+        x = clnet.tensor(drawn(rank, 140_011, dtype))
         dist.all_reduce(x)
-        assert x.numpy().tobytes() == wanted(size, 300_007, dtype, "SUM").tobytes()
+        assert x.numpy().tobytes() == wanted(size, 140_011, dtype, "SUM").tobytes()
     assert sums_by_host.count == before + 2
     for dtype in (clnet.float32, clnet.bfloat16):
-        whole = clnet.zeros(size, 300_007, dtype=dtype)
-        dist.all_gather_into_tensor(whole, clnet.tensor(drawn(rank, 300_007, dtype)))
-        rows = [drawn(r, 300_007, dtype).tobytes() for r in range(size)]
+        whole = clnet.zeros(size, 140_011, dtype=dtype)
+        dist.all_gather_into_tensor(whole, clnet.tensor(drawn(rank, 140_011, dtype)))
+        rows = [drawn(r, 140_011, dtype).tobytes() for r in range(size)]
         assert whole.numpy().tobytes() == b"".join(rows)
     device_sum.SETTINGS = SETTINGS
-    dist.all_reduce(clnet.ones(2**16))  # one piece: the next is none that a room begins with
+    dist.all_reduce(clnet.ones(5 * PIECE_BYTES // 4))  # the next is none that a room begins with
     if clnet.device().type == "cpu":
         with clnet.device(clnet.device("pocl", threads=1) if rank == 0 else clnet.device()):
-            x = clnet.tensor(drawn(rank, 300_007, clnet.float32))
+            x = clnet.tensor(drawn(rank, 140_011, clnet.float32))
             dist.all_reduce(x)
-        assert (x.numpy() == wanted(size, 300_007, clnet.float32, "SUM")).all()
+        assert (x.numpy() == wanted(size, 140_011, clnet.float32, "SUM")).all()
     assert sums_by_host.count == before + 2
     sums_by_host.count = 0
 

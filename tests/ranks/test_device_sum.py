@@ -22,10 +22,35 @@ def test_bits_are_those_of_numpy_in_the_order_of_ranks(who, ranks):
         assert bool(least) == (who == "device" and ranks > 1)
 
 
-@pytest.mark.parametrize("program", ["exchanges", "training"])
-def test_all_that_ranks_do_goes_so(program, tmp_path):
-    args = [str(tmp_path)] if program == "training" else []
-    assert len(passed(2, program, *args, CLNET_SUMS="device")) == 2
+def test_all_exchanges_go_so():
+    assert len(passed(2, "exchanges", CLNET_SUMS="device")) == 2
+
+
+def test_gradients_go_so():
+    """Of some KiB, which ranks' hosts would add; eager, with a compiled module, and in a plan."""
+    program = """
+from clnet import distributed as dist
+from clnet.ranks import device_sum
+from tests.ranks.training import KeptBits, data_parallel
+device_sum.NEAR_BYTES, summed, count = 1, device_sum._Both.sum, 0
+def counted(self, x, *, average):
+    global count
+    count += 1
+    summed(self, x, average=average)
+device_sum._Both.sum = counted
+dist.init_process_group(timeout=60)
+here = dist.get_rank(), dist.get_world_size()
+eager = data_parallel(*here, compiled=False)
+before = count
+assert before > 10
+assert data_parallel(*here, compiled=False, step=KeptBits()) == eager
+assert count == 2 * before
+data_parallel(*here, compiled=True)
+print(f"<{count == 3 * before}>")
+"""
+    done = run(2, "-c", program, CLNET_SUMS="device")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("<True>") == 2
 
 
 def test_devices_with_memory_of_their_own_are_measured():
