@@ -278,3 +278,17 @@ def test_tensors_in_sequences_are_numbers(make):
         return str(x.dtype).split(".")[-1], x.tolist(), x.requires_grad
 
     assert made(clnet) == made(pytest.importorskip("torch", reason="the oracle is PyTorch"))
+
+
+def test_a_row_of_numbers_fills_out_in_its_shape():
+    x = clnet.zeros(2, 3)
+    clnet.arange(4, out=x[:, 1:])
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+    assert clnet.linspace(0, 5, 6, out=x).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert clnet.arange(4, out=x).shape == (4,)
+
+
+def test_what_is_made_alike_is_of_the_dtype_of_out():
+    whole = clnet.zeros(2, 2, dtype=clnet.uint8)
+    assert clnet.eye(2, out=whole).tolist() == [[1, 0], [0, 1]]
+    assert clnet.full((2,), 2.7, out=clnet.zeros(2, dtype=clnet.int32)).tolist() == [2, 2]

@@ -185,7 +185,10 @@ def is_sequence(value: Any) -> bool:
 
 
 def written(op: str, result: Any, out: Any) -> Any:
-    """``out`` with the elements of a result, in its shape."""
+    """``out`` with the elements of a result, in its shape.
+
+    Numbers in a row fill what has as many elements, whatever its shape, as PyTorch's do.
+    """
     if isinstance(result, tuple | list):
         if not is_sequence(out) or len(out) != len(result):
             law = f"out is a sequence of {len(result)} tensors"
@@ -194,9 +197,15 @@ def written(op: str, result: Any, out: Any) -> Any:
             written(op, r, o)
         return out
     require_tensors(op, out=out)
-    if result.dtype.kind > out.dtype.kind:
+    if result.dtype.kind > out.dtype.kind and op not in _OF_ANY_DTYPE:
         law = "the result does not fit the dtype of out"
         raise DtypeError(op, law, out=out.dtype, result=result.dtype)
+    if op in _ROWS and out.numel() == result.numel():
+        result = result.reshape(out.shape)
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
+
+
+_OF_ANY_DTYPE = frozenset({"empty", "zeros", "ones", "full", "eye"})
+_ROWS = frozenset({"arange", "range", "linspace", "logspace"})
