@@ -292,3 +292,14 @@ def test_what_is_made_alike_is_of_the_dtype_of_out():
     whole = clnet.zeros(2, 2, dtype=clnet.uint8)
     assert clnet.eye(2, out=whole).tolist() == [[1, 0], [0, 1]]
     assert clnet.full((2,), 2.7, out=clnet.zeros(2, dtype=clnet.int32)).tolist() == [2, 2]
+    assert clnet.full((1,), 0.1, out=clnet.zeros(1, dtype=clnet.float64)).tolist() == [0.1]
+    whole = clnet.zeros(3, dtype=clnet.int16)
+    assert clnet.arange(0.0, 3, out=whole).tolist() == clnet.linspace(0, 2, 3, out=whole).tolist()
+    assert clnet.logspace(0, 2, 3, out=whole).tolist() == [1, 10, 100]
+
+
+def test_whole_numbers_are_cut_once():
+    found = clnet.logspace(0, 3, 7, base=3, dtype=clnet.int64)
+    assert found.tolist() == [int(3 ** (k / 2) + 1e-9) for k in range(7)]
+    assert clnet.logspace(0, 9, 10, dtype=clnet.int64).tolist() == [10**k for k in range(10)]
+    assert clnet.linspace(0, 123456789, 2, dtype=clnet.int64).tolist() == [0, 123456789]

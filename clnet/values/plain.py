@@ -197,7 +197,7 @@ def written(op: str, result: Any, out: Any) -> Any:
             written(op, r, o)
         return out
     require_tensors(op, out=out)
-    if result.dtype.kind > out.dtype.kind and op not in _OF_ANY_DTYPE:
+    if result.dtype.kind > out.dtype.kind:
         law = "the result does not fit the dtype of out"
         raise DtypeError(op, law, out=out.dtype, result=result.dtype)
     if op in _ROWS and out.numel() == result.numel():
@@ -207,5 +207,13 @@ def written(op: str, result: Any, out: Any) -> Any:
     return out.copy_(result)
 
 
-_OF_ANY_DTYPE = frozenset({"empty", "zeros", "ones", "full", "eye"})
 _ROWS = frozenset({"arange", "range", "linspace", "logspace"})
+
+
+def made_for(op: str, out: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of an op whose result goes to ``out``: what is made of nothing is of its dtype."""
+    named = out is None or op not in _MADE or given.get("dtype") is not None
+    return given if named else {**given, "dtype": getattr(out, "dtype", None)}
+
+
+_MADE = _ROWS | {"empty", "zeros", "ones", "full", "eye"}
