@@ -249,13 +249,13 @@ def logspace(
 
     Whole numbers are powers of broken ones, cut at the end.
     """
-    whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
-    compute = _computing(dtype, device) if whole else dtype
+    whole = None if dtype is None or dtype.differentiable else dtype
+    compute = dtype if whole is None else _computing(whole, device)
     exponents = linspace(start, end, steps, dtype=compute, device=device)
     x = full((), base, dtype=exponents.dtype, device=exponents.device).pow(exponents)
-    if whole:  # what rounding alone keeps from a whole number is that
+    if whole is not None:  # what rounding alone keeps from a whole number is that
         nearest, least = x.round(), 1e-12 if compute is float64 else 1e-6
-        x = to_dtype(select((x - nearest).abs() <= least * nearest.abs(), nearest, x), dtype)
+        x = to_dtype(select((x - nearest).abs() <= least * nearest.abs(), nearest, x), whole)
     return x.requires_grad_(requires_grad)
 
 

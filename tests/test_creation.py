@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, GradientError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.values import dtypes
 from tests.answers import torch
 
@@ -303,3 +303,8 @@ def test_whole_numbers_are_cut_once():
     assert found.tolist() == [int(3 ** (k / 2) + 1e-9) for k in range(7)]
     assert clnet.logspace(0, 9, 10, dtype=clnet.int64).tolist() == [10**k for k in range(10)]
     assert clnet.linspace(0, 123456789, 2, dtype=clnet.int64).tolist() == [0, 123456789]
+
+
+def test_another_dtype_than_that_of_out_is_refused():
+    with pytest.raises(DtypeError, match="dtype is that of out"):
+        clnet.zeros(2, dtype=clnet.int64, out=clnet.zeros(2))

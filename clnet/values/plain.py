@@ -211,9 +211,17 @@ _ROWS = frozenset({"arange", "range", "linspace", "logspace"})
 
 
 def made_for(op: str, out: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of an op whose result goes to ``out``: what is made of nothing is of its dtype."""
-    named = out is None or op not in _MADE or given.get("dtype") is not None
-    return given if named else {**given, "dtype": getattr(out, "dtype", None)}
+    """Arguments of an op whose result goes to ``out``: what is made of nothing is of its dtype.
+
+    Raises:
+        DtypeError: if another is asked for.
+    """
+    if out is None or op not in _MADE:
+        return given
+    dtype, found = given.get("dtype"), getattr(out, "dtype", None)
+    if dtype not in (None, found):
+        raise DtypeError(op, "dtype is that of out", dtype=dtype, out=found)
+    return {**given, "dtype": found}
 
 
-_MADE = _ROWS | {"empty", "zeros", "ones", "full", "eye"}
+_MADE = _ROWS | set("empty zeros ones full eye rand randn randint randperm".split())
