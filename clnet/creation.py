@@ -14,6 +14,7 @@ from .device import device as open_device
 from .errors import ArgumentError, DtypeError, ShapeError
 from .expr import where
 from .ops.arithmetic import Number
+from .ops.arithmetic import where as select
 from .ops.complex_parts import complex_of
 from .ops.create import Arange, Eye, made, uninitialized
 from .ops.machinery.pointwise import evaluate
@@ -21,7 +22,7 @@ from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
 from .values import mode
 from .values.arguments import checked
-from .values.dtypes import DType, Kind, default_float, float32, from_name, int64, of_scalar
+from .values.dtypes import DType, Kind, default_float, float32, float64, from_name, int64, of_scalar
 
 __all__ = [
     "abstract",
@@ -202,13 +203,20 @@ def linspace(
             requires_grad
         )
     kind = dtype or default_float()
-    compute = from_name(kind.compute) if kind.is_floating_point else float32
+    compute = _computing(kind, device)
     position = _arange(steps, 0, 1, compute, _target(device))
     settings = (start, end, (end - start) / max(steps - 1, 1), steps // 2, steps - 1)
     x = evaluate("linspace", _from_nearer_end, [position], [float(n) for n in settings])
     if steps == 1:
         x = full((1,), start, dtype=compute, device=x.device)
     return to_dtype(x, kind).requires_grad_(requires_grad)
+
+
+def _computing(kind: DType, device: Any) -> DType:
+    """The floating dtype that numbers of a dtype are computed in; of whole numbers the widest."""
+    if kind.is_floating_point:
+        return from_name(kind.compute)
+    return float64 if _target(device).traits.float64 else float32
 
 
 def _complex_linspace(
@@ -237,13 +245,18 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``base`` to the powers that :func:`linspace` gives; further arguments as there."""
-    exponents = linspace(start, end, steps, dtype=dtype, device=device)
-    return (
-        full((), base, dtype=exponents.dtype, device=exponents.device)
-        .pow(exponents)
-        .requires_grad_(requires_grad)
-    )
+    """``base`` to the powers that :func:`linspace` gives; further arguments as there.
+
+    Whole numbers are powers of broken ones, cut at the end.
+    """
+    whole = None if dtype is None or dtype.differentiable else dtype
+    compute = dtype if whole is None else _computing(whole, device)
+    exponents = linspace(start, end, steps, dtype=compute, device=device)
+    x = full((), base, dtype=exponents.dtype, device=exponents.device).pow(exponents)
+    if whole is not None:  # what rounding alone keeps from a whole number is that
+        nearest, least = x.round(), 1e-12 if compute is float64 else 1e-6
+        x = to_dtype(select((x - nearest).abs() <= least * nearest.abs(), nearest, x), whole)
+    return x.requires_grad_(requires_grad)
 
 
 @checked

@@ -19,7 +19,7 @@ from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .autodiff.walk import root_gradient, walk_back
 from .device import Device, current_device
 from .device import device as open_device
-from .errors import DtypeError, GradientError, NoAxisError
+from .errors import DtypeError, GradientError, NoAxisError, ShapeError
 from .host import Number, OnHost
 from .ops.create import Full, MakeInto, held, of_host
 from .ops.machinery.autocast import cast
@@ -339,8 +339,19 @@ class Tensor(OnHost):
             given = given.to(self.device)
         return ops.shape.overwrite(self, given)
 
-    def fill_(self, value: Number) -> Tensor:
-        """Overwrite every element; returns the tensor."""
+    def fill_(self, value: Tensor | Number) -> Tensor:
+        """Overwrite every element; returns the tensor.
+
+        Args:
+            value: a number, or a tensor without axes, which gets the gradient of all elements.
+
+        Raises:
+            ShapeError: if a tensor has axes.
+        """
+        if isinstance(value, Tensor):
+            if value.ndim:
+                raise ShapeError("fill_", "value has no axes", value=value.shape)
+            return self.copy_(value)
         function = Full(self.shape, held("fill_", value, self.dtype), self.dtype, self.device)
         Tensor.__apply_function__(MakeInto("fill_", function), (self,))
         return self

@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, GradientError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.values import dtypes
 from tests.answers import torch
 
@@ -278,3 +278,35 @@ def test_tensors_in_sequences_are_numbers(make):
         return str(x.dtype).split(".")[-1], x.tolist(), x.requires_grad
 
     assert made(clnet) == made(pytest.importorskip("torch", reason="the oracle is PyTorch"))
+
+
+def test_a_row_of_numbers_fills_out_in_its_shape():
+    x = clnet.zeros(2, 3)
+    clnet.arange(4, out=x[:, 1:])
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+    assert clnet.linspace(0, 5, 6, out=x).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert clnet.range(5, 0, -1, out=x) is x
+    assert x.tolist() == [[5, 4, 3], [2, 1, 0]]
+    assert clnet.arange(4, out=x).shape == (4,)
+
+
+def test_what_is_made_alike_is_of_the_dtype_of_out():
+    whole = clnet.zeros(2, 2, dtype=clnet.uint8)
+    assert clnet.eye(2, out=whole).tolist() == [[1, 0], [0, 1]]
+    assert clnet.full((2,), 2.7, out=clnet.zeros(2, dtype=clnet.int32)).tolist() == [2, 2]
+    assert clnet.full((1,), 0.1, out=clnet.zeros(1, dtype=clnet.float64)).tolist() == [0.1]
+    whole = clnet.zeros(3, dtype=clnet.int16)
+    assert clnet.arange(0.0, 3, out=whole).tolist() == clnet.linspace(0, 2, 3, out=whole).tolist()
+    assert clnet.logspace(0, 2, 3, out=whole).tolist() == [1, 10, 100]
+
+
+def test_whole_numbers_are_cut_once():
+    found = clnet.logspace(0, 3, 7, base=3, dtype=clnet.int64)
+    assert found.tolist() == [int(3 ** (k / 2) + 1e-9) for k in range(7)]
+    assert clnet.logspace(0, 9, 10, dtype=clnet.int64).tolist() == [10**k for k in range(10)]
+    assert clnet.linspace(0, 123456789, 2, dtype=clnet.int64).tolist() == [0, 123456789]
+
+
+def test_another_dtype_than_that_of_out_is_refused():
+    with pytest.raises(DtypeError, match="dtype is that of out"):
+        clnet.zeros(2, dtype=clnet.int64, out=clnet.zeros(2))

@@ -224,6 +224,18 @@ def test_without_gradients_nothing_is_recorded():
     assert (buffer * 1).tolist() == [2, 3]
 
 
+def test_a_tensor_written_over_a_result_gets_the_gradient_of_all_elements():
+    v = leaf(3.0)
+    for write, slope in ((lambda h: h.fill_(v[0]), 4), (lambda h: h[:1].fill_(v[0]), 2)):
+        h = clnet.zeros(2, 2) * 1
+        write(h)
+        assert clnet.autograd.grad(h.sum(), v)[0].tolist() == [slope]
+        assert h.sum().item() == 3 * slope
+    assert clnet.zeros(2, dtype=clnet.int32).fill_(clnet.tensor(2.7)).tolist() == [2, 2]
+    with pytest.raises(ShapeError, match="value has no axes"):
+        clnet.zeros(2).fill_(v)
+
+
 def test_a_constant_written_over_a_result_ends_its_history():
     h = leaf(1.0, 2.0) * 2
     h.zero_()

@@ -28,6 +28,7 @@ from ..values.dtypes import (
     float32,
     float64,
 )
+from ..values.plain import made_for, written
 from . import accelerator, cuda
 from .amp import (
     GradScaler,
@@ -339,8 +340,11 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def range(start: float, end: float, step: float = 1, **given: Any) -> Tensor:  # noqa: A001 - PyTorch's
     """Numbers from ``start`` to ``end``, that among them; of the default dtype if none is given."""
-    count = int((end - start) / step) + 1
-    return arange(count, dtype=given.pop("dtype", None) or default_float(), **given) * step + start
+    out, count = given.pop("out", None), int((end - start) / step) + 1
+    given = made_for("range", out, given)
+    given["dtype"] = given.get("dtype") or default_float()
+    found = arange(count, **given) * step + start
+    return found if out is None else written("range", found, out)
 
 
 def _version() -> Version:

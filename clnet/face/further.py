@@ -426,9 +426,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """Powers of the elements of a vector, ``(len, N)``, the highest first."""
+    """Powers of the elements of a vector, ``(len, N)``, the highest first; whole ones are int64."""
     if x.ndim != 1:
         raise ShapeError("vander", "x is (n,)", x=x.shape)
+    x = x if x.dtype.differentiable else x.to(int64)
     count = x.numel() if N is None else N
     powers = arange(count, dtype=x.dtype, device=x.device)
     found = x.reshape(-1, 1) ** powers

@@ -15,7 +15,7 @@ from .create import positions
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
 from .reduce import sum as summed
-from .shape import settled, to_dtype, unsqueeze
+from .shape import before, settled, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -210,7 +210,7 @@ def tensor_polygamma(x: Tensor, n: int) -> Tensor:
 @op(Face.METHOD)
 def polygamma_(x: Tensor, n: int) -> Tensor:
     """:func:`polygamma` in place; returns the tensor."""
-    return settled(x, polygamma(n, x), inplace=True)
+    return settled(x, polygamma(n, before(x)), inplace=True)
 
 
 # Of exp(p / q), polynomials of u = log(x / a) and v = log(a): rows are u^0, u^1, u^2, with v^0 to

@@ -89,7 +89,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise ShapeError("cat", "it joins one tensor or more")
     dtype = reduce(promote, [t.dtype for t in tensors])
     like = next((t for t in tensors if t.shape != (0,)), tensors[0]).shape
-    axis = axis_of("cat", dim, like)
+    axis = 0 if like == (0,) else axis_of("cat", dim, like)
     nothing = (*like[:axis], 0, *like[axis + 1 :])
     joined = [t if t.shape != (0,) else reshape(t, nothing) for t in tensors]
     return apply(Cat(axis), *(to_dtype(t, dtype) for t in joined))

@@ -69,7 +69,7 @@ def gradient(
     spacing: Any = 1,
     dim: int | Sequence[int] | None = None,
     edge_order: int = 1,
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """Slopes along axes by differences: of second order inside, one-sided at the ends.
 
     Args:
@@ -106,7 +106,7 @@ def gradient(
     if len(steps) != len(dims):
         law = "there is a spacing for each axis"
         raise ArgumentError("gradient", law, spacing=len(steps), dims=dims)
-    return [_slopes(x, d, h, edge_order) for d, h in zip(dims, steps, strict=True)]
+    return tuple(_slopes(x, d, h, edge_order) for d, h in zip(dims, steps, strict=True))
 
 
 def _slopes(x: Any, dim: int, step: Any, order: int) -> Any:

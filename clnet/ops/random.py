@@ -15,10 +15,12 @@ from ..device import Device, HostScalar, Launch, Target
 from ..errors import ArgumentError, GradientError
 from ..expr import minimum
 from ..kernels import pointwise as kernels
+from ..kernels.reduce import Bad
 from ..values import mode
 from ..values.dtypes import DType, Kind, from_name
 from ..values.generator import Generator
 from ..values.shapes import Shape
+from .check import of_value, require_elements
 from .complex_parts import view_as_real
 from .create import MakeInto, made
 from .machinery.function import (
@@ -328,13 +330,36 @@ def normal_(
     return _overwrite("normal_", x, kernels.normal, {"mean": mean, "std": std}, generator)
 
 
+def coins(name: str, p: Tensor, shape: Shape, generator: Generator | None) -> Tensor:
+    """Booleans, true with probabilities that broadcast to the shape; for the op of that name."""
+    require_floating(name, p.array)
+    require_elements(p, of_value(name, "p", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
+    return uniform_numbers(p, shape, generator) < p.detach()
+
+
+def uniform_numbers(x: Tensor, shape: Sequence[int], generator: Generator | None) -> Tensor:
+    """Uniform numbers for a tensor of probabilities, of 32 bits at least: few are equal."""
+    dtype = from_name(x.dtype.compute)
+    return uniform_(x.new_empty(tuple(shape), dtype=dtype), generator=generator)
+
+
 @op(Face.METHOD)
-def bernoulli_(x: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
+def bernoulli_(x: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with 1 with probability ``p``, else 0; returns the tensor.
 
+    Args:
+        x: any shape and dtype.
+        p: a number, or floating probabilities that broadcast to ``x``.
+        generator: where the numbers come from.
+
     Raises:
-        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+        ArgumentError: if a number ``p`` lies outside ``[0, 1]``.
+        ShapeError: if ``p`` does not broadcast to ``x``.
+        DtypeError: if a tensor ``p`` is not floating.
+        DataDomainError: at the next synchronisation, if one of its elements lies outside.
     """
+    if not isinstance(p, int | float):
+        return overwrite(x, coins("bernoulli_", p, x.shape, generator), "bernoulli_")
     if not 0 <= p <= 1:
         raise ArgumentError("bernoulli_", "p lies in [0, 1]", p=p)
     return _overwrite("bernoulli_", x, kernels.bernoulli, {"p": p}, generator)

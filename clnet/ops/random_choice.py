@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from .check import of_value, require_elements
 from .create import zeros_like
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
-from .random import random_like, uniform_
+from .random import coins, random_like, uniform_, uniform_numbers
 from .reduce import argmax
 from .scan import cumsum
 from .scatter import scatter
@@ -51,16 +50,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """
     if p is not None:
         return x.new_empty(x.shape).bernoulli_(p, generator=generator)
-    require_floating("bernoulli", x.array)
-    require_elements(x, of_value("bernoulli", "x", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
-    drawn = _uniform(x, x.shape, generator)
-    return to_dtype(drawn < x.detach(), x.dtype)
-
-
-def _uniform(x: Tensor, shape: Sequence[int], generator: Generator | None) -> Tensor:
-    """Uniform numbers for a tensor of probabilities, of 32 bits at least: few are equal."""
-    dtype = from_name(x.dtype.compute)
-    return uniform_(x.new_empty(tuple(shape), dtype=dtype), generator=generator)
+    return to_dtype(coins("bernoulli", x, x.shape, generator), x.dtype)
 
 
 @op()
@@ -118,7 +108,7 @@ def multinomial(
         return searchsorted(sums, drawn * total, right=True)
     sums = to_dtype(weights, from_name(x.dtype.compute)).sum(-1)
     require_elements(sums, of_value("multinomial", "sum", law), Bad.NOT_ABOVE, 0)
-    times = _uniform(x, x.shape, generator)
+    times = uniform_numbers(x, x.shape, generator)
     return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices
 
 

@@ -188,12 +188,12 @@ def _counted_in_steps(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor
 
 @op(Face.FUNCTION)
 def bucketize(
-    x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    x: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """The number of the bucket between ascending boundaries that each element lies in.
 
     Args:
-        x: any shape.
+        x: any shape, or a number.
         boundaries: ``(n,)``, ascending; a bucket ends with its boundary.
         out_int32: give int32.
         right: a bucket begins with its boundary instead.
@@ -389,7 +389,7 @@ def equal(x: Tensor, other: Tensor) -> bool:
 @op()
 def repeat_interleave(
     x: Tensor,
-    repeats: int | Tensor,
+    repeats: int | Tensor | None = None,
     dim: int | None = None,
     *,
     output_size: int | None = None,
@@ -398,7 +398,8 @@ def repeat_interleave(
 
     Args:
         x: any shape.
-        repeats: how often: one number, or one for each slice, for which the host waits.
+        repeats: how often: one number, or one for each slice, for which the host waits; None: so
+            often as each element of the vector ``x`` says, its position.
         dim: the axis; None: of all elements in a row.
         output_size: the sum of the repeats, if it is known: nothing waits then.
 
@@ -409,6 +410,12 @@ def repeat_interleave(
         ShapeError: if there are neither one nor as many repeats as slices.
         ArgumentError: if a number of repeats is below 0.
     """
+    if repeats is None:
+        require_index("repeat_interleave", x)
+        if x.ndim != 1:
+            law = "repeats of positions are a vector"
+            raise ShapeError("repeat_interleave", law, repeats=x.shape)
+        x, repeats = positions(type(x), x.numel(), x.device, dtype=x.dtype), x
     if dim is None:
         x, dim = reshape(x, (x.numel(),)), 0
     axis = normalize_dim("repeat_interleave", dim, x.ndim)

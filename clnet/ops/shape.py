@@ -13,6 +13,7 @@ from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError
 from ..expr import Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import fill
+from ..values import mode
 from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name
 from ..values.shapes import (
@@ -237,6 +238,11 @@ def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Sha
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:
     """The result ``y`` of an op on ``x``; if PyTorch's ``inplace`` is set, ``x`` holding it."""
     return y if not inplace or y is x else overwrite(x, y)
+
+
+def before(x: Tensor) -> Tensor:
+    """``x`` for an op whose result overwrites it, and whose gradient reads it: if so, a copy."""
+    return dense_copy(x) if x.requires_grad and mode.current().grad else x
 
 
 def overwrite(x: Tensor, y: Tensor, name: str = "copy_") -> Tensor:

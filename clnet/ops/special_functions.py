@@ -21,7 +21,7 @@ from .machinery.derived import derived
 from .machinery.function import Face, Function, apply, op
 from .machinery.promotion import Operand, result_type
 from .mathematics import exp2
-from .shape import contiguous, expand, settled, to_dtype
+from .shape import before, contiguous, expand, settled, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -342,7 +342,7 @@ def frexp(x: Tensor) -> Parts:
 
 def _binary_twin(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def overwrite(x: Tensor, other: Tensor) -> Any:
-        return settled(x, function(x, other), inplace=True)
+        return settled(x, function(before(x), other), inplace=True)
 
     overwrite.__name__ = overwrite.__qualname__ = f"{name}_"
     overwrite.__doc__ = f":func:`{name}` in place; returns the tensor."
@@ -352,7 +352,7 @@ def _binary_twin(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 @op(Face.METHOD)
 def i0_(x: Tensor) -> Tensor:
     """:func:`i0` in place; returns the tensor."""
-    return settled(x, _bessel("i0", x), inplace=True)
+    return settled(x, _bessel("i0", before(x)), inplace=True)
 
 
 for _function in (igamma, igammac, gcd, lcm, nextafter):

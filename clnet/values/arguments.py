@@ -28,6 +28,7 @@ from .plain import (
     is_iterable,
     is_sequence,
     is_tensor,
+    made_for,
     named,
     number,
     require_tensors,
@@ -337,7 +338,8 @@ def _looked_at(
         return answer
     if door.is_foreign(args, given):
         args, given, beside = door.translated(args, given)
-        result, out = at_the_door(*args, **given), beside.get("out")
+        out = beside.get("out")
+        result = at_the_door(*args, **made_for(door.op, out, given))
         return result if out is None else written(door.op, result, out)
     if not known:  # whole at once: other threads look there meanwhile
         known.update({name: door.fitting(name) for name in door.kinds})

@@ -185,7 +185,10 @@ def is_sequence(value: Any) -> bool:
 
 
 def written(op: str, result: Any, out: Any) -> Any:
-    """``out`` with the elements of a result, in its shape."""
+    """``out`` with the elements of a result, in its shape.
+
+    Numbers in a row fill what has as many elements, whatever its shape, as PyTorch's do.
+    """
     if isinstance(result, tuple | list):
         if not is_sequence(out) or len(out) != len(result):
             law = f"out is a sequence of {len(result)} tensors"
@@ -197,6 +200,28 @@ def written(op: str, result: Any, out: Any) -> Any:
     if result.dtype.kind > out.dtype.kind:
         law = "the result does not fit the dtype of out"
         raise DtypeError(op, law, out=out.dtype, result=result.dtype)
+    if op in _ROWS and out.numel() == result.numel():
+        result = result.reshape(out.shape)
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
+
+
+_ROWS = frozenset({"arange", "range", "linspace", "logspace"})
+
+
+def made_for(op: str, out: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of an op whose result goes to ``out``: what is made of nothing is of its dtype.
+
+    Raises:
+        DtypeError: if another is asked for.
+    """
+    if out is None or op not in _MADE:
+        return given
+    dtype, found = given.get("dtype"), getattr(out, "dtype", None)
+    if dtype not in (None, found):
+        raise DtypeError(op, "dtype is that of out", dtype=dtype, out=found)
+    return {**given, "dtype": found}
+
+
+_MADE = _ROWS | set("empty zeros ones full eye rand randn randint randperm".split())

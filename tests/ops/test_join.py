@@ -216,6 +216,10 @@ def test_parts_to_be_joined_are_looked_at_each_time():
             clnet.cat([x, 1.0])
 
 
+def test_nothing_but_nothing_is_joined_along_any_axis():
+    assert clnet.cat([clnet.zeros(0), clnet.zeros(0)], 1).shape == (0,)
+
+
 def test_positions_of_pieces_are_a_tensor():
     pieces = clnet.arange(6).tensor_split(clnet.tensor([1, -2]))
     assert [p.tolist() for p in pieces] == [[0], [1, 2, 3], [4, 5]]

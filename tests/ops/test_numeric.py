@@ -77,6 +77,7 @@ def test_weighted_covariances():
 def test_gradients_come_in_the_order_of_their_axes():
     host = np.random.default_rng(2).standard_normal((3, 4))
     found = clnet.gradient(clnet.tensor(host), spacing=(2.0, 0.5), dim=(1, 0))
+    assert isinstance(found, tuple)
     for mine, wanted in zip(found, np.gradient(host, 2.0, 0.5, axis=(1, 0)), strict=True):
         np.testing.assert_allclose(mine.numpy(), wanted, rtol=1e-12)
 

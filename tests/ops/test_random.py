@@ -139,6 +139,10 @@ def test_fills_have_the_asked_range_and_moments():
     coins = clnet.empty(n).bernoulli_(0.2, generator=clnet.Generator(1)).numpy()
     assert set(np.unique(coins)) == {0, 1}
     assert abs(coins.mean() - 0.2) < 0.01
+    chances = clnet.tensor([0.0, 0.3, 1.0])
+    coins = clnet.empty(n, 3, dtype=clnet.int32).bernoulli_(chances).numpy().mean(0)
+    assert (coins[0], coins[2]) == (0, 1)
+    assert abs(coins[1] - 0.3) < 0.01
     whole = clnet.empty(n, dtype=clnet.int32).random_(-3, 4, generator=clnet.Generator(1))
     assert np.bincount(whole.numpy() + 3).min() > n / 7 * 0.95
 

@@ -137,6 +137,11 @@ def test_few_or_equal_elements():
     ]
     assert ops.bincount(clnet.tensor([1])[:0], minlength=2).tolist() == [0, 0]
     assert ops.histc(clnet.tensor([2.0, 2.0]), 2).tolist() == [0, 2]
+    assert clnet.bucketize(2.5, clnet.tensor([1.0, 2.0, 3.0])).item() == 2
+    for dtype in (clnet.int32, clnet.int64):  # repeats alone repeat their positions
+        found = clnet.repeat_interleave(clnet.tensor([0, 2, 1], dtype=dtype))
+        assert found.dtype is dtype
+        assert found.tolist() == [1, 1, 2]
     assert ops.repeat_interleave(
         clnet.tensor([1, 2]), clnet.tensor([2, 1]), output_size=3
     ).tolist() == [1, 1, 2]
@@ -166,6 +171,11 @@ I = clnet.tensor([1, 2])  # noqa: E741
         (lambda: ops.histc(X / 0), ArgumentError, "all elements are finite; got smallest="),
         (lambda: ops.histc(I), DtypeError, "operands are floating"),
         (lambda: ops.repeat_interleave(X, -1), ArgumentError, "repeats are 0 or more"),
+        (
+            lambda: ops.repeat_interleave(clnet.ones(2, 2, dtype=clnet.int64)),
+            ShapeError,
+            "repeats of positions are a vector",
+        ),
         (
             lambda: ops.repeat_interleave(X, clnet.tensor([1, 2, 3])),
             ShapeError,

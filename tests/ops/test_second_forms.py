@@ -106,6 +106,7 @@ TAKEN = {
     ),
     "unravel_index of uint8": lambda m: m.unravel_index(m.tensor([200, 3]).byte(), (2, 300)),
     "vander of uint8": lambda m: m.linalg.vander(m.tensor([20, 30]).byte(), N=3),
+    "powers of bytes, not of linalg": lambda m: m.vander(m.tensor([20, 30]).byte(), N=3),
     "norm": lambda m: m.norm(m.arange(12.0).reshape(2, 2, 3), "nuc", (1, 2), keepdim=True),
     "scalar_tensor": lambda m: (lambda x: m.autograd.grad(x**2, x))(
         m.scalar_tensor(2.0, requires_grad=True)

@@ -223,6 +223,14 @@ def test_twins():
     assert (
         x.clone().polygamma_(1).tolist() == x.polygamma(1).tolist() == ops.polygamma(1, x).tolist()
     )
+    for twin, function in (
+        (lambda y: y.i0_(), lambda y: y.i0()),
+        (lambda y: y.polygamma_(1), lambda y: y.polygamma(1)),
+        (lambda y: y.nextafter_(y + 1), lambda y: y.nextafter(y + 1)),
+    ):  # on the tape what backward reads is what was there
+        leaf = x.clone().requires_grad_()
+        slopes = [clnet.autograd.grad(f(leaf * 1).sum(), leaf)[0] for f in (twin, function)]
+        assert slopes[0].tolist() == slopes[1].tolist()
     whole = clnet.tensor([4, -6])
     assert whole.clone().gcd_(clnet.tensor([6])).tolist() == [2, 6]
     assert whole.clone().lcm_(clnet.tensor([6])).tolist() == [12, 6]
