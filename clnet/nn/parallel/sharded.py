@@ -285,9 +285,9 @@ class Unit:
         """The whole parameters in a backward pass, gathered once for it."""
         if self._whole is None:
             self._whole = self.gather()
-            after = mode.current().after_backward
-            if after is not None:
-                after.append(self.hide)
+            ends = mode.current().walk_ends
+            if ends is not None:
+                ends.append(self.hide)
         return self._whole
 
     def open_again(self, node: Any) -> None:
