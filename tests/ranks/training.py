@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -434,6 +435,10 @@ def uneven(rank: int, size: int) -> None:
         step(x)
     with pytest.raises(ArgumentError, match="joinables are modules that average gradients"):
         Join([optim.SGD(ddp.parameters(), lr=0.1)])
+    broken = SimpleNamespace(join=lambda **given: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Join([ddp, broken]):
+        pass
+    step(x)  # the first has left its block
 
 
 def normalized(rank: int, size: int) -> None:
