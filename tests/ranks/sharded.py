@@ -375,6 +375,13 @@ def states(found: Losses) -> None:
         dist.fsdp.FullStateDictConfig(rank0_only=True, offload_to_cpu=True),
     ):
         assert len(named.state_dict()) == (len(kept) if dist.get_rank() == 0 else 0)
+    last = dist.get_world_size() - 1
+    others = dist.new_group([last])
+    if dist.get_rank() == last:
+        apart = wrapped(process_group=others)
+        config = dist.fsdp.FullStateDictConfig(rank0_only=True)
+        with FSDP.state_dict_type(apart, StateDictType.FULL_STATE_DICT, config):
+            assert apart.state_dict().keys() == kept.keys()
     whole = FSDP.optim_state_dict(model, o, own)
     third = optim.AdamW(named.parameters(), lr=1e-2)
     third.load_state_dict(FSDP.optim_state_dict_to_load(named, third, whole))

@@ -279,6 +279,11 @@ class Unit:
             given.setdefault(dtype, []).append(k)
         return given
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the first of all that have parts or copies."""
+        return self.group.rank() == 0 and (self.replicas is None or self.replicas.rank() == 0)
+
     # Backward.
 
     def whole(self) -> list[Tensor]:
