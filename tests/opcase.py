@@ -324,7 +324,8 @@ class Run:
                 self.tensors[i].requires_grad_(i in wanted)
             results = [y for y in self.forward() if y.dtype.is_floating_point]
             pairs = [(y, w) for y, w in zip(results, given, strict=True) if y.requires_grad]
-            if all(isinstance(y.node.function, Pointwise) for y, _ in pairs):
+            nodes = [y.node for y, _ in pairs if y.node is not None]  # some are the input itself
+            if all(isinstance(node.function, Pointwise) for node in nodes):
                 return ()
             outputs, weights = zip(*pairs, strict=True)
             return grad(outputs, [self.tensors[i] for i in wanted], weights, allow_unused=True)
