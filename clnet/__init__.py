@@ -234,28 +234,33 @@ _SETTINGS = ("compat.process", "compat.symbols")
 
 def __getattr__(name: str) -> Any:
     """What is imported, or made, when it is asked for."""
-    if name in _LATER:
-        place, attribute = _LATER[name]
-        module = _module(place)
-        found = module if attribute is None else getattr(module, attribute)
-    elif name.startswith("_foreach_"):
-        found = _module("compat.foreach").foreach(name)
-    elif name in _later_methods.AS_FUNCTIONS:
-        found = getattr(Tensor, name)
-    elif name in _attribute.TYPE_NAMES:
-        found = _attribute.typed_class(name)
-    elif name.startswith("__") and name != "__version__":
-        found = None
-    elif name in (absent := _module("values.absent_dtypes")).DTYPES:
-        found = absent.DTYPES[name]
-    else:
-        place = next((m for m in map(_module, _SETTINGS) if name in m.NAMES), None)
-        if place is None:
-            raise _module("compat.differences").missing(__name__, name)
-        found = getattr(place, place.NAMES[name])
+    found = _asked_for(name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, found)
+
+
+def _asked_for(name: str) -> Any:
+    """What a name stands for that is not here yet; None: nothing, and nobody needs to hear why."""
+    if name in _LATER:
+        place, attribute = _LATER[name]
+        module = _module(place)
+        return module if attribute is None else getattr(module, attribute)
+    if name.startswith("_foreach_"):
+        return _module("compat.foreach").foreach(name)
+    if name in _later_methods.AS_FUNCTIONS:
+        return getattr(Tensor, name)
+    if name in _attribute.TYPE_NAMES:
+        return _attribute.typed_class(name)
+    if name.startswith("__") and name != "__version__":  # Python's questions
+        return None
+    absent = _module("values.absent_dtypes").DTYPES
+    if name in absent:
+        return absent[name]
+    for settings in map(_module, _SETTINGS):
+        if name in settings.NAMES:
+            return getattr(settings, settings.NAMES[name])
+    raise _module("compat.differences").missing(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -119,6 +119,10 @@ class DataDomainError(ArgumentError):
     """A tensor's element that an op is not defined for; reported as :class:`DataBoundsError`."""
 
 
+class UnsupportedError(ClnetError, NotImplementedError):
+    """What is defined, but not for what it is asked of; a ``NotImplementedError`` as PyTorch's."""
+
+
 class LinAlgError(ClnetError, RuntimeError):
     """A matrix that cannot be inverted or factored; reported as :class:`DataBoundsError`."""
 

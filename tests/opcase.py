@@ -25,6 +25,7 @@ import pytest
 from clnet.autodiff.gradient import grad
 from clnet.device import Device
 from clnet.ops.machinery.function import PUBLIC_OPS, apply
+from clnet.ops.machinery.pointwise import Pointwise
 from clnet.ops.shape import Slice
 from clnet.tensor import Tensor, tensor
 from clnet.values import mode
@@ -311,6 +312,32 @@ class Run:
                 self.require(what, float(np.abs(expected).max(initial=0)), tolerance)
             _compare(what, along, expected, tolerance)
 
+    def check_apart(self) -> None:
+        """Each input's gradient where no other's is wanted: what is saved for it alone is enough.
+
+        Pointwise ops save by one rule, and each gradient apart would be a kernel of its own.
+        """
+        given = [tensor(w.astype(self.dtype.numpy)) for w in self.weights()]
+
+        def found(wanted: Sequence[int]) -> Sequence[Tensor | None]:
+            for i in self.wanted:
+                self.tensors[i].requires_grad_(i in wanted)
+            results = [y for y in self.forward() if y.dtype.is_floating_point]
+            pairs = [(y, w) for y, w in zip(results, given, strict=True) if y.requires_grad]
+            nodes = [y.node for y, _ in pairs if y.node is not None]  # some are the input itself
+            if all(isinstance(node.function, Pointwise) for node in nodes):
+                return ()
+            outputs, weights = zip(*pairs, strict=True)
+            return grad(outputs, [self.tensors[i] for i in wanted], weights, allow_unused=True)
+
+        for i, together in zip(self.wanted, found(self.wanted), strict=False):
+            apart = next(iter(found([i])), together)
+            assert together is not None
+            assert apart is not None
+            what, expected = f"{self.case}: gradient of input {i} alone", _exact(together.numpy())
+            tolerance = self.tolerance(expected, slack=GRADIENT_SLACK)
+            _compare(what, _exact(apart.numpy()), expected, tolerance)
+
     def require(self, what: str, spread: float, tolerance: np.ndarray) -> None:
         """Fail if a comparison within ``tolerance`` shows nothing."""
         times = SPREAD_NARROW if self.dtype.itemsize == 2 else SPREAD
@@ -403,9 +430,12 @@ def other_dtypes(case: OpCase, device: Device) -> None:
 
 
 def gradient(case: OpCase, device: Device) -> None:
-    """Gradients against finite differences of the reference."""
+    """Gradients against finite differences of the reference, and each beside all of them."""
     with mode.using(device=device):
-        Run(case).check_gradient(spread=True)
+        run = Run(case)
+        run.check_gradient(spread=True)
+        if len(run.wanted) > 1 and not ANSWERS.writing:
+            run.check_apart()
 
 
 def gradient_twice(case: OpCase, device: Device) -> None:

@@ -143,3 +143,26 @@ def test_hooks_of_the_graph_are_checked():
     version = x._version
     clnet.autograd.graph.increment_version(x)
     assert x._version == version + 1
+
+
+def told_after_a_failure(lib: Any) -> list[Any]:
+    """What a hook of two tensors is given in the walk behind one that failed between them."""
+    x = lib.ones(2, requires_grad=True)
+    y, z = x * 2, x * 3
+    said: list[Any] = []
+
+    def fail(grad: Any) -> None:
+        raise ValueError("planted")
+
+    failing = y.register_hook(fail)
+    lib.autograd.graph.register_multi_grad_hook([y, z], lambda grads: said.append(grads))
+    with pytest.raises(ValueError, match="planted"):
+        (y + z).sum().backward(retain_graph=True)
+    failing.remove()
+    (y * 5).sum().backward(retain_graph=True)
+    (y * 7 + z).sum().backward()
+    return [[None if g is None else g.tolist() for g in grads] for grads in said]
+
+
+def test_hooks_of_several_tensors_forget_a_walk_that_failed():
+    assert told_after_a_failure(clnet) == told_after_a_failure(torch)

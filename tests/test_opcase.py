@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clnet import ops
+from clnet.autodiff.custom import Function
 from clnet.ops.machinery.pointwise import evaluate
 from clnet.tensor import Tensor
 from tests.opcase import (
@@ -48,6 +49,20 @@ def one_early(x: Tensor) -> Tensor:
 def last_column_lost(x: Tensor) -> Tensor:
     """Off by one at the end of a row."""
     return ops.cat([ops.square(x.narrow(1, 0, 32)), ops.zeros_like(x.narrow(1, 32, 1))], 1)
+
+
+class Careless(Function):
+    """A product that forgets a factor of its second gradient where the first is not wanted."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        return g * b, g * a if ctx.needs_input_grad[0] else g
 
 
 def square(x):
@@ -99,6 +114,12 @@ def nudged(x):
             gradient,
             "are off",
             id="wrong gradient",
+        ),
+        pytest.param(
+            OpCase(Careless.apply, np.multiply, [normal(7, 33), normal(7, 33)]),
+            gradient,
+            "gradient of input 1 alone",
+            id="wrong gradient alone",
         ),
         pytest.param(
             OpCase(ops.square, np.square, [normal(7, 33)], flat=True),

@@ -71,7 +71,7 @@ def test_helpers_of_distributions():
 
     wide = Own(clnet.tensor(1.0), clnet.tensor(2.0)).expand((3,))
     assert (type(wide), wide.told, wide.mean.tolist()) == (Own, "here", [1, 1, 1])
-    with pytest.raises(NotImplementedError, match="needs an expand"):
+    with pytest.raises(NotImplementedError, match="__init__ of its own has an expand"):
         Own(clnet.tensor(1.0), clnet.tensor(2.0))._get_checked_instance(Distribution)
 
 

@@ -110,8 +110,9 @@ def run_backward(
         finish=finish,
     )
     before = mode.current()
+    ends = before.walk_ends if stop_at_targets else []
     try:
-        mode.change(grad=create_graph, phase="backward", autocast=None)
+        mode.change(grad=create_graph, phase="backward", autocast=None, walk_ends=ends)
         plain = create_graph or stop_at_targets
         if plain or not walk.go_again(roots, grads, targets):
             walk.go(roots, grads, targets)
@@ -119,6 +120,9 @@ def run_backward(
             walk.call_hooks_of_leaves()
     finally:
         mode.restore(before)
+        if ends and not stop_at_targets:
+            for end in ends:
+                end()
     if shown is not None:
         shown |= walk.shown
     return walk.found

@@ -182,13 +182,16 @@ class _Together:
         self._awaited = sum(x.requires_grad for x in tensors)
         self._found: dict[int, Any] = {}
         self._called = False
+        self._walk: list[Any] | None = None
         self.handles = [
             x.register_hook(self._hook(k)) for k, x in enumerate(tensors) if x.requires_grad
         ]
 
     def _hook(self, place: int) -> Callable[[Any], None]:
         def arrived(grad: Any) -> None:
-            if place in self._found:  # another walk
+            walk = mode.current().walk_ends
+            if place in self._found or walk is not self._walk:  # another, or one before that failed
+                self._walk = walk
                 self._begin()
             after = mode.current().after_backward
             if not self._found and after is not None:

@@ -26,6 +26,7 @@ from ..ranks.message import gathered_objects
 from ..ranks.placement import DTensor, Shard
 from ..ranks.world import Group
 from ..tensor import Tensor, tensor
+from ..values.dtypes import from_name
 from ..values.futures import Future
 from . import distributed_state as state_dict
 
@@ -193,12 +194,17 @@ def save(
     plans = _told("save", group, [_plan(leaf) for leaf in tensors])
     problem, entries = _joined(plans)
 
-    def write() -> None:
+    def begin() -> None:
         if problem is not None:
             raise problem
         folder.mkdir(parents=True, exist_ok=True)
         if rank == 0:
             (folder / _METADATA).unlink(missing_ok=True)
+
+    # Before anybody overwrites a part: else what is killed now would leave old parts beside new.
+    _together("save", group, begin)
+
+    def write() -> None:
         own = f"__{rank}_0.distcp"
         arrays = {
             name: leaf.part()[1].detach().array.numpy()
@@ -453,23 +459,24 @@ def _region(
     folder: Path, entry: _Entry, begin: Place, size: tuple[int, ...], opened: dict[str, Any]
 ) -> np.ndarray:
     """A part of a tensor, of the parts that were written."""
-    made: np.ndarray | None = None
-    left = int(np.prod(size))
+    made = np.empty(size, from_name(entry.dtype).numpy)
+    left = made.size
     for place, extent, file, name in entry.parts:
-        if file not in opened:
-            opened[file] = load_state(folder / file).arrays
-        given = opened[file][name]
-        if made is None:
-            made = np.empty(size, given.dtype)
         low = [max(a, b) for a, b in zip(begin, place, strict=True)]
         high = [min(a + n, b + m) for a, n, b, m in zip(begin, size, place, extent, strict=True)]
         if any(a >= b for a, b in zip(low, high, strict=True)):
             continue
+        if file not in opened:
+            opened[file] = load_state(folder / file).arrays
+        if name not in opened[file]:
+            raise CheckpointError(
+                str(folder / file), "it has the parts that are told of", part=name
+            )
         source = tuple(slice(a - p, b - p) for a, b, p in zip(low, high, place, strict=True))
         target = tuple(slice(a - p, b - p) for a, b, p in zip(low, high, begin, strict=True))
-        made[target] = given[source]
+        made[target] = opened[file][name][source]
         left -= int(np.prod([b - a for a, b in zip(low, high, strict=True)]))
-    if left or made is None:
+    if left:
         raise CheckpointError(str(folder), "a tensor's parts make the whole", missing=left)
     return made
 
@@ -496,15 +503,16 @@ def _together(name: str, group: Group | None, job: Any) -> None:
     problem: Exception | None = None
     try:
         job()
-    except (CheckpointError, OSError) as error:
+    except Exception as error:  # whatever it is: the others wait for this rank's word
         problem = error
     told = _told(
         name, group, None if problem is None else f"rank {get_rank() if group else 0}: {problem}"
     )
     if problem is not None:
-        if isinstance(problem, CheckpointError):
-            raise problem
-        raise CheckpointError(name, "the folder can be written", error=problem) from problem
+        if isinstance(problem, OSError) and not isinstance(problem, CheckpointError):
+            law = "the folder can be read" if name == "load" else "the folder can be written"
+            raise CheckpointError(name, law, error=problem) from problem
+        raise problem
     others = [text for text in told if text is not None]
     if others:
         raise CheckpointError(name, "all ranks can do it", told=others[0])

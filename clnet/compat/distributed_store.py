@@ -8,6 +8,7 @@ Programs count and wait by them beside exchanges; tensors go by MPI.
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -40,7 +41,7 @@ class Store:
 
     def ask(self, op: str, *args: Any) -> Any:
         """What the table that all share does; see :func:`_done`."""
-        raise NotImplementedError(f"{type(self).__name__}._ask")
+        raise NotImplementedError(f"{type(self).__name__}.ask")
 
     def set(self, key: str, value: str | bytes) -> None:
         """Put a value under a name."""
@@ -56,7 +57,11 @@ class Store:
         return self.ask("get", key).encode("latin-1")
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, 0 at first; what it is then."""
+        """Add to a number, 0 at first; what it is then.
+
+        Raises:
+            DistributedError: if the value is no number.
+        """
         return int(self.ask("add", key, amount))
 
     def append(self, key: str, value: str | bytes) -> None:
@@ -133,6 +138,9 @@ def _done(table: dict[str, str], op: str, args: Sequence[Any]) -> Any:
             table[key] = desired
         return table.get(key, expected)
     before = table.get(key, "")
+    if op == "add" and not re.fullmatch(r"(-?\d+)?", before):
+        law, remedy = "what is added to is a number", "set() it to one, or take another key"
+        raise DistributedError("Store.add", law, key=key, value=before, remedy=remedy)
     table[key] = {
         "set": lambda: rest[0],
         "append": lambda: before + rest[0],
@@ -225,17 +233,26 @@ def _serve(listener: socket.socket, ask: Callable[..., Any]) -> None:
     while True:
         try:
             asking, _ = listener.accept()
-        except OSError:
-            return
+        except OSError:  # it is closed; or who asked has gone, or there are too many files just now
+            if listener.fileno() < 0:
+                return
+            time.sleep(_LOOKS_S)
+            continue
         threading.Thread(target=_answer, args=(asking, ask), daemon=True).start()
 
 
 def _answer(asking: socket.socket, ask: Callable[..., Any]) -> None:
-    """Answer a process line by line, as long as it asks."""
-    with suppress(OSError, ValueError), asking, asking.makefile("rwb") as file:
+    """Answer a process line by line, as long as it asks what a store is asked."""
+    nonsense = (ValueError, TypeError, LookupError)
+    with suppress(OSError, *nonsense), asking, asking.makefile("rwb") as file:
         for line in file:
             op, *args = json.loads(line)
-            file.write(json.dumps(ask(op, *args)).encode() + b"\n")
+            try:
+                answer = {"found": ask(op, *args)}
+            except DistributedError as error:  # raised where it was asked for
+                values = {k: str(v) for k, v in error.values.items()}
+                answer = {"fault": [error.op, error.law, error.remedy, values]}
+            file.write(json.dumps(answer).encode() + b"\n")
             file.flush()
 
 
@@ -334,4 +351,8 @@ class TCPStore(Store):
                 raise DistributedError("TCPStore", law, error=error) from error
         if not answer:
             raise DistributedError("TCPStore", "the process that answers lives", port=self.port)
-        return json.loads(answer)
+        told = json.loads(answer)
+        if "fault" in told:
+            op, law, remedy, values = told["fault"]
+            raise DistributedError(op, law, remedy=remedy, **values)
+        return told["found"]

@@ -7,12 +7,14 @@ product of bfloat16 numbers asks for it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..values.cache import Shelf
 from .discovery import discover, select, traits_of
+from .first_form import first_kept, tell_first
 from .probe import lines_of, run_trial
 
 _KEY = "bfloat16 dot 1"
@@ -76,12 +78,10 @@ def is_right(handle: Any, name: str) -> bool:
     return found is not None and np.array_equal(found, 3 + 2 * (x * w).sum(1))
 
 
-def answer(selector: str, name: str) -> None:
-    """Print ``"tried"``, and ``"yes"`` if a form works."""
+def answer(selector: str, *names: str) -> None:
+    """Tell which of some forms is the first that works, as :func:`.first_form.tell_first` does."""
     handle = select(selector, discover()).handle
-    print("tried", flush=True)
-    if is_right(handle, name):
-        print("yes")
+    tell_first(names, partial(is_right, handle))
 
 
 def bfloat16_dot(selector: str, shelf: Shelf) -> str:
@@ -91,19 +91,5 @@ def bfloat16_dot(selector: str, shelf: Shelf) -> str:
         selector: the device's name, ``"pocl:0"``.
         shelf: where the verdict is kept; it belongs to this device and driver.
     """
-    kept = shelf.read(_KEY)
-    if kept is not None and kept.decode() in BFLOAT16_DOTS:
-        return kept.decode()
-    found = ""
-    try:
-        for name in filter(None, BFLOAT16_DOTS):
-            lines = lines_of(__name__, answer.__name__, selector, name)
-            if lines[:1] != ["tried"]:
-                return ""
-            if lines[-1] == "yes":
-                found = name
-                break
-    except OSError:
-        return ""
-    shelf.write(_KEY, found.encode())
-    return found
+    ask = partial(lines_of, __name__, answer.__name__, selector)
+    return first_kept(shelf, _KEY, [*filter(None, BFLOAT16_DOTS)], ask)

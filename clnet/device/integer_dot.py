@@ -9,6 +9,7 @@ multiplies integers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ..values.cache import Shelf
 from ..values.record import NamedTuple
 from .discovery import discover, select, traits_of
+from .first_form import first_kept, tell_first
 from .probe import lines_of, run_trial
 
 _KEY = "integer dot 2"
@@ -139,23 +141,16 @@ def _is_exact(handle: Any, form: IntegerDot, sums: str, bounds: tuple[int, int])
     return found is not None and np.array_equal(found.view(np.int32), expected)
 
 
-def answer_dots(selector: str) -> None:
-    """Print each form's name before it is tried, and then ``"yes"`` behind the first that works."""
+def answer(selector: str, *names: str) -> None:
+    """Tell which of some forms is the first that works, as :func:`.first_form.tell_first` does.
+
+    Only those are tried whose operands lie as the device's kernels have them: a processor's in
+    vectors, others' in ints.
+    """
     handle = select(selector, discover()).handle
-    one_by_one = traits_of(handle).dedicated_local_memory
-    print("tried", flush=True)
-    for name, form in DOTS.items():
-        if name and form.vectors is not one_by_one:
-            print(name, flush=True)
-            if dots(handle, name):
-                print("yes")
-                return
-
-
-def answer_dot(selector: str, name: str) -> None:
-    """Print ``"yes"`` if a form works."""
-    if dots(select(selector, discover()).handle, name):
-        print("yes")
+    vectors = not traits_of(handle).dedicated_local_memory
+    suitable = [name for name in names if DOTS[name].vectors is vectors]
+    tell_first(suitable, partial(dots, handle))
 
 
 def integer_dot(selector: str, shelf: Shelf) -> str:
@@ -165,29 +160,5 @@ def integer_dot(selector: str, shelf: Shelf) -> str:
         selector: the device's name, ``"nvidia:0"``.
         shelf: where the verdict is kept; it belongs to this device and driver.
     """
-    kept = shelf.read(_KEY)
-    if kept is not None and kept.decode() in DOTS:
-        return kept.decode()
-    found = _tried(selector)
-    if found is None:
-        return ""
-    shelf.write(_KEY, found.encode())
-    return found
-
-
-def _tried(selector: str) -> str | None:
-    """What the processes answer; None: they could not be started. A form may end its process."""
-    try:
-        lines = lines_of(__name__, answer_dots.__name__, selector)
-        if lines[:1] != ["tried"]:
-            return None
-        if lines[-1] == "yes":
-            return lines[-2]
-        names = list(DOTS)
-        left = names[names.index(lines[-1]) + 1 :] if len(lines) > 1 else []
-        for name in left:
-            if lines_of(__name__, answer_dot.__name__, selector, name)[-1:] == ["yes"]:
-                return name
-    except OSError:
-        return None
-    return ""
+    ask = partial(lines_of, __name__, answer.__name__, selector)
+    return first_kept(shelf, _KEY, [*filter(None, DOTS)], ask)

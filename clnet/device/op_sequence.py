@@ -175,27 +175,26 @@ class OpSequence:
         """
         buffers, pool, last = memory.buffers, self._device.pool, None
         take, give_back = pool.take, pool.give_back
+        op: OpAgain | None = None
         try:
             for place, ops in enumerate(self._parts):
                 for op, launches in ops:
-                    try:
-                        for register, nbytes in op.made:
-                            buffers[register] = take(nbytes)
-                        for register in op.left:
-                            memory.left[register].materialize()
-                            buffers[register] = memory.left[register].buffer
-                        for launch in launches:
-                            launch.set(memory, lend)
-                            last = enqueue(launch.handle, launch.global_size, launch.local_size)
-                    except OutOfDeviceMemory as error:
-                        error.tell_op(op.name, op.inputs)
-                        raise
+                    for register, nbytes in op.made:
+                        buffers[register] = take(nbytes)
+                    for register in op.left:
+                        memory.left[register].materialize()
+                        buffers[register] = memory.left[register].buffer
+                    for launch in launches:
+                        launch.set(memory, lend)
+                        last = enqueue(launch.handle, launch.global_size, launch.local_size)
                     for register, nbytes in op.freed:
                         give_back((buffers[register], nbytes))
                         buffers[register] = None
                 if behind is not None:
                     behind(place)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OutOfDeviceMemory) and op is not None:
+                error.tell_op(op.name, op.inputs)
             self._let_go(memory)
             raise
         return last

@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..values.record import NamedTuple
 from ..values.settings import inherited
 from .builders import Line
 from .discovery import discover, select
+from .first_form import first_told, tell_first
 from .matrix_units import UNITS, MatrixUnit, trial
 from .quiet_build import built
 from .warpgroups import MAP_WORDS, TRIAL, retargeted
@@ -360,36 +362,26 @@ def answer(selector: str, line: str = "") -> None:
 
 
 def answer_units(selector: str, *names: str) -> None:
-    """Print each unit's name before it is tried, and then ``"yes"`` behind the first that works."""
+    """Tell which of some units is the first that works, as :func:`.first_form.tell_first` does."""
     handle = select(selector, discover()).handle
-    print("tried", flush=True)
-    for name in names:
-        print(name, flush=True)
-        if all(unit_multiplies(handle, unit, ctype) for ctype, unit in UNITS[name].items()):
-            print("yes")
-            return
+
+    def works(name: str) -> bool:
+        return all(unit_multiplies(handle, unit, ctype) for ctype, unit in UNITS[name].items())
+
+    tell_first(names, works)
 
 
 def _told(lines: list[str], selector: str) -> Verdict | None:
-    """The verdict that a process printed; behind a unit that ended it, the others are tried."""
+    """The verdict that a process printed; behind a unit that ended it, others go on."""
     if lines[:1] == ["ptx"]:
         try:
             verdict = Verdict(*json.loads(lines[1]))
         except (ValueError, IndexError):
             return None
         return verdict._replace(warpgroup_units=lines[2:] == ["yes"])
-    names = [name for name in UNITS if name != "ptx"]
-    while lines[:1] == ["tried"]:
-        if lines[-1] == "yes":
-            return Verdict(matrix_units=lines[-2])
-        names = names[max(len(lines) - 1, 1) :]
-        if not names:
-            return Verdict()
-        try:
-            lines = lines_of(__name__, answer_units.__name__, selector, *names)
-        except OSError:
-            return None
-    return None
+    ask = partial(lines_of, __name__, answer_units.__name__, selector)
+    found = first_told(ask, [name for name in UNITS if name != "ptx"], lines)
+    return None if found is None else Verdict(matrix_units=found)
 
 
 class Process:

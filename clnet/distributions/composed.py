@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from ..errors import ArgumentError
+from ..errors import ArgumentError, UnsupportedError
 from ..tensor import Tensor
 from . import constraint
 from .constraint import Constraint
@@ -93,7 +93,9 @@ class Independent(Distribution):
     def enumerate_support(self, expand: bool = True) -> Tensor:  # noqa: FBT002 - PyTorch's
         """The other's; of events they would be all combinations, which is refused."""
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("Independent.enumerate_support: of combinations")
+            law, remedy = "of combinations there are too many", "Enumerate base_dist's"
+            axes = self.reinterpreted_batch_ndims
+            raise UnsupportedError("enumerate_support", law, event_axes=axes, remedy=remedy)
         return self.base_dist.enumerate_support(expand)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from .. import ops
 from ..creation import arange
-from ..errors import ArgumentError, DtypeError
+from ..errors import ArgumentError, DtypeError, UnsupportedError
 from ..kernels.pointwise import draw_binomial, draw_poisson
 from ..ops.random import drawn_from
 from ..tensor import Tensor
@@ -88,7 +88,9 @@ class Binomial(Binary):
         """The number of trials, which is one for the whole batch."""
         most = self.total_count.max()
         if not bool(ops.eq(self.total_count, most).all().item()):
-            raise NotImplementedError(f"Binomial.{what}: batches of one total_count")
+            law, remedy = "batches of one total_count", "Make a distribution for each"
+            counts = (int(self.total_count.min().item()), int(most.item()))
+            raise UnsupportedError(f"Binomial.{what}", law, least_and_most=counts, remedy=remedy)
         return int(most.item())
 
     def entropy(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, ShapeError, UnsupportedError
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked, checked_class, shown
@@ -212,13 +212,13 @@ class Distribution:
         """An empty one for the ``expand`` that a program's class writes, by PyTorch's name.
 
         Raises:
-            NotImplementedError: if a class below ``cls`` has another constructor, and no expand.
+            UnsupportedError: if a class below ``cls`` has another constructor, and no expand.
         """
         if _instance is not None:
             return _instance
         if type(self).__init__ is not cls.__init__:
-            name = type(self).__name__
-            raise NotImplementedError(f"{name} has an __init__ of its own and needs an expand, too")
+            law = "a class with an __init__ of its own has an expand, too"
+            raise UnsupportedError(f"{type(self).__name__}.expand", law, given_by=cls.__name__)
         return type(self).__new__(type(self))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -237,10 +237,11 @@ class Distribution:
         """Random values through which gradients flow to the parameters; shapes as :meth:`sample`'s.
 
         Raises:
-            NotImplementedError: if this distribution has none.
+            UnsupportedError: if this distribution has none.
         """
         if not self.has_rsample:
-            raise NotImplementedError(f"{type(self).__name__}.rsample: use sample")
+            law, remedy = "its values have no gradients", "Use sample"
+            raise UnsupportedError(f"{type(self).__name__}.rsample", law, remedy=remedy)
         return self.draw(sample_shape)
 
     def sample_n(self, n: int) -> Tensor:

@@ -7,7 +7,7 @@ from math import inf, pi
 from typing import Any
 
 from .. import ops
-from ..errors import ArgumentError
+from ..errors import ArgumentError, UnsupportedError
 from ..tensor import Tensor
 from ..values.arguments import checked
 from .composed import Independent, LogNormal, MultivariateNormal, TransformedDistribution
@@ -48,7 +48,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         Of the batch's shape.
 
     Raises:
-        NotImplementedError: if there is no formula for their classes.
+        UnsupportedError: if there is no formula for their classes.
 
     Example:
         >>> round(kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0)).item(), 4)
@@ -59,8 +59,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             formula = _FORMULAS.get((kind, other))
             if formula is not None:
                 return formula(p, q)
-    names = (type(p).__name__, type(q).__name__)
-    raise NotImplementedError(f"kl_divergence: there is no formula for {names[0]} and {names[1]}")
+    law = f"there is no formula for {type(p).__name__} and {type(q).__name__}"
+    remedy = "Declare one with register_kl, or average p.log_prob(x) - q.log_prob(x) over samples"
+    raise UnsupportedError("kl_divergence", law, remedy=remedy)
 
 
 @register_kl(Normal, Normal)
@@ -209,7 +210,8 @@ def _wisharts(p: Wishart, q: Wishart) -> Tensor:
 @register_kl(Independent, Independent)
 def _independents(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("kl_divergence: events of different axes")
+        axes = (p.reinterpreted_batch_ndims, q.reinterpreted_batch_ndims)
+        raise UnsupportedError("kl_divergence", "events have the same axes", axes=axes)
     return summed(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
@@ -243,5 +245,8 @@ def _of_low_rank(p: Any, q: Any) -> Tensor:
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
     if list(p.transforms) != list(q.transforms) or p.event_shape != q.event_shape:
-        raise NotImplementedError("kl_divergence: the same transforms of two distributions")
+        law = "the same transforms of two distributions, with events of one shape"
+        kinds = [[type(t).__name__ for t in d.transforms] for d in (p, q)]
+        shapes = [tuple(d.event_shape) for d in (p, q)]
+        raise UnsupportedError("kl_divergence", law, transforms=kinds, event_shapes=shapes)
     return kl_divergence(p.base_dist, q.base_dist)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, UnsupportedError
 from ..tensor import Tensor
 from .constraint import Constraint
 from .transform import (
@@ -58,7 +58,7 @@ class ConstraintRegistry:
         """The transform for a constraint.
 
         Raises:
-            NotImplementedError: if none is declared.
+            UnsupportedError: if none is declared.
         """
         if not isinstance(constraint, Constraint):
             law = "it takes a constraint"
@@ -67,7 +67,8 @@ class ConstraintRegistry:
         if base is not None:
             return IndependentTransform(self(base), constraint.event_dim - base.event_dim)
         if constraint.name not in self._factories:
-            raise NotImplementedError(f"there is no transform to {constraint!r}")
+            law, remedy = f"there is no transform to {constraint!r}", "register() one"
+            raise UnsupportedError(self.__name__, law, remedy=remedy)
         return self._factories[constraint.name](constraint)
 
 

@@ -29,15 +29,6 @@ _EMPTY: dict[bytes, Callable[[], Any]] = {
     pickle.EMPTY_SET: set,
 }
 _FIXED = {pickle.BININT: "<i", pickle.BININT1: "<B", pickle.BININT2: "<H", pickle.BINFLOAT: ">d"}
-# The size that stands before what has no fixed one.
-_TEXTS = {pickle.BINUNICODE: "<I", pickle.SHORT_BINUNICODE: "<B", pickle.BINUNICODE8: "<Q"}
-_BYTES = {
-    pickle.BINBYTES: "<I",
-    pickle.SHORT_BINBYTES: "<B",
-    pickle.BINBYTES8: "<Q",
-    pickle.BYTEARRAY8: "<Q",
-}
-_STRINGS = {pickle.SHORT_BINSTRING: "<B", pickle.BINSTRING: "<I"}  # of Python 2
 _PUT = {pickle.BINPUT: "<B", pickle.LONG_BINPUT: "<I"}
 _GET = {pickle.BINGET: "<B", pickle.LONG_BINGET: "<I"}
 _TUPLES = {pickle.TUPLE1: 1, pickle.TUPLE2: 2, pickle.TUPLE3: 3}
@@ -45,6 +36,37 @@ _TUPLES = {pickle.TUPLE1: 1, pickle.TUPLE2: 2, pickle.TUPLE3: 3}
 
 class _DamagedError(Exception):
     """Bytes that are no pickle."""
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _old_text(data: bytes) -> str:
+    """A string of Python 2."""
+    return data.decode("latin1")
+
+
+def _whole(data: bytes) -> int:
+    if len(data) > _LONGEST_NUMBER:
+        raise _DamagedError("a whole number of too many bytes")
+    return int.from_bytes(data, "little", signed=True)
+
+
+# What has no fixed size: how that stands before it, and what the bytes behind it mean.
+_SIZED: dict[bytes, tuple[str, Callable[[bytes], Any]]] = {
+    pickle.BINUNICODE: ("<I", _text),
+    pickle.SHORT_BINUNICODE: ("<B", _text),
+    pickle.BINUNICODE8: ("<Q", _text),
+    pickle.BINBYTES: ("<I", bytes),
+    pickle.SHORT_BINBYTES: ("<B", bytes),
+    pickle.BINBYTES8: ("<Q", bytes),
+    pickle.BYTEARRAY8: ("<Q", bytes),
+    pickle.SHORT_BINSTRING: ("<B", _old_text),
+    pickle.BINSTRING: ("<I", _old_text),
+    pickle.LONG1: ("<B", _whole),
+    pickle.LONG4: ("<i", _whole),
+}
 
 
 class Global:
@@ -190,7 +212,7 @@ class Machine:
 
     def _take(self, count: int) -> bytes:
         end = self.position + count
-        if end > len(self._data):
+        if not self.position <= end <= len(self._data):
             raise _DamagedError("it ends too early")
         found, self.position = self._data[self.position : end], end
         return found
@@ -238,25 +260,16 @@ class Machine:
     def _read(self, code: bytes) -> bool:
         """What puts a value on the stack that stands in the instruction."""
         if code in _CONSTANTS:
-            value = _CONSTANTS[code]
+            self._stack.append(_CONSTANTS[code])
         elif code in _EMPTY:
-            value = _EMPTY[code]()
+            self._stack.append(_EMPTY[code]())
         elif code in _FIXED:
-            value = self._number(_FIXED[code])
-        elif code in _TEXTS:
-            value = self._take(self._number(_TEXTS[code])).decode("utf-8", "surrogatepass")
-        elif code in _BYTES:
-            value = self._take(self._number(_BYTES[code]))
-        elif code in _STRINGS:
-            value = self._take(self._number(_STRINGS[code])).decode("latin1")
-        elif code in (pickle.LONG1, pickle.LONG4):
-            count = self._number("<B" if code == pickle.LONG1 else "<i")
-            if not 0 <= count <= _LONGEST_NUMBER:
-                raise _DamagedError("a whole number of too many bytes")
-            value = int.from_bytes(self._take(count), "little", signed=True)
+            self._stack.append(self._number(_FIXED[code]))
+        elif code in _SIZED:
+            form, meaning = _SIZED[code]
+            self._stack.append(meaning(self._take(self._number(form))))
         else:
             return False
-        self._stack.append(value)
         return True
 
     def _gather(self, code: bytes) -> bool:

@@ -34,6 +34,7 @@ class Mode:
         saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
         refused_hooks: what is said to who asks for such, where that is not allowed, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
+        walk_ends: what is called when the walk back under way ends, also by an error, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
         anomaly: what looks at all that ops and gradients make, or None.
         batching: the batches whose elements functions see just now, and levels of tensors with
@@ -58,6 +59,7 @@ class Mode:
     saved_hooks: tuple[Any, Any] | None = None
     refused_hooks: str | None = None
     after_backward: list[Any] | None = None
+    walk_ends: list[Any] | None = None
     debug: bool = SETTINGS.debug
     anomaly: Any = None
     batching: tuple[Any, ...] | None = None

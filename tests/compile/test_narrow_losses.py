@@ -53,8 +53,11 @@ def test_losses_and_gradients_keep_their_bits(groups, dtype, shape, settings):
         loss = F.cross_entropy((x * 2).float(), target, **settings)
         return loss, clnet.autograd.grad(loss.sum(), x)[0]
 
-    found = kinds(narrow_losses(traced(function, x)))
+    trace = narrow_losses(traced(function, x))
+    found = kinds(trace)
     assert [found[kind] for kind in WIDENED] == [1, 1]
+    steps = {type(step.function).__name__: step for _, step in trace.ops}
+    assert steps[WIDENED[1]].outputs[0].dtype is dtype
     compiled = clnet.compile(function, passes=KEEPING_BITS)
     for narrow, wide in zip(compiled(x), function(x), strict=True):
         assert narrow.dtype is wide.dtype

@@ -13,6 +13,7 @@ from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.record import record
 from clnet.compile.regions import lower, memory_is_short, plan_memory
 from clnet.compile.rematerialize import recompute, recompute_beside
+from clnet.compile.simplify import simplify
 from clnet.compile.split_batch_norm import split
 from clnet.nn import functional as F
 from tests.kernels.launching import in_small_tiles
@@ -113,6 +114,38 @@ def test_what_is_made_again_is_made_of_what_is_there():
         known.update(step.writes)
     before = plan_memory(trace, lower(trace, device.target), device.target)
     assert plan_memory(after, lower(after, device.target), device.target).busiest < before.busiest
+
+
+class Tripled(clnet.autograd.Function):
+    """A value whose gradient is made of what was saved alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sum()
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * 3
+
+
+def test_a_step_reads_what_is_made_again_also_where_it_reads_nothing_else():
+    def function(x, w):
+        loss = Tripled.apply(x * 2)
+        z = w
+        for _ in range(6):
+            z = (z @ w).tanh()
+        return loss.detach(), *clnet.autograd.grad(loss + z.sum(), (x, w))
+
+    x, w = clnet.rand(64, 1024).requires_grad_(), clnet.eye(16).requires_grad_()
+    trace = rewrite(record(function, (x, w), {}, clnet.device()).trace, (simplify,))
+    after = recompute(trace)
+    doubled = next(step for _, step in after.ops if step.outputs[0].shape == x.shape)
+    readers = after.readers[doubled.outputs[0].storage]
+    assert [after.steps[r].phase for r in readers] == ["forward"]
+    compiled = clnet.compile(function, passes=(simplify, recompute))
+    for found, expected in zip(compiled(x, w), function(x, w), strict=True):
+        assert found.tolist() == expected.tolist()
 
 
 def test_a_value_whose_source_changes_stays():

@@ -1,15 +1,13 @@
-"""Instructions for products of small integers: which are tried, when, and what is kept."""
+"""Instructions for products of small integers: which are tried, and when."""
 
 from __future__ import annotations
 
 import sys
 
 import numpy as np
-import pytest
 
 from clnet.device import DOTS, device
 from clnet.device.discovery import discover, select
-from clnet.values.cache import shelf
 
 module = sys.modules["clnet.device.integer_dot"]
 
@@ -30,37 +28,12 @@ def test_wrong_numbers_are_seen(monkeypatch):
     assert not module.dots(handle, "")
 
 
-@pytest.mark.parametrize("line", ["vnni", "madd"])
-def test_behind_one_that_ends_the_process_the_others_are_tried(tmp_path, monkeypatch, line):
-    """Each in a process of its own; the verdict is kept."""
-    asked = []
-
-    def lines_of(name, function, selector, *given):
-        assert name == module.__name__
-        asked.append(given)
-        if not given:
-            return ["tried", line]
-        return ["yes"] if given == ("khr",) else []
-
-    monkeypatch.setattr(module, "lines_of", lines_of)
-    assert module.integer_dot("card:0", shelf(tmp_path)) == "khr"
-    names = list(DOTS)
-    left = names[names.index(line) + 1 : names.index("khr") + 1]
-    assert [given[0] for given in asked[1:]] == left
-    monkeypatch.setattr(module, "lines_of", lambda *_: pytest.fail("was tried again"))
-    assert module.integer_dot("card:0", shelf(tmp_path)) == "khr"
-
-
-def test_without_an_instruction_it_is_plain_c(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "lines_of", lambda *_: ["tried"])
-    assert module.integer_dot("card:0", shelf(tmp_path)) == ""
-    assert list(tmp_path.iterdir())
-
-
-def test_a_failed_trial_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "lines_of", lambda *_: [])
-    assert module.integer_dot("card:0", shelf(tmp_path)) == ""
-    assert not list(tmp_path.iterdir())
+def test_forms_of_other_devices_are_not_tried(monkeypatch, capsys):
+    monkeypatch.setattr(module, "dots", lambda handle, name: False)
+    module.answer(device().name, *DOTS)
+    kind = not device().traits.dedicated_local_memory
+    named = [name for name, form in DOTS.items() if form.vectors is kind]
+    assert capsys.readouterr().out.split() == ["tried", *filter(None, named), "no"]
 
 
 def test_the_device_has_one_of_the_table():

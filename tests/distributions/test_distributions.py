@@ -11,7 +11,7 @@ import scipy.stats
 import clnet
 from clnet import distributions as ours
 from clnet.distributions import constraint
-from clnet.errors import ArgumentError, ClnetError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, ClnetError, DtypeError, ShapeError, UnsupportedError
 
 pytestmark = pytest.mark.device
 
@@ -207,7 +207,7 @@ def test_gamma_samples_have_gradients_to_the_rate():
     x = ours.Gamma(clnet.tensor([3.0]), rate).rsample((4,))
     x.sum().backward()
     close(rate.grad, -x.detach().sum(0) / 2)
-    with pytest.raises(NotImplementedError, match=r"Poisson.rsample: use sample"):
+    with pytest.raises(NotImplementedError, match=r"Poisson.rsample: .*no gradients. Use sample"):
         ours.Poisson(1.0).rsample()
 
 
@@ -303,7 +303,7 @@ def test_divergences_between_kinds():
         found.append(d.kl_divergence(*(d.Independent(b, 1) for b in base)))
     close(found[0], found[2])
     close(found[1], found[3])
-    with pytest.raises(NotImplementedError, match="no formula for Normal and Poisson"):
+    with pytest.raises(UnsupportedError, match=r"no formula for Normal and Poisson.*register_kl"):
         ours.kl_divergence(ours.Normal(0.0, 1.0), ours.Poisson(1.0))
 
 
@@ -484,7 +484,7 @@ def test_transforms_say_where_their_values_lie():
 
 def test_counts_of_several_numbers_of_trials_are_not_listed():
     several = ours.Binomial(clnet.tensor([1.0, 2.0]), clnet.tensor([0.5, 0.5]))
-    with pytest.raises(NotImplementedError, match="batches of one total_count"):
+    with pytest.raises(UnsupportedError, match=r"batches of one total_count.*\(1, 2\)"):
         several.entropy()
 
 

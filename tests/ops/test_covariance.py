@@ -34,3 +34,10 @@ def test_one_variable_and_too_many_axes():
     assert ops.corrcoef(clnet.tensor([1.0, 2.0])).item() == 1
     with pytest.raises(ShapeError, match="x has two axes at most"):
         ops.cov(clnet.zeros(1, 2, 4))
+
+
+def test_weights_of_importance_need_no_counts():
+    rng = np.random.default_rng(0)
+    x, weights = rng.standard_normal((3, 7)), rng.random(7)
+    found = clnet.cov(clnet.tensor(x), aweights=clnet.tensor(weights))
+    np.testing.assert_allclose(found.numpy(), np.cov(x, aweights=weights), rtol=1e-12)

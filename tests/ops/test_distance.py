@@ -39,6 +39,15 @@ def test_equal_vectors_have_a_distance_and_a_gradient_of_0(p):
     assert not x.grad.numpy().any()
 
 
+def test_distances_of_two_dtypes_have_the_wider():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3, 4)).astype(np.float32), rng.normal(size=(2, 4))
+    found = ops.cdist(clnet.tensor(x), clnet.tensor(y))
+    assert found.dtype is clnet.float64
+    expected = np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
 def test_several_axes_are_normalised_as_one_vector():
     x = np.random.default_rng(0).normal(size=(4, 5, 3))
     y = ops.normalize(clnet.tensor(x).float(), dim=(0, 2)).numpy()

@@ -40,8 +40,8 @@ CASES = [
     ),
     case(
         "quantile",
-        lambda x: ops.quantile(x, [0, 0.7, 1], 1),
-        lambda x: np.quantile(x, [0, 0.7, 1], 1),
+        lambda x: ops.quantile(x, [0, 0.7, 1], 1, keepdim=True),
+        lambda x: np.quantile(x, [0, 0.7, 1], 1, keepdims=True),
         "several",
     ),
     case(

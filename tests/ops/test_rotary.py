@@ -64,6 +64,19 @@ def test_gradients_of_gradients_and_the_way_back_agree_with_what_it_is_made_of()
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_what_is_saved_for_one_gradient_is_enough(back):
+    hosts = [RNG.standard_normal(s).astype(np.float32) for s in ((3, 4, 6), (4, 6), (4, 6))]
+    together = [clnet.tensor(h, requires_grad=True) for h in hosts]
+    function = ops.machinery.function.apply
+    upstream = drawn(3, 4, 6, grad=False)
+    function(Rotary(back), *together).backward(upstream)
+    for k, whole in enumerate(together):
+        alone = [clnet.tensor(h, requires_grad=i == k) for i, h in enumerate(hosts)]
+        function(Rotary(back), *alone).backward(upstream)
+        np.testing.assert_array_equal(alone[k].grad.numpy(), whole.grad.numpy())
+
+
 def test_angles_of_another_dtype_give_what_products_give():
     x = drawn(2, 4, grad=False).to(clnet.float16)
     cos, sin = drawn(2, 4, grad=False), drawn(2, 4, grad=False)

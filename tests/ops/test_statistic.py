@@ -282,3 +282,10 @@ def test_a_spread_and_its_mean_are_alike_compiled(op, keepdim):
     wide = x.detach().double().requires_grad_()
     assert clnet.autograd.gradcheck(lambda x: op(x, 1, keepdim=keepdim), [wide])
     assert clnet.autograd.gradgradcheck(lambda x: op(x, 1, keepdim=keepdim), [wide])
+
+
+def test_complex_numbers_vary_along_an_axis():
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((3, 7)) + 1j * rng.standard_normal((3, 7))).astype(np.complex64)
+    found = clnet.var(clnet.tensor(x), 1)
+    np.testing.assert_allclose(found.numpy(), np.var(x, 1, ddof=1), rtol=1e-5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from clnet.distributed.fsdp import (
 import clnet
 from clnet import distributed as dist
 from clnet import nn, optim
+from clnet.compat import distributed_checkpoint
 from clnet.compile import record
 from clnet.compile.as_values import as_values
 from clnet.compile.passes import KEEPING_BITS, rewrite
@@ -151,6 +153,7 @@ def main() -> None:
     narrow()
     added_up()
     memory()
+    ended_early(found)
     parts_and_wholes()
     states(found)
     checkpoints(Path(sys.argv[1]), found)
@@ -283,6 +286,31 @@ def memory() -> None:
     assert peak < every * 2  # what copies on each rank have of gradients and averages
 
 
+def ended_early(found: Losses) -> None:
+    """Modules have their parts again behind a walk that fails, and one that ends within."""
+    model = in_parts()
+    own = list(model.parameters())
+    (x, t), fails = batch(0), [True]
+
+    def fail(grad: clnet.Tensor) -> None:
+        if fails:
+            raise ValueError("planted")
+
+    def hang(module: Any, given: Any, y: clnet.Tensor) -> None:
+        if y.requires_grad:
+            y.register_hook(fail)
+
+    model.blocks[1].up.register_forward_hook(hang)
+    with pytest.raises(ValueError, match="planted"):
+        F.mse_loss(model(x), t).backward()
+    assert all(p is q for p, q in zip(model.parameters(), own, strict=True))
+    fails.clear()
+    x.requires_grad_()
+    clnet.autograd.grad(F.mse_loss(model(x), t), x)
+    assert all(p is q for p, q in zip(model.parameters(), own, strict=True))
+    assert trained(model) == found
+
+
 def parts_and_wholes() -> None:
     model, whole = in_parts(), net()
     size, rank = dist.get_world_size(), dist.get_rank()
@@ -347,6 +375,13 @@ def states(found: Losses) -> None:
         dist.fsdp.FullStateDictConfig(rank0_only=True, offload_to_cpu=True),
     ):
         assert len(named.state_dict()) == (len(kept) if dist.get_rank() == 0 else 0)
+    last = dist.get_world_size() - 1
+    others = dist.new_group([last])
+    if dist.get_rank() == last:
+        apart = wrapped(process_group=others)
+        config = dist.fsdp.FullStateDictConfig(rank0_only=True)
+        with FSDP.state_dict_type(apart, StateDictType.FULL_STATE_DICT, config):
+            assert apart.state_dict().keys() == kept.keys()
     whole = FSDP.optim_state_dict(model, o, own)
     third = optim.AdamW(named.parameters(), lr=1e-2)
     third.load_state_dict(FSDP.optim_state_dict_to_load(named, third, whole))
@@ -391,6 +426,7 @@ def checkpoints(folder: Path, found: Losses) -> None:
     dist.barrier()
     with pytest.raises(CheckpointError):
         dcp.save({"x": clnet.ones(1)}, checkpoint_id=folder / "c")
+    written_together(folder / "d")
     with clnet.device("meta"):
         nowhere = Net()
     assert all(p.is_meta for p in in_parts(nowhere).parameters())
@@ -408,6 +444,37 @@ def checkpoints(folder: Path, found: Losses) -> None:
     how.set_model_state_dict(fresh, whole if dist.get_rank() == 0 else {}, options=options)
     for p, q in zip(model.parameters(), fresh.parameters(), strict=True):
         assert p.tolist() == q.tolist()
+
+
+def written_together(folder: Path) -> None:
+    """Nobody overwrites a part of what may still be read; all hear of one that cannot write."""
+    dcp, rank = dist.checkpoint, dist.get_rank()
+    state = {"x": in_parts().state_dict()["last.weight"], "y": clnet.ones(1)}
+    dcp.save(state, checkpoint_id=folder)
+    forget, write, whole = Path.unlink, distributed_checkpoint.save_state, list[bool]()
+
+    def late(path: Path, **given: Any) -> None:
+        time.sleep(0.3)
+        forget(path, **given)
+
+    def look(path: Path, arrays: Any) -> None:
+        whole.append((folder / ".metadata").exists())
+        if fails and rank == 1:
+            raise TypeError("planted")
+        write(path, arrays)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", late)
+        patch.setattr(distributed_checkpoint, "save_state", look)
+        fails = False
+        dcp.save(state, checkpoint_id=folder)
+        fails = True
+        expected, said = (TypeError, "") if rank == 1 else (CheckpointError, "rank 1: ")
+        with pytest.raises(expected, match=f"{said}planted"):
+            dcp.save(state, checkpoint_id=folder)
+    assert whole == [False, False]
+    with pytest.raises(CheckpointError, match="there is a whole checkpoint"):
+        dcp.load(state, checkpoint_id=folder)
 
 
 class Words(nn.Module):

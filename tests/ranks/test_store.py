@@ -42,6 +42,9 @@ def test_what_one_process_says_another_finds(stores):
     assert not other.delete_key("count")
     one.multi_set(["x", "y"], ["1", "2"])
     assert other.multi_get(["x", "y"]) == [b"1", b"2"]
+    with pytest.raises(DistributedError, match=r"added to is a number; got key=\S*x, value=1a"):
+        other.add(other.append("x", "a") or "x", 1)
+    assert other.get("x") == b"1a"
     with pytest.raises(DistributedError, match="names have values in time"):
         other.wait(["none"], timedelta(seconds=0.05))
 

@@ -11,6 +11,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -329,10 +330,12 @@ def hooked(size: int) -> None:
     model = DDP(nn.Linear(2, 1))
     with pytest.raises(ArgumentError, match="hook can be called"):
         model.register_comm_hook(None, 1)  # pyrefly: ignore[bad-argument-type]
-    model.register_comm_hook(None, hooks.allreduce_hook)
     step = clnet.compile(lambda x: model(x).sum().backward())
-    with pytest.raises(TraceError, match="a communication hook is called in each"):
+    with model.no_sync():
         step(clnet.ones(1, 2))
+    model.register_comm_hook(None, hooks.allreduce_hook)
+    with pytest.raises(TraceError, match="a communication hook is called in each"):
+        step(clnet.ones(1, 2))  # what was planned in no_sync is no plan for it
 
 
 class Branches(nn.Module):
@@ -432,6 +435,10 @@ def uneven(rank: int, size: int) -> None:
         step(x)
     with pytest.raises(ArgumentError, match="joinables are modules that average gradients"):
         Join([optim.SGD(ddp.parameters(), lr=0.1)])
+    broken = SimpleNamespace(join=lambda **given: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Join([ddp, broken]):
+        pass
+    step(x)  # the first has left its block
 
 
 def normalized(rank: int, size: int) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 from ...autodiff.custom import Function
@@ -111,7 +111,7 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self.require_backward_grad_sync = True
-        self.__dict__["_synchronised"] = SimpleNamespace(_clnet_version=0)
+        self.__dict__["_way"] = _Way()
         self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
         self._check_alike(name)
         self.__dict__["_joining"] = self.__dict__["_hook"] = None
@@ -147,7 +147,7 @@ class DistributedDataParallel(Module):
         """What the module computes of this rank's share."""
         syncs = self.require_backward_grad_sync
         if (tracer := mode.current().tracer) is not None:
-            tracer.watch(self._synchronised)
+            tracer.watch(self._way)
         root, joining = 0, self._joining
         if joining is not None and syncs and mode.current().grad:
             joining.tell(goes_on=True)
@@ -181,20 +181,20 @@ class DistributedDataParallel(Module):
         if self._hook is not None:
             raise ArgumentError(name, "a hook is registered once", hook=self._hook[0])
         self.__dict__["_hook"] = hook, state
-        self._synchronised._clnet_version += 1  # steps that were compiled before are no others
+        self._way.hooked = True
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradients of forward passes within are only added up here; the next outside averages."""
-        before = self.require_backward_grad_sync
+        way = self._way
+        before = self.require_backward_grad_sync, way.adds_up
         self.__dict__["require_backward_grad_sync"] = False
-        traced = mode.current().tracer is not None  # then plans are not others for it
-        self._synchronised._clnet_version += not traced
+        if mode.current().tracer is None:  # else the plan has it among its steps
+            way.adds_up = True
         try:
             yield
         finally:
-            self.__dict__["require_backward_grad_sync"] = before
-            self._synchronised._clnet_version -= not traced
+            self.__dict__["require_backward_grad_sync"], way.adds_up = before
 
     @contextmanager
     def join(
@@ -228,7 +228,7 @@ class DistributedDataParallel(Module):
             throws=throw_on_early_termination,
         )
         self.__dict__["_joining"] = joining
-        self._synchronised._clnet_version += 1  # steps that were compiled before are no others
+        self._way.joins = True
         try:
             yield
             buffers = list(self.module.buffers())
@@ -239,7 +239,26 @@ class DistributedDataParallel(Module):
             self._take_over([*self.module.parameters(), *buffers], joining.root)
         finally:
             self.__dict__["_joining"] = None
-            self._synchronised._clnet_version -= 1
+            self._way.joins = False
+
+
+@dataclass
+class _Way:
+    """How gradients are exchanged just now: a step that is compiled for one way has no other.
+
+    Attributes:
+        hooked: by a communication hook.
+        adds_up: not at all, in ``no_sync``.
+        joins: beside ranks that have no batch left, in ``join``.
+    """
+
+    hooked: bool = False
+    adds_up: bool = False
+    joins: bool = False
+
+    @property
+    def _clnet_version(self) -> tuple[bool, ...]:
+        return (self.hooked, self.adds_up, self.joins)
 
 
 class _Reduction:

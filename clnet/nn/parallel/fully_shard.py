@@ -315,8 +315,8 @@ def whole_parameters(module: Module, *, writeback: bool, recurse: bool = True) -
         recurse: whether of modules below, too.
     """
     units = [u for u in units_of(module)[: None if recurse else 1] if not u.is_open]
-    shown = [(unit, unit.show_whole(on_tape=False)) for unit in units]
     try:
+        shown = [(unit, unit.show_whole(on_tape=False)) for unit in units]
         yield
         if writeback:
             for unit, whole in shown:

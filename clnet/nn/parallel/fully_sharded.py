@@ -118,7 +118,7 @@ class StateDictConfig:
 
 @dataclass
 class FullStateDictConfig(StateDictConfig):
-    """``rank0_only``: the others' states are empty."""
+    """``rank0_only``: the states of all but the first rank of the group are empty."""
 
     rank0_only: bool = False
 
@@ -142,7 +142,7 @@ class OptimStateDictConfig(StateDictConfig):
 
 @dataclass
 class FullOptimStateDictConfig(OptimStateDictConfig):
-    """``rank0_only``: the others' states are empty."""
+    """``rank0_only``: the states of all but the first rank of the group are empty."""
 
     rank0_only: bool = False
 
@@ -431,7 +431,8 @@ class FullyShardedDataParallel(Module):
         named = named_optim_state(model, optim, state)
         if settings.state_dict_type is not StateDictType.FULL_STATE_DICT:
             return named
-        return whole_state(named, empty=getattr(config, "rank0_only", False) and get_rank() != 0)
+        empty = getattr(config, "rank0_only", False) and not _is_first(model)
+        return whole_state(named, empty=empty)
 
     @staticmethod
     def full_optim_state_dict(
@@ -440,7 +441,7 @@ class FullyShardedDataParallel(Module):
         """An optimiser's state by parameters' names, of whole tensors; all ranks call it."""
         del given
         named = named_optim_state(model, optim, optim.state_dict())
-        return whole_state(named, empty=rank0_only and get_rank() != 0)
+        return whole_state(named, empty=rank0_only and not _is_first(model))
 
     @staticmethod
     def optim_state_dict_to_load(
@@ -509,6 +510,12 @@ def _alike(module: Module, mesh: DeviceMesh, spared: set[int]) -> None:
                 broadcast_many(given, mesh.get_group(axis), 0)
 
 
+def _is_first(module: Module) -> bool:
+    """Whether states of whole tensors are this rank's: the first of who has the module."""
+    units = units_of(module)
+    return units[0].is_first if units else get_rank() == 0
+
+
 def _saved(module: Any, state: Any, prefix: str, local: Any) -> Any:
     """The state without the wrapper's name, of whole tensors if that is asked for."""
     del local
@@ -520,7 +527,7 @@ def _saved(module: Any, state: Any, prefix: str, local: Any) -> Any:
         value = state.pop(name)
         if whole:
             value = whole_state(value, cpu=config.offload_to_cpu)
-            if getattr(config, "rank0_only", False) and get_rank() != 0:
+            if getattr(config, "rank0_only", False) and not _is_first(module):
                 continue
         state[prefix + name[len(prefix) + len(WRAPPED) + 1 :]] = value
     return state

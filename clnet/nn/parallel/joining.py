@@ -103,8 +103,10 @@ class Join:
 
     def __enter__(self) -> None:
         """Begin, for each of them."""
-        for each in self._joinables:
-            self._stack.enter_context(each.join(**self._given))
+        with ExitStack() as stack:  # leaves those that were entered if another cannot be
+            for each in self._joinables:
+                stack.enter_context(each.join(**self._given))
+            self._stack = stack.pop_all()
 
     def __exit__(self, *error: Any) -> bool | None:
         """Take part until no rank has a batch left."""

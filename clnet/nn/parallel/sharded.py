@@ -393,15 +393,20 @@ class Unit:
             given.setdefault(dtype, []).append(k)
         return given
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the first of all that have parts or copies."""
+        return self.group.rank() == 0 and (self.replicas is None or self.replicas.rank() == 0)
+
     # Backward.
 
     def whole(self) -> list[Tensor]:
         """The whole parameters in a backward pass, gathered once for it."""
         if self._whole is None:
             self._whole = self.gather()
-            after = mode.current().after_backward
-            if after is not None:
-                after.append(self.hide)
+            ends = mode.current().walk_ends
+            if ends is not None:
+                ends.append(self.hide)
         return self._whole
 
     def open_again(self, node: Any) -> None:
