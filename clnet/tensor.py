@@ -230,6 +230,10 @@ class Tensor(OnHost):
         else:
             tracer.grad_written(self, value)
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     @property
     def retains_grad(self) -> bool:
         """Whether ``backward`` leaves a gradient here although this is no leaf."""

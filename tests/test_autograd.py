@@ -237,6 +237,36 @@ def test_a_graph_is_walked_once():
     assert x.grad.item() == 4
 
 
+def test_a_graph_that_saved_nothing_is_walked_again():
+    x = leaf(1.0, 2.0)
+    y = (x + 1).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [2, 2]
+    del x.grad
+    assert x.grad is None
+
+
+def test_leaves_that_are_not_asked_for_hear_nothing():
+    x, y = leaf(1.0), leaf(2.0)
+    heard: list[object] = []
+    x.register_hook(heard.append)
+    (x * y).sum().backward(inputs=[y])
+    assert (x.grad, y.grad.item(), heard) == (None, 1, [])
+
+
+def test_edges_of_the_graph_are_inputs_of_a_walk():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    edge = clnet.autograd.graph.get_gradient_edge(y)
+    own = clnet.autograd.graph.get_gradient_edge(x)
+    out = (y * y).sum()
+    clnet.autograd.backward(out, inputs=edge, retain_graph=True)
+    assert (x.grad, y.grad) == (None, None)
+    out.backward(inputs=(edge, own))
+    assert x.grad.tolist() == [8, 16]
+
+
 @pytest.mark.parametrize("f", [ops.exp, lambda x: ops.softmax(x, 0)], ids=["plain", "fused"])
 def test_a_walk_that_is_recorded_frees_what_it_was_not_told_to_keep(f):
     """A fused op's, too, whose gradient is then that of simpler ops."""

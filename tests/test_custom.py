@@ -251,6 +251,30 @@ def test_methods_that_are_missing_are_named():
         Function.apply(batch(2))
 
 
+def test_vjp_is_another_name_of_backward():
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def vjp(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * g * x * x
+
+    class Both(Cube):
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = batch(3)
+    (found,) = grad(Cube.apply(x).sum(), x)
+    np.testing.assert_allclose(found.numpy(), 3 * x.detach().numpy() ** 2, rtol=1e-6)
+    with pytest.raises(GradientError, match="one of backward and vjp"):
+        Both.apply(x).sum().backward()
+
+
 class Written(Function):
     """The square, with a gradient that nobody may differentiate."""
 
@@ -373,3 +397,24 @@ def test_what_was_saved_by_its_oldest_name():
     Swish.apply(x).sum().backward()
     (wanted,) = grad(clnet.nn.functional.silu(x).sum(), x)
     np.testing.assert_allclose(x.grad.numpy(), wanted.numpy(), rtol=1e-5)
+
+
+def test_tangents_that_are_not_there_are_zeros_for_jvp():
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, x, y, factor):
+            ctx.save_for_forward(x, y)
+            return x * y * factor
+
+        @staticmethod
+        def jvp(ctx, tx, ty, nothing):
+            x, y = ctx.saved_tensors
+            assert nothing is None
+            return 3 * (tx * y + x * ty)
+
+    ad = clnet.autograd.forward_ad
+    x, y, tangent = batch(3), batch(3, seed=1), batch(3, seed=2, requires_grad=False)
+    with ad.dual_level():
+        out = Product.apply(ad.make_dual(x, tangent), y, 3)
+        found = ad.unpack_dual(out).tangent.detach().numpy()
+    np.testing.assert_allclose(found, 3 * tangent.numpy() * y.detach().numpy(), rtol=1e-6)

@@ -116,7 +116,8 @@ class Function:
     ``backward(ctx, *grads)``, which gets a gradient for each result of ``forward`` (None for one
     that is no tensor) and returns one, or None, for each of its arguments. It is called by
     :meth:`apply`. Where ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``.
-    What ``backward`` does in ops of clnet can be differentiated once more.
+    What ``backward`` does in ops of clnet can be differentiated once more; ``vjp`` is another name
+    of it.
 
     Inside :func:`clnet.vmap` both see tensors of an element's shape, whether ``generate_vmap_rule``
     is set or not; where there is a static method ``vmap(info, in_dims, *args)``, it is given the
@@ -144,6 +145,7 @@ class Function:
     setup_context: Any = None
     vmap: Any = None
     jvp: Any = None
+    vjp: Any = None
     generate_vmap_rule: bool = False
 
     # With ``**kwargs``, which nothing gives, a checker takes overrides of any arguments.
@@ -156,6 +158,19 @@ class Function:
     def backward(ctx: Any, *grads: Any, **kwargs: Any) -> Any:
         """The arguments' gradients."""
         raise NotImplementedError("backward(ctx, *grads) is the subclass's")
+
+    @classmethod
+    def gradient(cls) -> Callable[..., Any]:
+        """``backward``, or ``vjp`` where that is what the class has.
+
+        Raises:
+            GradientError: if it has both.
+        """
+        if cls.vjp is None:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise GradientError(cls.__name__, "it has one of backward and vjp, which are the same")
+        return cls.vjp
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -360,7 +375,7 @@ class _Applied(Op):
         ctx.to_save = [None if at is None else found[at[0]][at[1]] for at in self.order]
         try:
             each = iter(grads)
-            given = self.own.backward(ctx, *[next(each) if spot else None for spot in self.spots])
+            given = self.own.gradient()(ctx, *[next(each) if spot else None for spot in self.spots])
         finally:
             ctx.to_save = ()
         results = given if isinstance(given, tuple) else (given,)

@@ -135,6 +135,7 @@ def gradcheck(
 def gradgradcheck(
     fn: Callable[..., Tensor | Sequence[Tensor]],
     inputs: Any = (),
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float | None = None,
     atol: float | None = None,
@@ -150,18 +151,22 @@ def gradgradcheck(
 ) -> bool:
     """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives.
 
-    ``gen_non_contig_grad_outputs``, too, is PyTorch's and without effect.
+    ``gen_non_contig_grad_outputs``, too, is PyTorch's and without effect. ``grad_outputs`` is what
+    arrives at each output that requires a gradient, of its shape and dtype; None: drawn numbers.
     """
     del nondet_tol, gen_non_contig_grad_outputs, check_undefined_grad, check_grad_dtypes
     own = _parameters(fn)
     fn, given = _over_parts(fn, _sequence(inputs))
     dtype = _dtype_of(given, own, dtype)
     first = [_leaf(x, dtype) for x in given]
-    arriving = [
-        tensor(w.astype(y.dtype.numpy), device=y.device, requires_grad=True)
-        for y, w in _weighted(_outputs(fn, first))
-        if y.requires_grad
-    ]
+    if grad_outputs is None:
+        arriving = [
+            tensor(w.astype(y.dtype.numpy), device=y.device, requires_grad=True)
+            for y, w in _weighted(_outputs(fn, first))
+            if y.requires_grad
+        ]
+    else:
+        arriving = _sequence(grad_outputs)
     if not arriving:
         raise ArgumentError("gradgradcheck", "an output requires a gradient", inputs=len(given))
 

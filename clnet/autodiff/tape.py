@@ -182,8 +182,8 @@ class Node(NodeFace):
         return 0 <= place < len(self.needs) and place not in self.function.saves(self.needs)[0]
 
     def release(self) -> None:
-        """Let the saved tensors go."""
-        self.released = True
+        """Let the saved tensors go; a node without any may be walked through once more."""
+        self.released = self.released or bool(self.kept_inputs or self.kept_outputs)
         self.kept_inputs = self.kept_outputs = {}
 
 
