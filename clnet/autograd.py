@@ -34,6 +34,7 @@ __path__: list[str] = []  # ``import clnet.autograd.function`` is found
 _LATER = {
     "Function": (".autodiff.custom", "Function"),
     "FunctionCtx": (".autodiff.custom", "FunctionCtx"),
+    "GradcheckError": (".errors", "GradcheckError"),
     "Variable": (".autodiff.variable", "Variable"),
     "anomaly_mode": (".autodiff.anomaly", ""),
     "backward": (".autodiff.variable", "backward"),

@@ -184,6 +184,8 @@ def test_grad_of_an_unused_input():
         grad(x * x, [])
     with pytest.raises(ArgumentError, match="goes with allow_unused=True"):
         grad(x * x, x, allow_unused=False, materialize_grads=True)
+    (gy,) = grad(x * x, y, create_graph=True, materialize_grads=True)
+    assert gy.requires_grad
 
 
 def test_grad_takes_pytorchs_places():

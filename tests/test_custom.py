@@ -418,3 +418,25 @@ def test_tangents_that_are_not_there_are_zeros_for_jvp():
         out = Product.apply(ad.make_dual(x, tangent), y, 3)
         found = ad.unpack_dual(out).tangent.detach().numpy()
     np.testing.assert_allclose(found, 3 * tangent.numpy() * y.detach().numpy(), rtol=1e-6)
+
+
+def test_setup_context_has_all_arguments():
+    class Power(Function):
+        @staticmethod
+        def forward(x, y=3):
+            return x**y
+
+        @staticmethod
+        def setup_context(ctx, args, output):
+            x, ctx.y = args
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * ctx.y * x ** (ctx.y - 1), None
+
+    x = clnet.tensor(2.0, requires_grad=True)
+    assert [grad(y, x)[0].item() for y in (Power.apply(x), Power.apply(x, y=2))] == [12, 4]
+    with pytest.raises(ArgumentError, match="by place"):
+        Scaled.apply(x, 2.0, y=x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 from .. import ops
@@ -173,15 +174,23 @@ class Function:
         return cls.vjp
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any, **named: Any) -> Any:
         """``forward(ctx, *args)``, on the tape where an argument's gradient is wanted.
 
         Args:
             *args: tensors and other values.
+            **named: arguments by name, where ``forward`` gets no ``ctx``: ``setup_context`` then
+                has all of them in their places, with defaults.
 
         Returns:
             What ``forward`` returns.
         """
+        if cls.setup_context is not None:
+            args = _all_arguments(cls.forward, args, named)
+        elif named:
+            raise ArgumentError(
+                cls.__name__, "forward with ctx takes arguments by place", named=sorted(named)
+            )
         now = mode.current()
         if now.batching is not None:
             found = applied_to_batch(cls, args, FunctionCtx, Function)
@@ -207,6 +216,18 @@ class Function:
             _become(x, next(made), dirty) if isinstance(x, Tensor) else x for x in given
         )
         return results if isinstance(result, tuple) else results[0]
+
+
+def _all_arguments(
+    forward: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Arguments in their places, with the defaults of those that are left out."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and not named and code.co_argcount == len(args):
+        return args  # the most common case, without the search below
+    bound = signature(forward).bind(*args, **named)
+    bound.apply_defaults()
+    return bound.args
 
 
 def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
