@@ -440,3 +440,30 @@ def test_setup_context_has_all_arguments():
     assert [grad(y, x)[0].item() for y in (Power.apply(x), Power.apply(x, y=2))] == [12, 4]
     with pytest.raises(ArgumentError, match="by place"):
         Scaled.apply(x, 2.0, y=x)
+
+
+class Added(Function):
+    """``x + y``, in the memory of ``x``."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        x.add_(y)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+
+
+@pytest.mark.parametrize("base", [lambda x: x * 1, lambda x: clnet.zeros(3, 4)], ids=["on", "off"])
+def test_a_view_that_is_overwritten_is_part_of_what_it_is_a_view_of(base):
+    x, y = batch(3, 4), batch(2, seed=1)
+    whole = base(x)
+    row = whole[1]
+    Added.apply(whole[1:, 1:3], y)
+    (whole * clnet.arange(4.0)).sum().backward()
+    assert y.grad.tolist() == [2, 4]
+    assert row.requires_grad
+    with pytest.raises(GradientError, match="leaf that requires gradients"):
+        Added.apply(x[0], clnet.ones(4))

@@ -17,6 +17,7 @@ from ..values import mode
 from ..values.dtypes import DType
 from ..values.words import WORDS
 from .custom_batch import applied_to_batch
+from .overwrite import become
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -242,7 +243,10 @@ def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
         raise GradientError(
             "mark_dirty", "a leaf that requires a gradient is not overwritten", shape=x.shape
         )
-    x.node, x.index, x.version, x.source = made.node, made.index, made.version, None
+    if made.node is None:
+        x.node, x.index, x.version, x.source = None, 0, made.version, None
+    else:
+        become(x, made.node, made.index)
     return x
 
 

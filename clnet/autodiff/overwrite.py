@@ -60,6 +60,23 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
         )
     if retained:
         target.retain_grad()
+    spread(target)
+
+
+def become(target: Any, node: Any, index: int) -> None:
+    """Let a tensor be a node's output that was written into its memory beside the tape.
+
+    Raises:
+        GradientError: as of :func:`overwrite`, for what it is a view of.
+        TraceError: as there.
+    """
+    _check_target(node.function, target)
+    target.node, target.index = node, index
+    spread(target)
+
+
+def spread(target: Any) -> None:
+    """Tell what a tensor is a view of, and other views of that, that it has a new history."""
     storage = target.array.storage
     storage.recorded = target.version = storage.version
     while target.source is not None:

@@ -445,6 +445,9 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             raise GradientError(
                 op_name, "a tensor of several elements needs a gradient", shape=root.shape
             )
+        if root.dtype.is_complex:
+            law = "a complex number needs a gradient: which way it shall go"
+            raise GradientError(op_name, law, dtype=root.dtype, remedy="Take the real part")
         return one_like(root)
     if gradient.shape != root.shape:
         raise GradientError(
