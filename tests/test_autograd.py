@@ -589,3 +589,14 @@ def test_each_output_has_a_weight_of_its_own(weights):
         clnet.autograd.grad([x * 2, x * 3], x, weights)
     (found,) = clnet.autograd.grad([(x * 2).sum(), (x * 3).sum()], x)
     assert found.tolist() == [5, 5, 5]
+
+
+def test_functions_that_give_no_tensors_are_refused_by_kind():
+    whole = clnet.autograd.functional
+    for call in (whole.jacobian, whole.hessian, whole.vjp):
+        with pytest.raises(TypeError, match="the function gives"):
+            call(lambda x: (x, "no tensor"), clnet.ones(2))
+    with pytest.raises(RuntimeError, match="one number"):
+        whole.hessian(lambda x: x, clnet.ones(2))
+    with pytest.raises(GradientError, match="complex number needs a gradient"):
+        (leaf(1.0) * 0.5j).backward()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import subprocess
 import sys
 
@@ -288,6 +290,31 @@ def test_a_checkpoint_takes_pytorchs_settings():
     x = clnet.ones(2, requires_grad=True)
     clnet.utils.checkpoint.checkpoint(clnet.exp, x, use_reentrant=False).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 1]), rtol=1e-6)
+    with clnet.utils.checkpoint.set_checkpoint_early_stop(False):
+        pass
+
+
+def test_a_checkpoint_runs_in_its_contexts():
+    entered = []
+
+    @contextlib.contextmanager
+    def named(name):
+        entered.append(name)
+        yield
+
+    x = clnet.ones(2, requires_grad=True)
+    run = functools.partial(
+        clnet.utils.checkpoint.checkpoint,
+        clnet.exp,
+        x,
+        context_fn=lambda: (named("forward"), named("again")),
+    )
+    y = run(use_reentrant=False)
+    assert entered == ["forward"]
+    y.sum().backward()
+    assert entered == ["forward", "again"]
+    with pytest.raises(ArgumentError, match="context_fn goes with"):
+        run(use_reentrant=True)
 
 
 def test_gradients_of_several_tensors():
