@@ -42,6 +42,12 @@ def test_a_shape_is_a_size():
     assert shape[1:].numel() == 12
     assert shape[-1] == 4
     assert type(shape.__add__((5,))) is clnet.Size
+    ends, none = (1,), ()
+    for more in (ends + shape, none + shape, shape + ends, shape * 2, 2 * shape, shape * 0):
+        assert type(more) is clnet.Size
+    assert ends + shape == (1, 2, 3, 4)
+    with pytest.raises(TypeError):
+        shape + 3
     assert clnet.zeros(clnet.Size((2, 1))).view(shape[:1]).shape == (2,)
 
 
