@@ -288,6 +288,10 @@ class Tensor(OnHost):
             raise NoAxisError("len", "the tensor has an axis", shape=self.shape)
         return self.shape[0]
 
+    def __reversed__(self) -> Tensor:
+        """The tensor, turned round along its first axis, as in PyTorch."""
+        return ops.flip(self, 0) if self.ndim else self
+
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             law, hint = "the tensor has an axis", "x.item() is its number"
