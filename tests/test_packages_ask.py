@@ -16,6 +16,7 @@ from clnet.errors import (
     DeviceError,
     DtypeError,
     GradientError,
+    KindError,
     ShapeError,
 )
 from tests.answers import torch
