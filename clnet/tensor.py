@@ -12,7 +12,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.data import give_data, take_data
-from .autodiff.given import checked_flag, listed_inputs, require_gradient
+from .autodiff.given import checked_flag, held_by, listed_inputs, require_gradient
 from .autodiff.overwrite import node_of, overwrite, refresh, set_node
 from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
@@ -381,7 +381,7 @@ class Tensor(OnHost):
         """
         self.array.require_alone()
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
-        seen = set() if gradient is None else {id(gradient.array.storage)}
+        seen = held_by([gradient])
         walk_back(
             [self],
             [root_gradient("backward", self, gradient)],

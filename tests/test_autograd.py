@@ -600,3 +600,13 @@ def test_functions_that_give_no_tensors_are_refused_by_kind():
         whole.hessian(lambda x: x, clnet.ones(2))
     with pytest.raises(GradientError, match="complex number needs a gradient"):
         (leaf(1.0) * 0.5j).backward()
+
+
+def test_a_sparse_gradient_arrives():
+    arriving = clnet.sparse_coo_tensor(clnet.tensor([[1, 0]]), clnet.tensor([1.0, 2.0]), (2,))
+    x = leaf(1.0, 1.0)
+    x.backward(arriving)
+    assert x.grad.to_dense().tolist() == [2, 1]
+    assert grad(x * 3, x, arriving)[0].to_dense().tolist() == [6, 3]
+    clnet.autograd.backward([x * 2], [arriving])
+    assert x.grad.to_dense().tolist() == [6, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError, GradientError
@@ -12,6 +13,11 @@ from ..values.plain import is_iterable
 def is_edge(x: Any) -> bool:
     """Whether something is the place of a graph where a gradient goes, and no tensor."""
     return hasattr(x, "target")
+
+
+def held_by(gradients: Iterable[Any]) -> set[int]:
+    """The ``id`` of the storages of gradients; None and sparse ones are nobody's."""
+    return {id(g.array.storage) for g in gradients if g is not None and not g.is_sparse}
 
 
 def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked, require_tensors
 from ..values.plain import is_iterable
-from .given import is_edge
+from .given import held_by, is_edge
 from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
@@ -85,7 +85,7 @@ def grad(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )
-    held = {id(g.array.storage) for g in given if g is not None}
+    held = held_by(given)
     results = tuple(_own(found[id(t)][1], held) if id(t) in found else None for t in targets)
     if materialize_grads:
         return tuple(
