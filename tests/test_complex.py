@@ -597,13 +597,3 @@ def test_changes_along_a_complex_direction():
     ):
         with pytest.raises(DtypeError, match="a Jacobian is of real"):
             jacobian(lambda z: z * 2)(x)
-
-
-def test_parts_are_assigned_to():
-    z = clnet.tensor([1 + 2j, 3 + 4j])
-    z.real, z.imag = 5, clnet.tensor([6.0, 7.0])
-    assert z.tolist() == [5 + 6j, 5 + 7j]
-    x = clnet.zeros(2)
-    x.real = 1.0
-    assert x.tolist() == [1, 1]
-    assert reversed(clnet.arange(3)).tolist() == [2, 1, 0]

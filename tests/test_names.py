@@ -400,3 +400,29 @@ def test_pictures_sounds_and_points_for_tensorboard(tmp_path):
 )  # fmt: skip
 def test_the_text_of_a_tensor_is_pytorchs(make, text):
     assert repr(make(clnet)).replace("clnet.", "torch.") == text
+
+
+def test_numbers_that_once_stood_before_operands():
+    x, a, e = clnet.ones(3), clnet.full((3,), 2.0), clnet.eye(3)
+    for found, wanted in (
+        (clnet.addcmul(x, 0.5, a, a), [3, 3, 3]),
+        (x.addcdiv(0.5, a, a), [1.5, 1.5, 1.5]),
+        (clnet.add(x, 2, a), [5, 5, 5]),
+        (clnet.addmm(2, e, 3, e, e).diagonal(), [5, 5, 5]),
+        (e.addmm(2, e, e).diagonal(), [3, 3, 3]),
+        (clnet.addmv(2, x, 3, e, a), [8, 8, 8]),
+    ):
+        assert found.tolist() == wanted
+    for wrong in (lambda: clnet.add(x, a, a), lambda: clnet.addmm(2, e, e, e, e)):
+        with pytest.raises(DtypeError, match="called otherwise"):
+            wrong()
+
+
+def test_parts_are_assigned_to():
+    z = clnet.tensor([1 + 2j, 3 + 4j])
+    z.real, z.imag = 5, clnet.tensor([6.0, 7.0])
+    assert z.tolist() == [5 + 6j, 5 + 7j]
+    x = clnet.zeros(2)
+    x.real = 1.0
+    assert x.tolist() == [1, 1]
+    assert reversed(clnet.arange(3)).tolist() == [2, 1, 0]
