@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only what i
     from .autodiff.gradcheck import gradgradcheck as gradgradcheck
     from .autodiff.variable import Variable as Variable
     from .autodiff.variable import backward as backward
+    from .errors import GradcheckError as GradcheckError
 
 __path__: list[str] = []  # ``import clnet.autograd.function`` is found
 
@@ -34,6 +35,7 @@ __path__: list[str] = []  # ``import clnet.autograd.function`` is found
 _LATER = {
     "Function": (".autodiff.custom", "Function"),
     "FunctionCtx": (".autodiff.custom", "FunctionCtx"),
+    "GradcheckError": (".errors", "GradcheckError"),
     "Variable": (".autodiff.variable", "Variable"),
     "anomaly_mode": (".autodiff.anomaly", ""),
     "backward": (".autodiff.variable", "backward"),

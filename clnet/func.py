@@ -131,6 +131,20 @@ def _zeros(found: Any, like: list[Tensor]) -> list[Tensor]:
     return [ops.zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
+def _slopes(
+    outputs: list[Tensor], leaves: list[Tensor], arrived: Sequence[Any], *, nested: bool
+) -> list[Tensor]:
+    """The gradients of leaves; zeros where no output depends on them."""
+    pairs = [(y, g) for y, g in zip(outputs, arrived, strict=True) if y.requires_grad]
+    if not pairs:
+        return _zeros([None] * len(leaves), leaves)
+    ends, weights = map(list, zip(*pairs, strict=True))
+    found = autograd.grad(
+        ends, leaves, weights, create_graph=nested, retain_graph=True, allow_unused=True
+    )
+    return _zeros(found, leaves)
+
+
 def _value_of(name: str, result: Any, *, has_aux: bool) -> Any:
     """What is derived of a function's result."""
     if not has_aux:
@@ -168,10 +182,8 @@ def grad_and_value(
             if value.numel() != 1:
                 raise ShapeError("grad", "the function gives one element", shape=value.shape)
             nested = _is_nested(recording, args, [value], leaves)
-            grads = autograd.grad(
-                value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
-            )
-        kept = _like(tuple(args[k] for k in places), _zeros(grads, leaves))
+            grads = _slopes([value], leaves, [None], nested=nested)
+        kept = _like(tuple(args[k] for k in places), grads)
         value = value if nested else value.detach()
         return (
             kept[0] if isinstance(argnums, int) else kept,
@@ -229,12 +241,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         if len(arrived) != len(outputs) or not all(isinstance(g, Tensor) for g in arrived):
             law = "there is a gradient for each result"
             raise DtypeError("vjp", law, gradients=shown(cotangents))
-        more = nested or (autograd.is_grad_enabled() and _on_tape(arrived))
+        more = autograd.is_grad_enabled() and (nested or _on_tape(arrived))
         with autograd.set_grad_enabled(more):
-            found = autograd.grad(
-                outputs, leaves, arrived, retain_graph=True, create_graph=more, allow_unused=True
-            )
-        return _like(primals, _zeros(found, leaves))
+            found = _slopes(outputs, leaves, arrived, nested=more)
+        return _like(primals, found)
 
     plain = _like(value, [y if nested else y.detach() for y in outputs])
     return (plain, back, _left(result[1], nested=nested)) if has_aux else (plain, back)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +24,7 @@ from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, int64
-from .values.generator import Generator
+from .values.generator import Generator, packed
 from .values.plain import integer
 from .values.shapes import broadcast_shapes
 from .values.words import MemoryFormat
@@ -46,8 +45,6 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
-
-_STATE = "<QQ"  # a seed and a counter
 
 
 @checked
@@ -108,8 +105,7 @@ def get_rng_state() -> Tensor:
         ``(16,)``, uint8: its seed and how much it gave, each a whole number of 64 bits. It is what
         checkpoints hold.
     """
-    state = mode.current().generator.get_state()
-    raw = struct.pack(_STATE, state["seed"], state["offset"])
+    raw = packed(mode.current().generator.get_state())
     return Tensor(Array.from_numpy(np.frombuffer(raw, np.uint8), current_device()))
 
 
@@ -123,19 +119,6 @@ def set_rng_state(new_state: Any) -> None:
     Raises:
         ArgumentError: if it is something else, such as the state of another library's generator.
     """
-    if isinstance(new_state, Tensor | np.ndarray):
-        size, host = struct.calcsize(_STATE), np.asarray(new_state)
-        if host.shape != (size,) or host.dtype != np.uint8:
-            raise ArgumentError(
-                "set_rng_state",
-                "a state is what get_rng_state() gave, 16 numbers of uint8",
-                shape=host.shape,
-                dtype=host.dtype,
-                remedy="Other libraries' generators draw otherwise: begin with clnet.manual_seed",
-            )
-        new_state = dict(
-            zip(("seed", "offset"), struct.unpack(_STATE, host.tobytes()), strict=True)
-        )
     mode.current().generator.set_state(new_state)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.data import give_data, take_data
-from .autodiff.given import checked_flag, listed_inputs, require_gradient
+from .autodiff.given import checked_flag, held_by, listed_inputs, require_gradient
 from .autodiff.overwrite import node_of, overwrite, refresh, set_node
 from .autodiff.tape import Node
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
@@ -230,6 +230,10 @@ class Tensor(OnHost):
         else:
             tracer.grad_written(self, value)
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     @property
     def retains_grad(self) -> bool:
         """Whether ``backward`` leaves a gradient here although this is no leaf."""
@@ -283,6 +287,10 @@ class Tensor(OnHost):
         if not self.shape:
             raise NoAxisError("len", "the tensor has an axis", shape=self.shape)
         return self.shape[0]
+
+    def __reversed__(self) -> Tensor:
+        """The tensor, turned round along its first axis, as in PyTorch."""
+        return ops.flip(self, 0) if self.ndim else self
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
@@ -384,7 +392,7 @@ class Tensor(OnHost):
         """
         self.array.require_alone()
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
-        seen = set() if gradient is None else {id(gradient.array.storage)}
+        seen = held_by([gradient])
         walk_back(
             [self],
             [root_gradient("backward", self, gradient)],

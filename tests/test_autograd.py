@@ -184,6 +184,8 @@ def test_grad_of_an_unused_input():
         grad(x * x, [])
     with pytest.raises(ArgumentError, match="goes with allow_unused=True"):
         grad(x * x, x, allow_unused=False, materialize_grads=True)
+    (gy,) = grad(x * x, y, create_graph=True, materialize_grads=True)
+    assert gy.requires_grad
 
 
 def test_grad_takes_pytorchs_places():
@@ -235,6 +237,24 @@ def test_a_graph_is_walked_once():
         "Pass retain_graph=True to the earlier one"
     )
     assert x.grad.item() == 4
+
+
+def test_a_graph_that_saved_nothing_is_walked_again():
+    x = leaf(1.0, 2.0)
+    y = (x + 1).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [2, 2]
+    del x.grad
+    assert x.grad is None
+
+
+def test_leaves_that_are_not_asked_for_hear_nothing():
+    x, y = leaf(1.0), leaf(2.0)
+    heard: list[object] = []
+    x.register_hook(heard.append)
+    (x * y).sum().backward(inputs=[y])
+    assert (x.grad, y.grad.item(), heard) == (None, 1, [])
 
 
 @pytest.mark.parametrize("f", [ops.exp, lambda x: ops.softmax(x, 0)], ids=["plain", "fused"])

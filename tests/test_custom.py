@@ -251,6 +251,30 @@ def test_methods_that_are_missing_are_named():
         Function.apply(batch(2))
 
 
+def test_vjp_is_another_name_of_backward():
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def vjp(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * g * x * x
+
+    class Both(Cube):
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = batch(3)
+    (found,) = grad(Cube.apply(x).sum(), x)
+    np.testing.assert_allclose(found.numpy(), 3 * x.detach().numpy() ** 2, rtol=1e-6)
+    with pytest.raises(GradientError, match="one of backward and vjp"):
+        Both.apply(x).sum().backward()
+
+
 class Written(Function):
     """The square, with a gradient that nobody may differentiate."""
 
@@ -373,3 +397,73 @@ def test_what_was_saved_by_its_oldest_name():
     Swish.apply(x).sum().backward()
     (wanted,) = grad(clnet.nn.functional.silu(x).sum(), x)
     np.testing.assert_allclose(x.grad.numpy(), wanted.numpy(), rtol=1e-5)
+
+
+def test_tangents_that_are_not_there_are_zeros_for_jvp():
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, x, y, factor):
+            ctx.save_for_forward(x, y)
+            return x * y * factor
+
+        @staticmethod
+        def jvp(ctx, tx, ty, nothing):
+            x, y = ctx.saved_tensors
+            assert nothing is None
+            return 3 * (tx * y + x * ty)
+
+    ad = clnet.autograd.forward_ad
+    x, y, tangent = batch(3), batch(3, seed=1), batch(3, seed=2, requires_grad=False)
+    with ad.dual_level():
+        out = Product.apply(ad.make_dual(x, tangent), y, 3)
+        found = ad.unpack_dual(out).tangent.detach().numpy()
+    np.testing.assert_allclose(found, 3 * tangent.numpy() * y.detach().numpy(), rtol=1e-6)
+
+
+def test_setup_context_has_all_arguments():
+    class Power(Function):
+        @staticmethod
+        def forward(x, y=3):
+            return x**y
+
+        @staticmethod
+        def setup_context(ctx, args, output):
+            x, ctx.y = args
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * ctx.y * x ** (ctx.y - 1), None
+
+    x = clnet.tensor(2.0, requires_grad=True)
+    assert [grad(y, x)[0].item() for y in (Power.apply(x), Power.apply(x, y=2))] == [12, 4]
+    with pytest.raises(ArgumentError, match="by place"):
+        Scaled.apply(x, 2.0, y=x)
+
+
+class Added(Function):
+    """``x + y``, in the memory of ``x``."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        x.add_(y)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+
+
+@pytest.mark.parametrize("base", [lambda x: x * 1, lambda x: clnet.zeros(3, 4)], ids=["on", "off"])
+def test_a_view_that_is_overwritten_is_part_of_what_it_is_a_view_of(base):
+    x, y = batch(3, 4), batch(2, seed=1)
+    whole = base(x)
+    row = whole[1]
+    Added.apply(whole[1:, 1:3], y)
+    (whole * clnet.arange(4.0)).sum().backward()
+    assert y.grad.tolist() == [2, 4]
+    assert row.requires_grad
+    with pytest.raises(GradientError, match="leaf that requires gradients"):
+        Added.apply(x[0], clnet.ones(4))

@@ -238,3 +238,21 @@ def test_strides_of_elements_of_a_batch():
     assert found.tolist() == [0.0, 180.0]
     slope = clnet.func.grad(lambda row: (row.as_strided((2, 2), (1, 2)) ** 2).sum())
     assert clnet.vmap(slope)(x).tolist() == [[0, 2, 4, 6, 0, 0], [12, 14, 16, 18, 0, 0]]
+
+
+def test_what_a_function_does_not_read_has_a_gradient_of_zeros():
+    x, y = clnet.tensor(1.0), clnet.tensor(2.0)
+    func = clnet.func
+    assert func.grad(lambda x: y)(x).item() == 0
+    assert func.grad(func.grad(lambda x: x * y))(x).item() == 0
+    _, back = func.vjp(lambda w, x: (y, y, x), y, x)
+    assert [g.item() for g in back((x, x, x))] == [0, 1]
+    assert clnet.vmap(func.grad(lambda x: y))(clnet.ones(3)).tolist() == [0, 0, 0]
+
+
+def test_a_gradient_asked_for_without_a_tape_is_on_none():
+    x = clnet.tensor(3.0, requires_grad=True)
+    _, back = clnet.func.vjp(lambda x: x**2, x)
+    with clnet.no_grad():
+        assert not back(clnet.tensor(1.0))[0].requires_grad
+    assert back(clnet.tensor(1.0))[0].requires_grad

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.autograd import grad
+from clnet.errors import GradientError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
+
+
+def leaf(*values):
+    return clnet.tensor(values, requires_grad=True)
 
 
 def updated_thrice(lib: Any) -> list[float]:
@@ -89,3 +95,36 @@ def test_hooks_beside_the_way_are_not_called():
         return seen
 
     assert called(clnet) == called(torch)
+
+
+def test_edges_of_the_graph_are_inputs_of_a_walk():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    edge = clnet.autograd.graph.get_gradient_edge(y)
+    own = clnet.autograd.graph.get_gradient_edge(x)
+    out = (y * y).sum()
+    clnet.autograd.backward(out, inputs=edge, retain_graph=True)
+    assert (x.grad, y.grad) == (None, None)
+    out.backward(inputs=(edge, own))
+    assert x.grad.tolist() == [8, 16]
+
+
+def test_functions_that_give_no_tensors_are_refused_by_kind():
+    whole = clnet.autograd.functional
+    for call in (whole.jacobian, whole.hessian, whole.vjp):
+        with pytest.raises(TypeError, match="the function gives"):
+            call(lambda x: (x, "no tensor"), clnet.ones(2))
+    with pytest.raises(RuntimeError, match="one number"):
+        whole.hessian(lambda x: x, clnet.ones(2))
+    with pytest.raises(GradientError, match="complex number needs a gradient"):
+        (leaf(1.0) * 0.5j).backward()
+
+
+def test_a_sparse_gradient_arrives():
+    arriving = clnet.sparse_coo_tensor(clnet.tensor([[1, 0]]), clnet.tensor([1.0, 2.0]), (2,))
+    x = leaf(1.0, 1.0)
+    x.backward(arriving)
+    assert x.grad.to_dense().tolist() == [2, 1]
+    assert grad(x * 3, x, arriving)[0].to_dense().tolist() == [6, 3]
+    clnet.autograd.backward([x * 2], [arriving])
+    assert x.grad.to_dense().tolist() == [6, 3]

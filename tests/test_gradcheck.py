@@ -141,6 +141,7 @@ def test_what_no_gradient_reaches_is_refused(check):
 def test_gradients_of_gradients():
     assert gradgradcheck(lambda x, y: (x * y).exp(), [drawn(2, 3), drawn(3, seed=1)])
     assert gradgradcheck(lambda x: 3 * x, drawn(2, 2))  # linear: in what arrives
+    assert gradgradcheck(lambda x: x**3, drawn(2), drawn(2, seed=1).requires_grad_())
 
     class Bent(clnet.autograd.Function):
         @staticmethod

@@ -55,9 +55,17 @@ def test_contexts_by_a_flag():
         with clnet.set_grad_enabled(True):
             assert (x * 2).requires_grad
         with clnet.inference_mode(False):
-            assert not (x * 2).requires_grad
+            assert (x * 2).requires_grad
+        assert not clnet.is_inference_mode_enabled()
     with clnet.inference_mode():
         assert not (x * 2).requires_grad
+        assert clnet.is_inference_mode_enabled()
+
+    @clnet.inference_mode
+    def inferred():
+        return (x * 2).requires_grad, clnet.is_inference_mode_enabled()
+
+    assert inferred() == (False, True)
 
     @clnet.set_grad_enabled(False)
     def silent():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import subprocess
 import sys
 
@@ -40,6 +42,12 @@ def test_a_shape_is_a_size():
     assert shape[1:].numel() == 12
     assert shape[-1] == 4
     assert type(shape.__add__((5,))) is clnet.Size
+    ends, none = (1,), ()
+    for more in (ends + shape, none + shape, shape + ends, shape * 2, 2 * shape, shape * 0):
+        assert type(more) is clnet.Size
+    assert ends + shape == (1, 2, 3, 4)
+    with pytest.raises(TypeError):
+        shape + 3
     assert clnet.zeros(clnet.Size((2, 1))).view(shape[:1]).shape == (2,)
 
 
@@ -288,6 +296,31 @@ def test_a_checkpoint_takes_pytorchs_settings():
     x = clnet.ones(2, requires_grad=True)
     clnet.utils.checkpoint.checkpoint(clnet.exp, x, use_reentrant=False).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 1]), rtol=1e-6)
+    with clnet.utils.checkpoint.set_checkpoint_early_stop(False):
+        pass
+
+
+def test_a_checkpoint_runs_in_its_contexts():
+    entered = []
+
+    @contextlib.contextmanager
+    def named(name):
+        entered.append(name)
+        yield
+
+    x = clnet.ones(2, requires_grad=True)
+    run = functools.partial(
+        clnet.utils.checkpoint.checkpoint,
+        clnet.exp,
+        x,
+        context_fn=lambda: (named("forward"), named("again")),
+    )
+    y = run(use_reentrant=False)
+    assert entered == ["forward"]
+    y.sum().backward()
+    assert entered == ["forward", "again"]
+    with pytest.raises(ArgumentError, match="context_fn goes with"):
+        run(use_reentrant=True)
 
 
 def test_gradients_of_several_tensors():
@@ -367,3 +400,29 @@ def test_pictures_sounds_and_points_for_tensorboard(tmp_path):
 )  # fmt: skip
 def test_the_text_of_a_tensor_is_pytorchs(make, text):
     assert repr(make(clnet)).replace("clnet.", "torch.") == text
+
+
+def test_numbers_that_once_stood_before_operands():
+    x, a, e = clnet.ones(3), clnet.full((3,), 2.0), clnet.eye(3)
+    for found, wanted in (
+        (clnet.addcmul(x, 0.5, a, a), [3, 3, 3]),
+        (x.addcdiv(0.5, a, a), [1.5, 1.5, 1.5]),
+        (clnet.add(x, 2, a), [5, 5, 5]),
+        (clnet.addmm(2, e, 3, e, e).diagonal(), [5, 5, 5]),
+        (e.addmm(2, e, e).diagonal(), [3, 3, 3]),
+        (clnet.addmv(2, x, 3, e, a), [8, 8, 8]),
+    ):
+        assert found.tolist() == wanted
+    for wrong in (lambda: clnet.add(x, a, a), lambda: clnet.addmm(2, e, e, e, e)):
+        with pytest.raises(DtypeError, match="called otherwise"):
+            wrong()
+
+
+def test_parts_are_assigned_to():
+    z = clnet.tensor([1 + 2j, 3 + 4j])
+    z.real, z.imag = 5, clnet.tensor([6.0, 7.0])
+    assert z.tolist() == [5 + 6j, 5 + 7j]
+    x = clnet.zeros(2)
+    x.real = 1.0
+    assert x.tolist() == [1, 1]
+    assert reversed(clnet.arange(3)).tolist() == [2, 1, 0]

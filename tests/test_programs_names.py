@@ -130,11 +130,12 @@ def test_what_is_queued_is_called_when_backward_is_done():
 
     def hook(grad):
         engine.queue_callback(lambda: seen.append(x.grad is not None))
+        engine.queue_callback(lambda: engine.queue_callback(lambda: seen.append("queued later")))
 
     y = x * 2
     y.register_hook(hook)
     y.sum().backward()
-    assert seen == [True]
+    assert seen == [True, "queued later"]
     with pytest.raises(RuntimeError, match="during backward"):
         engine.queue_callback(print)
 

@@ -245,3 +245,13 @@ def test_a_mean_and_a_deviation_without_axes_are_tensors():
     found = clnet.normal(mean, std)
     assert (found.shape, found.item()) == ((), 3)
     assert clnet.normal(clnet.zeros(2, dtype=clnet.float64), std).dtype is clnet.float64
+
+
+def test_a_generator_goes_on_from_where_the_default_one_stands():
+    clnet.manual_seed(7)
+    clnet.rand(3)
+    generator = clnet.Generator()
+    generator.set_state(clnet.get_rng_state())
+    assert clnet.rand(4, generator=generator).tolist() == clnet.rand(4).tolist()
+    with pytest.raises(ArgumentError, match="16 numbers of uint8"):
+        generator.set_state(clnet.zeros(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 from .. import ops
@@ -16,6 +17,7 @@ from ..values import mode
 from ..values.dtypes import DType
 from ..values.words import WORDS
 from .custom_batch import applied_to_batch
+from .overwrite import become
 from .tape import Node
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -116,7 +118,8 @@ class Function:
     ``backward(ctx, *grads)``, which gets a gradient for each result of ``forward`` (None for one
     that is no tensor) and returns one, or None, for each of its arguments. It is called by
     :meth:`apply`. Where ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``.
-    What ``backward`` does in ops of clnet can be differentiated once more.
+    What ``backward`` does in ops of clnet can be differentiated once more; ``vjp`` is another name
+    of it.
 
     Inside :func:`clnet.vmap` both see tensors of an element's shape, whether ``generate_vmap_rule``
     is set or not; where there is a static method ``vmap(info, in_dims, *args)``, it is given the
@@ -144,6 +147,7 @@ class Function:
     setup_context: Any = None
     vmap: Any = None
     jvp: Any = None
+    vjp: Any = None
     generate_vmap_rule: bool = False
 
     # With ``**kwargs``, which nothing gives, a checker takes overrides of any arguments.
@@ -158,15 +162,36 @@ class Function:
         raise NotImplementedError("backward(ctx, *grads) is the subclass's")
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def gradient(cls) -> Callable[..., Any]:
+        """``backward``, or ``vjp`` where that is what the class has.
+
+        Raises:
+            GradientError: if it has both.
+        """
+        if cls.vjp is None:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise GradientError(cls.__name__, "it has one of backward and vjp, which are the same")
+        return cls.vjp
+
+    @classmethod
+    def apply(cls, *args: Any, **named: Any) -> Any:
         """``forward(ctx, *args)``, on the tape where an argument's gradient is wanted.
 
         Args:
             *args: tensors and other values.
+            **named: arguments by name, where ``forward`` gets no ``ctx``: ``setup_context`` then
+                has all of them in their places, with defaults.
 
         Returns:
             What ``forward`` returns.
         """
+        if cls.setup_context is not None:
+            args = _all_arguments(cls.forward, args, named)
+        elif named:
+            raise ArgumentError(
+                cls.__name__, "forward with ctx takes arguments by place", named=sorted(named)
+            )
         now = mode.current()
         if now.batching is not None:
             found = applied_to_batch(cls, args, FunctionCtx, Function)
@@ -194,6 +219,18 @@ class Function:
         return results if isinstance(result, tuple) else results[0]
 
 
+def _all_arguments(
+    forward: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Arguments in their places, with the defaults of those that are left out."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and not named and code.co_argcount == len(args):
+        return args  # the most common case, without the search below
+    bound = signature(forward).bind(*args, **named)
+    bound.apply_defaults()
+    return bound.args
+
+
 def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
     """The result; a tensor that was overwritten is it from now on.
 
@@ -206,7 +243,10 @@ def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
         raise GradientError(
             "mark_dirty", "a leaf that requires a gradient is not overwritten", shape=x.shape
         )
-    x.node, x.index, x.version, x.source = made.node, made.index, made.version, None
+    if made.node is None:
+        x.node, x.index, x.version, x.source = None, 0, made.version, None
+    else:
+        become(x, made.node, made.index)
     return x
 
 
@@ -360,7 +400,7 @@ class _Applied(Op):
         ctx.to_save = [None if at is None else found[at[0]][at[1]] for at in self.order]
         try:
             each = iter(grads)
-            given = self.own.backward(ctx, *[next(each) if spot else None for spot in self.spots])
+            given = self.own.gradient()(ctx, *[next(each) if spot else None for spot in self.spots])
         finally:
             ctx.to_save = ()
         results = given if isinstance(given, tuple) else (given,)

@@ -114,10 +114,20 @@ def _by_jvp(cls: Any, primals: list[Any], tangents: list[Any], ctx: Any) -> _Mov
             result = cls.forward(*primals)
             cls.setup_context(ctx, tuple(primals), result)
         ctx.to_save = ctx.for_forward or ctx.to_save
-    moved = _listed(cls.jvp(ctx, *tangents))
+    moved = _listed(cls.jvp(ctx, *_materialized(primals, tangents, ctx)))
     if mode.current().grad and any(isinstance(x, Tensor) and x.requires_grad for x in primals):
         result = cls.apply(*primals)
     return _Moved(_listed(result), moved, isinstance(result, tuple))
+
+
+def _materialized(primals: list[Any], tangents: list[Any], ctx: Any) -> list[Any]:
+    """Tangents as ``jvp`` gets them: zeros for tensors without one, unless the context says not."""
+    if not ctx.materialize_grads:
+        return tangents
+    return [
+        ops.zeros_like(x) if t is None and isinstance(x, Tensor) and x.dtype.differentiable else t
+        for x, t in zip(primals, tangents, strict=True)
+    ]
 
 
 def _listed(result: Any) -> list[Any]:
@@ -209,7 +219,7 @@ def _generated(
             arrived = [element(g, level) if isinstance(g, Tensor) else g for g in grads]
             try:
                 with call.within():
-                    given = cls.backward(inner, *arrived)
+                    given = cls.gradient()(inner, *arrived)
             finally:
                 inner.to_save = ()
             found = given if isinstance(given, tuple) else (given,)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops
-from ..errors import ArgumentError, DtypeError
+from ..errors import ArgumentError, DtypeError, KindError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import require_tensors
@@ -40,7 +40,7 @@ def _outputs(
     alone = isinstance(found, Tensor)
     listed: list[Any] = list(found) if isinstance(found, tuple | list) else [found]
     if not all(isinstance(y, Tensor) for y in listed):
-        raise ArgumentError(name, "the function gives tensors", type=type(found).__name__)
+        raise KindError(name, "the function gives tensors", type=type(found).__name__)
     if strict:
         _require_dependence(name, "an output", listed)
     return alone, listed
@@ -254,6 +254,9 @@ def _check_ways(name: str, strategy: str, *, strict: bool, vectorize: bool) -> N
 
 
 def _one_number(name: str, y: Any) -> Tensor:
+    found = y if isinstance(y, tuple | list) else (y,)
+    if not all(isinstance(one, Tensor) for one in found):
+        raise KindError(name, "the function gives a tensor", type=type(y).__name__)
     if not isinstance(y, Tensor) or y.numel() != 1:
         raise ArgumentError(name, "the function gives one number", shape=getattr(y, "shape", None))
     return y.reshape(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError, GradientError
@@ -9,8 +10,20 @@ from ..values.arguments import is_tensor, require_tensors
 from ..values.plain import is_iterable
 
 
+def is_edge(x: Any) -> bool:
+    """Whether something is the place of a graph where a gradient goes, and no tensor."""
+    return hasattr(x, "target")
+
+
+def held_by(gradients: Iterable[Any]) -> set[int]:
+    """The ``id`` of the storages of gradients; None and sparse ones are nobody's."""
+    return {id(g.array.storage) for g in gradients if g is not None and not g.is_sparse}
+
+
 def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
     """The tensors that ``backward(inputs=...)`` names, one or several; None: all leaves.
+
+    Edges of a graph stand for what made their tensors, which get no gradient themselves.
 
     Raises:
         ArgumentError: if there are none among them.
@@ -19,8 +32,10 @@ def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
     if inputs is None:
         return None
     several = is_iterable(inputs) and not hasattr(inputs, "requires_grad")
-    listed: tuple[Any, ...] = tuple(inputs) if several else (inputs,)
-    require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
+    listed: tuple[Any, ...] = tuple(inputs) if several and not is_edge(inputs) else (inputs,)
+    listed = tuple(x.target() if is_edge(x) else x for x in listed)
+    named = {f"inputs[{k}]": x for k, x in enumerate(listed) if not hasattr(x, "node")}
+    require_tensors("backward", **named)
     if not listed:
         raise ArgumentError("backward", "inputs are one tensor or more", remedy="Leave inputs out")
     without = [k for k, x in enumerate(listed) if not x.requires_grad]

@@ -71,8 +71,11 @@ def gradcheck(
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_sparse_nnz: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of a function agree with central differences of its values.
 
@@ -99,8 +102,11 @@ def gradcheck(
         check_backward_ad: whether gradients are.
         check_batched_grad: whether ``vmap`` over several gradients that arrive is compared with
             one after the other.
+        check_batched_forward_grad: PyTorch's, and without effect: tangents go op by op.
         check_undefined_grad: PyTorch's, and without effect: what does not arrive is 0.
         check_grad_dtypes: PyTorch's, and without effect: a gradient has its tensor's dtype.
+        check_sparse_nnz: PyTorch's, and without effect, as ``masked``.
+        masked: for sparse arguments.
 
     Returns:
         True if they agree.
@@ -116,6 +122,7 @@ def gradcheck(
         True
     """
     del nondet_tol, check_undefined_grad, check_grad_dtypes
+    del check_batched_forward_grad, check_sparse_nnz, masked
     settings = _Settings(
         eps, atol, rtol, raise_exception, min(samples, 8) if fast_mode else samples
     )
@@ -135,6 +142,7 @@ def gradcheck(
 def gradgradcheck(
     fn: Callable[..., Tensor | Sequence[Tensor]],
     inputs: Any = (),
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float | None = None,
     atol: float | None = None,
@@ -147,21 +155,29 @@ def gradgradcheck(
     gen_non_contig_grad_outputs: bool = False,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    masked: bool = False,
 ) -> bool:
     """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives.
 
-    ``gen_non_contig_grad_outputs``, too, is PyTorch's and without effect.
+    ``gen_non_contig_grad_outputs``, too, is PyTorch's and without effect. ``grad_outputs`` is what
+    arrives at each output that requires a gradient, of its shape and dtype; None: drawn numbers.
     """
     del nondet_tol, gen_non_contig_grad_outputs, check_undefined_grad, check_grad_dtypes
     own = _parameters(fn)
     fn, given = _over_parts(fn, _sequence(inputs))
     dtype = _dtype_of(given, own, dtype)
     first = [_leaf(x, dtype) for x in given]
-    arriving = [
-        tensor(w.astype(y.dtype.numpy), device=y.device, requires_grad=True)
-        for y, w in _weighted(_outputs(fn, first))
-        if y.requires_grad
-    ]
+    if grad_outputs is None:
+        arriving = [
+            tensor(w.astype(y.dtype.numpy), device=y.device, requires_grad=True)
+            for y, w in _weighted(_outputs(fn, first))
+            if y.requires_grad
+        ]
+    else:
+        arriving = _sequence(grad_outputs)
     if not arriving:
         raise ArgumentError("gradgradcheck", "an output requires a gradient", inputs=len(given))
 

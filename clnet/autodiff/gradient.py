@@ -13,6 +13,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked, require_tensors
 from ..values.plain import is_iterable
+from .given import held_by, is_edge
 from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
@@ -42,7 +43,8 @@ def grad(
         allow_unused: give None for an input that no output depends on; None stands for
             ``materialize_grads``.
         is_grads_batched: each weight has a first axis of several weights, and so has each gradient.
-        materialize_grads: give 0 for an input that no output depends on.
+        materialize_grads: give 0 for an input that no output depends on; with ``create_graph`` it
+            requires a gradient.
 
     Returns:
         For each input its gradient, of its shape.
@@ -53,9 +55,9 @@ def grad(
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    alone = isinstance(inputs, Tensor) or hasattr(inputs, "target") or not is_iterable(inputs)
+    alone = isinstance(inputs, Tensor) or is_edge(inputs) or not is_iterable(inputs)
     targets: list[Any] = [inputs] if alone else list(inputs)
-    targets = [x.target() if hasattr(x, "target") else x for x in targets]
+    targets = [x.target() if is_edge(x) else x for x in targets]
     for x in targets:
         if not hasattr(x, "node"):
             require_tensors("grad", inputs=x)
@@ -83,11 +85,12 @@ def grad(
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )
-    held = {id(g.array.storage) for g in given if g is not None}
+    held = held_by(given)
     results = tuple(_own(found[id(t)][1], held) if id(t) in found else None for t in targets)
     if materialize_grads:
         return tuple(
-            t.new_zeros(t.shape) if r is None else r for t, r in zip(targets, results, strict=True)
+            t.new_zeros(t.shape, requires_grad=create_graph) if r is None else r
+            for t, r in zip(targets, results, strict=True)
         )
     if not allow_unused and any(r is None for r in results):
         raise GradientError(

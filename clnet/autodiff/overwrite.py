@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ClnetError, DtypeError, GradientError, TraceError
 from ..ops.complex_parts import AsComplex, AsReal, Part, PutPart
-from ..ops.create import MakeInto
+from ..ops.create import MakeInto, zeros_like
 from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
 from ..ops.machinery.pointwise import Overwrite
@@ -43,10 +43,12 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     _check_target(function, target)
     retained = target.retains_grad
     if isinstance(function, CopyInto):
-        target.node, target.index = _copied(function, target, operands[0])
-    elif isinstance(function, MakeInto):  # what was there is forgotten
+        before = _forgotten(target)
+        target.node, target.index = _after(before, *_copied(function, target, operands[0]), target)
+    elif isinstance(function, MakeInto):
+        before = _forgotten(target)
         execute(function, (target.array,))
-        target.node, target.index = None, 0
+        target.node, target.index = _after(before, None, 0, target)
     elif isinstance(function, Overwrite) and any(x is target for x in operands):
         target.node, target.index = _computed(function, target, operands)
     else:
@@ -58,6 +60,23 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
         )
     if retained:
         target.retain_grad()
+    spread(target)
+
+
+def become(target: Any, node: Any, index: int) -> None:
+    """Let a tensor be a node's output that was written into its memory beside the tape.
+
+    Raises:
+        GradientError: as of :func:`overwrite`, for what it is a view of.
+        TraceError: as there.
+    """
+    _check_target(node.function, target)
+    target.node, target.index = node, index
+    spread(target)
+
+
+def spread(target: Any) -> None:
+    """Tell what a tensor is a view of, and other views of that, that it has a new history."""
     storage = target.array.storage
     storage.recorded = target.version = storage.version
     while target.source is not None:
@@ -182,6 +201,44 @@ def _check_target(function: Function, target: Any) -> None:
             shape=target.shape,
             remedy="Detach the value first",
         )
+
+
+class Forget(Function):
+    """What was written over a whole tensor; what was there gets zeros, as PyTorch gives it."""
+
+    takes_complex = True
+
+    def backward(self, saved: Any, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
+        """Zeros for the old elements; the gradient is the new ones'."""
+        return tuple(
+            (grads[0] if place else zeros_like(grads[0])) if need else None
+            for place, need in enumerate(needs)
+        )
+
+
+def _forgotten(target: Any) -> Any:
+    """What a tensor is now, if a write that asks for none of it leaves no other way there.
+
+    Where a part of another tensor is written, that one's node knows the way.
+    """
+    if not target.requires_grad:
+        return None
+    viewed = target
+    while viewed.source is not None:
+        viewed, taken = _source(viewed)
+        if not isinstance(taken, Reshape | Permute | AsReal | AsComplex):
+            return None
+    return type(target.detach())(target.array, target.node, target.index)
+
+
+def _after(before: Any, node: Node | None, index: int, target: Any) -> tuple[Node | None, int]:
+    """The node of a tensor that was written over, which its old elements' gradient is zero from."""
+    if before is None:
+        return node, index
+    kind = type(before)
+    value = kind(target.array, node, index)
+    needs = (True, node is not None)
+    return Node(Forget(), (before, value), needs, (target.array,), kind), 0
 
 
 def _copied(function: CopyInto, target: Any, source: Any) -> tuple[Node | None, int]:

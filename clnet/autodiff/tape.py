@@ -182,8 +182,8 @@ class Node(NodeFace):
         return 0 <= place < len(self.needs) and place not in self.function.saves(self.needs)[0]
 
     def release(self) -> None:
-        """Let the saved tensors go."""
-        self.released = True
+        """Let the saved tensors go; a node without any may be walked through once more."""
+        self.released = self.released or bool(self.kept_inputs or self.kept_outputs)
         self.kept_inputs = self.kept_outputs = {}
 
 
@@ -269,9 +269,6 @@ class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
     _grad = True
 
 
-_BARE = (no_grad, enable_grad)
-
-
 class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
     """Context in which ops are recorded, or not, as a flag says; also a decorator.
 
@@ -296,16 +293,25 @@ class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
 
 
 class inference_mode(no_grad):  # noqa: N801 - PyTorch's name
-    """As :class:`no_grad`; with ``mode=False`` a context that changes nothing."""
+    """As :class:`no_grad`; with ``mode=False`` as :class:`enable_grad`, as in PyTorch."""
 
     def __init__(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
-        self._grad = is_grad_enabled() and not mode
+        self._changes = {"grad": not mode, "inference": mode}
+
+    def __enter__(self) -> None:
+        mode.begin(self, **self._changes)
+
+    def __call__(self, function: F) -> F:
+        """``function``, run in this context."""
+        return in_mode(function, **self._changes)
 
 
 def is_grad_enabled() -> bool:
     """Whether ops are recorded on the tape just now."""
     return mode.current().grad
 
+
+_BARE = (no_grad, enable_grad, inference_mode)
 
 for _switch in (set_grad_enabled, inference_mode):
     checked_class(_switch)

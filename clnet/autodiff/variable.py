@@ -14,7 +14,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import require_tensors
 from ..values.plain import is_iterable, is_sequence, shown
-from .given import listed_inputs
+from .given import held_by, listed_inputs
 from .walk import root_gradient, walk_back
 
 __all__ = ["Variable", "backward", "is_checkpoint_valid"]
@@ -110,7 +110,7 @@ def backward(
         roots,
         [root_gradient("backward", root, grad) for root, grad in zip(roots, grads, strict=True)],
         listed_inputs(inputs),
-        {id(grad.array.storage) for grad in given},
+        held_by(given),
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )

@@ -46,7 +46,6 @@ def walk_back(
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself.
     """
-    inner = any(x.node is not None for x in inputs or ())
     wanted = None if inputs is None else {id(x) for x in inputs if not x.retains_grad}
 
     def finish(leaf: Any, whole: Any, shown: set[int]) -> None:
@@ -60,7 +59,7 @@ def walk_back(
         found = run_backward(
             roots,
             grads,
-            targets=inputs if inner else None,
+            targets=inputs,
             retain_graph=retain_graph,
             create_graph=create_graph,
             shown=seen,
@@ -68,10 +67,13 @@ def walk_back(
         )
         with mode.using(grad=create_graph, phase="backward"):
             add_to_leaves(found, wanted, seen, create_graph=create_graph)
+        if after:
+            mode.restore(before)
+            mode.change(after_backward=after)
+            for callback in after:  # which may queue others
+                callback()
     finally:
         mode.restore(before)
-    for callback in after:
-        callback()
 
 
 def run_backward(
@@ -447,6 +449,9 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             raise GradientError(
                 op_name, "a tensor of several elements needs a gradient", shape=root.shape
             )
+        if root.dtype.is_complex:
+            law = "a complex number needs a gradient: which way it shall go"
+            raise GradientError(op_name, law, dtype=root.dtype, remedy="Take the real part")
         return one_like(root)
     if gradient.shape != root.shape:
         raise GradientError(

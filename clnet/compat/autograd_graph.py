@@ -151,7 +151,8 @@ class GradientEdge(NamedTuple):
         """What a walk back knows the tensor by."""
         if isinstance(self.node, AccumulateGrad):
             return self.node.variable
-        return SimpleNamespace(node=self.node, index=self.output_nr, retains_grad=False)
+        place = {"node": self.node, "index": self.output_nr}
+        return SimpleNamespace(**place, requires_grad=True, retains_grad=True)
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -195,7 +196,7 @@ class _Together:
                 self._begin()
             after = mode.current().after_backward
             if not self._found and after is not None:
-                after.append(self._end)
+                after.append(self._over)
             self._found[place] = grad
             if not self._every and not self._called:
                 self._called = True
@@ -215,6 +216,11 @@ class _Together:
             self._fn([self._found.get(k) for k in range(self._count)])
         if mode.current().after_backward is None or len(self._found) == self._awaited:
             self._begin()
+
+    def _over(self) -> None:
+        """The walk is."""
+        self._end()
+        self._begin()
 
     def remove(self) -> None:
         """Take the hook away."""

@@ -312,8 +312,8 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether nothing is recorded."""
-    return not mode.current().grad
+    """Whether the code runs within ``inference_mode()``."""
+    return mode.current().inference
 
 
 def is_storage(obj: Any) -> bool:

@@ -200,6 +200,7 @@ _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "name": (lambda x: None, "Tensors have no names."),
     "output_nr": (lambda x: x.index, "Which output of ``grad_fn`` it is."),
 }
+_SET = {k: lambda x, v, k=k: getattr(x, k).__setitem__(..., v) for k in ("real", "imag")}
 _FALSE = (
     *("is_sparse", "is_sparse_csr", "is_quantized", "is_mps", "is_xpu", "is_xla"),
     *("is_ipu", "is_vulkan", "is_mkldnn", "is_nested", "is_mtia", "is_maia"),
@@ -586,7 +587,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 for _name, (_get, _doc) in _PROPERTIES.items():
-    setattr(Tensor, _name, property(_get, doc=_doc))
+    setattr(Tensor, _name, property(_get, _SET.get(_name), doc=_doc))
 for _name in _FALSE:
     setattr(Tensor, _name, property(lambda x: False, doc="False: there are no such tensors."))
 for _name, _function in _METHODS.items():

@@ -177,7 +177,7 @@ class _WalkBack:
         self._hooks = hooks
         self._places = [i for i, a in enumerate(args) if _flows(a)]
         self._num_args = len(args)
-        self._arrived: tuple[Any, ...] = ()
+        self._arrived: tuple[Any, ...] | None = None
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, behind a boundary that gradients leave the module through."""
@@ -202,12 +202,13 @@ class _WalkBack:
             arrived: list[Any] = [None] * len(parts)
             for place, grad in zip(places, grads, strict=True):
                 arrived[place] = grad
-            self._arrived = tuple(arrived)
+            found = tuple(arrived)
             for hook in list(self._hooks.backward_before.values()):
-                self._arrived = self._replaced(hook(self._module, self._arrived), self._arrived)
+                found = self._replaced(hook(self._module, found), found)
+            self._arrived = found
             if not self._places:  # nothing leaves again
                 self._after((None,) * self._num_args)
-            return tuple(self._arrived[i] for i in places)
+            return tuple(found[i] for i in places)
 
         for place, alias in zip(places, boundary([parts[i] for i in places], enter), strict=True):
             if parts[place].node is not None:
@@ -225,8 +226,15 @@ class _WalkBack:
         return tuple(found[i] for i in self._places)
 
     def _after(self, leaving: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What leaves, once the hooks have seen it: not of a walk that came past the outputs.
+
+        A gradient of a gradient is such, whose ops saved the arguments.
+        """
+        arrived, self._arrived = self._arrived, None
+        if arrived is None:
+            return leaving
         for hook in list(self._hooks.backward_after.values()):
-            leaving = self._replaced(hook(self._module, leaving, self._arrived), leaving)
+            leaving = self._replaced(hook(self._module, leaving, arrived), leaving)
         return leaving
 
     def _replaced(self, given: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:

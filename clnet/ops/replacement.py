@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
 from ..values.shapes import axis_of, broadcast_shapes, normalize_dim
-from .arithmetic import eq, where
+from .arithmetic import eq, logical_and, where
 from .create import positions
 from .index import require_index
 from .machinery.function import Face, apply, op
@@ -157,21 +158,25 @@ def masked_scatter_(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @op(Face.METHOD)
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:  # noqa: FBT001, FBT002
-    """Overwrite the main diagonal of a matrix with a number; returns the tensor.
+    """Overwrite the main diagonal with a number; returns the tensor.
 
     Args:
-        x: ``(m, n)``.
+        x: ``(m, n)``, or of more axes of one size.
         fill_value: the number.
         wrap: below the square at the top goes on with another diagonal, a row after the last.
 
     Raises:
-        ShapeError: if it is no matrix.
+        ShapeError: if it is neither.
     """
-    if x.ndim != 2:
-        raise ShapeError("fill_diagonal_", "x is a matrix", x=x.shape)
-    rows, columns = (positions(type(x.detach()), n, x.device) for n in x.shape)
-    rows = rows % (x.shape[1] + 1) if wrap else rows
-    here = eq(reshape(rows, (-1, 1)), columns)
+    if x.ndim < 2 or (x.ndim > 2 and len({*x.shape}) > 1):
+        law = "x is a matrix, or has axes of one size"
+        raise ShapeError("fill_diagonal_", law, x=x.shape)
+    first, *others = (
+        reshape(positions(type(x.detach()), n, x.device), (-1, *[1] * (x.ndim - 1 - axis)))
+        for axis, n in enumerate(x.shape)
+    )
+    first = first % (x.shape[1] + 1) if wrap and x.ndim == 2 else first
+    here = reduce(logical_and, (eq(first, place) for place in others))
     value = to_dtype(x.new_full((), fill_value), x.dtype)
     return overwrite(x, where(here, value, x), "fill_diagonal_")
 

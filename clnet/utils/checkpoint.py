@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from ..autodiff import recompute
+from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
 
 __all__ = [
     "check_backward_validity",
@@ -17,6 +21,7 @@ __all__ = [
     "checkpoint_sequential",
     "detach_variable",
     "get_device_states",
+    "set_checkpoint_early_stop",
     "set_device_states",
 ]
 
@@ -32,13 +37,14 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """As :func:`clnet.checkpoint`; the settings change nothing: random numbers are always the same.
+    """As :func:`clnet.checkpoint`; most settings change nothing: random numbers are the same.
 
     Args:
         function: as there.
         *args: its arguments.
         use_reentrant: taken.
-        context_fn: taken.
+        context_fn: gives two context managers: the function runs in the first, and in the second
+            when it runs once more in backward.
         determinism_check: taken.
         debug: taken.
         early_stop: taken.
@@ -47,8 +53,37 @@ def checkpoint(
 
     Returns:
         What the function returns.
+
+    Raises:
+        ArgumentError: of ``context_fn`` with ``use_reentrant=True``.
     """
+    if context_fn is not None:
+        if use_reentrant:
+            raise ArgumentError("checkpoint", "context_fn goes with use_reentrant=False")
+        function = _within(function, *context_fn())
     return recompute.checkpoint(function, *args, **kwargs)
+
+
+def _within(function: Callable[..., Any], forward: Any, again: Any) -> Callable[..., Any]:
+    """A function that runs in one context, and in another when it is computed once more."""
+
+    @wraps(function)
+    def within(*args: Any, **kwargs: Any) -> Any:
+        with again if mode.current().recomputing else forward:
+            return function(*args, **kwargs)
+
+    return within
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A block that changes nothing: a function is computed once more as a whole.
+
+    Args:
+        enable: taken.
+    """
+    del enable
+    yield
 
 
 def checkpoint_sequential(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from threading import local
 from typing import Any
+
+import numpy as np
 
 from ..errors import ArgumentError
 from .plain import shown
@@ -14,6 +17,7 @@ from .process import process_lock
 
 # Of all generators: held for a few instructions. Not a field, so that a generator can be copied.
 _LOCK = process_lock()
+_STATE = "<QQ"  # a seed and a counter
 _MOST_DEVICES = 2**7  # that PyTorch numbers
 
 
@@ -92,18 +96,37 @@ class Generator:
         with _LOCK:
             return {"seed": self.seed, "offset": self.offset}
 
-    def set_state(self, state: dict[str, int]) -> None:
-        """Continue from what :meth:`get_state` gave.
+    def set_state(self, state: Any) -> None:
+        """Continue from what :meth:`get_state` gave, or ``clnet.get_rng_state``.
 
         Raises:
             ArgumentError: if it is something else.
         """
+        if hasattr(state, "__array__"):
+            state = _unpacked(np.asarray(state))
         if not isinstance(state, Mapping) or not {"seed", "offset"} <= state.keys():
             law, kind = "a state is what get_state() gave", type(state).__name__
             raise ArgumentError("set_state", law, new_state=kind)
         seed, offset = int(state["seed"]), int(state["offset"])
         with _LOCK:
             self.seed, self.offset = seed, offset
+
+
+def packed(state: dict[str, int]) -> bytes:
+    """What ``get_state`` gives as 16 bytes, which checkpoints hold."""
+    return struct.pack(_STATE, state["seed"], state["offset"])
+
+
+def _unpacked(host: np.ndarray) -> dict[str, int]:
+    if host.shape != (struct.calcsize(_STATE),) or host.dtype != np.uint8:
+        raise ArgumentError(
+            "set_rng_state",
+            "a state is what get_rng_state() gave, 16 numbers of uint8",
+            shape=host.shape,
+            dtype=host.dtype,
+            remedy="Other libraries' generators draw otherwise: begin with clnet.manual_seed",
+        )
+    return dict(zip(("seed", "offset"), struct.unpack(_STATE, host.tobytes()), strict=True))
 
 
 def _is_device(value: object) -> bool:

@@ -19,6 +19,7 @@ class Mode:
     Attributes:
         device: the current :class:`~clnet.device.Device`, or None for the default one.
         grad: whether ops on tensors that require a gradient are recorded on the tape.
+        inference: whether that was said by ``inference_mode``.
         tracer: what records ops instead of running them, or None.
         float32_precision: ``"highest"``: float32 products are computed in float32.
         winograd: whether convolutions may take Winograd's transforms, which round more coarsely.
@@ -44,6 +45,7 @@ class Mode:
 
     device: Any = None
     grad: bool = True
+    inference: bool = False
     tracer: Any = None
     float32_precision: str = "highest"
     winograd: bool = True

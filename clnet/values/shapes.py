@@ -43,7 +43,20 @@ class Size(tuple[int, ...]):
         return tuple.__new__(Size, found) if type(found) is tuple else found  # pyrefly: ignore[bad-specialization] - a tuple
 
     def __add__(self, other: Any) -> Any:
+        if not isinstance(other, tuple | list):
+            return NotImplemented
         return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> Any:
+        if not isinstance(other, tuple | list):
+            return NotImplemented
+        return Size(tuple.__add__(tuple(other), self))
+
+    def __mul__(self, other: Any) -> Any:
+        found = tuple.__mul__(self, other)
+        return found if found is NotImplemented else Size(found)
+
+    __rmul__ = __mul__
 
 
 size_of = lru_cache(maxsize=4096)(Size)

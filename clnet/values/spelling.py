@@ -33,6 +33,12 @@ INERT: dict[str, str] = {
 }
 """Parameters of PyTorch's that change no result here, and what values that holds for."""
 _LEGACY = ("size_average", "reduce")
+_ONCE_FIRST: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub"), ("alpha",)),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), ("beta", "alpha")),
+}
+"""Numbers that PyTorch once took before the operands, as old programs give them."""
 ALSO = {"axis": "dim", "keepdims": "keepdim", "axis0": "dim0", "axis1": "dim1"}
 """NumPy's names of parameters, which PyTorch takes, too."""
 _OVERLOADS: dict[str, str] = {
@@ -98,6 +104,18 @@ def _value(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
+def _in_todays_order(
+    op: str, args: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call whose numbers stand before operands (:data:`_ONCE_FIRST`), with them by name."""
+    names, count = _ONCE_FIRST.get(op, ()), 2 if op in ("add", "sub") else 3
+    places = [k for k, x in enumerate(args) if type(x) in (int, float, complex)]
+    if not count < len(args) <= count + len(names) or len(places) != len(args) - count:
+        return args, given
+    rest = tuple(x for k, x in enumerate(args) if k not in places)
+    return rest, {**given, **dict(zip(names, (args[k] for k in places), strict=False))}
+
+
 class Spelling:
     """PyTorch's signature of a function, and how its arguments become ours.
 
@@ -156,6 +174,7 @@ class Spelling:
             TypeError: if PyTorch's signature does not allow the call.
             ArgumentError: if it asks for what clnet does not do.
         """
+        args, given = _in_todays_order(op, args, given)
         public, own = self.public.parameters, self.own.parameters
         theirs = {ours: name for name, ours in self.renamed.items()}
         rewritten: dict[str, Any] = {}

@@ -99,6 +99,16 @@ def test_hooks_run_in_compiled_functions():
         np.testing.assert_allclose(step(x).numpy()[0], expected, rtol=1e-5)
 
 
+def test_a_walk_that_comes_past_the_result_calls_no_hook():
+    """A gradient of a gradient, which reaches the arguments through what an op saved."""
+    layer, called = nn.MSELoss(), []
+    layer.register_full_backward_hook(lambda m, gi, go: called.append(go))
+    x = clnet.ones(1, requires_grad=True)
+    (slope,) = clnet.autograd.grad(layer(x, clnet.zeros(1)), x, create_graph=True)
+    assert clnet.autograd.grad(slope, x)[0].item() == 2
+    assert len(called) == 1
+
+
 def test_hooks_have_pytorchs_names():
     layer = nn.Linear(1, 1)
     layer.register_forward_hook(lambda m, x, y: y * 2)

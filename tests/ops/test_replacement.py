@@ -124,6 +124,8 @@ def test_methods_in_place():
     x, index = clnet.zeros(2, 3), clnet.tensor([[0, 0, 2]])
     assert x.fill_diagonal_(2) is x
     assert x.tolist() == [[2, 0, 0], [0, 2, 0]]
+    cube = clnet.zeros(3, 3, 3).fill_diagonal_(1)
+    assert cube.sum() == cube.diagonal().diagonal().sum() == 3
     assert x.scatter_reduce_(1, index, clnet.tensor([[1.0, 5.0, -1.0]]), "amax") is x
     assert x.tolist() == [[5, 0, 0], [0, 2, 0]]
     assert x.masked_scatter_(x > 0, clnet.tensor([7.0, 8.0, 9.0])) is x
