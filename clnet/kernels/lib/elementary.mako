@@ -1,5 +1,5 @@
-## lib elementary: exp, expm1, log, log2, log1p, tanh, erf, erfc, sigmoid, sin, cos, tan, pow, fmod of
-## floats
+## lib elementary: of floats exp, expm1, log, log2, log1p, tanh, erf, erfc, sigmoid, sin, cos, tan,
+## pow and fmod
 ##
 ## OpenCL's own may differ by some ulps from device to device, and PoCL calls them for one element
 ## after the other when its library was built for another processor than it runs on. These are
@@ -17,14 +17,14 @@
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
 ## param name: sin|cos|tan           which
-## numerics at most 2.5 ulp, tan 3 (tests/test_elementary.py asserts each); subnormals where the device has
-##          them; contraction off, but for sigmoid. Arguments are reduced as in Cody and Waite,
-##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
-##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near
-##          0, and beyond 1 - erfc, as in Cody, Rational Chebyshev approximations for the error
-##          function, Math. Comp. 23, 1969, except that erfc is the fourth power of a polynomial
-##          here. Polynomials are minimax for the relative error of the result, by Remez's
-##          algorithm.
+## numerics at most 2.5 ulp, tan 3.5, erfc 4.5 (tests/test_elementary.py asserts each); subnormals
+##          where the device has them; contraction off, but for sigmoid and erfc. Arguments are
+##          reduced as in Cody and Waite, Software Manual for the Elementary Functions, 1980; the
+##          error of a rounded sum is kept as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum).
+##          erf is its own polynomial near 0, and beyond 1 - erfc, as in Cody, Rational Chebyshev
+##          approximations for the error function, Math. Comp. 23, 1969, except that erfc is the
+##          fourth power of a polynomial here. Polynomials are minimax for the relative error of the
+##          result, by Remez's algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%namespace name="complements" file="erfc.mako"/>
@@ -69,12 +69,13 @@ ${powers.power(real, whole, suffix)}
 % if "fmod" in functions:
 ${rests.fmod(real, whole, suffix, lanes)}
 % endif
-<% waves = [name for name in ("sin", "cos", "tan") if name in functions] %>
-% if waves:
+% if "sin" in functions or "cos" in functions or "tan" in functions:
 ${quarters(suffix)}
 % endif
-% for name in waves:
+% for name in ("sin", "cos", "tan"):
+% if name in functions:
 ${wave(name, real, whole, suffix, lanes)}
+% endif
 % endfor
 % endif
 </%def>

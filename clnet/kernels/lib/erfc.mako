@@ -7,8 +7,9 @@
 ## param real: str                   the type: float or a vector of it
 ## param whole: str                  its integer type
 ## param suffix: str                 of the name: the lanes, nothing for a scalar
-## numerics at most 4 ulp (tests/test_elementary.py); products and sums contract; subnormals where the device has them. The
-##          polynomial is minimax for the relative error, of exp(a^2) erfc(a) / s in s - 1/2
+## numerics at most 4.5 ulp (tests/test_elementary.py); products and sums contract; subnormals where
+##          the device has them. The polynomial is minimax for the relative error, of
+##          exp(a^2) erfc(a) / s in s - 1/2
 <%namespace name="elementary" file="elementary.mako"/>
 <%namespace name="powers" file="power.mako"/>
 <%def name="erfc(real, whole, suffix)">
