@@ -279,6 +279,15 @@ def batch_norms(target: Target) -> None:
             run(batch_norm_statistics(target, found, given(x), eps=0.1))
             axes = tuple(axis for axis in range(x.ndim) if axis != 1)
             near(found[0], x.mean(axes, np.float64), terms=64)
+    else:
+        for kind in (np.dtype(np.float16), from_name("bfloat16").numpy):
+            x, gy = (normal(2, 3, 150).astype(kind) for _ in range(2))
+            found, sums = (tuple(output((3,)) for _ in range(k)) for k in (3, 2))
+            run(batch_norm_statistics(target, found, given(x, before=1), eps=0.1))
+            near(found[0], x.astype(np.float64).mean((0, 2)), terms=64)
+            arrays = given(gy), given(x, before=1), *found[:2]
+            run(batch_norm_grad(target, None, *sums, *arrays, None))
+            near(sums[1], gy.astype(np.float64).sum((0, 2)), terms=256)
 
 
 @case()
