@@ -141,7 +141,7 @@ class CumulateBackward(Function):
 
 
 class RunningExtreme(Function):
-    """Extremes of each element of a dense tensor and all before along ``dim``, and where they are."""
+    """Extremes of elements and all before along ``dim`` of a dense tensor, and where they are."""
 
     sixteen_bit = False
     repeats = True
