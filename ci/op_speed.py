@@ -376,6 +376,7 @@ x.pow(y) | p512x1024 n1
 x.cos() | n512x1024
 x.tan() | n512x1024
 t.special.log_ndtr(x) | n512x1024
+x.erfc() | n512x1024
 x + y | n4 n4
 x * 2 | n4
 x.sum() | n4

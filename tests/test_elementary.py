@@ -1,9 +1,9 @@
 """float's elementary functions: accuracy over all of float32, specials, the same bits in vectors.
 
-The reference is NumPy's, or Python's erf, in float64, whose own error is below 1e-8 ulp of float32.
-Errors are in units in the last place (ulp) of the correctly rounded result; the bounds are what was
-measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5, sigmoid, sin
-and cos 2.5.
+The reference is NumPy's, or Python's erf and erfc, in float64, whose own error is below 1e-8 ulp of
+float32. Errors are in units in the last place (ulp) of the correctly rounded result; the bounds are
+what was measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5,
+sigmoid, sin and cos 2.5, tan 3.5, erfc 4.5.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ ULP = {
     "log2": 1.5,
     "tanh": 1.5,
     "erf": 1.5,
+    "erfc": 4.5,
     "sigmoid": 2.5,
     "sin": 2.5,
     "cos": 2.5,
+    "tan": 3.5,
 }
 FLUSHED = {"sigmoid"}  # what is below 2^-126 may be 0
 REFERENCE = {name: getattr(np, name, None) for name in ULP}
 REFERENCE["sigmoid"] = lambda x: 1 / (1 + np.exp(-x))
 REFERENCE["erf"] = np.vectorize(math.erf, otypes=[np.float64])
+REFERENCE["erfc"] = np.vectorize(math.erfc, otypes=[np.float64])
 
 NAN, INF = math.nan, math.inf
 ARGUMENTS = [0.0, -0.0, INF, -INF, NAN, -1.0, -2.0, 1.0, 200.0, -200.0]
@@ -47,9 +50,11 @@ SPECIAL = {
     "log2": [-INF, -INF, INF, NAN, NAN, NAN, NAN, 0.0, None, NAN],
     "tanh": [0.0, -0.0, 1, -1, NAN, None, None, None, 1, -1],
     "erf": [0.0, -0.0, 1, -1, NAN, None, None, None, 1, -1],
+    "erfc": [1, 1, 0, 2, NAN, None, None, None, 0, 2],
     "sigmoid": [0.5, 0.5, 1, 0, NAN, None, None, None, 1, 0],
     "sin": [0.0, -0.0, NAN, NAN, NAN, None, None, None, None, None],
     "cos": [1, 1, NAN, NAN, NAN, None, None, None, None, None],
+    "tan": [0.0, -0.0, NAN, NAN, NAN, None, None, None, None, None],
 }
 
 
@@ -59,9 +64,9 @@ def arguments():
     exponents = np.arange(2 * 256, dtype=np.uint32) << 23
     mantissas = random.integers(0, 1 << 23, (300, exponents.size), dtype=np.uint32)
     every = (exponents | mantissas).ravel().view(np.float32)
-    ranges = [(-6, 6), (-104, 89), (0.3, 3), (-1, 1), (-0.01, 0.01)]
+    ranges = [(-6, 6), (0, 10.2), (-104, 89), (0.3, 3), (-1, 1), (-0.01, 0.01)]
     ranges.append((-16.7, -16.6))  # where sigmoid is worst, of all numbers
-    ranges += [(-3300, 3300), (-800, 800)]  # sin and cos: of whole circles
+    ranges += [(-3300, 3300), (-800, 800)]  # sin, cos and tan: of whole circles
     dense = [random.uniform(low, high, 60_000).astype(np.float32) for low, high in ranges]
     return np.concatenate([every[np.isfinite(every)], *dense])
 

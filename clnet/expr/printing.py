@@ -47,11 +47,11 @@ PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 
 ELEMENTARY = (
     *("exp", "expm1", "log", "log2", "log1p"),
-    *("tanh", "erf", "sigmoid", "sin", "cos", "pow", "fmod"),
+    *("tanh", "erf", "erfc", "sigmoid", "sin", "cos", "tan", "pow", "fmod"),
 )
 """Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
 inlined where the device's own are not, and with the same bits on every device; sigmoid's are the
-same on devices that contract products and sums, those of sin and cos below 3200."""
+same on devices that contract products and sums, those of sin, cos and tan below 3200."""
 
 _LONGEST = (
     72  # A longer text gets a name: readable, and C compilers limit the depth of parentheses.

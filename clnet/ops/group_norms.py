@@ -13,7 +13,7 @@ from ..device import HostScalar, Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.moving import fill
 from ..kernels.norm import group_norm as launch_group_norm
-from ..kernels.norm import group_norm_sums
+from ..kernels.norm import group_norm_sums, groups_grad, whole_groups
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
 from .machinery.autocast import autocast_operands
@@ -73,11 +73,18 @@ class GroupNorm(Function):
         return ((0, 1) if self.weighted else (0,)), (1, 2)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """The input's by batch normalisation's, of groups as channels; sums for the others."""
+        """One op where an item has a group; else sums, by which the input's is pointwise."""
         gy, x = contiguous(grads[0]), saved.inputs[0]
         mean, invstd = saved.outputs[1], saved.outputs[2]
         n, groups, members, inner = x.shape
         weight = [contiguous(saved.inputs[1])] if self.weighted else []
+        if needs[0] and whole_groups(x.device.traits, x.shape):
+            function = GroupNormBackward(self.weighted, any(needs[1:]))
+            found = apply(function, gy, x, mean, invstd, *weight)
+            gx, *rest = found if any(needs[1:]) else (found,)
+            given = [gx, *rest[: self.weighted], *(rest[-1:] if self.biased else ())]
+            given += [None] * (len(needs) - len(given))
+            return tuple(g if need else None for g, need in zip(given, needs, strict=True))
         sums = apply(GroupNormSums(), gy, x, mean, invstd, *weight)
         out: list[Any] = [None] * len(needs)
         if needs[0]:
@@ -147,6 +154,28 @@ class GroupNormSums(Function):
         return (*channels, *(reshape(y.sum((2, 3)), mean.shape) for y in each))
 
 
+class GroupNormBackward(Function):
+    """Gradients to input and, if ``summed``, weight and bias, from gy, x, mean, invstd, weight."""
+
+    repeats = True
+
+    weighted: bool
+    summed: bool
+    op_name = "group_norm_backward"
+
+    def infer(self, gy: Array, x: Array, mean: Array, *rest: Array) -> tuple[Array, ...]:
+        """``x``'s shape and, of each sum, ``(groups, members)``."""
+        shapes = (x.shape, *(x.shape[1:3],) * (2 * self.summed))
+        return tuple(Array.abstract(shape, mean.dtype, x.device) for shape in shapes)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Groups, and the joining of sums over examples."""
+        gx, *sums = outputs
+        gy, x, mean, invstd, *weight = inputs
+        scale = weight[0] if weight else None
+        return groups_grad(target, gx, tuple(sums), gy, x, mean, invstd, scale)
+
+
 def _slope(gy: Any, x: Any, mean: Any, invstd: Any, scaled: Any, level: Any, *rest: Any) -> Any:
     *weight, share = rest
     g = gy * weight[0] if weight else gy
@@ -177,7 +206,8 @@ def normalized_groups(
     require_floating(name, x.array)
     (x,) = autocast_operands(name, x)
     wide = from_name(x.dtype.compute)  # 16 bits are too few for the distances from the mean
-    affine = [reshape(to_dtype(a, wide), shape[1:3]) for a in (weight, bias) if a is not None]
+    given = [contiguous(to_dtype(a, wide)) for a in (weight, bias) if a is not None]
+    affine = [reshape(a, shape[1:3]) for a in given]
     function = GroupNorm(name, weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, reshape(contiguous(to_dtype(x, wide)), shape), *affine)
     return to_dtype(reshape(y, x.shape), x.dtype), mean, var

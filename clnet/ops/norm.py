@@ -66,8 +66,8 @@ class BatchNorm(Function):
         return launch_batch_norm(target, y, statistics, x, weight, bias, eps=self.eps)
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
-        """Where items of a group sum together, statistics are those of 16-bit floats, too."""
-        return in_groups(target.traits)
+        """Statistics are those of 16-bit floats, too, but on CPUs of channels side by side."""
+        return in_groups(target.traits) or prod(inputs[0].shape[2:]) > 1
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The input, the weight and the statistics."""
@@ -157,8 +157,9 @@ class BatchNormBackward(Function):
         return batch_norm_grad(target, first, gweight, gbias, gy, x, mean, invstd, scale)
 
     def narrow_on(self, target: Target, inputs: Arrays) -> bool:
-        """Where items of a group sum together, statistics are those of 16-bit floats, too."""
-        return in_groups(target.traits) and inputs[0].dtype is inputs[1].dtype
+        """As :class:`BatchNorm`'s, of two arrays of one dtype."""
+        alike = inputs[0].dtype is inputs[1].dtype
+        return alike and (in_groups(target.traits) or prod(inputs[1].shape[2:]) > 1)
 
 
 def per_channel(values: Any, ndim: int) -> Any:

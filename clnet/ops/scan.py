@@ -21,9 +21,10 @@ from ..values.record import NamedTuple
 from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, logical_and, ne, where
 from .complex_parts import by_parts
-from .index import gather_within
+from .index import GatherBackward, added_up
 from .join import cat
 from .machinery.autocast import autocast_operands
+from .machinery.derived import derived
 from .machinery.function import (
     Arrays,
     Face,
@@ -140,7 +141,7 @@ class CumulateBackward(Function):
 
 
 class RunningExtreme(Function):
-    """Where along ``dim`` of a dense tensor the extreme of an element and all before it is."""
+    """Extremes of elements and all before along ``dim`` of a dense tensor, and where they are."""
 
     sixteen_bit = False
     repeats = True
@@ -154,15 +155,15 @@ class RunningExtreme(Function):
         return "cummax" if self.largest else "cummin"
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """The shape of ``x``, int64."""
-        return (Array.abstract(x.shape, int64, x.device),)
+        """``x``'s shape and dtype, and its shape, int64."""
+        return tuple(Array.abstract(x.shape, dtype, x.device) for dtype in (x.dtype, int64))
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
-        (y,), (x,) = outputs, inputs
+        (values, y), (x,) = outputs, inputs
         if x.size == 0:
             return []
-        return [running_extreme(target, y, x, dim=self.dim, largest=self.largest)]
+        return [running_extreme(target, values, y, x, dim=self.dim, largest=self.largest)]
 
 
 class RunningLogSum(Function):
@@ -217,7 +218,7 @@ class RunningLogSumBackward(Function):
         return [running_logsum_gradient(target, *outputs, *inputs, dim=self.dim)]
 
 
-def _along(axis: int, function: Callable[[int], Function], x: Tensor) -> Tensor:
+def _along(axis: int, function: Callable[[int], Function], x: Tensor) -> Any:
     """What a function makes of all lines along an axis.
 
     On GPUs few lines that lie across others are turned first: then a group has a line, where an
@@ -228,6 +229,8 @@ def _along(axis: int, function: Callable[[int], Function], x: Tensor) -> Tensor:
     if not across or lines >= _MANY_LINES:
         return apply(function(axis), contiguous(x))
     turned = apply(function(x.ndim - 1), contiguous(movedim(x, axis, -1)))
+    if isinstance(turned, tuple):
+        return tuple(contiguous(movedim(y, -1, axis)) for y in turned)
     return contiguous(movedim(turned, -1, axis))
 
 
@@ -301,9 +304,16 @@ def _running_extreme(name: str, x: Tensor, dim: int, *, largest: bool) -> Extrem
     axis = normalize_dim(name, dim, x.ndim)
     if x.ndim == 0:
         return Extremes(clone(x), x.new_zeros((), dtype=int64))
-    values = contiguous(to_dtype(x.detach(), int32) if x.dtype is bool_ else x.detach())
-    indices = _along(axis, lambda dim: RunningExtreme(dim, largest), values)
-    return Extremes(gather_within(x, axis, indices), indices)
+    given = contiguous(to_dtype(x.detach(), int32) if x.dtype is bool_ else x.detach())
+    values, indices = _along(axis, lambda dim: RunningExtreme(dim, largest), given)
+    results = (to_dtype(values, x.dtype),)
+    return Extremes(derived(name, _picked, (x, indices), results, settings=(axis,)), indices)
+
+
+def _picked(inputs: Any, results: Any, grads: Any, dim: int) -> Sequence[Any]:
+    """Gradients go to where values came from."""
+    x, indices = inputs
+    return added_up(GatherBackward(dim, x.shape), grads[0], contiguous(indices)), None
 
 
 @op()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import DtypeError
@@ -19,6 +20,7 @@ from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma
 from .machinery.derived import derived
 from .machinery.function import Face, Function, apply, op
+from .machinery.pointwise import evaluate
 from .machinery.promotion import Operand, result_type
 from .mathematics import exp2
 from .shape import before, contiguous, expand, settled, to_dtype
@@ -91,7 +93,11 @@ def _operands(name: str, *operands: Any, whole: bool = False) -> list[Any]:
 def _called(name: str, kind: str, rule: Any, *operands: Any, whole: bool = False) -> Any:
     """A function of tensors and numbers; without a rule its result is off the tape."""
     given = _operands(name, *operands, whole=whole)
-    y = apply(Special(kind), *(contiguous(x.detach()) for x in given))
+    body = None if given[0].dtype is float64 else _VECTORS.get(kind)
+    if body is not None:
+        y = evaluate(kind, body, [given[0].detach()])
+    else:
+        y = apply(Special(kind), *(contiguous(x.detach()) for x in given))
     return y if rule is None else derived(name, rule, given, (y,))
 
 
@@ -111,9 +117,45 @@ def _over(y: Any, x: Any, at_zero: Any) -> Any:
     return where(near, at_zero, y / where(near, 1, x))
 
 
+# Minimax for the relative error of ``exp(a^2) erfc(a) / s``, s = 2 / (a + 2), in ``s - 1/2``; the
+# same as in kernels/lib/erfc.mako.
+_SCALED = (
+    *(0.04235205954, -0.01909494736, -0.07621363069, 0.0553081757, 0.09779284294, -0.1038210075),
+    *(-0.1720214917, 0.1457751914, 0.558942861, 0.687160609, 0.5107913569),
+)
+
+
+def _scaled_erfc(a: Any) -> Any:
+    """``exp(a * a) * erfc(a)`` of a float not below 0."""
+    s = 2 / (a + 2)
+    y = e.as_number(_SCALED[0])
+    for c in _SCALED[1:]:
+        y = y * (s - 0.5) + c
+    return s * y
+
+
+def _log_ndtr_of_floats(x: Any) -> Any:
+    size = abs(x) * math.sqrt(0.5)
+    far = e.log(_scaled_erfc(size) * 0.5) - x * x * 0.5
+    return e.where(x < -1, far, e.log1p(e.erfc(x * math.sqrt(0.5)) * -0.5))
+
+
+def _slope_of_floats(x: Any) -> Any:
+    below = math.sqrt(2 / math.pi) / _scaled_erfc(abs(x) * math.sqrt(0.5))
+    density = e.exp(x * x * -0.5) * math.sqrt(0.5 / math.pi)
+    return e.where(x < 0, below, density / (1 - e.erfc(x * math.sqrt(0.5)) * 0.5))
+
+
+# Of floats and narrower numbers in place of the kernel, which goes element by element.
+_VECTORS: dict[str, Callable[[Any], Any]] = {"log_ndtr": _log_ndtr_of_floats}
+
+
 def _slope_of_log_ndtr(x: Any) -> Any:
     """The density over the area, with a derivative that does not overflow either."""
-    slope = math.sqrt(2 / math.pi) / _called("erfcx", "erfcx", None, x * -math.sqrt(0.5))
+    if x.dtype is float64:
+        slope = math.sqrt(2 / math.pi) / _called("erfcx", "erfcx", None, x * -math.sqrt(0.5))
+    else:
+        slope = evaluate("log_ndtr_slope", _slope_of_floats, [x.detach()])
 
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         return (-grads[0] * results[0] * (inputs[0] + results[0]),)

@@ -106,8 +106,9 @@ def test_nothing_is_launched_for_nothing():
 def test_extremes_run_along_lines_side_by_side(lines, largest):
     values = RNG.integers(-9, 9, (lines, 33)).astype(np.float32)
     values[0, 7], values[-1, 20] = np.nan, -np.inf
-    y = poisoned(values.shape, np.int64)
-    launch = running_extreme(cpu_shaped(device()), y, on_device(values), dim=1, largest=largest)
+    y, found = poisoned(values.shape, np.int64), poisoned(values.shape, values.dtype)
+    operands = found, y, on_device(values)
+    launch = running_extreme(cpu_shaped(device()), *operands, dim=1, largest=largest)
     assert launch.kernel.name == "running_extreme_lines"
     run([launch])
     best, place = values[:, 0].copy(), np.zeros(lines, int)
@@ -116,3 +117,4 @@ def test_extremes_run_along_lines_side_by_side(lines, largest):
         taken = np.isnan(value) | (value >= best if largest else value <= best)
         best, place = np.where(taken, value, best), np.where(taken, i, place)
         np.testing.assert_array_equal(y.numpy()[:, i], place)
+        np.testing.assert_array_equal(found.numpy()[:, i], best)

@@ -121,8 +121,9 @@ def running_extremes(target: Target) -> None:
             if dtype in REALS:
                 x[0, 3] = np.nan
             for largest in (True, False):
-                y = output(shape, np.int64)
-                run([running_extreme(few, y, given(x, before=2), dim=1, largest=largest)])
+                values, y = output(shape, dtype), output(shape, np.int64)
+                given_ = given(x, before=2)
+                run([running_extreme(few, values, y, given_, dim=1, largest=largest)])
                 best, place = x[:, 0].copy(), np.zeros(x[:, 0].shape, int)
                 for i in range(shape[1]):
                     value = x[:, i]
@@ -130,6 +131,7 @@ def running_extremes(target: Target) -> None:
                     taken = np.isnan(value) | (~np.isnan(best) & closer)
                     best, place = np.where(taken, value, best), np.where(taken, i, place)
                     assert np.array_equal(y.numpy()[:, i], place)
+                    np.testing.assert_array_equal(values.numpy()[:, i], best)
 
 
 @case()

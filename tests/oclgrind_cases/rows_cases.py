@@ -19,6 +19,7 @@ from clnet.kernels.norm.norm import (
     batch_norm_statistics,
     group_norm_sums,
 )
+from clnet.kernels.norm.norm_groups import groups_grad, norm_groups
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.kernels.recurrent import alignments, alignments_backward
@@ -45,6 +46,7 @@ loss_module = import_module("clnet.kernels.softmax.cross_entropy")
 loss_grad_module = import_module("clnet.kernels.softmax.cross_entropy_grad")
 loss_mean_module = import_module("clnet.kernels.softmax.cross_entropy_mean")
 norm_module = import_module("clnet.kernels.norm.norm")
+groups_module = import_module("clnet.kernels.norm.norm_groups")
 row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 row_grad_group_module = import_module("clnet.kernels.norm.row_norm_grad_group")
@@ -62,6 +64,7 @@ MODULES = (
     loss_mean_module,
     norm_module,
     runs_module,
+    groups_module,
     row_module,
     row_grad_module,
     row_grad_group_module,
@@ -150,6 +153,8 @@ def results_past_the_caches(target: Target) -> None:
     with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=line):
         for dtype in REALS:
             check_softmax(target, (3, 32), 1, dtype)
+            check_groups(target, (2, 1, 2, 32), dtype, affine=True)
+            check_groups(target, (2, 1, 32, 1), dtype, affine=True)
             check_rows(target, (6, 32), dtype, centred=True, affine=True)
             settings = Settings("mean", -100, 0.1, True)
             check_loss(target, (5, 32), dtype, settings, weighted=False)
@@ -274,6 +279,15 @@ def batch_norms(target: Target) -> None:
             run(batch_norm_statistics(target, found, given(x), eps=0.1))
             axes = tuple(axis for axis in range(x.ndim) if axis != 1)
             near(found[0], x.mean(axes, np.float64), terms=64)
+    else:
+        for kind in (np.dtype(np.float16), from_name("bfloat16").numpy):
+            x, gy = (normal(2, 3, 150).astype(kind) for _ in range(2))
+            found, sums = (tuple(output((3,)) for _ in range(k)) for k in (3, 2))
+            run(batch_norm_statistics(target, found, given(x, before=1), eps=0.1))
+            near(found[0], x.astype(np.float64).mean((0, 2)), terms=64)
+            arrays = given(gy), given(x, before=1), *found[:2]
+            run(batch_norm_grad(target, None, *sums, *arrays, None))
+            near(sums[1], gy.astype(np.float64).sum((0, 2)), terms=256)
 
 
 @case()
@@ -296,6 +310,39 @@ def sums_of_groups(target: Target) -> None:
             totals = ((v * heavy).sum((2, 3), np.float64).ravel() for v in (products, gy))
             for found, wanted in zip(written, (*expected, *totals), strict=True):
                 near(found, wanted, terms=1024)
+
+
+def check_groups(target: Target, shape: tuple[int, ...], dtype: Any, *, affine: bool) -> None:
+    """Groups of channels, with a weight and a bias, and their gradients, or without."""
+    (n, groups, members, _), eps, axes = shape, 1e-3, (2, 3)
+    x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+    weight, bias = (normal(groups, members, dtype=dtype) for _ in range(2))
+    scale, shift = (v[..., None] if affine else k for v, k in ((weight, 1.0), (bias, 0.0)))
+    distance = x - x.mean(axes, np.float64, keepdims=True)
+    invstd = 1 / np.sqrt((distance**2).mean(axes, keepdims=True) + eps)
+    z, g = distance * invstd, gy * scale
+    x_, y, gx = given(x, before=1), output(shape, dtype), output(shape, dtype)
+    found = tuple(output((n * groups,), dtype) for _ in range(3))
+    weight_, bias_ = (given(v) if affine else None for v in (weight, bias))
+    run(norm_groups(target, y, found, x_, weight_, bias_, eps=eps))
+    near(y, z * scale + shift, terms=256)
+    near(found[2], x.reshape(n * groups, -1).var(1, np.float64, ddof=1), terms=64)
+    sums = tuple(output((groups, members), dtype) for _ in range(2 * affine))
+    run(groups_grad(target, gx, sums, given(gy), x_, *found[:2], weight_))
+    slope = g - g.mean(axes, keepdims=True) - z * (g * z).mean(axes, keepdims=True)
+    near(gx, invstd * slope, terms=512)
+    for array, terms in zip(sums, (gy * z, gy), strict=False):
+        near(array, terms.sum((0, 3), np.float64), terms=512)
+
+
+@case("cpu")
+def groups_by_items(target: Target) -> None:
+    with constants(groups_module, _PART=48):
+        for dtype in REALS:
+            for inner in (37, 1):
+                shape = (2, 3, 2 if inner > 1 else 21, inner)
+                check_groups(target, shape, dtype, affine=True)
+                check_groups(target, shape, dtype, affine=False)
 
 
 def check_rows(

@@ -193,3 +193,22 @@ def test_over_few_elements_errors_are_those_of_rounded_statistics(device, count,
             ops.batch_norm(leaf, None, None, training=True).backward(tensor(gy))
             own.append(np.abs(leaf.grad.numpy() - true).mean())
     assert sum(own) < most * sum(errors)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_images_of_sixteen_bits_are_read_as_they_are(kind):
+    """No conversions, and the bits of those that would be made."""
+    drawn = np.random.default_rng(0).standard_normal((2, 4, 3, 70)).astype(np.float32)
+    x, gy = (tensor(values).to(getattr(clnet, kind)) for values in drawn)
+    found = []
+    for operand in (x.float(), x):
+        operand.requires_grad_()
+        with clnet.profile() as seen:
+            y = trained(operand)
+            y.backward(gy.to(y.dtype))
+        found.append((y.detach(), operand.grad))
+        launches = [c.op for c in seen.commands if c.kind == "kernel"]
+        assert launches.count("batch_norm") + launches.count("batch_norm_backward") == 6, launches
+        assert not any("to" in op.split("_") for op in launches if operand is x), launches
+    for wide, narrow in zip(*found, strict=True):
+        np.testing.assert_array_equal(wide.to(x.dtype).float().numpy(), narrow.float().numpy())

@@ -90,6 +90,16 @@ def test_bounds_in_place():
     assert ops.rsub(x, 1).tolist() == [2, 0.5, -1]
 
 
+def test_erfinv_to_some_units_in_the_last_place():
+    random = np.random.default_rng(0)
+    x = np.concatenate([random.uniform(-1, 1, 2**15), 1 - 2.0 ** -random.uniform(0, 23.9, 2**15)])
+    x = x.astype(np.float32)
+    want = np.copysign(scipy.special.erfcinv(1 - abs(x.astype(np.float64))), x)
+    want = np.where(abs(x) < 0.5, scipy.special.erfinv(x.astype(np.float64)), want)
+    got = ops.erfinv(clnet.tensor(x)).numpy()
+    assert (abs(got - want) / np.spacing(abs(want.astype(np.float32)))).max() < 3
+
+
 def test_erfinv_in_double_to_its_ends(device):
     if not device.traits.float64:
         pytest.skip("the device has no double precision")

@@ -208,6 +208,19 @@ def test_the_normal_distribution_far_out(device):
         np.testing.assert_allclose(z.grad.numpy(), slopes, rtol=100 * near, atol=1e-37)
 
 
+def test_log_ndtr_of_floats_to_some_units_in_the_last_place():
+    z = np.linspace(-20, 2, 2**15, dtype=np.float32)
+    x = clnet.tensor(z, requires_grad=True)
+    y = special.log_ndtr(x)
+    y.sum().backward()
+    wide = z.astype(np.float64)
+    for got, want in (
+        (y.detach().numpy(), sc.log_ndtr(wide)),
+        (x.grad.numpy(), np.sqrt(2 / np.pi) / sc.erfcx(-wide / np.sqrt(2))),
+    ):
+        assert (abs(got - want) / np.spacing(abs(want.astype(np.float32)))).max() < 8
+
+
 def test_second_names():
     x = clnet.tensor([0.5, -2.0])
     assert special.modified_bessel_i0(x).tolist() == clnet.i0(x).tolist()

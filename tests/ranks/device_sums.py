@@ -225,7 +225,10 @@ def in_any_order(rank: int, size: int) -> None:
         own = clnet.zeros(n // size)
         dist.reduce_scatter_tensor(own, x[: n // size * size])
         right = wanted(size, n, clnet.float32, "SUM")
-        assert (own.numpy() == right[rank * (n // size) : (rank + 1) * (n // size)]).all()
+        mine = right[rank * (n // size) : (rank + 1) * (n // size)]
+        # MPI adds up what is too little for ranks' hosts.
+        near = 0 if device_sum.may_add(clnet.device()) else 1e-5
+        np.testing.assert_allclose(own.numpy(), mine, rtol=near, atol=100 * near)
     dist.all_reduce(x)
     device_sum._Adder._meet = meet
     assert x.numpy().tobytes() == wanted(size, n, clnet.float32, "SUM").tobytes()

@@ -1,4 +1,5 @@
-## lib elementary: exp, expm1, log, log2, log1p, tanh, erf, sigmoid, sin, cos, pow, fmod of floats
+## lib elementary: of floats exp, expm1, log, log2, log1p, tanh, erf, erfc, sigmoid, sin, cos, tan,
+## pow and fmod
 ##
 ## OpenCL's own may differ by some ulps from device to device, and PoCL calls them for one element
 ## after the other when its library was built for another processor than it runs on. These are
@@ -15,17 +16,18 @@
 ## param coefficients: tuple[str]    of a polynomial, highest power first
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
-## param name: sin|cos               which
-## numerics at most 2.5 ulp (tests/test_elementary.py asserts each); subnormals where the device has
-##          them; contraction off, but for sigmoid. Arguments are reduced as in Cody and Waite,
-##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
-##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near
-##          0, and beyond 1 - erfc, as in Cody, Rational Chebyshev approximations for the error
-##          function, Math. Comp. 23, 1969, except that erfc is the fourth power of a polynomial
-##          here. Polynomials are minimax for the relative error of the result, by Remez's
-##          algorithm.
+## param name: sin|cos|tan           which
+## numerics at most 2.5 ulp, tan 3.5, erfc 4.5 (tests/test_elementary.py asserts each); subnormals
+##          where the device has them; contraction off, but for sigmoid and erfc. Arguments are
+##          reduced as in Cody and Waite, Software Manual for the Elementary Functions, 1980; the
+##          error of a rounded sum is kept as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum).
+##          erf is its own polynomial near 0, and beyond 1 - erfc, as in Cody, Rational Chebyshev
+##          approximations for the error function, Math. Comp. 23, 1969, except that erfc is the
+##          fourth power of a polynomial here. Polynomials are minimax for the relative error of the
+##          result, by Remez's algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
+<%namespace name="complements" file="erfc.mako"/>
 <%namespace name="powers" file="power.mako"/>
 <%namespace name="rests" file="rest.mako"/>
 <%def name="define(functions, ctype, lanes)">
@@ -55,6 +57,9 @@ ${tanh(real, whole, suffix)}
 % if "erf" in functions:
 ${erf(real, whole, suffix)}
 % endif
+% if "erfc" in functions:
+${complements.erfc(real, whole, suffix)}
+% endif
 % if "sigmoid" in functions:
 ${sigmoid(real, whole, suffix)}
 % endif
@@ -64,10 +69,10 @@ ${powers.power(real, whole, suffix)}
 % if "fmod" in functions:
 ${rests.fmod(real, whole, suffix, lanes)}
 % endif
-% if "sin" in functions or "cos" in functions:
+% if "sin" in functions or "cos" in functions or "tan" in functions:
 ${quarters(suffix)}
 % endif
-% for name in ("sin", "cos"):
+% for name in ("sin", "cos", "tan"):
 % if name in functions:
 ${wave(name, real, whole, suffix, lanes)}
 % endif
@@ -84,8 +89,9 @@ ${real} clnet_${name}${suffix}(const ${real} x)
 #pragma OPENCL FP_CONTRACT OFF
     const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff);
     const ${real} shifted = a * 0.636619772f + 12582912.0f, n = shifted - 12582912.0f;
-    ${real} r = ((a - n * 1.570556640625f) - n * 2.396702766418457e-4f)
-        - n * 1.5890691429376602e-8f - n * 2.563344e-12f;
+    const ${real} third = ((a - n * 1.570556640625f) - n * 2.396702766418457e-4f)
+        - n * 1.5890691429376602e-8f;
+    ${real} r = third - n * 2.563344e-12f;
     ${whole} quarter = as_${whole}(shifted);
 % if lanes == 1:
     if (!(a < 3200.0f))
@@ -104,6 +110,14 @@ ${real} clnet_${name}${suffix}(const ${real} x)
     }
 % endif
     const ${real} z = r * r;
+% if name == "tan":
+    /* With what rounding lost of r, since a tangent varies up to twice as much. */
+    const ${real} lost = a < 3200.0f ? (third - r) - n * 2.563344e-12f : (${real})(0.0f);
+    const ${real} tangent = r + (lost + r * (z * ${polynomial(("9.387657844e-3", "3.116165944e-3",
+        "2.443243993e-2", "5.341064635e-2", "1.333880692e-1", "3.333315657e-1"), "z")}));
+    const ${real} y = (quarter & 1) != 0 ? -1.0f / tangent : tangent;
+    return as_${real}(as_${whole}(y) ^ (as_${whole}(x) & (int)0x80000000));
+% else:
     const ${real} sine = r + r * (z * ${polynomial(("-1.9515295891e-4", "8.3321608736e-3",
         "-1.6666654611e-1"), "z")});
     const ${real} cosine = 1.0f + z * ${polynomial(("2.443315711809948e-5",
@@ -117,6 +131,7 @@ ${real} clnet_${name}${suffix}(const ${real} x)
     return as_${real}(as_${whole}(y) ^ sign);
 % else:
     return as_${real}(as_${whole}(y) ^ sign ^ (as_${whole}(x) & (int)0x80000000));
+% endif
 % endif
 }
 </%def>

@@ -15,5 +15,7 @@ from .norm import group_norm_sums as group_norm_sums
 from .norm import normalized as normalized
 from .norm import slope as slope
 from .norm import spread as spread
+from .norm_groups import groups_grad as groups_grad
+from .norm_groups import whole_groups as whole_groups
 from .row_norm import row_norm as row_norm
 from .row_norm_grad import row_norm_grad as row_norm_grad

@@ -7,7 +7,8 @@
 ##          1.
 ## param    columns: bool                inner is 1: a vector holds neighbouring channels
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    ctype: str                   element type in memory; of groups also 16-bit floats
+## param    ctype: str                   element type in memory; 16-bit floats of groups, and unless
+##                                       columns
 ## param    acc: str                     element type in registers, and of statistics
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
@@ -85,11 +86,29 @@
 % endfor
     }
 % else:
+    /* Several sums of each kind: an addition waits four cycles for the one before. */
+% for name in sums:
+    ${vector} ${", ".join(f"{name}_{k} = 0" for k in range(1, 4))};
+% endfor
     for (int at = from, n; at < end; at += n) {
         const int row = at / inner, column = at - row * inner;
         n = min(inner - column, end - at);
         const long start = ((long)row * channels + channel) * inner + column;
-        for (int i = 0; i < n; i += ${lanes}) {
+        int i = 0;
+        for (; i + ${4 * lanes} <= n; i += ${4 * lanes}) {
+% for k in range(4):
+            {
+                const ${vector} v = load_ragged(x + start + i + ${k * lanes}, ${lanes}, 0);
+% if grad:
+                const ${vector} g = load_ragged(gy + start + i + ${k * lanes}, ${lanes}, 0);
+% endif
+% for name, value in sums.items():
+                ${name}${f"_{k}" if k else ""} += ${value};
+% endfor
+            }
+% endfor
+        }
+        for (; i < n; i += ${lanes}) {
             const ${vector} v = load_ragged(x + start + i, n - i, ${fill});
 % if grad:
             const ${vector} g = load_ragged(gy + start + i, n - i, 0);
@@ -99,6 +118,9 @@
 % endfor
         }
     }
+% for name in sums:
+    ${name} += ${name}_1 + (${name}_2 + ${name}_3);
+% endfor
 % endif
 </%def>
 <%def name="norm_parts(columns, grad, ctype, acc, lanes)">

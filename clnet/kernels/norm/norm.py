@@ -21,6 +21,7 @@ from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
 from .norm_columns import columns_fit, moments, slopes
+from .norm_groups import norm_groups, whole_groups
 from .norm_in_registers import part_fits, runs
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
@@ -137,6 +138,8 @@ def group_norm(
     """
     if x.size == 0:
         return []
+    if whole_groups(target.traits, x.shape):
+        return norm_groups(target, y, statistics, x, weight, bias, eps=eps)
     n, groups, members, inner = x.shape
     launches = _statistics(target, Channels(1, n * groups, members * inner), statistics, x, eps)
     inputs = [x, *(a.view((n, groups, 1, 1), (groups, 1, 1, 1)) for a in statistics[:2])]

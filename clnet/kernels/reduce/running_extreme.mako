@@ -1,4 +1,4 @@
-## kernel running_extreme: where the largest or smallest of an element and all before it is
+## kernel running_extreme: the largest or smallest of an element and all before it, and where it is
 ##
 ## math     of equal ones the last; NaN stays from where it is on, the last NaN
 ## layout   dense (outer, n, inner), along n
@@ -14,7 +14,8 @@
 ## def      running_extreme_lines
 ## arg      lines, share: int           lines, and of these, how many an item takes
 ## def      all
-## arg      y: out long[outer][n][inner]
+## arg      values: out ctype[outer][n][inner]
+## arg      y: out long[outer][n][inner]  where they are
 ## arg      x: in ctype[outer][n][inner]
 ## launch   items: an item a line. lines: an item some lines, groups of one. group: a group a
 ##          line, whose inner is 1
@@ -32,6 +33,7 @@ __kernel void running_extreme_items(...)
     const long start = (long)(line / inner) * n * inner + line % inner;
     x += x_offset + start;
     y += y_offset + start;
+    values += values_offset + start;
     ${ctype} best = x[0];
     long place = 0;
     for (int i = 0; i < n; ++i) {
@@ -41,6 +43,7 @@ __kernel void running_extreme_items(...)
             place = i;
         }
         y[(long)i * inner] = place;
+        values[(long)i * inner] = best;
     }
 }
 </%def>
@@ -52,6 +55,7 @@ __kernel void running_extreme_lines(...)
     const int first = get_global_id(0) * share, last = min(lines, first + share);
     x += x_offset;
     y += y_offset;
+    values += values_offset;
     for (int line = first; line < last; line += ${abreast}) {
 % for k in range(abreast):
         const long at_${k} = (long)min(line + ${k}, last - 1) * n;
@@ -65,6 +69,7 @@ __kernel void running_extreme_lines(...)
             best_${k} = wins_${k} ? value_${k} : best_${k};
             place_${k} = wins_${k} ? i : place_${k};
             y[at_${k} + i] = place_${k};
+            values[at_${k} + i] = best_${k};
 % endfor
         }
     }
@@ -82,6 +87,7 @@ __kernel void running_extreme_group(...)
     const int item = get_local_id(0);
     x += x_offset + (long)get_group_id(0) * n;
     y += y_offset + (long)get_group_id(0) * n;
+    values += values_offset + (long)get_group_id(0) * n;
     for (int first = 0; first < n; first += ${group}) {
         const int i = first + item;
         ${ctype} best = x[min(i, n - 1)];
@@ -110,8 +116,10 @@ __kernel void running_extreme_group(...)
         bests[item] = best;
         places[item] = place;
 % endfor
-        if (i < n)
+        if (i < n) {
             y[i] = place;
+            values[i] = best;
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }

@@ -1,4 +1,4 @@
-"""Where running extremes are."""
+"""Running extremes, and where they are."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ _ABREAST = 4
 _EXTREME = Running.of("running_extreme", "reduce/running_extreme.mako")
 
 
-def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bool) -> Launch:
-    """``y``: where along an axis the extreme of an element and all before it is, the last of equal.
+def running_extreme(
+    target: Target, values: Array, y: Array, x: Array, *, dim: int, largest: bool
+) -> Launch:
+    """The extremes along an axis of an element and all before it; ``y``: where, the last of equal.
 
     Args:
         target: what to choose the kernel for.
+        values: dense, the shape and dtype of ``x``.
         y: dense int64, the shape of ``x``.
         x: dense, not empty; real.
         dim: the axis.
@@ -37,9 +40,9 @@ def running_extreme(target: Target, y: Array, x: Array, *, dim: int, largest: bo
         share = round_up(jobs_per_item(target, lines, x.size), _ABREAST)
         return _LINES.launch(
             {**params, "abreast": _ABREAST},
-            {"n": n, "lines": lines, "share": share, "y": y, "x": x},
+            {"n": n, "lines": lines, "share": share, "values": values, "y": y, "x": x},
             global_size=(ceil_div(lines, share),),
             flops=x.size,
-            bytes=y.nbytes + x.nbytes,
+            bytes=y.nbytes + 2 * x.nbytes,
         )
-    return _EXTREME.launch(target, params, {"y": y, "x": x}, dim=dim, flops=1)
+    return _EXTREME.launch(target, params, {"values": values, "y": y, "x": x}, dim=dim, flops=1)
