@@ -72,7 +72,13 @@ class ModuleFace:
         return self
 
     def share_memory(self: ModuleT) -> ModuleT:
-        """The module: memory is not shared between processes."""
+        """The module: memory is not shared between processes.
+
+        Raises:
+            ArgumentError: if a parameter has no shape yet.
+        """
+        for value in _tensors(self):
+            value.share_memory_()
         return self
 
     @property
