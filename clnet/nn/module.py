@@ -143,6 +143,8 @@ class Module(ModuleState):
             name in self._parameters and (value is None or isinstance(value, Tensor))
         ):
             self._clnet_replace(name, value)
+        elif value is None and name in self._modules:  # whose place it keeps
+            self._clnet_register(self._modules, name, None)
         elif not self._clnet_resets(name, value):
             self._clnet_forget(name)
             object.__setattr__(self, name, value)
@@ -281,6 +283,8 @@ class Module(ModuleState):
 
     def _clnet_register(self, table: Any, name: str, value: Any, *, assigned: bool = False) -> None:
         """Enter a value in a table, at its old place if the name is there."""
+        if not isinstance(name, str):
+            raise DtypeError(type(self).__name__, "a name is a string", name=repr(name))
         if not name or "." in name:
             law = "a name is not empty and has no dot"
             raise MemberNameError(type(self).__name__, law, name=repr(name))
@@ -456,8 +460,8 @@ class Module(ModuleState):
 
         Args:
             *args: a device (or its name), a dtype, or a tensor to be like.
-            **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating ones. PyTorch's
-                ``non_blocking`` and ``memory_format`` are taken.
+            **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating and complex ones.
+                PyTorch's ``non_blocking`` and ``memory_format`` are taken.
 
         Raises:
             DtypeError: if the dtype is one of whole numbers, or bool.
@@ -465,9 +469,12 @@ class Module(ModuleState):
         device, dtype = destination("to", args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise DtypeError("to", "a module's dtype is floating or complex", dtype=dtype)
-        return self._apply(
-            lambda x: x.to(device=device, dtype=dtype if x.dtype.is_floating_point else None)
-        )
+
+        def moved(x: Tensor) -> Tensor:
+            converts = x.dtype.is_floating_point or x.dtype.is_complex
+            return x.to(device=device, dtype=dtype if converts else None)
+
+        return self._apply(moved)
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:  # noqa: FBT001, FBT002
         """Change parameters, their gradients and buffers in place; PyTorch's name.

@@ -88,6 +88,10 @@ def test_a_replaced_module_keeps_its_place():
     net = Net()
     net.first = nn.Linear(3, 4)
     assert list(net.state_dict()) == NAMES
+    net.first = None  # its place is kept for what comes
+    assert net.first is None
+    net.first = nn.Linear(3, 4)
+    assert list(net.state_dict()) == NAMES
 
 
 def test_a_buffer_stays_one_when_assigned():
@@ -306,6 +310,15 @@ def test_dtype_changes_the_floating_parts_alone(device):
     assert net(clnet.zeros(2, 3, dtype=clnet.float64)).dtype is clnet.float64
 
 
+def test_complex_parts_are_converted_by_to_alone(device):
+    """As PyTorch's: ``float()`` and its like leave them."""
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    layer = nn.Linear(2, 3).to(clnet.complex64)
+    assert layer.double().weight.dtype is clnet.complex64
+    assert layer.to(clnet.complex128).weight.dtype is clnet.complex128
+
+
 def test_an_error_names_the_module_it_came_from():
     net = Net()
     net.last.out = nn.Linear(5, 2)
@@ -465,6 +478,8 @@ def test_gradients_go_along_with_parameters():
     layer.train().to(clnet.float64)
     assert layer.weight.grad.dtype is clnet.float64
     assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+    with pytest.raises(DtypeError, match="a name is a string"):
+        nn.Module().add_module(None, nn.ReLU())
     with pytest.raises(DtypeError, match="floating or complex"):
         layer.to(clnet.int32)
     assert layer.weight.dtype is clnet.float64
