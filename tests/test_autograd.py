@@ -237,6 +237,15 @@ def test_a_graph_is_walked_once():
     assert x.grad.item() == 4
 
 
+def test_what_saved_nothing_is_walked_again():
+    """A view that two losses share, each with a backward of its own, as in PyTorch."""
+    x = leaf(1.0, 2.0, 3.0)
+    shared = x.reshape(3, 1).permute(1, 0) + 1
+    for _ in range(2):
+        (shared * shared).sum().backward()
+    assert x.grad.tolist() == [8, 12, 16]
+
+
 @pytest.mark.parametrize("f", [ops.exp, lambda x: ops.softmax(x, 0)], ids=["plain", "fused"])
 def test_a_walk_that_is_recorded_frees_what_it_was_not_told_to_keep(f):
     """A fused op's, too, whose gradient is then that of simpler ops."""

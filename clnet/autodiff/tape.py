@@ -182,7 +182,9 @@ class Node(NodeFace):
         return 0 <= place < len(self.needs) and place not in self.function.saves(self.needs)[0]
 
     def release(self) -> None:
-        """Let the saved tensors go."""
+        """Let the saved tensors go; a node that has none is walked through again, as PyTorch's."""
+        if not (self.kept_inputs or self.kept_outputs):
+            return
         self.released = True
         self.kept_inputs = self.kept_outputs = {}
 

@@ -202,6 +202,10 @@ class Module(ModuleState):
             return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    def __dir__(self) -> list[str]:
+        members = (*self._parameters, *self._buffers, *self._modules)
+        return sorted({*super().__dir__(), *(name for name in members if name.isidentifier())})
+
     def _clnet_is_traced_state(self, name: str, value: Any) -> bool:
         """Whether a traced function assigns a tensor: it is there when a replay has made it."""
         if mode.current().tracer is None or type(value) is not Tensor:
@@ -340,7 +344,7 @@ class Module(ModuleState):
                 continue
             seen.add(module)
             yield name, module
-            below = [(f"{name}.{n}" if name else n, m) for n, m in module.named_children()]
+            below = [(f"{name}.{n}" if name else n, m) for n, m in module._clnet_below()]
             stack.extend(reversed(below))
 
     def modules(self) -> Iterator[Module]:
@@ -348,11 +352,19 @@ class Module(ModuleState):
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct sub-modules."""
+        """The direct sub-modules, each once, by its first name."""
+        known: set[int] = set()
+        for name, module in self._clnet_below():
+            if id(module) not in known:
+                known.add(id(module))
+                yield name, module
+
+    def _clnet_below(self) -> Iterator[tuple[str, Module]]:
+        """All names of direct sub-modules, as states have them."""
         yield from ((name, m) for name, m in self._modules.items() if m is not None)
 
     def children(self) -> Iterator[Module]:
-        """The direct sub-modules."""
+        """The direct sub-modules, each once."""
         yield from (m for _, m in self.named_children())
 
     def named_parameters(

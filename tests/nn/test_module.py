@@ -84,6 +84,22 @@ def test_a_name_that_is_not_there(method, target, message):
         getattr(Net(), method)(target)
 
 
+def test_a_module_at_several_places_is_one_child():
+    """Found once, and changed once; a state has all its names, as PyTorch's."""
+    shared = nn.Linear(2, 2, bias=False)
+    net = nn.Sequential(shared, nn.ReLU(), shared)
+    assert [n for n, _ in net.named_children()] == ["0", "1"]
+    assert list(net.state_dict()) == ["0.weight", "2.weight"]
+    assert len(dict(net.named_modules(remove_duplicate=False))) == 4
+    seen = []
+    net.apply(seen.append)
+    assert seen.count(shared) == 1
+    before = shared.weight.tolist()
+    net._apply(lambda x: x * 2)
+    assert shared.weight.tolist() == [[2 * w for w in row] for row in before]
+    assert {"weight", "in_features"} <= set(dir(shared))
+
+
 def test_a_replaced_module_keeps_its_place():
     net = Net()
     net.first = nn.Linear(3, 4)
