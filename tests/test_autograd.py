@@ -237,6 +237,19 @@ def test_a_graph_is_walked_once():
     assert x.grad.item() == 4
 
 
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.bfloat16], ids=["wider", "narrower"])
+def test_a_gradient_of_another_dtype_becomes_the_tensors(dtype):
+    other = clnet.bfloat16 if dtype is clnet.float32 else clnet.float32
+    x = clnet.ones(1, 2, 4, 4, dtype=dtype)
+    w = clnet.ones(3, 2, 1, 1, dtype=dtype, requires_grad=True)
+    clnet.nn.functional.conv2d(x, w).backward(clnet.ones(1, 3, 4, 4, dtype=other))
+    assert w.grad.dtype is dtype
+    assert w.grad.unique().tolist() == [16]
+    v = clnet.ones(2, dtype=dtype, requires_grad=True)
+    v.backward(clnet.ones(2, dtype=other))
+    assert v.grad.dtype is dtype
+
+
 def test_what_saved_nothing_is_walked_again():
     """A view that two losses share, each with a backward of its own, as in PyTorch."""
     x = leaf(1.0, 2.0, 3.0)
