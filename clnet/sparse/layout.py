@@ -153,6 +153,7 @@ class SparseTensor(Tensor):
     is_sparse_csr = property(lambda self: self._layout is CSR, doc="Whether rows are compressed.")
     is_cuda = property(lambda self: self._elements.is_cuda, doc="Whether values are on ``cuda``.")
     grad_fn = property(lambda self: self._elements.node, doc="What made the values.")
+    data = property(lambda self: self.detach(), doc="The same elements, off the tape.")
     node = property(lambda self: None)  # its values are on the tape, not itself
 
     def numel(self) -> int:

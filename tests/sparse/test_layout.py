@@ -162,3 +162,4 @@ def test_optimisers_of_others_read_what_is_not_coalesced():
     grad = layer.weight.grad
     assert grad._indices().tolist() == [[1, 2, 1]]
     assert grad._values().tolist() == [[1, 1]] * 3
+    assert grad.data.to_dense().tolist() == grad.to_dense().tolist()
