@@ -252,6 +252,7 @@ def randint(
     generator: Generator | None = None,
     dtype: DType = int64,
     device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Whole numbers in ``[low, high)``; called as ``randint(high, size)``, in ``[0, high)``.
 
@@ -262,6 +263,7 @@ def randint(
         generator: where they come from; None: the default one.
         dtype: any that holds them.
         device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether it is a leaf of the tape; of a floating dtype.
 
     Returns:
         A tensor of that shape.
@@ -284,7 +286,7 @@ def randint(
     if end is None:
         raise ArgumentError("randint", "high is given", low=low, high=high)
     x = empty(shape, dtype=dtype, device=device)
-    return random_whole("randint", x, first, end, generator)
+    return random_whole("randint", x, first, end, generator).requires_grad_(requires_grad)
 
 
 @checked

@@ -239,22 +239,36 @@ def test_a_graph_is_walked_once():
     assert x.grad.item() == 4
 
 
-def test_a_graph_that_saved_nothing_is_walked_again():
-    x = leaf(1.0, 2.0)
-    y = (x + 1).sum()
-    y.backward()
-    y.backward()
-    assert x.grad.tolist() == [2, 2]
-    del x.grad
-    assert x.grad is None
-
-
 def test_leaves_that_are_not_asked_for_hear_nothing():
     x, y = leaf(1.0), leaf(2.0)
     heard: list[object] = []
     x.register_hook(heard.append)
     (x * y).sum().backward(inputs=[y])
     assert (x.grad, y.grad.item(), heard) == (None, 1, [])
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.bfloat16], ids=["wider", "narrower"])
+def test_a_gradient_of_another_dtype_becomes_the_tensors(dtype):
+    other = clnet.bfloat16 if dtype is clnet.float32 else clnet.float32
+    x = clnet.ones(1, 2, 4, 4, dtype=dtype)
+    w = clnet.ones(3, 2, 1, 1, dtype=dtype, requires_grad=True)
+    clnet.nn.functional.conv2d(x, w).backward(clnet.ones(1, 3, 4, 4, dtype=other))
+    assert w.grad.dtype is dtype
+    assert w.grad.unique().tolist() == [16]
+    v = clnet.ones(2, dtype=dtype, requires_grad=True)
+    v.backward(clnet.ones(2, dtype=other))
+    assert v.grad.dtype is dtype
+
+
+def test_what_saved_nothing_is_walked_again():
+    """A view that two losses share, each with a backward of its own, as in PyTorch."""
+    x = leaf(1.0, 2.0, 3.0)
+    shared = x.reshape(3, 1).permute(1, 0) + 1
+    for _ in range(2):
+        (shared * shared).sum().backward()
+    assert x.grad.tolist() == [8, 12, 16]
+    del x.grad
+    assert x.grad is None
 
 
 @pytest.mark.parametrize("f", [ops.exp, lambda x: ops.softmax(x, 0)], ids=["plain", "fused"])

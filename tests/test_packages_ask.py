@@ -239,6 +239,14 @@ def test_a_layer_does_the_norm_behind_it(kind):
     np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-5)
 
 
+def test_fused_weights_are_trained_as_the_layers_are():
+    conv, norm = nn.Conv2d(2, 3, 1), nn.BatchNorm2d(3)
+    conv.weight.requires_grad = False
+    rest = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
+    fused = nn.utils.fusion.fuse_conv_bn_weights(conv.weight, conv.bias, *rest)
+    assert [p.requires_grad for p in fused] == [False, True]
+
+
 def test_numbers_are_written_as_numbers():
     x = clnet.tensor([1.5, 2.0])
     assert f"{x.sum()} {x[0]:.3f} {clnet.tensor(7)} {clnet.tensor(True)}" == "3.5 1.500 7 True"

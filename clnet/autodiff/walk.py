@@ -432,7 +432,7 @@ def _through_decomposition(
 
 
 def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
-    """The gradient a walk starts with at a tensor: the one given, or 1.
+    """The gradient a walk starts with at a tensor, of its dtype: the one given, or 1.
 
     Raises:
         GradientError: if the tensor requires none, or what is given does not fit.
@@ -460,4 +460,6 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             shape=root.shape,
             gradient=gradient.shape,
         )
+    if gradient.dtype is not root.dtype and not (gradient.dtype.is_complex or root.is_complex()):
+        return gradient.to(dtype=root.dtype)  # as PyTorch: ops below take gradients of their dtype
     return gradient

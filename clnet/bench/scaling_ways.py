@@ -167,7 +167,7 @@ class _Hybrid(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         first = _dense_end(model)
-        layers = list(model.children())
+        layers = list(vars(model)["_modules"].values())
         self.features = nn.parallel.DistributedDataParallel(nn.Sequential(*layers[:first]))
         self.dense = nn.Sequential(*layers[first:])
         self._world: Any = group.WORLD  # all take part
@@ -178,7 +178,7 @@ class _Hybrid(nn.Module):
 
 def _dense_end(model: nn.Module) -> int | None:
     """Where the dense layers behind the last convolution begin; None: there are none in a row."""
-    layers = list(model.children())
+    layers = list(vars(model)["_modules"].values())
     places = [i for i, x in enumerate(layers) if isinstance(x, nn.Linear)]
     plain = isinstance(model, nn.Sequential) and not any(list(x.children()) for x in layers)
     convolved = any(isinstance(x, nn.Conv2d) for x in layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -60,7 +61,14 @@ class _Numbered(Module):
         return self
 
     def insert(self: SelfT, index: int, module: Module) -> SelfT:
-        """One more before the one at ``index``, as ``list.insert``; returns the container."""
+        """One more before the one at ``index``, as ``list.insert``; returns the container.
+
+        Raises:
+            DtypeError: if it is no module.
+        """
+        if not isinstance(module, Module):  # before anything is changed
+            law, kind = "a sub-module is a Module", type(module).__name__
+            raise DtypeError(type(self).__name__, law, type=kind)
         modules = list(self)
         modules.insert(index, module)
         self._modules.clear()
@@ -85,7 +93,8 @@ class _Numbered(Module):
     def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
         return type(self)([m for _, m in entries])
 
-    def _name(self, index: int) -> str:
+    def _name(self, index: Any) -> str:
+        index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise BoundsError(
                 type(self).__name__,
@@ -117,6 +126,18 @@ class Sequential(_Numbered):
         named: Any = first if isinstance(first, Mapping) else dict(enumerate(modules))
         for name, module in named.items():
             self.add_module(str(name), module)
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """One more before the one at ``index``; returns the container.
+
+        Raises:
+            BoundsError: if ``index`` lies outside, where a list would take the end.
+            DtypeError: if it is no module.
+        """
+        if not -len(self) <= index <= len(self):
+            law = "an index lies inside the container"
+            raise BoundsError("Sequential", law, index=index, modules=len(self))
+        return super().insert(index, module)
 
     def __mul__(self, times: int) -> Sequential:
         return type(self)(*[m for _ in range(times) for m in self])

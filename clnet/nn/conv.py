@@ -66,6 +66,9 @@ class _Conv(Module):
             each(size, self.axes, name, what)
             for size, what in zip(sizes, ("kernel_size", "stride", "dilation"), strict=True)
         )
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            law = "padding is a number, one for each axis, 'same' or 'valid'"
+            raise ArgumentError(name, law, padding=repr(padding))
         if padding == "same" and set(self.stride) != {1}:
             raise ArgumentError(name, "padding 'same' needs stride 1", stride=self.stride)
         self.padding = (

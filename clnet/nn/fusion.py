@@ -43,6 +43,9 @@ def fuse_conv_bn_weights(
         bn_w: the norm's weight, or None for 1.
         bn_b: its bias, or None for 0.
         transpose: whether the channels are axis 1 of the filters, and not 0.
+
+    Returns:
+        Both, of the convolution's dtypes; each requires a gradient if the convolution's does.
     """
     scale = ops.rsqrt(bn_rv + bn_eps)
     scale = scale if bn_w is None else scale * bn_w
@@ -51,8 +54,9 @@ def fuse_conv_bn_weights(
     shift = -bn_rm * scale if conv_b is None else (conv_b - bn_rm) * scale
     shift = shift if bn_b is None else shift + bn_b
     weight = (conv_w * scale.reshape(shape)).to(conv_w.dtype)
-    needed = conv_w.requires_grad
-    return Parameter(weight, needed), Parameter(shift, needed)
+    shift = shift.to(conv_w.dtype if conv_b is None else conv_b.dtype)
+    needed = conv_b is not None and conv_b.requires_grad
+    return Parameter(weight, conv_w.requires_grad), Parameter(shift, needed)
 
 
 def fuse_linear_bn_weights(

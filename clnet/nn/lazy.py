@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from ..errors import ArgumentError, ShapeError, TraceError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from ..values.dtypes import DType
 from .conv import (
     Conv1d,
@@ -137,6 +139,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     def _of_no_size(self) -> bool:
         return self.in_features == 0
 
+    @partial(checked, skip=1)
     def initialize_parameters(self, x: Tensor) -> None:
         """Shapes from the last axis of ``x``."""
         self.in_features = _axis(self, x, -1, 1)
@@ -177,8 +180,10 @@ class _LazyFilters(LazyModuleMixin):
         """The filters'."""
         return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
 
-    def initialize_parameters(self, x: Tensor, *args: Any, **kwargs: Any) -> None:
+    @partial(checked, skip=1)
+    def initialize_parameters(self, x: Tensor, output_size: Any = None) -> None:
         """Shapes from the channels of ``x``, batched or not."""
+        del output_size  # of transposed convolutions
         channels = _axis(self, x, -self.axes - 1, self.axes + 1)
         if channels % self.groups:
             raise ArgumentError(
@@ -280,6 +285,7 @@ class _LazyNorm(LazyModuleMixin):
     def _channel_axis(self, x: Tensor) -> int:
         return 1
 
+    @partial(checked, skip=1)
     def initialize_parameters(self, x: Tensor) -> None:
         """Shapes from the channels of ``x``."""
         self.num_features = _axis(self, x, self._channel_axis(x), 2)

@@ -143,6 +143,8 @@ class Module(ModuleState):
             name in self._parameters and (value is None or isinstance(value, Tensor))
         ):
             self._clnet_replace(name, value)
+        elif value is None and name in self._modules:  # whose place it keeps
+            self._clnet_register(self._modules, name, None)
         elif not self._clnet_resets(name, value):
             self._clnet_forget(name)
             object.__setattr__(self, name, value)
@@ -199,6 +201,10 @@ class Module(ModuleState):
         if computed is not None:
             return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        members = (*self._parameters, *self._buffers, *self._modules)
+        return sorted({*super().__dir__(), *(name for name in members if name.isidentifier())})
 
     def _clnet_is_traced_state(self, name: str, value: Any) -> bool:
         """Whether a traced function assigns a tensor: it is there when a replay has made it."""
@@ -281,6 +287,8 @@ class Module(ModuleState):
 
     def _clnet_register(self, table: Any, name: str, value: Any, *, assigned: bool = False) -> None:
         """Enter a value in a table, at its old place if the name is there."""
+        if not isinstance(name, str):
+            raise DtypeError(type(self).__name__, "a name is a string", name=repr(name))
         if not name or "." in name:
             law = "a name is not empty and has no dot"
             raise MemberNameError(type(self).__name__, law, name=repr(name))
@@ -336,7 +344,7 @@ class Module(ModuleState):
                 continue
             seen.add(module)
             yield name, module
-            below = [(f"{name}.{n}" if name else n, m) for n, m in module.named_children()]
+            below = [(f"{name}.{n}" if name else n, m) for n, m in module._clnet_below()]
             stack.extend(reversed(below))
 
     def modules(self) -> Iterator[Module]:
@@ -344,11 +352,19 @@ class Module(ModuleState):
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct sub-modules."""
+        """The direct sub-modules, each once, by its first name."""
+        known: set[int] = set()
+        for name, module in self._clnet_below():
+            if id(module) not in known:
+                known.add(id(module))
+                yield name, module
+
+    def _clnet_below(self) -> Iterator[tuple[str, Module]]:
+        """All names of direct sub-modules, as states have them."""
         yield from ((name, m) for name, m in self._modules.items() if m is not None)
 
     def children(self) -> Iterator[Module]:
-        """The direct sub-modules."""
+        """The direct sub-modules, each once."""
         yield from (m for _, m in self.named_children())
 
     def named_parameters(
@@ -456,8 +472,8 @@ class Module(ModuleState):
 
         Args:
             *args: a device (or its name), a dtype, or a tensor to be like.
-            **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating ones. PyTorch's
-                ``non_blocking`` and ``memory_format`` are taken.
+            **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating and complex ones.
+                PyTorch's ``non_blocking`` and ``memory_format`` are taken.
 
         Raises:
             DtypeError: if the dtype is one of whole numbers, or bool.
@@ -465,9 +481,12 @@ class Module(ModuleState):
         device, dtype = destination("to", args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise DtypeError("to", "a module's dtype is floating or complex", dtype=dtype)
-        return self._apply(
-            lambda x: x.to(device=device, dtype=dtype if x.dtype.is_floating_point else None)
-        )
+
+        def moved(x: Tensor) -> Tensor:
+            converts = x.dtype.is_floating_point or x.dtype.is_complex
+            return x.to(device=device, dtype=dtype if converts else None)
+
+        return self._apply(moved)
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:  # noqa: FBT001, FBT002
         """Change parameters, their gradients and buffers in place; PyTorch's name.

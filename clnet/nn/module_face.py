@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..creation import empty
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from ..values.dtypes import bfloat16, float16, float32, float64
+from ..values.dtypes import DType, bfloat16, float16, float32, float64
 
 if TYPE_CHECKING:
     from .module import Module
@@ -24,22 +24,25 @@ class ModuleFace:
 
     def float(self: ModuleT) -> ModuleT:
         """Convert floating parameters and buffers to float32 in place; returns the module."""
-        return self.to(dtype=float32)
+        return self._floating_to(float32)
 
     def double(self: ModuleT) -> ModuleT:
         """Convert floating parameters and buffers to float64 in place; returns the module."""
-        return self.to(dtype=float64)
+        return self._floating_to(float64)
 
     def half(self: ModuleT) -> ModuleT:
         """Convert floating parameters and buffers to float16 in place; returns the module."""
-        return self.to(dtype=float16)
+        return self._floating_to(float16)
 
     def bfloat16(self: ModuleT) -> ModuleT:
         """Convert floating parameters and buffers to bfloat16 in place; returns the module."""
-        return self.to(dtype=bfloat16)
+        return self._floating_to(bfloat16)
+
+    def _floating_to(self: ModuleT, dtype: DType) -> ModuleT:
+        return self._apply(lambda x: x.to(dtype) if x.dtype.is_floating_point else x)
 
     def type(self: ModuleT, dst_type: Any) -> ModuleT:
-        """Convert floating parameters and buffers in place; returns the module."""
+        """Convert floating and complex parameters and buffers in place; returns the module."""
         return self.to(dtype=getattr(dst_type, "dtype", dst_type))
 
     def cpu(self: ModuleT) -> ModuleT:
@@ -72,7 +75,13 @@ class ModuleFace:
         return self
 
     def share_memory(self: ModuleT) -> ModuleT:
-        """The module: memory is not shared between processes."""
+        """The module: memory is not shared between processes.
+
+        Raises:
+            ArgumentError: if a parameter has no shape yet.
+        """
+        for value in _tensors(self):
+            value.share_memory_()
         return self
 
     @property

@@ -195,6 +195,9 @@ class _WalkBack:
         several = isinstance(result, tuple | list)
         parts: list[Any] = list(result) if several else [result]
         places = [i for i, part in enumerate(parts) if _flows(part)]
+        if not (several or isinstance(result, Tensor)):
+            text = "backward hooks see a tensor or a tuple of tensors: a module's output is of type"
+            warnings.warn(f"{text} {type(result).__name__}, so they are not called", stacklevel=4)
         if not places:
             return result
 
@@ -202,13 +205,13 @@ class _WalkBack:
             arrived: list[Any] = [None] * len(parts)
             for place, grad in zip(places, grads, strict=True):
                 arrived[place] = grad
-            found = tuple(arrived)
+            came = tuple(arrived)
             for hook in list(self._hooks.backward_before.values()):
-                found = self._replaced(hook(self._module, found), found)
-            self._arrived = found
+                came = self._replaced(hook(self._module, came), came)
+            self._arrived = came
             if not self._places:  # nothing leaves again
-                self._after((None,) * self._num_args)
-            return tuple(found[i] for i in places)
+                self._after_nothing()
+            return tuple(came[i] for i in places)
 
         for place, alias in zip(places, boundary([parts[i] for i in places], enter), strict=True):
             if parts[place].node is not None:
@@ -219,23 +222,27 @@ class _WalkBack:
         return again(result, parts)
 
     def _leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self._arrived is None:  # what the module has inside, or keeps, flowed past its outputs
+            return grads
         leaving: list[Any] = [None] * self._num_args
         for place, grad in zip(self._places, grads, strict=True):
             leaving[place] = grad
         found = self._after(tuple(leaving))
+        self._arrived = None
         return tuple(found[i] for i in self._places)
 
     def _after(self, leaving: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What leaves, once the hooks have seen it: not of a walk that came past the outputs.
-
-        A gradient of a gradient is such, whose ops saved the arguments.
-        """
-        arrived, self._arrived = self._arrived, None
-        if arrived is None:
-            return leaving
         for hook in list(self._hooks.backward_after.values()):
-            leaving = self._replaced(hook(self._module, leaving, arrived), leaving)
+            leaving = self._replaced(hook(self._module, leaving, self._arrived), leaving)
         return leaving
+
+    def _after_nothing(self) -> None:
+        leaving = (None,) * self._num_args
+        for hook in list(self._hooks.backward_after.values()):
+            given = self._replaced(hook(self._module, leaving, self._arrived), leaving)
+            if any(g is not None for g in given):
+                law = "a backward hook gives no gradients where no input requires one"
+                raise ArgumentError(type(self._module).__name__, law, returned=len(given))
 
     def _replaced(self, given: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
         if given is None:

@@ -117,7 +117,7 @@ class ModuleState(ModuleFace, HookedModule):
         for hook in list(self._clnet_hooks.state_before.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(state, prefix, keep_vars)
-        for name, module in self.named_children():
+        for name, module in self._clnet_below():
             module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in list(self._clnet_hooks.state_after.values()):
             given = hook(self, state, prefix, local)
@@ -199,7 +199,7 @@ class ModuleState(ModuleFace, HookedModule):
         """What :meth:`load_state_dict` asks of each module, from the top down."""
         local = {**metadata.get(prefix[:-1], {}), "assign_to_params_buffers": assign}
         self._load_from_state_dict(state, prefix, local, True, *found, errors)
-        for name, module in self.named_children():
+        for name, module in self._clnet_below():
             below = f"{prefix}{name}."
             module._clnet_load_below(state, below, metadata, assign, found, errors, after)
         hooks = self._clnet_hooks.load_after.values()

@@ -106,6 +106,8 @@ class BatchNorm(Normalization):
         """
         self._check(x)
         mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
+        if self.training and not self.track_running_stats:  # switched off: averages stay
+            return self._normalized(x, None, None, 0.0)
         if not self.training or mean is None or var is None or count is None:
             return self._normalized(x, mean, var, 0.0)
         if self.momentum is not None:
@@ -142,6 +144,8 @@ class BatchNorm(Normalization):
     def _track(self, mean: Tensor, var: Tensor) -> None:
         """Let the running averages know of a batch."""
         count = self.num_batches_tracked
+        if not self.track_running_stats:
+            return
         if self.running_mean is None or self.running_var is None or count is None:
             return
         update(_counted, [count], once=True)
@@ -174,7 +178,8 @@ class BatchNorm2d(BatchNorm):
         momentum: the batch's part in the running averages; None: equal parts of all batches.
         affine: whether there are a weight and a bias.
         track_running_stats: whether running averages are kept; without, evaluation takes the
-            batch's statistics too.
+            batch's statistics too. The attribute set to False later, training leaves them as
+            they are.
         device: where parameters and buffers are; None: the current device.
         dtype: of the parameters.
         bias: whether there is one, if ``affine``.

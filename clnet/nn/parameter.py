@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..creation import empty
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..face.subclass import disabled
 from ..tensor import Tensor
 from ..values.arguments import checked_class
@@ -83,11 +83,48 @@ class Buffer(metaclass=_BufferClass):
     """
 
 
+_WITHOUT_ELEMENTS = frozenset(
+    "bfloat16 copy_ cpu cuda detach double float get_device half is_complex is_floating_point "
+    "requires_grad_ size to type".split()
+)
+"""What may be asked of a parameter that has no shape yet."""
+
+
 class UninitializedTensorMixin:
     """What parameters and buffers share whose shape is found at the first forward."""
 
     cls_to_become: ClassVar[type[Tensor]]
     __slots__ = ()
+    __taking_over__ = True
+
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        """Empty, until ``__init__`` says of which dtype."""
+        return object.__new__(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Nothing is computed with what has no elements yet, and would pass for an empty tensor.
+
+        Raises:
+            ArgumentError: if it is called with what needs elements.
+        """
+        if func.__name__ not in _WITHOUT_ELEMENTS:
+            raise ArgumentError(
+                func.__name__,
+                "parameters of a lazy layer have elements after the first forward",
+                type=cls.__name__,
+                remedy="Call the module once with an example before",
+            )
+        return disabled(func, types, args, kwargs)
+
+    def share_memory_(self) -> Any:
+        """Nothing is there to share.
+
+        Raises:
+            ArgumentError: always.
+        """
+        law = "parameters of a lazy layer have memory after the first forward"
+        raise ArgumentError("share_memory_", law, type=type(self).__name__)
 
     def materialize(
         self, shape: int | Sequence[int], device: Any = None, dtype: DType | None = None

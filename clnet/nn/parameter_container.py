@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -85,7 +86,8 @@ class ParameterList(Module):
     def __repr__(self) -> str:
         return _text(self, enumerate(self))
 
-    def _name(self, index: int) -> str:
+    def _name(self, index: Any) -> str:
+        index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise BoundsError(
                 "ParameterList", "an index lies inside the list", index=index, parameters=len(self)

@@ -16,6 +16,7 @@ from ..values import mode
 from ..values.arguments import checked
 from .container import ModuleDict, ModuleList
 from .module import Module, Parameter
+from .parameter import is_lazy
 
 __all__ = [
     "ParametrizationList",
@@ -176,6 +177,9 @@ def register_parametrization(
         raise ArgumentError(
             "register_parametrization", "there is a tensor", tensor_name=tensor_name
         )
+    if is_lazy(before):
+        law = "the tensor has its shape, which a lazy layer's has after the first forward"
+        raise ArgumentError("register_parametrization", law, tensor_name=tensor_name)
     with no_grad():
         # Tried before anything is changed.
         value = _inverted(parametrization, before.detach())

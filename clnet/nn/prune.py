@@ -7,11 +7,12 @@ every call of the module.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from .. import ops, random
 from ..autograd import no_grad
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..tensor import Tensor
 from .module import Module
 
@@ -111,16 +112,15 @@ class BasePruningMethod:
             law = "importance_scores have the parameter's shape"
             raise ShapeError("prune", law, expected=tuple(weight.shape), got=tuple(scores.shape))
         if before is None:
-            delattr(module, name)
-            module.register_parameter(f"{name}_orig", weight)
             mask = method.compute_mask(scores, ops.ones_like(weight.detach()))
+            delattr(module, name)  # here, since an error above leaves the module as it was
+            module.register_parameter(f"{name}_orig", weight)
             module.register_buffer(f"{name}_mask", mask.to(weight.dtype))
         else:
             key, old = before
-            del module._clnet_hooks.before[key]
             container = old if isinstance(old, PruningContainer) else PruningContainer(old)
-            container.add_pruning_method(method)
-            mask = container.compute_mask(scores, getattr(module, f"{name}_mask"))
+            mask = container.mask_with(method, scores, getattr(module, f"{name}_mask"))
+            del module._clnet_hooks.before[key]
             setattr(module, f"{name}_mask", mask.to(weight.dtype))
             method = container
         module.register_forward_pre_hook(method)
@@ -157,13 +157,27 @@ class PruningContainer(BasePruningMethod):
         """One more.
 
         Raises:
-            ArgumentError: if it is none, or of another parameter.
+            DtypeError: if it is none.
+            ArgumentError: if it is one of another parameter.
         """
-        if not isinstance(method, BasePruningMethod) or method._tensor_name != self._tensor_name:
+        if not isinstance(method, BasePruningMethod):
+            law = "a pruning method is added"
+            raise DtypeError("PruningContainer", law, type=type(method).__name__)
+        if method._tensor_name != self._tensor_name:
             law = "a pruning method of the same parameter is added"
-            kind = type(method).__name__
-            raise ArgumentError("PruningContainer", law, type=kind, name=self._tensor_name)
+            names = {"name": self._tensor_name, "added": method._tensor_name}
+            raise ArgumentError("PruningContainer", law, **names)
         self._pruning_methods += (method,)
+
+    def mask_with(self, method: Any, t: Tensor, default_mask: Tensor) -> Tensor:
+        """:meth:`compute_mask` with one more way, which is not added if there is an error."""
+        before = self._pruning_methods
+        self.add_pruning_method(method)
+        try:
+            return self.compute_mask(t, default_mask)
+        except BaseException:
+            self._pruning_methods = before
+            raise
 
     def __len__(self) -> int:
         return len(self._pruning_methods)
@@ -175,8 +189,8 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[k]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask before, and what the newest way takes of what that left."""
-        method, mask = self._pruning_methods[-1], default_mask.clone()
+        """The mask before, and what the newest way takes of what that left, of ``t``'s dtype."""
+        method, mask = self._pruning_methods[-1], default_mask.to(t.dtype, copy=True)
         if method.PRUNING_TYPE == "global":
             return method.compute_mask(t, mask)
         if method.PRUNING_TYPE == "unstructured":
@@ -206,19 +220,22 @@ class _Amount(BasePruningMethod):
         amount: a part between 0 and 1, or a whole number of elements or channels.
 
     Raises:
+        DtypeError: if it is no number.
         ArgumentError: if it is neither.
     """
 
     def __init__(self, amount: float) -> None:
-        whole = isinstance(amount, int) and not isinstance(amount, bool)
-        if not (whole and amount >= 0) and not (isinstance(amount, float) and 0 <= amount <= 1):
-            law = "amount is a part between 0.0 and 1.0, or a whole number from 0"
+        law = "amount is a part between 0.0 and 1.0, or a whole number from 0"
+        if not isinstance(amount, Real):  # NumPy's, too
+            raise DtypeError(type(self).__name__, law, amount=type(amount).__name__)
+        whole = isinstance(amount, Integral)
+        if isinstance(amount, bool) or amount < 0 or not (whole or amount <= 1):
             raise ArgumentError(type(self).__name__, law, amount=amount)
         self.amount = amount
 
     def count(self, n: int) -> int:
         """How many of ``n`` go."""
-        found = self.amount if isinstance(self.amount, int) else round(self.amount * n)
+        found = self.amount if isinstance(self.amount, Integral) else round(self.amount * n)
         if found > n:
             law = "amount is at most what there is to prune"
             raise ArgumentError(type(self).__name__, law, amount=self.amount, size=n)

@@ -14,6 +14,7 @@ from ..values import mode
 from ..values.arguments import checked
 from .conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .module import Module, Parameter
+from .parameter import is_lazy
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -107,7 +108,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
         The module.
 
     Raises:
-        ArgumentError: if there is no such parameter.
+        ArgumentError: if there is no such parameter, or it has no shape yet.
     """
     rule = _WeightNorm(name, dim)
     weight = _taken(module, name)
@@ -182,6 +183,9 @@ def _taken(module: Module, name: str) -> Parameter:
     weight = dict(module.named_parameters(recurse=False)).get(name)
     if weight is None:
         raise ArgumentError("weight_norm", "the module has the parameter", name=name)
+    if is_lazy(weight):
+        law = "the parameter has a shape, which a lazy layer's has after the first forward"
+        raise ArgumentError("weight_norm", law, name=name)
     delattr(module, name)
     return weight
 

@@ -33,27 +33,32 @@ def _held(x: Any, draw: Any, p: Any, floor: Any, scale: Any, shift: Any) -> Any:
 @op(Face.FUNCTIONAL)
 def dropout1d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As :func:`dropout2d`, for rows ``(n, c, l)`` or ``(c, l)``."""
-    return settled(x, _channels("dropout1d", x, p, training, (2, 3)), inplace=inplace)
+    if x.ndim not in (2, 3):
+        raise ShapeError("dropout1d", "x has 2 or 3 axes", x=x.shape)
+    return settled(x, _channels("dropout1d", x, p, training, alone=x.ndim == 2), inplace=inplace)
 
 
 @op(Face.FUNCTIONAL)
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels 0 with probability ``p``, the others divided by ``1 - p``.
 
-    ``x`` are images, ``(n, c, h, w)``, rows ``(n, c, l)``, or channels of one element ``(n, c)``;
-    the arguments are those of :func:`dropout`.
+    ``x`` are images, ``(n, c, h, w)``, or ``(n, c, ...)`` of any number of axes, rows and channels
+    of one element, too; the arguments are those of :func:`dropout`.
 
     Raises:
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
         ShapeError: if ``x`` has no channels.
     """
-    return settled(x, _channels("dropout2d", x, p, training, (3, 4)), inplace=inplace)
+    return settled(x, _channels("dropout2d", x, p, training), inplace=inplace)
 
 
 @op(Face.FUNCTIONAL)
 def dropout3d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """As :func:`dropout2d`, for volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
-    return settled(x, _channels("dropout3d", x, p, training, (4, 5)), inplace=inplace)
+    """As :func:`dropout2d`, for volumes ``(n, c, d, h, w)``; what has not 5 axes is one example.
+
+    One example is ``(c, ...)``, as PyTorch takes it.
+    """
+    return settled(x, _channels("dropout3d", x, p, training, alone=x.ndim != 5), inplace=inplace)
 
 
 @op(_FACE)
@@ -78,15 +83,13 @@ def feature_alpha_dropout(
     return settled(x, _alpha("feature_alpha_dropout", x, p, training, shape), inplace=inplace)
 
 
-def _channels(name: str, x: Tensor, p: float, training: bool, ndims: tuple[int, int]) -> Tensor:
+def _channels(name: str, x: Tensor, p: float, training: bool, *, alone: bool = False) -> Tensor:
+    """Channels dropped, those of axis 0 if ``x`` is one example alone."""
     _check(name, x, p)
-    flat = name == "dropout2d" and x.ndim == 2  # behind layers that took the image's axes away
-    if x.ndim not in ndims and not flat:
-        raise ShapeError(name, f"x has {ndims[0]} or {ndims[1]} axes", x=x.shape)
+    if x.ndim + alone < 2:
+        raise ShapeError(name, "x has channels", x=x.shape)
     if not training or p == 0:
         return x
-    # PyTorch's dropout2d takes three axes for rows of a batch, its siblings for one example.
-    alone = x.ndim == ndims[0] and name != "dropout2d"
     batch = unsqueeze(x, 0) if alone else x
     shape = (*batch.shape[:2], *(1,) * (batch.ndim - 2))
     draw = random_like(x, low=0.0, high=1.0, shape=shape)

@@ -87,7 +87,7 @@ def _fractional(
     axes = x.shape[-count:]
     kernel = each(settings[0], count, name, "kernel_size")
     sizes = _sizes(name, axes, *settings[1:])
-    if any(k < 1 or o < 1 or o + k - 1 > n for n, k, o in zip(axes, kernel, sizes, strict=True)):
+    if any(k < 1 or o < 0 or o + k - 1 > n for n, k, o in zip(axes, kernel, sizes, strict=True)):
         raise ShapeError(
             name, "windows fit beside each other", x=x.shape, kernel_size=kernel, output_size=sizes
         )
@@ -100,12 +100,10 @@ def _fractional(
         )
     planes = reshape(contiguous(x), (batch, channels, prod(axes)))
     taps = _taps(widened(samples), axes, kernel, sizes)
-    found = reshape(gather_within(planes.detach(), -1, taps), (batch, channels, prod(sizes), -1))
+    windows = (batch, channels, prod(sizes), prod(kernel))
+    found = reshape(gather_within(planes.detach(), -1, taps), windows)
     each_window = reshape(taps, found.shape)
-    index = reshape(
-        gather_within(each_window, -1, unsqueeze(argmax(found, -1), -1)),
-        (batch, channels, prod(sizes)),
-    )
+    index = reshape(gather_within(each_window, -1, unsqueeze(argmax(found, -1), -1)), windows[:3])
     y = reshape(gather_within(planes, -1, index), (*lead, channels, *sizes))
     return (y, reshape(index, y.shape)) if return_indices else y
 

@@ -36,7 +36,7 @@ from .machinery.function import (
     require_floating,
 )
 from .machinery.pointwise import evaluate
-from .shape import contiguous, overwrite, settled
+from .shape import contiguous, in_its_order, overwrite, settled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -256,7 +256,7 @@ def dropout(
         generator: where the random numbers come from; None: the mode's generator.
 
     Returns:
-        The same shape and dtype.
+        The same shape and dtype, dense, its axes in memory in the order of those of ``x``.
 
     Raises:
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
@@ -265,7 +265,8 @@ def dropout(
         raise ArgumentError("dropout", "p lies in [0, 1]", p=p)
     if not training or p == 0:
         return x
-    y = apply(Dropout(p, Counter.take(generator, x.numel())), contiguous(x))
+    dropped = Dropout(p, Counter.take(generator, x.numel()))
+    y = in_its_order(x, lambda dense: apply(dropped, contiguous(dense)))
     return settled(x, y, inplace=inplace)
 
 

@@ -57,8 +57,9 @@ class LBFGS(DeclaredOptimizer):
         lr: length of a step, the first one tried with a line search; 0 or more.
         max_iter: iterations a step, 1 or more.
         max_eval: calls of the closure a step, about; None: 1.25 times as many.
-        tolerance_grad: it ends where no gradient is larger, 0 or more.
-        tolerance_change: it ends where neither parameters nor loss change by more, 0 or more.
+        tolerance_grad: it ends where no gradient is larger; below 0: never for that.
+        tolerance_change: it ends where neither parameters nor loss change by more; below 0: never
+            for that.
         history_size: steps that are remembered, 1 or more; each takes twice the parameters' memory.
         line_search_fn: None, or ``"strong_wolfe"``.
 
@@ -88,7 +89,7 @@ class LBFGS(DeclaredOptimizer):
     tolerance_change: float = 1e-9
     history_size: int = 100
     line_search_fn: str | None = None
-    rates = ("lr", "tolerance_grad", "tolerance_change")
+    rates = ("lr",)
     takes_complex = False
 
     def _assign(self, values: dict[str, Any]) -> None:

@@ -272,7 +272,7 @@ def _checkpointed(model: Module) -> Iterator[None]:
             vars(module)["forward"] = forward
 
     def visit(module: Module) -> None:
-        children = list(module.children())
+        children = [m for m in vars(module)["_modules"].values() if m is not None]
         if _is_row(module) and len(children) > 1:
             blocks = any(list(child.children()) for child in children)
             segments = len(children) if blocks else max(round(sqrt(len(children))), 2)

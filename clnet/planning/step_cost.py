@@ -503,8 +503,10 @@ def _layer(path: str, block: int, module: Module, args: Any, output: Any) -> Lay
 
 def _blocks(module: Module, path: str) -> Iterable[str]:
     """The parts of a model one behind the other: what stands in rows, and children of the model."""
-    for name, child in module.named_children():
+    for name, child in vars(module)["_modules"].items():  # one at several places, at each
         inside = f"{path}{name}"
+        if child is None:
+            continue
         if isinstance(child, Sequential | ModuleList):
             yield from _blocks(child, f"{inside}.")
         else:

@@ -89,7 +89,7 @@ class SparseTensor(Tensor):
         pointers: of compressed ones: where each row (or column) begins, ``(rows + 1,)``.
     """
 
-    __slots__ = ("_coalesced", "_layout", "_places", "_pointers", "_sizes", "_values")
+    __slots__ = ("_coalesced", "_elements", "_layout", "_places", "_pointers", "_sizes")
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class SparseTensor(Tensor):
         layout: Any = COO,
         pointers: Tensor | None = None,
     ) -> None:
-        self._places, self._values, self._sizes = indices, values, Size(size)
+        self._places, self._elements, self._sizes = indices, values, Size(size)
         self._coalesced, self._layout, self._pointers = coalesced, layout, pointers
         self.hooks, self.index, self.source, self.version = None, 0, None, -1
 
@@ -137,12 +137,12 @@ class SparseTensor(Tensor):
     @property
     def dtype(self) -> DType:
         """The values'."""
-        return self._values.dtype
+        return self._elements.dtype
 
     @property
     def device(self) -> Device:
         """Where the values are."""
-        return self._values.device
+        return self._elements.device
 
     @property
     def layout(self) -> Layout:
@@ -151,8 +151,9 @@ class SparseTensor(Tensor):
 
     is_sparse = property(lambda self: self._layout is COO, doc="Whether it has coordinates.")
     is_sparse_csr = property(lambda self: self._layout is CSR, doc="Whether rows are compressed.")
-    is_cuda = property(lambda self: self._values.is_cuda, doc="Whether values are on ``cuda``.")
-    grad_fn = property(lambda self: self._values.node, doc="What made the values.")
+    is_cuda = property(lambda self: self._elements.is_cuda, doc="Whether values are on ``cuda``.")
+    grad_fn = property(lambda self: self._elements.node, doc="What made the values.")
+    data = property(lambda self: self.detach(), doc="The same elements, off the tape.")
     node = property(lambda self: None)  # its values are on the tape, not itself
 
     def numel(self) -> int:
@@ -174,7 +175,7 @@ class SparseTensor(Tensor):
         return self._coalesced
 
     def _nnz(self) -> int:
-        return self._values.shape[0]
+        return self._elements.shape[0]
 
     def indices(self) -> Tensor:
         """``(sparse axes, n)``.
@@ -192,10 +193,13 @@ class SparseTensor(Tensor):
             ArgumentError: if it is not coalesced.
         """
         self._require("values", self._layout, coalesced=True)
-        return self._values
+        return self._elements
 
     def _indices(self) -> Tensor:
         return self._places
+
+    def _values(self) -> Tensor:
+        return self._elements
 
     def places(self) -> Tensor:
         """``(sparse axes, n)``, of any layout, coalesced or not."""
@@ -203,7 +207,7 @@ class SparseTensor(Tensor):
 
     def elements(self) -> Tensor:
         """The values in the order of :meth:`places`, on the tape; of equal places several."""
-        return self._values
+        return self._elements
 
     def crow_indices(self) -> Tensor:
         """Where each row begins, ``(rows + 1,)``."""
@@ -240,7 +244,7 @@ class SparseTensor(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to the values."""
-        return self._values.requires_grad
+        return self._elements.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -248,30 +252,30 @@ class SparseTensor(Tensor):
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Ask for (or stop) gradients to the values; returns it."""
-        self._values.requires_grad_(requires_grad)
+        self._elements.requires_grad_(requires_grad)
         return self
 
-    is_leaf = property(lambda self: self._values.is_leaf, doc="Whether no op made the values.")
+    is_leaf = property(lambda self: self._elements.is_leaf, doc="Whether no op made the values.")
 
     @property
     def grad(self) -> Tensor | None:
         """The gradient of the values, at their indices; None: there is none."""
-        found = self._values.grad
+        found = self._elements.grad
         return None if found is None else self.with_values(found)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, SparseTensor):
             raise GradientError("grad", "the gradient of a sparse tensor is sparse")
-        self._values.grad = None if value is None else value._values
+        self._elements.grad = None if value is None else value._elements
 
     def retain_grad(self) -> None:
         """Have ``backward`` leave the values' gradient, though they are no leaf."""
-        self._values.retain_grad()
+        self._elements.retain_grad()
 
     def detach(self) -> SparseTensor:
         """The same elements, off the tape."""
-        return self.with_values(self._values.detach())
+        return self.with_values(self._elements.detach())
 
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: take the sum, or ``to_dense()``."""
@@ -292,31 +296,31 @@ class SparseTensor(Tensor):
 
     def clone(self, *, memory_format: Any = None) -> SparseTensor:
         """A copy; on the tape."""
-        return self.with_values(self._values.clone())
+        return self.with_values(self._elements.clone())
 
     def zero_(self) -> SparseTensor:
         """All elements become 0: none is kept. Returns it."""
         if self._layout is not COO:
             raise _dense_only("zero_")
-        self._places, self._values = self._places[:, :0], self._values.detach()[:0]
+        self._places, self._elements = self._places[:, :0], self._elements.detach()[:0]
         self._coalesced = True
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         if not self.is_leaf:
             raise GradientError("deepcopy", "only leaves are copied deeply", remedy="Use clone()")
-        copied = self.with_values(self._values.detach().clone())
+        copied = self.with_values(self._elements.detach().clone())
         memo[id(self)] = copied
         return copied.requires_grad_(self.requires_grad)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self._places, self._values, tuple(self._sizes), self._coalesced)
+        parts = (self._places, self._elements, tuple(self._sizes), self._coalesced)
         return _unpickled, (*parts, self._layout, self._pointers)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """As :meth:`Tensor.to`: another dtype of the values, another device of all."""
         device, dtype = destination("to", args, kwargs)
-        values = self._values.to(device=device, dtype=dtype)
+        values = self._elements.to(device=device, dtype=dtype)
         moved = self.with_values(values)
         if device is not None:
             moved._places = self._places.to(device=device)
@@ -326,11 +330,11 @@ class SparseTensor(Tensor):
 
     def cpu(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """On the host's processor, as :meth:`Tensor.cpu`."""
-        return self.to(device=self._values.cpu().device)
+        return self.to(device=self._elements.cpu().device)
 
     def cuda(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """On the device that is called ``cuda``."""
-        return self.to(device=self._values.cuda(*args).device)
+        return self.to(device=self._elements.cuda(*args).device)
 
     def flat(self) -> Tensor:
         """Where each value's sparse axes lie in a dense tensor's order, ``(n,)``."""
@@ -342,7 +346,7 @@ class SparseTensor(Tensor):
             return self
         sizes = self._sizes[: self.sparse_dim()]
         kept, inverse = ops.unique(self.flat(), return_inverse=True)
-        values = summed_rows(self._values, inverse, kept.shape[0])
+        values = summed_rows(self._elements, inverse, kept.shape[0])
         return SparseTensor(places_of(kept, sizes), values, self._sizes, coalesced=True)
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -353,7 +357,7 @@ class SparseTensor(Tensor):
             masked_grad: taken; the gradient is that of the values in any case.
         """
         sizes = self._sizes[: self.sparse_dim()]
-        found = summed_rows(self._values, self.flat(), prod(sizes)).reshape(self._sizes)
+        found = summed_rows(self._elements, self.flat(), prod(sizes)).reshape(self._sizes)
         return found if dtype is None else found.to(dtype)
 
     def to_sparse(
@@ -378,7 +382,7 @@ class SparseTensor(Tensor):
         if self._layout is COO:
             return self
         ordered = self._layout is CSR and self._coalesced
-        return SparseTensor(self._places, self._values, self._sizes, coalesced=ordered)
+        return SparseTensor(self._places, self._elements, self._sizes, coalesced=ordered)
 
     def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:
         """With compressed rows."""
@@ -399,7 +403,7 @@ class SparseTensor(Tensor):
             return self
         return SparseTensor(
             ops.stack([self._places[axis] for axis in order[: self.sparse_dim()]]),
-            self._values,
+            self._elements,
             [self._sizes[axis] for axis in order],
             coalesced=self._layout is not COO and self._coalesced,
             layout={COO: COO, CSR: CSC, CSC: CSR}[self._layout],
@@ -429,7 +433,7 @@ class SparseTensor(Tensor):
         kept = ops.nonzero(places >= 0)[:, 0]
         rows = [places if k == axis else p for k, p in enumerate(self._places)]
         sizes = [size if k == axis else n for k, n in enumerate(self._sizes)]
-        return SparseTensor(ops.stack(rows)[:, kept], self._values[kept], sizes)
+        return SparseTensor(ops.stack(rows)[:, kept], self._elements[kept], sizes)
 
     def __len__(self) -> int:
         return self._sizes[0]
@@ -445,7 +449,7 @@ class SparseTensor(Tensor):
             other = self._places[1 if self._layout is CSR else 0]
             first = [inside(f"{names[0]}_indices", self._pointers)]
             first += [inside(f"{names[1]}_indices", other)]
-        parts = [*first, inside("values", self._values)]
+        parts = [*first, inside("values", self._elements)]
         ending = [f"size={tuple(self._sizes)}", f"nnz={self._nnz()}"]
         ending += [] if self.dtype.name in _UNSAID else [f"dtype={self.dtype!r}"]
         ending += [f"layout={str(self._layout).replace('clnet', 'torch')}"]

@@ -102,7 +102,7 @@ def named(op: str, name: str, values: Any) -> dict[str, Any]:
         return dict(values)
     except (TypeError, ValueError):
         law = f"{name} is a mapping, or pairs of a name and a value"
-        raise DtypeError(op, law, **{name: shown(values)}) from None
+        raise KindError(op, law, **{name: shown(values)}) from None
 
 
 def number(op: str, name: str, value: Any) -> bool | int | float:

@@ -71,6 +71,20 @@ def test_what_is_no_module_is_refused():
         DtypeError, match="a sub-module is a Module; got name=1, type=builtin_function_or_method"
     ):
         nn.Sequential(nn.ReLU(), abs)
+    net = row()
+    with pytest.raises(DtypeError, match="a sub-module is a Module"):
+        net.insert(1, [nn.ReLU()])
+    with pytest.raises(BoundsError, match="an index lies inside"):
+        net.insert(-4, nn.ReLU())
+    assert len(net) == 3, "nothing was changed"
+
+
+def test_a_tensor_is_an_index():
+    at = clnet.tensor(1)
+    assert row()[at] is not None
+    held = nn.ParameterList([clnet.ones(2), clnet.zeros(2)])
+    held[at] = clnet.ones(3)
+    assert held[at] is held[1]
 
 
 def test_a_list_hands_its_parameters_up():

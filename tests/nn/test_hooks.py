@@ -83,6 +83,47 @@ def test_a_hook_returns_as_many_gradients_as_it_was_given():
         module(x).sum().backward()
 
 
+def test_a_hook_gives_no_gradients_where_no_input_requires_one():
+    layer, gives = nn.Linear(2, 2), []
+    layer.register_full_backward_hook(lambda m, gi, go: gives[0])
+    for given in (None, (None,)):
+        gives[:] = [given]
+        layer(clnet.ones(1, 2)).sum().backward()
+    gives[:] = [clnet.ones(1, 2)]
+    with pytest.raises(ArgumentError, match=r"^Linear: a backward hook gives no gradients where"):
+        layer(clnet.ones(1, 2)).sum().backward()
+
+
+@pytest.mark.parametrize("kind", ["register_full_backward_hook", "register_full_backward_pre_hook"])
+def test_hooks_that_see_no_tensor_are_told_of(kind):
+    class Named(nn.Module):
+        def forward(self, x):
+            return {"y": x * 2}
+
+    module = Named()
+    getattr(module, kind)(lambda *args: pytest.fail("it is called"))
+    with pytest.warns(UserWarning, match="a module's output is of type dict"):
+        y = module(clnet.ones(2, requires_grad=True))["y"]
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("lib", [clnet, torch], ids=["clnet", "torch"])
+def test_gradients_past_a_modules_outputs_call_no_hook(lib):
+    class Keeping(lib.nn.Module):
+        def forward(self, x):
+            self.inside = x * 2
+            return x * 3
+
+    module, seen = Keeping(), []
+    module.register_full_backward_hook(lambda m, gi, go: seen.append(go[0].tolist()))
+    for through in (False, True, False):
+        x = lib.ones(1).requires_grad_()
+        y = module(x)
+        (y if through else module.inside).sum().backward()
+        assert x.grad.tolist() == [3 if through else 2]
+    assert seen == [[1.0]]
+
+
 def test_hooks_run_in_compiled_functions():
     layer = nn.Linear(2, 2)
     layer.register_full_backward_hook(lambda m, gi, go: tuple(2 * g for g in gi))

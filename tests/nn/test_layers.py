@@ -40,6 +40,15 @@ def test_a_change_of_mode_is_traced_anew():
     assert not np.allclose(trained, evaluated, atol=1e-2)
 
 
+def test_running_averages_stay_where_tracking_is_switched_off():
+    norm, x = nn.BatchNorm2d(3), images()
+    expected = nn.BatchNorm2d(3)(x)
+    norm.track_running_stats = False
+    assert np.array_equal(norm(x).detach().numpy(), expected.detach().numpy())
+    assert norm.running_mean.tolist() == [0.0] * 3
+    assert norm.num_batches_tracked.item() == 0
+
+
 def test_running_averages_are_forgotten():
     norm = nn.BatchNorm2d(3)
     norm(images())
@@ -102,6 +111,11 @@ def test_a_reduction_that_does_not_exist(loss):
             lambda: nn.Conv2d(3, 4, 3, padding_mode="mirror"),
             ArgumentError,
             "padding_mode is one of zeros, reflect, replicate, circular; got padding_mode='mirror'",
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, 3, padding="around"),
+            ArgumentError,
+            r"Conv2d: padding is a number, one for each axis, 'same' or 'valid'; got padding",
         ),
         (
             lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"),

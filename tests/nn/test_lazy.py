@@ -61,6 +61,29 @@ def test_without_a_shape_it_says_what_to_do():
         nn.LazyConv2d(4, 3)(clnet.ones(5))
 
 
+def test_nothing_is_computed_without_a_shape():
+    """What has no shape yet is no empty tensor: sums and norms of it would pass in silence."""
+    lazy = nn.LazyLinear(3)
+    for use in (clnet.empty_like, clnet.sum, clnet.clone, nn.init.zeros_, lambda w: w * 2):
+        with pytest.raises(ArgumentError, match="have elements after the first forward"):
+            use(lazy.weight)
+    for norm in (nn.utils.weight_norm, nn.utils.parametrizations.weight_norm):
+        with pytest.raises(ArgumentError, match="after the first forward"):
+            norm(lazy)
+    with pytest.raises(ArgumentError, match="have memory after the first forward"):
+        lazy.share_memory()
+    assert lazy.half().weight.dtype == clnet.float16
+    assert lazy.float()(clnet.ones(2, 4)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("key", ["input", "x"])
+@pytest.mark.parametrize("make", [
+    lambda: nn.LazyLinear(3), nn.LazyBatchNorm1d, lambda: nn.LazyConvTranspose1d(3, 1),
+], ids=["linear", "norm", "conv"])  # fmt: skip
+def test_the_first_input_is_given_by_name(make, key):
+    assert make()(**{key: clnet.ones(2, 3, 3)}).shape == (2, 3, 3)
+
+
 def test_a_state_gives_it_shapes():
     given = nn.Linear(7, 3).state_dict()
     lazy = nn.LazyLinear(3)

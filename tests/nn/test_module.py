@@ -84,8 +84,28 @@ def test_a_name_that_is_not_there(method, target, message):
         getattr(Net(), method)(target)
 
 
+def test_a_module_at_several_places_is_one_child():
+    """Found once, and changed once; a state has all its names, as PyTorch's."""
+    shared = nn.Linear(2, 2, bias=False)
+    net = nn.Sequential(shared, nn.ReLU(), shared)
+    assert [n for n, _ in net.named_children()] == ["0", "1"]
+    assert list(net.state_dict()) == ["0.weight", "2.weight"]
+    assert len(dict(net.named_modules(remove_duplicate=False))) == 4
+    seen = []
+    net.apply(seen.append)
+    assert seen.count(shared) == 1
+    before = shared.weight.tolist()
+    net._apply(lambda x: x * 2)
+    assert shared.weight.tolist() == [[2 * w for w in row] for row in before]
+    assert {"weight", "in_features"} <= set(dir(shared))
+
+
 def test_a_replaced_module_keeps_its_place():
     net = Net()
+    net.first = nn.Linear(3, 4)
+    assert list(net.state_dict()) == NAMES
+    net.first = None  # its place is kept for what comes
+    assert net.first is None
     net.first = nn.Linear(3, 4)
     assert list(net.state_dict()) == NAMES
 
@@ -306,6 +326,15 @@ def test_dtype_changes_the_floating_parts_alone(device):
     assert net(clnet.zeros(2, 3, dtype=clnet.float64)).dtype is clnet.float64
 
 
+def test_complex_parts_are_converted_by_to_alone(device):
+    """As PyTorch's: ``float()`` and its like leave them."""
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    layer = nn.Linear(2, 3).to(clnet.complex64)
+    assert layer.double().weight.dtype is clnet.complex64
+    assert layer.to(clnet.complex128).weight.dtype is clnet.complex128
+
+
 def test_an_error_names_the_module_it_came_from():
     net = Net()
     net.last.out = nn.Linear(5, 2)
@@ -465,6 +494,8 @@ def test_gradients_go_along_with_parameters():
     layer.train().to(clnet.float64)
     assert layer.weight.grad.dtype is clnet.float64
     assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+    with pytest.raises(DtypeError, match="a name is a string"):
+        nn.Module().add_module(None, nn.ReLU())
     with pytest.raises(DtypeError, match="floating or complex"):
         layer.to(clnet.int32)
     assert layer.weight.dtype is clnet.float64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -106,6 +106,8 @@ def test_what_is_no_amount_is_refused():
     for amount in (-1, 1.5, True):
         with pytest.raises(ArgumentError, match="a part between"):
             prune.l1_unstructured(net[0], "weight", amount)
+    with pytest.raises(DtypeError, match="a part between"):
+        prune.l1_unstructured(net[0], "weight", "half")
     with pytest.raises(ArgumentError, match="at most what there is"):
         prune.l1_unstructured(net[1], "weight", 13)
     with pytest.raises(ShapeError, match="the parameter's shape"):
@@ -124,3 +126,31 @@ def test_the_history_is_found_among_the_hooks():
     assert layer.weight.requires_grad
     (hook,) = (h for h in layer._forward_pre_hooks.values() if h._tensor_name == "weight")
     assert [type(way).__name__ for way in hook] == ["L1Unstructured", "LnStructured"]
+
+
+class Failing(prune.BasePruningMethod):
+    def compute_mask(self, t, default_mask):
+        raise KeyError
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_an_error_leaves_a_module_as_it_was(times):
+    layer = clnet.nn.Linear(4, 3)
+    for _ in range(times):
+        prune.l1_unstructured(layer, "weight", amount=np.int64(1))
+    before = list(layer.state_dict())
+    with pytest.raises(KeyError):
+        Failing.apply(layer, "weight")
+    assert list(layer.state_dict()) == before
+    assert layer(clnet.ones(2, 4)).shape == (2, 3)
+    assert [len(h) for h in layer._forward_pre_hooks.values() if times == 2] == [2] * (times == 2)
+
+
+def test_a_containers_mask_has_the_dtype_of_what_is_pruned():
+    ways = prune.PruningContainer()
+    with pytest.raises(DtypeError, match="a pruning method is added"):
+        ways.add_pruning_method("half")
+    ways.add_pruning_method(prune.L1Unstructured(2))
+    mask = ways.compute_mask(clnet.tensor([1.0, 2, 3, 4]), clnet.tensor([1, 1, 1, 0]))
+    assert mask.dtype == clnet.float32
+    assert mask.tolist() == [0, 0, 1, 0]

@@ -52,6 +52,12 @@ def test_drawn_windows_hold_their_maxima():
     assert (F.fractional_max_pool2d(x, 3, (6, 5)).numpy() != y.numpy()).any(), "drawn anew"
 
 
+def test_nothing_is_pooled_of_no_batch_or_to_no_windows():
+    """As PyTorch does, whose batches of nothing go through a network as others do."""
+    assert F.fractional_max_pool2d(clnet.ones(0, 2, 6, 6), 2, (3, 1)).shape == (0, 2, 3, 1)
+    assert F.fractional_max_pool2d(clnet.ones(1, 2, 6, 6), 2, (0, 1)).shape == (1, 2, 0, 1)
+
+
 def test_errors_name_what_is_wrong():
     x = clnet.ones(1, 2, 6, 6)
     with pytest.raises(ArgumentError, match="either output_size or output_ratio is given"):

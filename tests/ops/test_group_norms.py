@@ -156,13 +156,14 @@ def test_instance_norm_updates_running_statistics():
     ("name", "shape"),
     [("dropout1d", (40, 50, 3)), ("dropout2d", (40, 50, 3, 2)), ("dropout3d", (40, 50, 1, 2, 2)),
      ("dropout1d", (50, 3)), ("dropout2d", (40, 50, 3)), ("dropout3d", (500, 1, 2, 2)),
-     ("dropout2d", (40, 50))],
+     ("dropout2d", (40, 50)), ("dropout2d", (40, 50, 2, 1, 2)),
+     ("dropout3d", (500, 1, 2, 1, 2, 2))],
 )  # fmt: skip
 def test_whole_channels_drop(name, shape):
     x = clnet.ones(*shape, requires_grad=True)
     y = getattr(F, name)(x, 0.25)
     channels = shape[:2] if len(shape) > 3 or name == "dropout2d" or shape[0] == 40 else shape[:1]
-    channels = shape[:1] if name == "dropout3d" and len(shape) == 4 else channels
+    channels = shape[:1] if name == "dropout3d" and len(shape) != 5 else channels
     rows = y.detach().numpy().reshape(*channels, -1)
     assert (rows == rows[..., :1]).all()
     assert set(np.unique(rows)) <= {0, np.float32(4 / 3)}
@@ -214,8 +215,10 @@ def test_errors_say_what_is_wrong():
         F.local_response_norm(clnet.ones(2, 3), 2)
     with pytest.raises(ArgumentError, match=r"^local_response_norm: size is 1 or more"):
         F.local_response_norm(x, 0)
-    with pytest.raises(ShapeError, match=r"^dropout3d: x has 4 or 5 axes"):
-        F.dropout3d(x)
+    with pytest.raises(ShapeError, match=r"^dropout2d: x has channels"):
+        F.dropout2d(x[0, 0, 0])
+    with pytest.raises(ShapeError, match=r"^dropout1d: x has 2 or 3 axes"):
+        F.dropout1d(clnet.ones(1, 2, 3, 4))
     with pytest.raises(ArgumentError, match=r"^dropout1d: p lies in \[0, 1\]"):
         F.dropout1d(x, 1.5)
     with pytest.raises(ShapeError, match=r"^feature_alpha_dropout: x has a batch"):

@@ -11,7 +11,7 @@ from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, DtypeError
 from clnet.values import mode
 from tests import philox
-from tests.opcase import NARROW, OpCase, every_check, normal
+from tests.opcase import NARROW, OpCase, every_check, expanded, normal, sliced
 
 SEED = 11
 
@@ -54,6 +54,7 @@ CASES = [
         dropout_reference,
         [normal(7, 9)],
         dtypes=NARROW,
+        layouts=(sliced, expanded),  # what is transposed is drawn for in its order in memory
         name="dropout",
     ),
     OpCase(filled(ops.uniform_, -2, 3), uniform_reference, X, grad=False, name="uniform_"),
@@ -76,6 +77,15 @@ def test_dropout_keeps_the_mean_and_drops_the_same_in_backward():
     assert abs((host == 0).mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / host.size)
     y.backward(clnet.ones(y.shape))
     np.testing.assert_array_equal(x.grad.numpy(), host)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["dense", "part"])
+def test_dropout_keeps_the_order_of_axes_in_memory(first):
+    x = clnet.ones(3, 4, 5, 2).permute(0, 3, 1, 2)[first:].requires_grad_()
+    y = ops.dropout(x, 0.5)
+    assert y.stride() == (40, 1, 10, 2)
+    y.backward(clnet.ones(y.shape))
+    np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
 
 
 def test_dropout_can_be_differentiated_twice():

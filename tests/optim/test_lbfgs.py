@@ -59,6 +59,7 @@ def _double(device):
         (bowl, {"lr": 0.5, "max_iter": 4, "history_size": 2}),
         (bowl, {"lr": 0.1, "max_eval": 2, "tolerance_change": 1e-3}),
         (bowl, {"tolerance_grad": 0.5}),
+        (bowl, {"tolerance_grad": -1, "tolerance_change": -1, "max_iter": 3}),
         (rosenbrock, {"line_search_fn": "strong_wolfe"}),
         (rosenbrock, {"line_search_fn": "strong_wolfe", "max_iter": 5, "history_size": 2}),
         (rosenbrock, {"line_search_fn": "strong_wolfe", "lr": 1e-4, "max_eval": 1}),
@@ -174,7 +175,6 @@ def test_state_that_does_not_fit_changes_nothing(spoil):
     "options",
     [
         {"lr": -1},
-        {"tolerance_grad": -1},
         {"max_iter": 0},
         {"history_size": 0},
         {"line_search_fn": "wolfe"},

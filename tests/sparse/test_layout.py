@@ -153,3 +153,13 @@ def test_an_index_outside_is_found():
     x = clnet.sparse_coo_tensor([[0, 7]], [1.0, 2.0], (2,))
     with pytest.raises(IndexError, match="index_add"):
         x.to_dense().tolist()
+
+
+def test_optimisers_of_others_read_what_is_not_coalesced():
+    """By PyTorch's names without a check: a gradient of an embedding's rows."""
+    layer = clnet.nn.Embedding(4, 2, sparse=True)
+    layer(clnet.tensor([1, 2, 1])).sum().backward()
+    grad = layer.weight.grad
+    assert grad._indices().tolist() == [[1, 2, 1]]
+    assert grad._values().tolist() == [[1, 1]] * 3
+    assert grad.data.to_dense().tolist() == grad.to_dense().tolist()

@@ -130,7 +130,8 @@ def apply_activation_checkpointing(
         ]
     else:
         every = [m for m in model.modules() if not isinstance(m, ActivationWrapper)]
-        found = [(m, key, child) for m in every for key, child in m.named_children()]
+        tables = [(m, vars(m)["_modules"]) for m in every]
+        found = [(m, k, child) for m, t in tables for k, child in t.items() if child is not None]
         places = [place for place in reversed(found) if check_fn(place[2])]
     for owner, key, child in places:
         setattr(owner, key, checkpoint_wrapper_fn(child))

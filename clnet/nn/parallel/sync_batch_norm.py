@@ -84,7 +84,9 @@ class SyncBatchNorm(BatchNorm):
             found = cls.__new__(cls)
             found.__dict__.update(module.__dict__)
             found.__dict__["process_group"] = process_group
-        for name, child in module.named_children():
+        for name, child in list(module._modules.items()):  # one at several places, at each
+            if child is None:
+                continue
             converted = cls.convert_sync_batchnorm(child, process_group)
             if converted is not child:
                 found.add_module(name, converted)
