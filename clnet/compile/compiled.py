@@ -71,7 +71,7 @@ class Compiled:
     the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object
     that it finds by name, is there after each call; if it takes the place of a tensor of its form,
     it is written into that one's memory. What the program keeps of an earlier call, a gradient or a
-    tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
+    tensor that such an assignment takes the place of, or a view of one, stays as it was.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,

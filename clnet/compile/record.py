@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from sys import getrefcount
 from typing import Any
 
 from ..array import Array
@@ -25,7 +24,7 @@ from .differentiable import Backward, Joint, is_whole, record_backward
 from .found_gradients import found_by, unknown
 from .numbers import Numbers
 from .trace import Trace
-from .tracer import Tracer, entry
+from .tracer import Tracer
 
 
 @dataclass(frozen=True)
@@ -93,19 +92,6 @@ class Recorded:
                 law = "an argument is found by name, too, and is written or differentiated"
                 hint = "Use it as the argument alone, or pass its detach().clone()"
                 raise TraceError("compile", law, argument=k, x=x.shape, remedy=hint)
-
-    def part(self) -> None:
-        """Before a replay writes states: who else holds one of these tensors keeps its elements.
-
-        In eager execution it is another tensor that takes its place.
-        """
-        for table, name in self.written:
-            held = entry(table, name)
-            if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
-                table[name] = held.detach()
-                with mode.using(grad=False):
-                    held.array = held.clone().array
-                held.version = held.array.storage.version
 
     def gradients(self, given: Sequence[Tensor]) -> list[Tensor] | None:
         """The gradients that a call finds, behind its tensors; None if the plan takes others.
@@ -360,10 +346,6 @@ def _trace(placeholders: _Placeholders, left: _Left, device: Device) -> Trace:
     )
 
 
-# References to a tensor that its table alone has: that, a variable, and the count's own.
-_ALONE = 3
-
-
 def _state(
     tracer: Tracer, results: list[Tensor]
 ) -> tuple[list[tuple[Tensor, Tensor]], tuple[_Assigned, ...], tuple[tuple[Any, Any], ...]]:
@@ -528,7 +510,7 @@ def _shared(
         elif place is not None:
             shared[k] = partial(_view_of, result.array, place, arguments[place].dtype)
         elif storage.buffer is not None:
-            shared[k] = partial(_as_it_is, result)
+            shared[k] = partial(_as_it_is, result.array)
     return shared
 
 
@@ -544,6 +526,6 @@ def _may_be_copied(share: Any) -> bool:
     return getattr(share, "func", None) is _view_of
 
 
-def _as_it_is(result: Tensor, given: Sequence[Tensor]) -> Tensor:
+def _as_it_is(result: Array, given: Sequence[Tensor]) -> Tensor:
     del given
-    return Tensor(result.array)
+    return Tensor(result)

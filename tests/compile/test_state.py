@@ -77,6 +77,26 @@ def test_who_holds_a_state_keeps_what_it_was():
     assert seen == 8  # others only where somebody holds one
 
 
+def test_who_holds_a_view_of_a_state_keeps_what_it_was():
+    def held(*, compiled):
+        model = Running()
+        model.first, model.tied, model.part = clnet.zeros(2), model.mean, model.second[:1]
+        run = clnet.compile(model) if compiled else model
+        kept, traces = [model.first[:1], model.mean.detach()], []
+        for k in range(6):
+            run(clnet.tensor([1.0, k]))
+            if k in (1, 3):
+                kept += [model.mean.view(1), model.mean.data, *model.state_dict().values()]
+                kept += [model.first.view(1, 2), [*model.buffers()][0]]
+            kept += [model.tied.clone(), model.part.clone()]
+            traces += [run.num_traces] if compiled else []
+        return [x.tolist() for x in kept], traces
+
+    found, traces = held(compiled=True)
+    assert found == held(compiled=False)[0]
+    assert traces[1:] == [traces[1]] * 5
+
+
 def test_a_state_on_the_tape_stays_what_it_was():
     model = Running()
 

@@ -1,0 +1,144 @@
+"""Tensors outside that a plan replaces by writing where they lie, and who else looks there."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from operator import sub
+from sys import getrefcount
+from typing import Any
+
+from ..array import Array
+from ..device import Storage
+from ..tensor import Tensor
+from ..values.changes import PLACES
+from .tracer import entry
+
+__all__ = ["States"]
+
+_YOUNG = (0, 1)  # generations of the collector: most views were taken since the last call
+
+
+def _count(table: Any, name: Any) -> int:
+    return getrefcount(entry(table, name))
+
+
+_ALONE = _count({"": object()}, "")  # of what its table alone has
+
+
+class States:
+    """Attributes in whose tensors a plan writes what the function assigns to them.
+
+    In eager execution another tensor takes the place, and who holds the old one, a view of it or
+    its ``detach()``, keeps its elements. So these get memory of their own before the plan writes.
+    That there are some is told by counting references, which costs nothing to speak of; which they
+    are Python's collector knows.
+
+    Args:
+        written: dicts, or lists, and keys of the tensors.
+    """
+
+    def __init__(self, written: Iterable[tuple[Any, Any]]) -> None:
+        self._written = tuple(written)
+        self._seen: list[Any] = []  # the array and the storage of each, after the last call
+        self._usual: list[int] = []  # how many references each of these had then
+
+    def part(self) -> None:
+        """Before the plan writes: what somebody else holds moves away with its elements."""
+        if not self._written:
+            return
+        counts = [*map(getrefcount, self._seen)]
+        for k, (table, name) in enumerate(self._written):
+            alone = _count(table, name) == _ALONE
+            held, since = entry(table, name), None
+            if self._seen and held.array is self._seen[2 * k]:
+                same, apart = map(sub, counts[2 * k : 2 * k + 2], self._usual[2 * k : 2 * k + 2])
+                if alone and same == apart == 0:
+                    continue
+                since = (same, apart)
+            if type(held) is Tensor and not held.requires_grad:
+                _part(table, name, since, alone=alone)
+
+    def settle(self) -> None:
+        """The plan has run: who looks at the states from now on is new."""
+        if self._written:
+            arrays = [entry(table, name).array for table, name in self._written]
+            self._seen = [part for array in arrays for part in (array, array.storage)]
+            del arrays
+            self._usual = [*map(getrefcount, self._seen)]
+
+
+def _part(table: Any, name: Any, since: tuple[int, int] | None, *, alone: bool) -> None:
+    """Give others' tensors that look at a state memory of their own.
+
+    Args:
+        table: where the state lies.
+        name: its key.
+        since: how many references there are more than after the last call, to its array and its
+            storage; None: nobody knows.
+        alone: whether nobody else has the state itself.
+    """
+    held = entry(table, name)
+    storage = held.array.storage
+    others, unknown = _others(held, since)
+    if not alone:
+        unknown = unknown or (since is None and _is_found_elsewhere(held, table))
+        table[name] = held.detach()
+        others.append(held)
+    if not others:
+        return
+    apart = Storage(storage.device, storage.nbytes)
+    apart.share(storage)
+    apart.move_away()
+    for x in others:
+        old = x.array
+        x.array = type(old)(apart, old.shape, old.strides, old.offset, old.dtype)
+        x.version = apart.version
+        if storage.aliases is not None and old in storage.aliases:
+            x.array.register()
+    if unknown and storage.moves is not None:  # plans may have found one of these by its name
+        storage.moves += 1
+        PLACES.tell()
+
+
+def _others(held: Tensor, since: tuple[int, int] | None) -> tuple[list[Tensor], bool]:
+    """Tensors beside a state that look at its memory.
+
+    Args:
+        held: the state.
+        since: as of :func:`_part`.
+
+    Returns:
+        They, and whether some may have been there when a function was traced.
+    """
+    array, storage = held.array, held.array.storage
+    if since == (0, 0):
+        return [], False
+    if since is not None and min(since) >= 0:
+        young = (x for k in _YOUNG for x in gc.get_objects(generation=k))
+        found = [*_at(storage, young, held)]
+        if (sum(x.array is array for x in found), _arrays(found, array)) == since:
+            return found, False
+    looking = [x for x in gc.get_referrers(storage) if issubclass(type(x), Array)]
+    found = [*_at(storage, gc.get_referrers(*looking), held)]
+    return found, bool(found) and (since is None or since[1] > _arrays(found, array))
+
+
+def _arrays(found: list[Tensor], but: Array) -> int:
+    """By how many other arrays tensors look at their memory."""
+    return len({id(x.array) for x in found} - {id(but)})
+
+
+def _at(storage: Storage, among: Iterable[Any], held: Tensor) -> Iterator[Tensor]:
+    for x in among:
+        # No ``__class__`` of a program's is asked.
+        if issubclass(type(x), Tensor) and x is not held:
+            array: Any = getattr(x, "array", None)
+            if issubclass(type(array), Array) and array.storage is storage:
+                yield x
+
+
+def _is_found_elsewhere(held: Tensor, table: Any) -> bool:
+    """Whether a state may be an attribute by another name, too; variables are compared anyway."""
+    dicts = (x for x in gc.get_referrers(held) if type(x) is dict and x is not table)
+    return any("__name__" not in x for x in dicts)
