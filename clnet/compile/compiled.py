@@ -224,6 +224,10 @@ class Compiled:
         inside = self._function is self._module and name not in self.__dict__
         setattr(self._function, name, value) if inside else self.__dict__.update({name: value})
 
+    def __dir__(self) -> list[str]:
+        inside = dir(self._function) if self._function is self._module else ()
+        return sorted({*vars(self), *dir(type(self)), *inside})
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: the instance is an argument like others."""
         if instance is None or self._module is not None:

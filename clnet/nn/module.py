@@ -200,6 +200,11 @@ class Module(ModuleState):
             return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    def __dir__(self) -> list[str]:
+        held = (vars(self).get(table, ()) for table in ("_parameters", "_buffers", "_modules"))
+        names = {*super().__dir__(), *(name for table in held for name in table)}
+        return sorted(name for name in names if not name[:1].isdigit())
+
     def _clnet_is_traced_state(self, name: str, value: Any) -> bool:
         """Whether a traced function assigns a tensor: it is there when a replay has made it."""
         if mode.current().tracer is None or type(value) is not Tensor:
