@@ -457,7 +457,8 @@ class Compiled:
         if self._restless == _MOST_RESTLESS:
             if self.lenient:
                 self._restless = 0
-            self._tell_of_rest("the function changes what it reads itself", counted, 8)
+            hint = "Pass it as an argument, or keep it in a tensor; int(n) and x[n] must know it"
+            self._tell_of_rest("the function changes what it reads itself", counted, 8, hint)
 
     def _tell_of_rest(
         self,

@@ -80,9 +80,8 @@ def _part(table: Any, name: Any, since: tuple[int, int] | None, *, alone: bool) 
     """
     held = entry(table, name)
     storage = held.array.storage
-    others, unknown = _others(held, since)
+    others = _others(held, since)
     if not alone:
-        unknown = unknown or (since is None and _is_found_elsewhere(held, table))
         table[name] = held.detach()
         others.append(held)
     if not others:
@@ -96,37 +95,30 @@ def _part(table: Any, name: Any, since: tuple[int, int] | None, *, alone: bool) 
         x.version = apart.version
         if storage.aliases is not None and old in storage.aliases:
             x.array.register()
-    if unknown and storage.moves is not None:  # plans may have found one of these by its name
+    # Modules' attributes are told by versions, all others by where they lie.
+    if storage.moves is not None and any(map(_is_of_module, others)):
         storage.moves += 1
         PLACES.tell()
 
 
-def _others(held: Tensor, since: tuple[int, int] | None) -> tuple[list[Tensor], bool]:
+def _others(held: Tensor, since: tuple[int, int] | None) -> list[Tensor]:
     """Tensors beside a state that look at its memory.
 
     Args:
         held: the state.
         since: as of :func:`_part`.
-
-    Returns:
-        They, and whether some may have been there when a function was traced.
     """
     array, storage = held.array, held.array.storage
     if since == (0, 0):
-        return [], False
+        return []
     if since is not None and min(since) >= 0:
         young = (x for k in _YOUNG for x in gc.get_objects(generation=k))
         found = [*_at(storage, young, held)]
-        if (sum(x.array is array for x in found), _arrays(found, array)) == since:
-            return found, False
+        arrays = {id(x.array) for x in found} - {id(array)}
+        if (sum(x.array is array for x in found), len(arrays)) == since:
+            return found
     looking = [x for x in gc.get_referrers(storage) if issubclass(type(x), Array)]
-    found = [*_at(storage, gc.get_referrers(*looking), held)]
-    return found, bool(found) and (since is None or since[1] > _arrays(found, array))
-
-
-def _arrays(found: list[Tensor], but: Array) -> int:
-    """By how many other arrays tensors look at their memory."""
-    return len({id(x.array) for x in found} - {id(but)})
+    return [*_at(storage, gc.get_referrers(*looking), held)]
 
 
 def _at(storage: Storage, among: Iterable[Any], held: Tensor) -> Iterator[Tensor]:
@@ -138,7 +130,12 @@ def _at(storage: Storage, among: Iterable[Any], held: Tensor) -> Iterator[Tensor
                 yield x
 
 
-def _is_found_elsewhere(held: Tensor, table: Any) -> bool:
-    """Whether a state may be an attribute by another name, too; variables are compared anyway."""
-    dicts = (x for x in gc.get_referrers(held) if type(x) is dict and x is not table)
-    return any("__name__" not in x for x in dicts)
+def _is_of_module(x: Tensor) -> bool:
+    """Whether a tensor is an attribute of a module."""
+    tables = [table for table in gc.get_referrers(x) if type(table) is dict]
+    for owner in gc.get_referrers(*tables) if tables else ():
+        if getattr(type(owner), "_clnet_tells_changes", False):
+            return True
+        if type(owner) is dict and any(owner.get("_buffers") is table for table in tables):
+            return True
+    return False
