@@ -19,11 +19,13 @@ __all__ = ["States"]
 _YOUNG = (0, 1)  # generations of the collector: most views were taken since the last call
 
 
-def _count(table: Any, name: Any) -> int:
-    return getrefcount(entry(table, name))
+def _look(table: Any, name: Any) -> tuple[int, Any]:
+    """How many references there are to a tensor in a table, and its array."""
+    x = entry(table, name)
+    return getrefcount(x), getattr(x, "array", None)
 
 
-_ALONE = _count({"": object()}, "")  # of what its table alone has
+_ALONE = _look({"": object()}, "")[0]  # of what its table alone has
 
 
 class States:
@@ -41,31 +43,40 @@ class States:
     def __init__(self, written: Iterable[tuple[Any, Any]]) -> None:
         self._written = tuple(written)
         self._seen: list[Any] = []  # the array and the storage of each, after the last call
+        self._settled = not self._written  # whether all these are as they were then
         self._usual: list[int] = []  # how many references each of these had then
 
     def part(self) -> None:
         """Before the plan writes: what somebody else holds moves away with its elements."""
         if not self._written:
             return
-        counts = [*map(getrefcount, self._seen)]
+        seen, counts = self._seen, [*map(getrefcount, self._seen)]
+        if counts == self._usual and seen:
+            looked = [_look(table, name) for table, name in self._written]
+            if all(n == _ALONE and x is y for (n, x), y in zip(looked, seen[::2], strict=True)):
+                return
+        self._settled = False
         for k, (table, name) in enumerate(self._written):
-            alone = _count(table, name) == _ALONE
-            held, since = entry(table, name), None
-            if self._seen and held.array is self._seen[2 * k]:
+            count, array = _look(table, name)
+            alone, since = count == _ALONE, None
+            if seen and array is seen[2 * k]:
                 same, apart = map(sub, counts[2 * k : 2 * k + 2], self._usual[2 * k : 2 * k + 2])
                 if alone and same == apart == 0:
                     continue
                 since = (same, apart)
-            if type(held) is Tensor and not held.requires_grad:
-                _part(table, name, since, alone=alone)
+            del array
+            _part(table, name, since, alone=alone)
 
     def settle(self) -> None:
         """The plan has run: who looks at the states from now on is new."""
-        if self._written:
-            arrays = [entry(table, name).array for table, name in self._written]
-            self._seen = [part for array in arrays for part in (array, array.storage)]
+        if not self._settled:
+            arrays = [_look(table, name)[1] for table, name in self._written]
+            self._seen = [
+                part for array in arrays for part in (array, getattr(array, "storage", None))
+            ]
             del arrays
             self._usual = [*map(getrefcount, self._seen)]
+            self._settled = True
 
 
 def _part(table: Any, name: Any, since: tuple[int, int] | None, *, alone: bool) -> None:
@@ -79,6 +90,8 @@ def _part(table: Any, name: Any, since: tuple[int, int] | None, *, alone: bool) 
         alone: whether nobody else has the state itself.
     """
     held = entry(table, name)
+    if type(held) is not Tensor or held.requires_grad:
+        return
     storage = held.array.storage
     others = _others(held, since)
     if not alone:
