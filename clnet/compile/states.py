@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from operator import sub
 from sys import getrefcount
 from typing import Any
@@ -19,13 +20,11 @@ __all__ = ["States"]
 _YOUNG = (0, 1)  # generations of the collector: most views were taken since the last call
 
 
-def _look(table: Any, name: Any) -> tuple[int, Any]:
-    """How many references there are to a tensor in a table, and its array."""
-    x = entry(table, name)
-    return getrefcount(x), getattr(x, "array", None)
+def _count(read: Callable[[Any], Any], name: Any) -> int:
+    return getrefcount(read(name))
 
 
-_ALONE = _look({"": object()}, "")[0]  # of what its table alone has
+_ALONE = _count({"": object()}.get, "")  # of what its table alone has
 
 
 class States:
@@ -42,6 +41,9 @@ class States:
 
     def __init__(self, written: Iterable[tuple[Any, Any]]) -> None:
         self._written = tuple(written)
+        self._readers = [
+            (t.get if isinstance(t, dict) else partial(entry, t), name) for t, name in self._written
+        ]
         self._seen: list[Any] = []  # the array and the storage of each, after the last call
         self._settled = not self._written  # whether all these are as they were then
         self._usual: list[int] = []  # how many references each of these had then
@@ -52,25 +54,30 @@ class States:
             return
         seen, counts = self._seen, [*map(getrefcount, self._seen)]
         if counts == self._usual and seen:
-            looked = [_look(table, name) for table, name in self._written]
-            if all(n == _ALONE and x is y for (n, x), y in zip(looked, seen[::2], strict=True)):
+            k = 0
+            for read, name in self._readers:
+                there: Any = read(name)
+                array = there.array
+                del there
+                if array is not seen[k] or _count(read, name) != _ALONE:
+                    break
+                k += 2
+            else:
                 return
         self._settled = False
         for k, (table, name) in enumerate(self._written):
-            count, array = _look(table, name)
-            alone, since = count == _ALONE, None
-            if seen and array is seen[2 * k]:
+            alone, since = _count(*self._readers[k]) == _ALONE, None
+            if seen and getattr(entry(table, name), "array", None) is seen[2 * k]:
                 same, apart = map(sub, counts[2 * k : 2 * k + 2], self._usual[2 * k : 2 * k + 2])
                 if alone and same == apart == 0:
                     continue
                 since = (same, apart)
-            del array
             _part(table, name, since, alone=alone)
 
     def settle(self) -> None:
         """The plan has run: who looks at the states from now on is new."""
         if not self._settled:
-            arrays = [_look(table, name)[1] for table, name in self._written]
+            arrays = [getattr(read(name), "array", None) for read, name in self._readers]
             self._seen = [
                 part for array in arrays for part in (array, getattr(array, "storage", None))
             ]
