@@ -16,7 +16,8 @@ from ..values.containers import again
 __all__ = ["holds_made", "opaque", "put_together", "taken_apart"]
 
 _DEPTH = 4  # of containers and objects within each other
-_DEVICE = f"{__name__.partition('.')[0]}.device"
+_OURS = f"{__name__.partition('.')[0]}."
+_DISTRIBUTIONS = f"{_OURS}distributions."
 _OWN = {"__dict__", "__weakref__"}
 
 
@@ -129,8 +130,9 @@ def _held(value: Any) -> Iterable[Any]:
     if isinstance(value, FunctionType):
         cells = (getattr(cell, "cell_contents", None) for cell in value.__closure__ or ())
         return (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    device = kind.__module__.startswith(_DEVICE)  # with all that was ever built for it
-    if device or isinstance(value, type | ModuleType) or hasattr(kind, "_clnet_version"):
+    # A device, or what stands for a number that varies, leads to all there is.
+    ours = kind.__module__.startswith(_OURS) and not kind.__module__.startswith(_DISTRIBUTIONS)
+    if ours or isinstance(value, type | ModuleType) or hasattr(kind, "_clnet_version"):
         return ()
     return _by_name(value).values()
 
