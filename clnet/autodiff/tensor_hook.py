@@ -17,6 +17,7 @@ Hook = Callable[..., Any]
 Table = OrderedDict[int, Hook]
 
 _KEYS = count()
+_HANDLES = weakref.WeakValueDictionary[int, Any]()
 
 
 class HookHandle:
@@ -38,6 +39,7 @@ class HookHandle:
         self._table = table
         self._changed = changed
         self.key = next(_KEYS)
+        _HANDLES[self.key] = self
         table[self.key] = hook
         if prepend:
             table.move_to_end(self.key, last=False)
@@ -57,6 +59,10 @@ class HookHandle:
         """Take the hook away; a second time changes nothing."""
         if self._table.pop(self.key, None) is not None:
             self._changed()
+
+    def follow(self, other: HookHandle) -> None:
+        """Stand for the hook of another handle from now on."""
+        self._table, self._changed, self.key = other._table, other._changed, other.key
 
     def __enter__(self) -> HookHandle:
         return self
@@ -93,14 +99,18 @@ class GradientHooks:
         found._table.update(self._table)
         return found
 
-    def added(self, known: Collection[Hook]) -> list[tuple[Hook, bool]]:
-        """The functions behind those that were there, and whether they wait for a leaf's ``grad``.
+    def added(self, known: Collection[Hook]) -> list[tuple[Hook, bool, Any]]:
+        """The functions behind those that were there.
 
         Args:
             known: as :attr:`called` gave them.
+
+        Returns:
+            Each with whether it waits for a leaf's ``grad``, and its handle, if somebody has that.
         """
-        later = [*self._table.values()][len(known) :]
-        return [(h, False) for h in later] + [(h, True) for h in self._accumulated.values()]
+        later = [(hook, False, key) for key, hook in [*self._table.items()][len(known) :]]
+        later += [(hook, True, key) for key, hook in self._accumulated.items()]
+        return [(hook, waits, _HANDLES.get(key)) for hook, waits, key in later]
 
     def add(self, hook: Hook) -> HookHandle:
         """Call ``hook(grad)`` after those that are there."""

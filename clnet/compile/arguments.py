@@ -23,6 +23,7 @@ from ..errors import TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values.containers import again
+from .drawn import GENERATORS
 
 _DICTS = (dict, OrderedDict)
 _TWICE = object()
@@ -114,6 +115,7 @@ def placed(
     value: Any,
     place: Callable[[Tensor], Tensor],
     vary: Callable[[Any], Any] | None = None,
+    known: dict[int, Any] | None = None,
 ) -> Any:
     """An argument with other tensors in the place of its own; containers are made anew.
 
@@ -121,14 +123,18 @@ def placed(
         value: the argument.
         place: gives what stands for a tensor.
         vary: gives what stands for a number; None: it stays.
+        known: what stands for lists and dicts that came before, by ``id``: one that is given twice
+            is one.
     """
     if isinstance(value, Tensor):
         return place(value)
     if isinstance(value, tuple | list):
-        return again(value, [placed(v, place, vary) for v in value])
-    if type(value) in _DICTS:
-        return type(value)((k, placed(v, place, vary)) for k, v in value.items())
-    return vary(value) if vary is not None and type(value) in VARYING else value
+        made = again(value, [placed(v, place, vary, known) for v in value])
+    elif type(value) in _DICTS:
+        made = type(value)((k, placed(v, place, vary, known)) for k, v in value.items())
+    else:
+        return vary(value) if vary is not None and type(value) in VARYING else value
+    return made if known is None or isinstance(value, tuple) else known.setdefault(id(value), made)
 
 
 def contents(value: Any) -> list[Any]:
@@ -169,5 +175,7 @@ def _told(value: Any, tensors: list[Tensor], numbers: list[Any], loose: Containe
         return (kind, *[_told(v, tensors, numbers, loose) for v in value])
     if kind in _DICTS:
         return (kind, *[(k, _told(v, tensors, numbers, loose)) for k, v in value.items()])
+    if isinstance(value, GENERATORS):
+        return (kind, object())  # its next number is another: no call is as the one before
     hash(value)
     return (kind, value)

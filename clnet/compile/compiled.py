@@ -71,7 +71,7 @@ class Compiled:
     the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object
     that it finds by name, is there after each call; if it takes the place of a tensor of its form,
     it is written into that one's memory. What the program keeps of an earlier call, a gradient or a
-    tensor that such an assignment takes the place of, stays as it was; not so a view of the latter.
+    tensor that such an assignment takes the place of, or a view of one, stays as it was.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
@@ -223,6 +223,10 @@ class Compiled:
     def __setattr__(self, name: str, value: Any) -> None:
         inside = self._function is self._module and name not in self.__dict__
         setattr(self._function, name, value) if inside else self.__dict__.update({name: value})
+
+    def __dir__(self) -> list[str]:
+        inside = dir(self._function) if self._function is self._module else ()
+        return sorted({*vars(self), *dir(type(self)), *inside})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: the instance is an argument like others."""
@@ -453,7 +457,8 @@ class Compiled:
         if self._restless == _MOST_RESTLESS:
             if self.lenient:
                 self._restless = 0
-            self._tell_of_rest("the function changes what it reads itself", counted, 8)
+            hint = "Pass it as an argument, or keep it in a tensor; int(n) and x[n] must know it"
+            self._tell_of_rest("the function changes what it reads itself", counted, 8, hint)
 
     def _tell_of_rest(
         self,

@@ -20,9 +20,10 @@ import numpy as np
 
 from ..tensor import Tensor
 from ..values.programs import is_programs
+from .drawn import GENERATORS, stands
 from .reachable import content
 
-__all__ = ["CONTAINERS", "MANY_PARTS", "MOST_PARTS", "PLAIN", "fingerprint"]
+__all__ = ["CONTAINERS", "MANY_PARTS", "MOST_PARTS", "PLAIN", "fingerprint", "told_safely"]
 
 PLAIN = (int, bool, str, bytes, type(None))
 """Types of values that are told by what they are, not by which object they are."""
@@ -119,11 +120,21 @@ def fingerprint(value: Any, around: tuple[Any, ...] = ()) -> Any:
         return (kind, frozenset(value))
     if kind is np.ndarray and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
         return (value.dtype, value.shape, value.tobytes())
+    if isinstance(value, GENERATORS):
+        return (_Same(value), stands(value))
     if kind is MethodType:
         return (_Same(value.__self__), fingerprint(value.__func__))
     if kind is FunctionType and is_programs(value):
         return _of_function(value, around)
     return _Same(value)
+
+
+def told_safely(value: Any) -> Any:
+    """The same; a container that lies in itself is told by which one it is."""
+    try:
+        return fingerprint(value)
+    except RecursionError:
+        return _Same(value)
 
 
 def _of_tensor(x: Tensor) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from ..tensor import Tensor
 from ..values import mode
 from .differentiable import Differentiable
 from .record import Recorded
+from .states import States
 
 __all__ = ["Finish"]
 
@@ -23,6 +24,7 @@ class Finish:
         self._recorded = recorded
         self._on_tape = on_tape
         self._asked = tuple(asked)
+        self._states = States(recorded.written)
 
     def gradients(self, given: list[Tensor]) -> list[Tensor] | None:
         """Those that a call finds in leaves, further arguments; None if they do not fit."""
@@ -35,8 +37,7 @@ class Finish:
             TraceError: if an argument is found by another name, where that makes a difference.
         """
         self._recorded.require_apart(given)
-        if self._recorded.written:
-            self._recorded.part()
+        self._states.part()
 
     def fits(self, given: list[Tensor]) -> bool:
         """Whether a call's tensors answer what the function asked as those of its trace."""
@@ -44,6 +45,7 @@ class Finish:
 
     def results(self, arrays: list[Array], given: list[Tensor]) -> Any:
         """What the function returns."""
+        self._states.settle()
         self._recorded.flag(given)
         if self._on_tape is None:
             return self._recorded.rebuild(map(Tensor, arrays), given)

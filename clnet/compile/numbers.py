@@ -288,6 +288,8 @@ class Numbers:
                 now = slot.read()
             except (LookupError, ValueError):  # deleted, which later calls do not
                 continue
+            if hasattr(now, "array"):  # a tensor, which is assigned after each replay
+                continue
             mine = is_varying(now) and now.numbers is self
             if not mine or slot.name not in self._names_of(now.place):
                 self._writes.append((slot, now.place, None) if mine else (slot, None, now))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Set
 from contextvars import ContextVar
@@ -17,7 +16,8 @@ from ..device import Storage
 from ..tensor import Tensor
 from ..values.programs import NAMES, is_plain
 from ..values.settings import environment
-from .fingerprint import CONTAINERS, MANY_PARTS, MOST_PARTS, PLAIN, fingerprint
+from .drawn import GENERATORS, generators, put_back
+from .fingerprint import CONTAINERS, MANY_PARTS, MOST_PARTS, PLAIN, fingerprint, told_safely
 from .numbers import Slot, is_number
 from .reachable import (
     MISSING,
@@ -65,29 +65,33 @@ class Outer:
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
         self.counted: list[str] = []
         self._places: list[partial[Any]] = []
-        self._added: list[partial[Any]] = []
+        self._added: dict[tuple[int, str], partial[Any]] = {}
         code, found = _reached(function, args, self._places)
         looks = code.looks or found.hooked
         self._reads, self.names = code.reads, code.names
         self._written, self._looks = code.writes, looks
+        self._asked = code.reads | code.texts  # names of attributes, if new ones make a difference
         NAMES.names |= code.names
         if looks:
             NAMES.look_at(type(layer) for layer in found.layers)
         self._places += [place for place in code.places if _matters(place())]
-        self._layers = {id(layer) for layer in found.layers}
+        changed = [*found.ours.values()] if code.writes & (code.reads | code.texts) else []
+        self._layers = {id(layer) for layer in (*found.layers, *changed)}
         self._owners = [(owner, held) for owner, held, _ in found.owners]
-        self._places += _held_by(found, code.names, looks=looks)
+        self._places += _held_by(found, code, changed, looks=looks)
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self.optimizers, self.schedulers = found.optimizers, [*found.schedulers.values()]
         self.types, self._overlooked = code.types, found.looked >= MOST_OBJECTS
         self._restored = [(place, _copied(place())) for place in self._places]
+        drawn = (v for place in self._places if isinstance(v := place(), GENERATORS))
+        self._random = [put_back(each) for each in drawn]
         named, kinds = self._reads & code.names, {type(owner) for owner, _ in self._owners}
         asked = {kind: named | _methods(kind, code.names) for kind in kinds}
         for owner, _ in self._owners:
             if hasattr(owner, "__dict__"):
                 self._places.append(partial(present, owner, asked[type(owner)]))
-        every = (*(o for o, _ in self._owners), *found.layers)
+        every = (*(o for o, _ in self._owners), *found.layers, *changed)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
         self._seen = list[partial[Any]]()
         self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
@@ -106,7 +110,10 @@ class Outer:
     @property
     def _clnet_version(self) -> list[Any]:
         """What is there now, which :class:`.Guards` compares."""
-        return [fingerprint(place()) for place in self._seen or self._places]
+        try:
+            return [fingerprint(place()) for place in self._seen or self._places]
+        except RecursionError:  # a list that lies in itself: which one it is
+            return [told_safely(place()) for place in self._seen or self._places]
 
     def slots(self, names: Container[tuple[int, Any]], *, unread: bool) -> list[Slot]:
         """Where numbers lie that are found by name and change, as code or earlier calls tell.
@@ -138,7 +145,7 @@ class Outer:
     def changed_slots(self, before: list[Any]) -> Iterator[tuple[Slot, Any]]:
         """Where numbers lie that are others than in an earlier version, and what they were."""
         every = [*zip(self._places, before, self._clnet_version, strict=True)]
-        every += [(place, old, fingerprint(place())) for place, old in self._told_of]
+        every += [(place, old, told_safely(place())) for place, old in self._told_of]
         for place, old, new in every:
             if old != new:
                 whole = place.args[0] if place.func is masked_content else place
@@ -168,7 +175,10 @@ class Outer:
                 if type(value) is Tensor and not known:
                     tracer.rebound[id(owner), name] = (owner, table, before.get(name, NOTHING))
                     if name not in before:
-                        self._added.append(partial(attribute, owner, name))
+                        self._added[id(owner), name] = partial(attribute, owner, name)
+        for owner, before in self._tables:
+            for name in (vars(owner).keys() - before.keys()) & self._asked:
+                self._added[id(owner), name] = partial(attribute, owner, name)
 
     def watch_below(self, tracer: Tracer) -> None:
         """Let the trace depend on modules that nobody calls: lists of layers may get others.
@@ -217,7 +227,7 @@ class Outer:
             if (
                 isinstance(value, Tensor)
                 or isinstance(old, Tensor)
-                or fingerprint(value) == fingerprint(old)
+                or told_safely(value) == told_safely(old)
             ):
                 continue
             if isinstance(value, list | deque) and isinstance(old, list | deque):
@@ -228,6 +238,8 @@ class Outer:
                 value.update(old)
             elif old is not MISSING:
                 _write(place, old)
+        for stand in self._random:
+            stand()
 
     def differing(self, version: list[Any]) -> list[str]:
         """The names of what is other than in a version."""
@@ -240,6 +252,7 @@ class Outer:
         Else a plan would hold values that are no longer anybody's, such as the last step's answer.
         """
         self._restored.clear()
+        self._random.clear()
         self._tables.clear()
 
     def leave_changed(
@@ -290,7 +303,7 @@ class Outer:
                 or _name(place) in self._reads
                 or any(slot.name in fresh for slot in numbers_in(place(), slot_of(place)))
             )
-            if place.func is _state and _name(place) == "random":
+            if isinstance(place(), GENERATORS):
                 # Others draw in between; who draws itself is traced anew.
                 if old == new:
                     continue
@@ -300,7 +313,7 @@ class Outer:
             if matters(place) and (old == new or counted):
                 kept.append((told, old))
                 self.counted += [_name(place)] * (counted and place.func is not present)
-        self._places = [*[place for place, _ in kept], *self._added]
+        self._places = [*[place for place, _ in kept], *self._added.values()]
         self._seen = []
         self._owners.clear()
         return [*[old for _, old in kept], *[fingerprint(MISSING) for _ in self._added]]
@@ -348,28 +361,32 @@ def _surroundings(code: Code) -> Iterator[partial[Any]]:
     """What is asked for by functions of Python's and NumPy's: the environment, random numbers."""
     if code.names & {"environ", "getenv"}:
         yield partial(_state, "environ", environment)
-    modules = [place() for place in code.places]
-    if any(value is random for value in modules):
-        yield partial(_state, "random", partial(_drawn, random.getstate))
-    if "random" in code.names and any(value is np for value in modules):
-        yield partial(_state, "random", partial(_drawn, np.random.get_state))
+    for each in generators((place() for place in code.places), code.names):
+        yield partial(_state, "random", partial(_itself, each))
 
 
-def _held_by(found: Objects, names: set[str], *, looks: bool) -> Iterator[partial[Any]]:
+def _held_by(
+    found: Objects, code: Code, changed: Iterable[Any], *, looks: bool
+) -> Iterator[partial[Any]]:
     """The attributes of objects that a function may read.
 
     Args:
         found: the objects.
-        names: those in the code of the function and its helpers.
+        code: of the function and its helpers.
+        changed: modules of the library's classes to which code may assign.
         looks: whether code may read attributes that it does not name.
     """
+    names = code.names
     for space, name, value in found.settings(names):
         computed = hasattr(type(value), "__get__") and not isinstance(value, FunctionType)
         if not computed and _matters(value):
             yield partial(attribute, space, name)
-    for layer in found.layers:
-        for name in names & vars(layer).keys():
-            if type(vars(layer)[name]) in _VALUES:
+    counts = (*_VALUES, *GENERATORS)
+    layers = [(layer, names | code.texts) for layer in found.layers]
+    layers += [(layer, code.writes) for layer in changed]
+    for layer, asked in layers:
+        for name in asked & vars(layer).keys():
+            if type(vars(layer)[name]) in counts:
                 yield partial(attribute, layer, name)
     for owner, held, depth in found.owners:
         hidden = not depth and (looks or not is_plain(type(owner)))
@@ -414,9 +431,8 @@ def _state(name: str, source: Callable[[], Any]) -> Any:
     return source()
 
 
-def _drawn(source: Callable[[], Any]) -> int:
-    """Where the random numbers of a module stand."""
-    return hash(tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in source()))
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _copied(value: Any) -> Any:

@@ -13,7 +13,7 @@ from operator import attrgetter, methodcaller
 from sys import modules
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from ..autodiff.tensor_hook import called_by
 from ..tensor import Tensor
@@ -42,7 +42,7 @@ _AS_NEAR = (*_CONTAINERS, MethodType)  # what lies in one is as near as that
 _SKIPPED = (ModuleType, FunctionType, MethodType, type)
 _MOST_FUNCTIONS = 512
 _MOST_DEEP = 2  # calls into libraries
-MOST_OBJECTS = 4096
+MOST_OBJECTS = 2**17  # each costs some 50 us of a trace, and those whose attributes count of a call
 _MOST_DEPTH = 64
 _LOADS = ("LOAD_ATTR", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _NEAR = 16  # instructions of a comparison
@@ -51,6 +51,7 @@ _JUMPS = {*hasjrel, *hasjabs}
 _UNCHANGING = (int, bool, float, complex, str, bytes, type(None), type)
 _WRITERS = ("append", "extend", "add", "update", "appendleft")
 _ASKING = {"getattr", "hasattr"}
+_SETTING = {"setattr", "__setattr__"}
 # By which an object's attributes are read whose names stand nowhere.
 _LOOKING = {
     *("__dict__", "__getattribute__", "__getstate__", "asdict", "astuple", "attrgetter", "copy"),
@@ -58,6 +59,7 @@ _LOOKING = {
 }
 _UNASKED = {"__init__", "__new__", "__repr__", "__str__", "__eq__", "__hash__", "__reduce__"}
 """Methods of Python's that a step hardly runs, though their names stand nowhere in its code."""
+_SLOTS = WeakKeyDictionary[type, list[str]]()
 
 
 class Code:
@@ -68,6 +70,7 @@ class Code:
         names: of globals, attributes and methods, whoever's they are.
         reads: those of them that are read not only to be counted up or appended to.
         writes: names and keys of what it assigns, but for variables of its own.
+        texts: keys among these, which may be names of attributes (``vars(x)["n"] = 1``).
         types: whether it asks which type a number has.
         looks: whether it may read attributes whose names are not among these.
         places: what gives each global and enclosing variable that they name.
@@ -79,6 +82,7 @@ class Code:
         self.names = {"forward"}  # of modules, which are called
         self.reads: set[str] = set()
         self.writes: set[Any] = set()
+        self.texts: set[str] = set()
         self.looks = self.types = False
         self.places: list[partial[Any]] = []
 
@@ -140,7 +144,7 @@ class Code:
                 names.update((c, None) for c in code.co_consts if isinstance(c, str))
             steps = [*get_instructions(code)]
             self.reads |= _reads(steps, kept.keys() if code is function.__code__ else set())
-            self.writes.update(_writes(steps))
+            self._see_written(code, steps)
             self.types = self.types or _asks_types(steps)
             self.looks = self.looks or bool(_LOOKING & set(code.co_names)) or _asks_at_will(steps)
             loads = (i for i in steps if i.opname == "LOAD_GLOBAL")
@@ -154,6 +158,13 @@ class Code:
         yield from (partial(global_of, name, modules) for name in brought if name in modules)
         yield from _own_places(function)
 
+    def _see_written(self, code: CodeType, steps: list[Instruction]) -> None:
+        written = {*_writes(steps)}
+        if _SETTING & set(code.co_names):
+            written |= {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
+        self.texts |= {x for x in written if isinstance(x, str) and x not in code.co_names}
+        self.writes |= written
+
 
 class Objects:
     """Objects that are found by name, and what they hold, nearest first.
@@ -161,6 +172,7 @@ class Objects:
     Attributes:
         owners: plain objects, their attributes as they were, and how deep they lie.
         layers: modules, of which Python's containers do not tell when they change.
+        ours: modules of the library's classes, by ``id``.
         spaces: classes and Python modules.
         callables: functions that lie in objects and containers.
         partials: what :func:`functools.partial` made.
@@ -173,6 +185,7 @@ class Objects:
     def __init__(self) -> None:
         self.owners: list[tuple[Any, dict[str, Any], int]] = []
         self.layers: list[Any] = []
+        self.ours: dict[int, Any] = {}
         self.spaces: list[Any] = []
         self.callables: list[Any] = []
         self.partials: list[functools.partial[Any]] = []
@@ -250,6 +263,7 @@ class Objects:
                 held += _with_owners(layer._clnet_hooks.called)
             self.hooked = self.hooked or layer._clnet_is_hooked
             if is_ours(type(layer).__module__):
+                self.ours[id(layer)] = layer
                 table = vars(layer).items()
                 self.kept += [(layer, n) for n, v in table if type(v) in _KEPT and n[0] != "_"]
             if not is_ours(type(layer).__module__) and id(layer) not in self._known:
@@ -484,7 +498,10 @@ def _asks(steps: list[Instruction]) -> bool:
 
 
 def _slots(kind: type) -> list[str]:
-    """The names of slots of a class of the program's."""
+    """The names of slots of a class of the program's, of which there may be many objects."""
+    known = _SLOTS.get(kind)
+    if known is not None:
+        return known
     found: list[str] = []
     for base in kind.__mro__:
         named: Any = vars(base).get("__slots__", ())
@@ -493,7 +510,8 @@ def _slots(kind: type) -> list[str]:
         for name in (named,) if isinstance(named, str) else named:
             hidden = name.startswith("__") and not name.endswith("__")
             found.append(f"_{base.__name__.lstrip('_')}{name}" if hidden else name)
-    return [name for name in found if name not in ("__dict__", "__weakref__")]
+    _SLOTS[kind] = found = [name for name in found if name not in ("__dict__", "__weakref__")]
+    return found
 
 
 def _functions_of(value: Any) -> Iterable[Any]:

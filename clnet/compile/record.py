@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from sys import getrefcount
 from typing import Any
 
 from ..array import Array
-from ..autodiff.structure import put_together, taken_apart
-from ..autodiff.tape import next_sequence
+from ..autodiff.structure import holds_made, opaque, put_together, taken_apart
+from ..autodiff.tape import next_sequence, set_grad_enabled
 from ..autodiff.tensor_hook import add_hooks, called_by, hooks_of
 from ..device import Device, Storage
 from ..errors import TraceError
@@ -25,7 +24,7 @@ from .differentiable import Backward, Joint, is_whole, record_backward
 from .found_gradients import found_by, unknown
 from .numbers import Numbers
 from .trace import Trace
-from .tracer import Tracer, entry
+from .tracer import Tracer
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class Recorded:
         filled: puts the numbers of a call in the place of those that vary in a result, if any do.
         known: of gradients that calls found, for :func:`.found_by`.
         hooks: hooks that it registered with its arguments' gradients: the position of the argument,
-            the function, and whether it waits for ``grad``.
+            the function, whether it waits for ``grad``, and the handle that the function has made,
+            which stands for the hook of the last call.
     """
 
     trace: Trace
@@ -65,7 +65,7 @@ class Recorded:
     twins: Mapping[int, int] = field(default_factory=dict[int, int])
     kinds: Mapping[int, tuple[type[Tensor], bool]] = field(default_factory=dict[int, Any])
     flags: tuple[tuple[Callable[[Sequence[Tensor]], Tensor], bool], ...] = ()
-    hooks: tuple[tuple[int, Callable[..., Any], bool], ...] = ()
+    hooks: tuple[tuple[int, Callable[..., Any], bool, Any], ...] = ()
     written: tuple[tuple[dict[Any, Any], Any], ...] = ()
     filled: Callable[[Any], Any] | None = None
     known: list[Any] = field(default_factory=list[Any])
@@ -94,19 +94,6 @@ class Recorded:
                 hint = "Use it as the argument alone, or pass its detach().clone()"
                 raise TraceError("compile", law, argument=k, x=x.shape, remedy=hint)
 
-    def part(self) -> None:
-        """Before a replay writes states: who else holds one of these tensors keeps its elements.
-
-        In eager execution it is another tensor that takes its place.
-        """
-        for table, name in self.written:
-            held = entry(table, name)
-            if getrefcount(held) > _ALONE and type(held) is Tensor and not held.requires_grad:
-                table[name] = held.detach()
-                with mode.using(grad=False):
-                    held.array = held.clone().array
-                held.version = held.array.storage.version
-
     def gradients(self, given: Sequence[Tensor]) -> list[Tensor] | None:
         """The gradients that a call finds, behind its tensors; None if the plan takes others.
 
@@ -130,9 +117,11 @@ class Recorded:
             x = find(given)
             if x.requires_grad is not value:
                 x.requires_grad_(value)
-        for place, hook, waits in self.hooks:
+        for place, hook, waits, handle in self.hooks:
             own = add_hooks("register_hook", given[place])
-            own.add_accumulated(hook) if waits else own.add(hook)
+            made = own.add_accumulated(hook) if waits else own.add(hook)
+            if handle is not None:
+                handle.follow(made)
 
     def rebuild(self, tensors: Iterable[Tensor], given: Sequence[Tensor]) -> Any:
         """What the function returns.
@@ -209,8 +198,9 @@ def record(
         own = outside and outside.apart()  # no tensor of the trace is left for others to find
         with mode.using(tracer=tracer, device=device, autocast=own):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
-            called = [placed(a, placeholders, varying.next_argument) for a in args]
-            named = {k: placed(v, placeholders, varying.next_argument) for k, v in kwargs.items()}
+            place = partial(placed, place=placeholders, vary=varying.next_argument, known={})
+            called = [place(a) for a in args]
+            named = {k: place(v) for k, v in kwargs.items()}
             hooked = [called_by(p) for p in placeholders.tensors]
             result = _called(function, called, named, varying, tables)
             for end in tracer.ends:
@@ -253,7 +243,10 @@ def _called(
     if numbers:
         numbers.begin(tables())
         numbers.tracer.ends.append(lambda: numbers.leave(tables()))
+    grad = mode.current().grad
     result = function(*args, **kwargs)
+    if mode.current().grad is not grad:  # for good, by set_grad_enabled(...)
+        numbers.tracer.record_action(partial(set_grad_enabled, not grad))
     if not same_contents(before, contents([args, kwargs])):
         law = "the function changes a list or dict that it was given"
         raise TraceError("compile", law, remedy="Change a copy, or return what is new")
@@ -333,7 +326,7 @@ def _left(
     """Look at what a function returned and assigned; its states' writes are recorded last."""
     tracer, given, memory = placeholders.tracer, placeholders.tensors, placeholders.memory
     found: list[Tensor] = []
-    template = _taken_apart(result, found)
+    template = _taken_apart(result, found, tracer)
     twins, kinds = _twins(found), _kinds(tracer, found)
     copied, assigned, written = _state(tracer, found) if keeps_state else ((), (), ())
     found += [value for _, _, _, value in assigned]
@@ -358,10 +351,6 @@ def _trace(placeholders: _Placeholders, left: _Left, device: Device) -> Trace:
         num_saved=len(saved),
         passed=frozenset(k for k, share in left.shared.items() if not _may_be_copied(share)),
     )
-
-
-# References to a tensor that its table alone has: that, a variable, and the count's own.
-_ALONE = 3
 
 
 def _state(
@@ -426,8 +415,10 @@ def _overwrite(copied: Iterable[tuple[Tensor, Tensor]]) -> None:
             before.copy_(value)
 
 
-def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
+def _taken_apart(result: Any, tensors: list[Tensor], tracer: Tracer) -> Any:
     """What a function returned, without its tensors.
+
+    An object to which it assigned tensors, and that it was given or found, stays that very one.
 
     Raises:
         TraceError: if it is an iterator, or has one: that gives its tensors once; so is what
@@ -447,7 +438,14 @@ def _taken_apart(result: Any, tensors: list[Tensor]) -> Any:
             law = "results are tensors, and tuples, lists and dicts of them"
             hint = "Return a list of what it gives"
             raise TraceError("compile", law, type=kind.__name__, remedy=hint)
-    return taken_apart(result, tensors)
+    known = {id(owner) for owner, _, _ in tracer.rebound.values()}
+    template = taken_apart(result, tensors, known)
+    for value in opaque(template):
+        if id(value) not in known and holds_made(value):
+            law = "what the function returns holds tensors of it, which later calls cannot replace"
+            hint = "Return the tensors, and make a function or an object of them outside"
+            raise TraceError("compile", law, type=type(value).__name__, remedy=hint)
+    return template
 
 
 def _twins(results: Sequence[Tensor]) -> dict[int, int]:
@@ -487,16 +485,16 @@ def _kept(tracer: Tracer) -> Iterator[Storage]:
 
 def _hooks(
     arguments: Sequence[Tensor], before: Sequence[tuple[Any, ...]]
-) -> tuple[tuple[int, Any, bool], ...]:
+) -> tuple[tuple[int, Any, bool, Any], ...]:
     """Hooks that the function registered with its arguments; see :class:`Recorded`.
 
     Raises:
         TraceError: if one holds a tensor that the function made: it is called when all is over.
     """
-    found: list[tuple[int, Any, bool]] = []
+    found: list[tuple[int, Any, bool, Any]] = []
     for k, (x, known) in enumerate(zip(arguments, before, strict=False)):
         found += [(k, *each) for each in (x.hooks.added(known) if x.hooks is not None else ())]
-    for _, hook, _ in found:
+    for _, hook, *_ in found:
         held = [getattr(c, "cell_contents", None) for c in getattr(hook, "__closure__", None) or ()]
         if any(type(v) is Tensor and v.array.storage.buffer is None for v in held):
             law = "a hook of an argument is called after the function, and holds a tensor of it"
@@ -528,7 +526,7 @@ def _shared(
         elif place is not None:
             shared[k] = partial(_view_of, result.array, place, arguments[place].dtype)
         elif storage.buffer is not None:
-            shared[k] = partial(_as_it_is, result)
+            shared[k] = partial(_as_it_is, result.array)
     return shared
 
 
@@ -544,6 +542,6 @@ def _may_be_copied(share: Any) -> bool:
     return getattr(share, "func", None) is _view_of
 
 
-def _as_it_is(result: Tensor, given: Sequence[Tensor]) -> Tensor:
+def _as_it_is(result: Array, given: Sequence[Tensor]) -> Tensor:
     del given
-    return Tensor(result.array)
+    return Tensor(result)

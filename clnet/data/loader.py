@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, TraceError
+from ..values import mode
 from .counter import Draw, permutation
 from .dataset import Arrays, Dataset
 from .prefetch import prefetched
@@ -85,6 +86,9 @@ class DataLoader:
         return self._epoch
 
     def __iter__(self) -> Generator[Arrays]:
+        if mode.current().tracer is not None:
+            law = "a pass over the data lies inside a function that clnet.compile traces"
+            raise TraceError("DataLoader", law, remedy="Iterate outside, and compile what is done")
         if self._position and not self._resumed:  # the last pass was left early
             self._epoch += 1
             self._position = 0

@@ -203,8 +203,9 @@ class Module(ModuleState):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        members = (*self._parameters, *self._buffers, *self._modules)
-        return sorted({*super().__dir__(), *(name for name in members if name.isidentifier())})
+        held = (vars(self).get(table, ()) for table in ("_parameters", "_buffers", "_modules"))
+        names = {*super().__dir__(), *(name for table in held for name in table)}
+        return sorted(name for name in names if name.isidentifier())
 
     def _clnet_is_traced_state(self, name: str, value: Any) -> bool:
         """Whether a traced function assigns a tensor: it is there when a replay has made it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -260,3 +262,88 @@ def test_forms_that_take_turns_are_told_when_plans_are_kept_of_fewer():
     for n in range(400):
         few(clnet.ones(n % 4 + 1 if n % 5 else 20 + n))
     assert few.num_traces == 4 + 80
+
+
+def test_a_list_given_twice_is_one():
+    def f(a, b):
+        a.append(b[0] + 1)
+        return b[-1]
+
+    given = [clnet.ones(1)]
+    with pytest.warns(RuntimeWarning, match="changes a list"):
+        assert Lenient(f)(given, given).item() == 2
+    assert len(given) == 2
+
+
+def test_the_handle_of_an_arguments_hook():
+    handles = []
+
+    def f(x):
+        handles[:] = [x.register_hook(lambda g: g * 4)]
+        return x * x
+
+    f = clnet.compile(f)
+    for _ in range(3):
+        x = clnet.ones(1, requires_grad=True)
+        y = f(x)
+        y.sum().backward(retain_graph=True)
+        handles[0].remove()
+        y.sum().backward()
+        assert x.grad.item() == 8 + 2
+
+
+class Slots:
+    __slots__ = ("n", "y")
+
+
+def in_slots(x):
+    made = Slots()
+    made.y, made.n = [x + 1], 3
+    return made
+
+
+def in_lists(x):
+    made = SimpleNamespace(y=[x + 1], n=3)
+    made.z = {"y": made.y[0]}
+    return made
+
+
+@pytest.mark.parametrize("function", [in_slots, in_lists])
+def test_objects_that_the_function_makes(function):
+    f = clnet.compile(function)
+    first, second = (f(clnet.full((1,), k)) for k in (1.0, 2.0))
+    assert (first.y[0].item(), second.y[0].item(), second.n) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: lambda: x + 1, lambda x: partial(clnet.add, x + 1), lambda x: (x + 1).sum],
+)
+def test_functions_that_hold_results_are_refused(function):
+    made = function(clnet.ones(1))
+    with pytest.raises(TraceError, match="holds tensors of it"):
+        clnet.compile(lambda x: [function(x * 2)])(clnet.ones(1))
+    assert callable(made)
+
+
+def test_an_object_that_is_given_and_returned():
+    def f(o, x):
+        o.total = o.total + x
+        o.seen = o.total * 2
+        return o
+
+    f, given = clnet.compile(f), Given(clnet.zeros(1))
+    for k in range(1, 4):
+        assert f(given, clnet.ones(1)) is given
+        assert (given.total.item(), given.seen.item()) == (k, 2 * k)
+
+
+class Given:
+    def __init__(self, total):
+        self.total = total
+
+
+def test_a_compiled_module_lists_its_attributes():
+    model = clnet.compile(nn.Linear(1, 1))
+    model.note = 1
+    assert {"note", "weight", "plans"} <= {*dir(model)}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat.dynamo import Lenient
+from clnet.errors import TraceError
 
 pytestmark = pytest.mark.device
 
@@ -100,3 +103,35 @@ def test_a_state_whose_graph_was_freed_goes_from_call_to_call():
     for _ in range(2):
         h, expected = compiled(x, h), step(x, expected)
     assert h.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_pass_over_data_inside(shuffle):
+    data = clnet.utils.data.TensorDataset(clnet.arange(6.0))
+    loader = clnet.utils.data.DataLoader(data, batch_size=2, shuffle=shuffle)
+
+    def f(x):
+        for (batch,) in loader:
+            x = x * 2 + batch
+        return x
+
+    def called(compiled):
+        clnet.manual_seed(3)
+        found = [compiled(clnet.zeros(2)).tolist() for _ in range(3)]
+        return found, clnet.rand(1).item()
+
+    if shuffle:
+        with pytest.raises(TraceError, match="drawn on the host"):
+            clnet.compile(f)(clnet.zeros(2))
+        with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+            assert called(Lenient(f)) == called(f)
+    else:
+        assert called(clnet.compile(f)) == called(f)
+
+
+def test_a_pass_over_data_of_the_host_is_refused():
+    loader = clnet.data.DataLoader(
+        clnet.data.ArrayDataset(np.zeros((4, 1), np.float32)), batch_size=2
+    )
+    with pytest.raises(TraceError, match="pass over the data"):
+        clnet.compile(lambda x: [x + batch[0] for batch in loader])(clnet.zeros(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import sys
 import weakref
 from collections import ChainMap, UserDict
@@ -10,10 +11,12 @@ from contextvars import ContextVar
 from operator import attrgetter, methodcaller
 from types import MappingProxyType, MethodType, ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import clnet
 import clnet.nn.functional as functional
+from clnet.compat.dynamo import Lenient
 
 pytestmark = pytest.mark.device
 
@@ -299,12 +302,52 @@ def test_entries_of_long_containers():
     assert f.num_traces == 4
 
 
-def test_what_is_too_much_to_compare_is_told():
+def test_what_is_too_much_to_compare_is_told(monkeypatch):
     many, objects = dict.fromkeys(range(2**17 + 1), 1.0), [SimpleNamespace(v=2.0)] * 5
     f, g = clnet.compile(lambda x: x * many[5]), clnet.compile(lambda x: x * objects[3].v)
     with pytest.warns(RuntimeWarning, match="does not see changes of entries of many"):
         assert f(clnet.ones(1)).item() == 1
     assert g(clnet.ones(1)).item() == 2
-    objects += [SimpleNamespace() for _ in range(5000)]
-    with pytest.warns(RuntimeWarning, match="objects beyond the first 4,096"):
-        assert g(clnet.ones(1)).item() == 2
+    objects += [SimpleNamespace(v=3.0) for _ in range(4200)]
+    assert g(clnet.ones(1)).item() == 2
+    objects[3] = objects[4204]
+    assert g(clnet.ones(1)).item() == 3
+    objects[4204].v = 4.0
+    assert g(clnet.ones(1)).item() == 4
+    for module in ("reachable", "outer"):
+        monkeypatch.setattr(sys.modules[f"clnet.compile.{module}"], "MOST_OBJECTS", 100)
+    objects += [SimpleNamespace()]
+    with pytest.warns(RuntimeWarning, match="objects beyond the first 100"):
+        assert g(clnet.ones(1)).item() == 4
+
+
+@pytest.mark.parametrize("way", ["module", "object", "numpy", "argument"])
+def test_random_numbers_of_python_are_those_of_eager(way):
+    def numbers(compiled):
+        random.seed(3)
+        own, generator = random.Random(3), np.random.default_rng(3)
+        draws = {"module": lambda: random, "object": lambda: own, "numpy": lambda: generator}
+        f = compiled(lambda x, r=None: x * (r or draws[way]()).random())
+        args = (own,) if way == "argument" else ()
+        found = [f(clnet.ones(1), *args).item() for _ in range(4)]
+        return [*found, random.random(), own.random(), generator.random()]
+
+    assert numbers(clnet.compile) == numbers(lambda f: f)
+
+
+def test_random_numbers_are_drawn_once_where_a_call_runs_uncompiled():
+    def f(x):
+        return x * random.random() * x.sum().item()
+
+    random.seed(3)
+    with pytest.warns(RuntimeWarning, match="runs uncompiled"):
+        found = Lenient(f)(clnet.ones(1)).item()
+    random.seed(3)
+    assert found == f(clnet.ones(1)).item()
+
+
+def test_a_list_that_lies_in_itself():
+    root = [2.0]
+    root.append(root)
+    f = clnet.compile(lambda x: x * root[1][0])
+    assert [f(clnet.ones(1)).item() for _ in range(2)] == [2, 2]

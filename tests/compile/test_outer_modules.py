@@ -192,3 +192,30 @@ def test_what_hooks_find_outside_is_seen(where):
     assert all(a == b for a, b in found)
     assert found[0] != found[2]
     assert run.num_traces == 2
+
+
+def count_by_setattr(module, x):
+    setattr(module, "calls", getattr(module, "calls", 0) + 1)  # noqa: B010
+    return x * module.calls
+
+
+def count_from_none(module, x):
+    if not hasattr(module, "calls"):
+        module.calls = 0
+    module.calls += 1
+    return x * module.calls
+
+
+def count_in_its_dict(module, x):
+    vars(module)["calls"] = vars(module).get("calls", 0) + 1
+    return x * vars(module)["calls"]
+
+
+@pytest.mark.parametrize("count", [count_by_setattr, count_from_none, count_in_its_dict])
+@pytest.mark.parametrize("make", [nn.Identity, Scaling, SimpleNamespace])
+def test_a_counter_that_the_function_makes(make, count):
+    module = make()
+    f = clnet.compile(lambda x: count(module, x))
+    assert [f(clnet.ones(1)).item() for _ in range(4)] == [1, 2, 3, 4]
+    assert module.calls == 4
+    assert f.num_traces == 2

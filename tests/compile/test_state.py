@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,26 @@ def test_who_holds_a_state_keeps_what_it_was():
     assert found == held(compiled=False)[0]
     assert [run.num_traces for run in runs] == [2, 1]  # no tensor is the last one at first
     assert seen == 8  # others only where somebody holds one
+
+
+def test_who_holds_a_view_of_a_state_keeps_what_it_was():
+    def held(*, compiled):
+        model = Running()
+        model.first, model.tied, model.part = clnet.zeros(2), model.mean, model.second[:1]
+        run = clnet.compile(model) if compiled else model
+        kept, traces = [model.first[:1], model.mean.detach()], []
+        for k in range(6):
+            run(clnet.tensor([1.0, k]))
+            if k in (1, 3):
+                kept += [model.mean.view(1), model.mean.data, *model.state_dict().values()]
+                kept += [model.first.view(1, 2), next(iter(model.buffers()))]
+            kept += [model.tied.clone(), model.part.clone()]
+            traces += [run.num_traces] if compiled else []
+        return [x.tolist() for x in kept], traces
+
+    found, traces = held(compiled=True)
+    assert found == held(compiled=False)[0]
+    assert traces[1:] == [traces[1]] * 5
 
 
 def test_a_state_on_the_tape_stays_what_it_was():
@@ -429,3 +451,28 @@ async def doubled(x):
 def test_results_that_later_calls_cannot_give(function):
     with pytest.raises(TraceError):
         clnet.compile(function)(clnet.ones(3))
+
+
+def test_the_mode_that_a_function_leaves():
+    f = clnet.compile(lambda x: (x * 2, clnet.set_grad_enabled(False))[0])
+    for _ in range(2):
+        with clnet.enable_grad():
+            f(clnet.ones(1))
+            assert not clnet.is_grad_enabled()
+    assert clnet.is_grad_enabled()
+    assert f.num_traces == 1
+
+
+def test_a_number_that_becomes_a_tensor():
+    meter = SimpleNamespace(total=0.0, n=0)
+
+    def f(x):
+        meter.total += x.sum()
+        meter.n += len(x)
+        return x * 2
+
+    f = clnet.compile(f)
+    for k in range(1, 5):
+        f(clnet.ones(2))
+        assert (float(meter.total), meter.n) == (2 * k, 2 * k)
+    assert f.num_traces == 2

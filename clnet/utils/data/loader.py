@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from ...data.dataset import Dataset as HostDataset
 from ...errors import ArgumentError
+from ...ops.machinery.function import host_action
 from ...tensor import tensor
+from ...values import mode
 from ...values.generator import Generator
 from .collate import Make, OnHost, collated, converted, default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset, several
@@ -130,6 +132,9 @@ class DataLoader(Generic[T]):
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[T]:
+        if mode.current().tracer is not None and not self.num_workers:
+            host_action(self._go_on)
+            return _Pass(self._made_here())
         seed = drawn_seed(self.generator)
         if self.num_workers == 0 or self._is_alone():
             return _Pass(self._made_here())
@@ -140,6 +145,10 @@ class DataLoader(Generic[T]):
             law = f"{name} is not set once the loader is made"
             raise ArgumentError("DataLoader", law, remedy="Make another loader")
         super().__setattr__(name, value)
+
+    def _go_on(self) -> None:
+        """What a pass changes, of a compiled function's later calls."""
+        (self.generator or mode.current().generator).take(1)
 
     def _made_here(self) -> _Outcomes:
         return _batches(self._fetcher(tensor)(self.dataset), iter(self._tasks))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data.counter import Draw
 from ...data.counter import permutation as order_of
-from ...errors import ArgumentError
+from ...errors import ArgumentError, TraceError
 from ...ranks.membership import get_rank, get_world_size, is_initialized
 from ...values import mode
 from ...values.generator import Generator
@@ -25,7 +25,13 @@ def drawn_seed(generator: Generator | None) -> int:
 
     Args:
         generator: None: the default one.
+
+    Raises:
+        TraceError: inside a function that is compiled: later calls would have the same.
     """
+    if mode.current().tracer is not None:
+        law = "an order is drawn on the host, inside a function that clnet.compile traces"
+        raise TraceError("DataLoader", law, remedy="Iterate outside, and compile what is done")
     seed, block = (mode.current().generator if generator is None else generator).take(1)
     start = np.array([block])
     return int(Draw(seed ^ _GOLDEN, 0, start).bits()[0] >> np.uint64(1))
