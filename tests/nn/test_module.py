@@ -105,7 +105,7 @@ def test_a_replaced_module_keeps_its_place():
     net.first = nn.Linear(3, 4)
     assert list(net.state_dict()) == NAMES
     net.first = None  # its place is kept for what comes
-    assert net.first is None
+    assert getattr(net, "first") is None  # noqa: B009 - a checker would take it for all that follows
     net.first = nn.Linear(3, 4)
     assert list(net.state_dict()) == NAMES
 
