@@ -2,8 +2,8 @@
 
 The reference is NumPy's, or Python's erf and erfc, in float64, whose own error is below 1e-8 ulp of
 float32. Errors are in units in the last place (ulp) of the correctly rounded result; the bounds are
-what was measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5,
-sigmoid, sin and cos 2.5, tan 3.5, erfc 4.5.
+what was measured, rounded up: exp and expm1 1.1, log and log1p 0.9, log2 and tanh and erf 1.5, sin
+and cos 2.5, sigmoid 2.5 (3 by NVIDIA's division), tan 3.5, erfc 4.5.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.device import DeviceKind
 from clnet.expr.printing import ELEMENTARY
 from clnet.kernels.template import render
 
@@ -28,7 +29,7 @@ ULP = {
     "tanh": 1.5,
     "erf": 1.5,
     "erfc": 4.5,
-    "sigmoid": 2.5,
+    "sigmoid": 2.5 if clnet.device().traits.kind is DeviceKind.CPU else 3.0,
     "sin": 2.5,
     "cos": 2.5,
     "tan": 3.5,

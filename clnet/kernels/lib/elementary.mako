@@ -17,10 +17,11 @@
 ## param variable: str               C expression
 ## param base: e|2                   of a logarithm
 ## param name: sin|cos|tan           which
-## numerics at most 2.5 ulp, tan 3.5, erfc 4.5 (tests/test_elementary.py asserts each); subnormals
-##          where the device has them; contraction off, but for sigmoid and erfc. Arguments are
-##          reduced as in Cody and Waite, Software Manual for the Elementary Functions, 1980; the
-##          error of a rounded sum is kept as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum).
+## numerics at most 2.5 ulp, tan 3.5, erfc 4.5, sigmoid 3 by NVIDIA's division
+##          (tests/test_elementary.py asserts each); subnormals where the device has them;
+##          contraction off, but for sigmoid and erfc. Arguments are reduced as in Cody and Waite,
+##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
+##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum).
 ##          erf is its own polynomial near 0, and beyond 1 - erfc, as in Cody, Rational Chebyshev
 ##          approximations for the error function, Math. Comp. 23, 1969, except that erfc is the
 ##          fourth power of a polynomial here. Polynomials are minimax for the relative error of the
