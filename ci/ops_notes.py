@@ -31,8 +31,8 @@ What holds for all of them, beside PyTorch's documentation:
   give the numbers instead, for which nobody need wait.
 - Writes in place (`x.add_`, `x += y`, `x[0] = y`, `F.relu(x, inplace=True)`) are on the tape as
   PyTorch's are: what backward saved must not change afterwards, leaves are written under
-  `clnet.no_grad()`, views write what they are views of. A constant written over all of a tensor
-  (`x.zero_()`) takes it off the tape; `x.mul_(x)` and its like work where PyTorch gives up.
+  `clnet.no_grad()`, views write what they are views of. What is written over has a gradient of
+  zeros; `x.mul_(x)` and its like work where PyTorch gives up.
 - Random numbers are the same on all devices, and others than PyTorch's.
 - Where the size of the result depends on data (`nonzero`, `masked_select`, boolean indices,
   `one_hot` without the number of classes), the host waits for the device once.

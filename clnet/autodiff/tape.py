@@ -256,11 +256,13 @@ class no_grad:  # noqa: N801 - PyTorch's name
         Raises:
             DtypeError: if it is none.
         """
+        self._check(function)
+        return in_mode(function, grad=self._grad)
+
+    def _check(self, function: object) -> None:
         if not callable(function):
             name = type(self).__name__
             raise DtypeError(name, "it decorates a function", function=shown(function))
-
-        return in_mode(function, grad=self._grad)
 
 
 class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
@@ -302,7 +304,8 @@ class inference_mode(no_grad):  # noqa: N801 - PyTorch's name
         mode.begin(self, **self._changes)
 
     def __call__(self, function: F) -> F:
-        """``function``, run in this context."""
+        """``function``, run in this context; raises as :class:`no_grad`."""
+        self._check(function)
         return in_mode(function, **self._changes)
 
 

@@ -135,6 +135,7 @@ class OptimizedModule(Lenient):
     named_buffers = Module.named_buffers
     modules = Module.modules
     children = Module.children
+    _clnet_below = Module._clnet_below  # pyrefly: ignore[protected-access]
     _clnet_named = Module._clnet_named  # pyrefly: ignore[protected-access]
     _clnet_load_below = Module._clnet_load_below  # pyrefly: ignore[protected-access]
 

@@ -126,14 +126,17 @@ def test_groups_take_16_bits_as_they_take_the_same_floats(shape, dtype):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_only_groups_take_16_bits():
-    x = clnet.ones(2, 3, 4, dtype=bfloat16).array
+def test_processors_take_no_16_bits_of_channels_side_by_side():
+    x, flat = (clnet.ones(*size, dtype=bfloat16).array for size in ((2, 3, 4), (2, 3)))
     gpu, cpu = gpu_shaped(device()), cpu_shaped(device())
     for function, inputs in (
         (BatchNorm(False, False, EPS), (x,)),
         (BatchNormBackward(False, True), (x, x)),
     ):
         assert function.narrow_on(gpu, inputs)
-        assert not function.narrow_on(cpu, inputs)
+        assert function.narrow_on(cpu, inputs)
+        rows = (flat,) * len(inputs)
+        assert function.narrow_on(gpu, rows)
+        assert not function.narrow_on(cpu, rows)
     wide = clnet.ones(2, 3, 4).array
     assert not BatchNormBackward(False, True).narrow_on(gpu, (wide, x))

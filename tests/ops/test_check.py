@@ -375,7 +375,7 @@ def test_the_value_is_shown(dtype):
         pytest.skip("the device has no double precision")
     p = clnet.tensor([0.5, 1.5]).to(dtype)
     clnet.bernoulli(p)
-    with pytest.raises(ValueError, match=r"x=1\.5, position=1"):
+    with pytest.raises(ValueError, match=r"p=1\.5, position=1"):
         clnet.synchronize()
 
 

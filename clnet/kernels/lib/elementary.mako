@@ -21,11 +21,10 @@
 ##          (tests/test_elementary.py asserts each); subnormals where the device has them;
 ##          contraction off, but for sigmoid and erfc. Arguments are reduced as in Cody and Waite,
 ##          Software Manual for the Elementary Functions, 1980; the error of a rounded sum is kept
-##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum).
-##          erf is its own polynomial near 0, and beyond 1 - erfc, as in Cody, Rational Chebyshev
-##          approximations for the error function, Math. Comp. 23, 1969, except that erfc is the
-##          fourth power of a polynomial here. Polynomials are minimax for the relative error of the
-##          result, by Remez's algorithm.
+##          as in Muller, Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near
+##          0, and beyond 1 - erfc, as in Cody, Rational Chebyshev approximations for the error
+##          function, Math. Comp. 23, 1969, but erfc is the fourth power of a polynomial there.
+##          Polynomials are minimax for the relative error of the result, by Remez's algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%namespace name="complements" file="erfc.mako"/>
