@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.autodiff.kept_walk import KeptWalk, KeptWalks, Recorder
+from clnet.autodiff.kept_walk import Graph, KeptWalk, KeptWalks, Recorder
 from clnet.errors import GradientError, OutOfDeviceMemory
 from clnet.nn import functional as F
 from clnet.ops.machinery.function import Function
@@ -391,3 +391,22 @@ def test_kinds_are_one_for_each_op_that_is_kept(device):
     outputs = [each.outputs for each in device.target.launches.values() if hasattr(each, "outputs")]
     forms = [form for each in outputs for form in each]
     assert len({id(form) for form in forms}) == len(forms) > 0
+
+
+def test_what_another_thread_lets_go_meanwhile_is_told(kept, monkeypatch):
+    x = drawn(5)
+    for _ in range(TIMES):
+        clnet.autograd.grad((x.exp() * x.sin()).sum(), x)
+    before, intact = kept["runs"], Graph.intact
+
+    def let_go(graph):
+        found = intact(graph)
+        for node in graph.nodes:
+            node.release()
+        return found
+
+    assert before
+    monkeypatch.setattr(Graph, "intact", let_go)
+    with pytest.raises(GradientError, match="freed by an earlier backward"):
+        clnet.autograd.grad((x.exp() * x.sin()).sum(), x)
+    assert kept["runs"] == before

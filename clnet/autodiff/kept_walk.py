@@ -213,7 +213,9 @@ class KeptWalk:
             buffers[register], begins[register] = storage.buffer, storage.begin
         for register, rank, place, output, form in self._saved:
             node = nodes[rank]
-            kept = node.kept_outputs[place] if output else node.kept_inputs[place]
+            kept: Any = (node.kept_outputs if output else node.kept_inputs).get(place)
+            if kept is None:  # another thread's walk has let it go since
+                return None
             array = kept.tensor if output else kept.tensor.array
             if array.form != form:
                 return None
