@@ -192,7 +192,8 @@ def test_summary_has_every_part(step):
     assert p.host.user + p.host.system == p.cpu > 0
     assert p.host.minor_faults >= 0
     assert f"page faults: {p.host.minor_faults:,} at first touch" in text
-    for part in ("wall ", "peak RSS", "start-up", "Device: kernels", "Host: API", "Sequential.0"):
+    # Which modules make up most of the time differs from run to run.
+    for part in ("wall ", "peak RSS", "start-up", "Device: kernels", "Host: API", "Sequential."):
         assert part in text, text
     fields = json.loads(json.dumps(p.fields()))
     assert fields["device_seconds"] == pytest.approx(sum(k["seconds"] for k in fields["kernels"]))
