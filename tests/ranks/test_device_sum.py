@@ -44,9 +44,10 @@ eager = data_parallel(*here, compiled=False)
 before = count
 assert before > 10
 assert data_parallel(*here, compiled=False, step=KeptBits()) == eager
-assert count == 2 * before
+second = count
+assert second > before + 10
 data_parallel(*here, compiled=True)
-print(f"<{count == 3 * before}>")
+print(f"<{count > second + 10}>")
 """
     done = run(2, "-c", program, CLNET_SUMS="device")
     assert done.returncode == 0, done.stdout + done.stderr
