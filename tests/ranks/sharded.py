@@ -210,11 +210,16 @@ def held_back() -> None:
         recorded = record(step, batch(0), {}, clnet.device()).trace
         trace = rewrite(recorded, (as_values, simplify))
         late = wait_late(trace)
-        keeps_what_depends(trace, late)
+        keeps_what_depends(trace, late, early="all_gather")
         names = [one.function.name for one in late.steps if isinstance(one, Step)]
         assert names.count("all_gather_into_tensor") == (8 if frees else 4)
         early = names[: names.index("linear")].count("all_gather_into_tensor")
         assert early <= 2 or not frees
+        computed = [name.startswith("linear_backward") for name in names]
+        begun = [i for i, name in enumerate(names) if name == "reduce_scatter_tensor"]
+        ended = [i for i, name in enumerate(names) if name == "reduce_scatter_tensor_wait"]
+        beside = [any(computed[a:b]) for a, b in zip(begun, ended, strict=True)]
+        assert sum(beside) >= 3
 
 
 def narrow() -> None:

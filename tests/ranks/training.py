@@ -107,20 +107,22 @@ def waits_come_late() -> None:
     assert work_first(without) is without
 
 
-def keeps_what_depends(before: Trace, after: Trace) -> None:
-    """What changes places may do so."""
+def keeps_what_depends(before: Trace, after: Trace, early: str = "") -> None:
+    """What changes places may do so; exchanges of the name ``early`` may come before others."""
     assert set(map(id, before.steps)) == set(map(id, after.steps))
     place = {id(one): i for i, one in enumerate(after.steps)}
     for k, one in enumerate(before.steps):
         for other in before.steps[k + 1 :]:
             if place[id(one)] > place[id(other)]:
-                assert may_change_places(one, other)
+                assert may_change_places(one, other, early)
 
 
-def may_change_places(a: Step | Action, b: Step | Action) -> bool:
+def may_change_places(a: Step | Action, b: Step | Action, early: str = "") -> bool:
     if isinstance(a, Action) or isinstance(b, Action):
         return any(isinstance(s, Step) and s.function.waits for s in (a, b))
     apart = not set(a.writes) & set(b.storages) and not set(a.storages) & set(b.writes)
+    if early and b.function.name.startswith(early) and not a.function.name.startswith(early):
+        return apart
     begun = [s for s in (a, b) if s.function.reports and not s.function.waits]
     return apart and len(begun) < 2 and not (a.function.waits and b.function.waits)
 
