@@ -110,7 +110,40 @@ def several():
     return program, [x, y, one, alone]
 
 
-@pytest.mark.parametrize("make", [recurrent, attending, convolving, several])
+def resampling():
+    """Maps whose tables no node saved, and views of complex numbers."""
+    x, y = drawn(1, 2, 3, 4), drawn(3, 3)
+
+    def program():
+        larger = F.interpolate(F.pad(x, (1, 1, 0, 0), mode="reflect"), scale_factor=2)
+        pairs = clnet.view_as_complex(larger.reshape(-1, 2))
+        (pairs.real * pairs.imag).sum().backward()
+        (y.diagonal() * clnet.view_as_real(pairs)[:3, 0].detach()).sum().backward()
+
+    return program, [x, y]
+
+
+def overwriting():
+    """Writes into what lies on the tape: whole, in rows, on a diagonal, computed."""
+    x, y = drawn(3, 3), drawn(3)
+
+    def program():
+        a = x * 2
+        a[0] = y
+        a[:, 1] *= 3
+        a.diagonal().mul_(y)
+        b = a + 1
+        b.mul_(a.sum())
+        b[1:].zero_()
+        a.copy_(y.expand(3, 3))
+        (a * b).sum().backward()
+
+    return program, [x, y]
+
+
+@pytest.mark.parametrize(
+    "make", [recurrent, attending, convolving, several, resampling, overwriting]
+)
 def test_bits_are_those_of_plain_walks(make, kept, monkeypatch):
     program, leaves = make()
     compare(program, leaves, monkeypatch)

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from ..array import Array
 from ..device import Device, HostScalar, Memory, OpAgain, OpSequence, Storage
+from ..ops.machinery.constant import is_constant
 from ..ops.machinery.execution import told_inputs
 from ..ops.machinery.lowering import Kept, key_of
 from ..values import mode
@@ -153,6 +154,7 @@ class KeptWalk:
         num_registers: how many pieces of memory it knows; the gradients' it begins with are first.
         saved: of what nodes saved: a register, the node's rank, the place, whether it is an output,
             and how it lies.
+        constants: tables of ops: a register, and what lies there.
         cells: numbers of nodes' ops that launches are given: the rank, and which of its.
         visits: the rank of each node that is visited; None: before any.
         ops: what is launched at each visit.
@@ -170,6 +172,7 @@ class KeptWalk:
         graph: Graph,
         num_registers: int,
         saved: Sequence[tuple[int, int, int, bool, Any]],
+        constants: Sequence[tuple[int, Storage]],
         cells: Sequence[tuple[int, int]],
         visits: Sequence[int | None],
         ops: OpSequence,
@@ -179,6 +182,7 @@ class KeptWalk:
         self._device = graph.device
         self._held = [node.kind for node in graph.nodes]  # the key has their ids
         self._num_registers, self._saved, self._cells = num_registers, saved, cells
+        self._constants = constants
         self._visits, self._ops, self._found, self._results = visits, ops, found, results
         self._own = {each[1]: each[2] for each in results if each[2] >= 0}
         self.num_launches = ops.num_launches
@@ -220,6 +224,8 @@ class KeptWalk:
             if array.form != form:
                 return None
             storage = array.storage
+            buffers[register], begins[register] = storage.buffer, storage.begin
+        for register, storage in self._constants:
             buffers[register], begins[register] = storage.buffer, storage.begin
         cells = [nodes[rank].function.varying[k] for rank, k in self._cells]
         left = {register: Storage(device, nbytes) for register, nbytes in self._own.items()}
@@ -279,6 +285,7 @@ class Recorder:
         self._nbytes: list[int] = []
         self._saved: list[tuple[int, int, int, bool, Any]] = []
         self._places: dict[tuple[int, int, bool], int] = {}
+        self._constants: list[tuple[int, Storage]] = []
         self._scope: WeakKeyDictionary[Storage, tuple[int, bool, Any]] = WeakKeyDictionary()
         self._cells: list[tuple[int, int]] = []
         self._visits: list[int | None] = [None]
@@ -374,8 +381,12 @@ class Recorder:
         return len(self._nbytes) - 1
 
     def _register(self, array: Array) -> int | None:
-        """Where an array lies: in what the walk made, or in what the node saved; else None."""
+        """Where an array lies: in what the walk made, what the node saved, a table; else None."""
         register = self._registers.get(array.storage)
+        if register is None and is_constant(array.storage):
+            self._constants.append((self._new(array.storage), array.storage))
+            register = self._constants[-1][0]
+            self._nbytes[register] = -1  # as of what nodes saved
         if register is not None or len(self._visits) == 1:
             return register
         place, output, form = self._scope.get(array.storage, (0, False, None))
@@ -428,7 +439,7 @@ class Recorder:
         ends = [(slots[key], which[id(grad)]) for key, (_, grad) in found.items()]
         with self._graph.device.lock:
             ops = OpSequence(self._graph.device, self._parts({each[1] for each in results}))
-        memory = len(self._nbytes), self._saved, self._cells
+        memory = len(self._nbytes), self._saved, self._constants, self._cells
         return KeptWalk(self._graph, *memory, self._visits, ops, ends, results)
 
     def _parts(self, results: set[int]) -> list[list[OpAgain]]:

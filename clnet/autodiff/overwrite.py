@@ -14,6 +14,7 @@ from ..ops.complex_parts import AsComplex, AsReal, Part, PutPart
 from ..ops.create import MakeInto, zeros_like
 from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
+from ..ops.machinery.lowering import kind_in_place
 from ..ops.machinery.pointwise import Overwrite
 from ..ops.rearrange import Diagonal, PutDiagonal
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
@@ -207,6 +208,7 @@ class Forget(Function):
     """What was written over a whole tensor; what was there gets zeros, as PyTorch gives it."""
 
     takes_complex = True
+    repeats = True
 
     def backward(self, saved: Any, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Any:
         """Zeros for the old elements; the gradient is the new ones'."""
@@ -235,10 +237,14 @@ def _after(before: Any, node: Node | None, index: int, target: Any) -> tuple[Nod
     """The node of a tensor that was written over, which its old elements' gradient is zero from."""
     if before is None:
         return node, index
-    kind = type(before)
-    value = kind(target.array, node, index)
-    needs = (True, node is not None)
-    return Node(Forget(), (before, value), needs, (target.array,), kind), 0
+    value = type(before)(target.array, node, index)
+    return _written(Forget(), (before, value), (True, node is not None), target.array), 0
+
+
+def _written(function: Function, inputs: Any, needs: tuple[bool, ...], array: Any) -> Node:
+    """The node of what was written over something."""
+    kind = type(inputs[0].detach())
+    return Node(function, inputs, needs, (array,), kind, kind_in_place(function, inputs))
 
 
 def _copied(function: CopyInto, target: Any, source: Any) -> tuple[Node | None, int]:
@@ -258,12 +264,12 @@ def _computed(function: Overwrite, target: Any, operands: list[Any]) -> tuple[No
         raise DtypeError(
             function.name, "what is overwritten on the tape is floating", dtype=target.dtype
         )
-    made, kind = function.function, type(target.detach())
+    made = function.function
     needs = tuple(x.requires_grad for x in operands)
     read, _ = made.saves(needs)
     kept = [_as_it_was(function, x, target, copied=k in read) for k, x in enumerate(operands)]
     execute(function, (target.array, *(x.array for x in operands)))
-    return Node(made, kept, needs, (target.array,), kind), 0
+    return _written(made, kept, needs, target.array), 0
 
 
 def _as_it_was(function: Function, x: Any, target: Any, *, copied: bool) -> Any:
@@ -291,5 +297,4 @@ def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
         function = taken.inverse(base.shape)  # pyrefly: ignore[missing-attribute] - _check_target lets no others pass
         inputs = (view,)
     needs = tuple(x.requires_grad for x in inputs)
-    kind = type(view.detach())
-    return (Node(function, inputs, needs, (base.array,), kind) if any(needs) else None), 0
+    return (_written(function, inputs, needs, base.array) if any(needs) else None), 0

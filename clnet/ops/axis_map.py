@@ -19,6 +19,7 @@ from ..kernels.pool import axis_map as launch_axis_map
 from ..values.dtypes import DType, from_name
 from ..values.lazy import lazy
 from .complex_parts import by_parts
+from .machinery.constant import constant
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .shape import contiguous, reshape
 
@@ -82,6 +83,7 @@ class AxisMap(Function):
     """``(outer, n, inner)`` from ``(outer, rows, inner)`` and the arrays of a table."""
 
     of_complex = by_parts
+    repeats = True
 
     op_name: str
     table: Table
@@ -135,4 +137,4 @@ def _on_device(table: Table, device: Device, real: DType) -> tuple[Array, ...]:
     arrays = [table.starts, table.index]
     if table.weight is not None:
         arrays.append(table.weight.astype(real.numpy))
-    return tuple(Array.from_numpy(a, device) for a in arrays)
+    return tuple(constant(a, device) for a in arrays)

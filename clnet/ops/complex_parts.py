@@ -28,6 +28,7 @@ class AsReal(Function):
     """Real and imaginary parts along a new last axis, without a copy."""
 
     takes_complex = True
+    views = True
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """A view of the parts' dtype."""
@@ -45,6 +46,8 @@ class AsReal(Function):
 
 class AsComplex(Function):
     """Pairs along the last axis as complex numbers, without a copy."""
+
+    views = True
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """A view of the complex dtype."""
@@ -73,6 +76,7 @@ class Part(Function):
     """The real (0) or imaginary (1) parts of complex numbers, without a copy."""
 
     takes_complex = True
+    views = True
 
     which: int
 
@@ -92,6 +96,8 @@ class Part(Function):
 
 class PutPart(Part):
     """The first input with the second as that part, where it was written already."""
+
+    views = False
 
     def infer(self, x: Array, part: Array) -> tuple[Array, ...]:  # pyrefly: ignore[bad-override] - another input
         return (x,)

@@ -98,6 +98,7 @@ class Diagonal(Function):
     """The diagonal of two axes as the last axis."""
 
     takes_complex = True
+    views = True
 
     offset: int
     dims: tuple[int, int]

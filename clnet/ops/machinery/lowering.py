@@ -97,9 +97,18 @@ def kind_of(function: Function, inputs: Sequence[Any], outputs: Arrays) -> Any:
         return None
     if function.sixteen_bit or _NARROW.isdisjoint(map(_DTYPE, inputs)):
         return outputs[0].form
+    return _kind_by("between conversions", function, inputs)
+
+
+def kind_in_place(function: Function, inputs: Sequence[Any]) -> Any:
+    """As :func:`kind_of`, of an op whose result was written where something else lay."""
+    return _kind_by("in place", function, inputs) if function.repeats else None
+
+
+def _kind_by(how: str, function: Function, inputs: Sequence[Any]) -> Any:
     arrays = tuple(x.array for x in inputs)
     storages, precision = [x.storage for x in arrays], mode.current().float32_precision
-    key = ("between conversions", *key_of(function, arrays, storages, precision))
+    key = (how, *key_of(function, arrays, storages, precision))
     return storages[0].device.target.launches.setdefault(key, object())
 
 
