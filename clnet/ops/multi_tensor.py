@@ -113,6 +113,16 @@ def accumulate_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
     update_many(_accumulate, pairs)
 
 
+def overwrite_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """``x`` becomes what ``given`` holds, for each pair ``(x, given)`` of one shape and dtype."""
+    update_many(_given, pairs)
+
+
+def _given(x: Any, given: Any) -> tuple[Any, ...]:
+    del x
+    return (given,)
+
+
 def _accumulate(total: Any, x: Any) -> tuple[Any, ...]:
     return (total + x,)
 

@@ -1,0 +1,63 @@
+"""Averages of gradients that go on beside backward, asked by :mod:`tests.ranks.sharded`."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+import pytest
+
+import clnet
+from clnet.ranks import scattering
+
+F = clnet.nn.functional
+
+
+def beside_backward(model: Any, x: clnet.Tensor, t: clnet.Tensor) -> None:
+    """A block's gradients are averaged while those of the block before are computed.
+
+    Who looks at gradients before the walk back ends finds averages.
+
+    Args:
+        model: of three blocks, a unit each.
+        x: its input.
+        t: what it shall give.
+    """
+    F.mse_loss(model(x), t).backward()  # from now on it is known who is gathered next
+    wanted, seen, computed = bits(model), list[Any](), Event()
+    model.blocks[1].up.register_forward_hook(hang(computed))
+    model.first.weight.register_hook(lambda grad: seen.append(grad.tolist()))
+    model.last.bias.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+    joined, waited = scattering.sum_parts, list[bool]()
+
+    def held(*given: Any) -> None:
+        waited.append(computed.wait(20))
+        joined(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scattering, "sum_parts", held)
+        assert bits_again(model, x, t) == wanted
+    assert waited == [True] * 4
+    assert sorted(map(repr, seen)) == sorted(map(repr, (wanted[0], wanted[-1])))
+    with clnet.autograd.detect_anomaly():
+        assert bits_again(model, x, t) == wanted
+    model.zero_grad()
+
+
+def hang(come: Event) -> Any:
+    """A forward hook that hears of the result's gradient."""
+
+    def hook(module: Any, given: Any, y: clnet.Tensor) -> None:
+        y.register_hook(lambda grad: come.set())
+
+    return hook
+
+
+def bits_again(model: Any, x: clnet.Tensor, t: clnet.Tensor) -> list[Any]:
+    model.zero_grad()
+    F.mse_loss(model(x), t).backward()
+    return bits(model)
+
+
+def bits(model: Any) -> list[Any]:
+    return [p.grad.tolist() for p in model.parameters()]
