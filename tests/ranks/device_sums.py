@@ -22,6 +22,7 @@ from clnet.nn.parallel.fully_shard import fully_shard
 from clnet.nn.parallel.sharded import Unit
 from clnet.ranks import device_sum, nearby
 from clnet.ranks.membership import group_of
+from clnet.values import mode
 from clnet.values.settings import SETTINGS
 
 DTYPES = (
@@ -249,11 +250,10 @@ def ahead(rank: int, size: int) -> None:
                 x = clnet.tanh(block(x))
             return last(x)
 
-    begun, begin = 0, Unit.begin
+    begun, begin = list[str](), Unit.begin
 
     def counted(self: Unit) -> None:
-        nonlocal begun
-        begun += 1
+        begun.append(mode.current().phase)
         begin(self)
 
     Unit.begin = counted
@@ -279,7 +279,8 @@ def ahead(rank: int, size: int) -> None:
         ways.append(losses)
     Unit.begin = begin
     np.testing.assert_allclose(*ways, rtol=1e-4)
-    assert (begun > 10) == (size > 1 and device_sum.may_add(clnet.device()))
+    assert (begun.count("forward") > 10) == (size > 1 and device_sum.may_add(clnet.device()))
+    assert (begun.count("backward") > 5) == (size > 1)
 
 
 def told_apart(rank: int, size: int) -> None:
