@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import clnet
+from clnet import distributed as dist
+from clnet.nn.parallel.fully_shard import fully_shard
 from clnet.ranks import scattering
 
 F = clnet.nn.functional
@@ -44,6 +46,27 @@ def beside_backward(model: Any, x: clnet.Tensor, t: clnet.Tensor) -> None:
     with clnet.autograd.detect_anomaly():
         assert bits_again(model, x, t) == wanted
     model.zero_grad()
+
+
+def complex_numbers() -> None:
+    """Copies and parts of complex parameters, and a buffer that all have from the first rank."""
+
+    class Turned(clnet.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = clnet.nn.Parameter(clnet.ones(4, 3, dtype=clnet.complex64))
+            self.register_buffer("b", clnet.full((3,), 0j + dist.get_rank()))
+
+        def forward(self, x: clnet.Tensor) -> clnet.Tensor:
+            return (self.w * x + self.b).abs().sum()
+
+    mean = (dist.get_world_size() + 1) / 2
+    for kind in (clnet.nn.parallel.DistributedDataParallel, fully_shard):
+        model = kind(Turned())
+        model(clnet.ones(4, 3) * (dist.get_rank() + 1)).backward()
+        (p,) = model.parameters()
+        assert p.grad.numel() <= 12
+        assert (p.grad == mean).all()
 
 
 def hang(come: Event) -> Any:
