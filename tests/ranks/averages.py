@@ -12,6 +12,7 @@ import clnet
 from clnet import distributed as dist
 from clnet.nn.parallel.fully_shard import fully_shard
 from clnet.ranks import scattering
+from clnet.ranks.differentiable import own_part
 
 F = clnet.nn.functional
 
@@ -28,6 +29,11 @@ def beside_backward(model: Any, x: clnet.Tensor, t: clnet.Tensor) -> None:
     """
     F.mse_loss(model(x), t).backward()  # from now on it is known who is gathered next
     wanted, seen, computed = bits(model), list[Any](), Event()
+    for p in model.parameters():
+        whole: Any = p.grad.full_tensor()
+        assert whole.shape == p.full_tensor().shape
+        assert p.grad.to_local() is p.grad
+        assert own_part(whole, 0, dist.group.WORLD).tolist() == p.grad.tolist()
     model.blocks[1].up.register_forward_hook(hang(computed))
     model.first.weight.register_hook(lambda grad: seen.append(grad.tolist()))
     model.last.bias.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
