@@ -113,12 +113,17 @@ def run_backward(
     )
     before = mode.current()
     ends = before.walk_ends if stop_at_targets else []
+    waits = before.walk_waits if stop_at_targets else []
     try:
-        mode.change(grad=create_graph, phase="backward", autocast=None, walk_ends=ends)
+        mode.change(
+            grad=create_graph, phase="backward", autocast=None, walk_ends=ends, walk_waits=waits
+        )
         plain = create_graph or stop_at_targets
         if plain or not walk.go_again(roots, grads, targets):
             walk.go(roots, grads, targets)
         if not stop_at_targets:
+            for wait in waits or ():
+                wait()
             walk.call_hooks_of_leaves()
     finally:
         mode.restore(before)
@@ -359,10 +364,13 @@ class _Walk:
             if not self._retain:
                 node.release()
             return ()
-        if self._create or node.module_path == mode.current().module_path:
+        now = mode.current()
+        path = now.module_path if self._create else node.module_path
+        waits = now.walk_waits if own is None else None  # its hooks look at the gradients
+        if path == now.module_path and waits is now.walk_waits:
             results = self._step(node, grads, ways)
         else:
-            with mode.using(module_path=node.module_path):
+            with mode.using(module_path=path, walk_waits=waits):
                 results = self._step(node, grads, ways)
         return results if own is None else own.after(results, grads, self.shown)
 
@@ -398,6 +406,9 @@ class _Walk:
 
     def _collect(self, tensor: Any, grad: Any) -> None:
         before = self.found.get(id(tensor))
+        if before is not None:
+            for wait in mode.current().walk_waits or ():
+                wait()
         self.found[id(tensor)] = (tensor, grad if before is None else before[1] + grad)
 
 

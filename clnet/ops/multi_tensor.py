@@ -12,6 +12,7 @@ from ..kernels.pointwise import MOST_ELEMENTS, most_segments
 from ..kernels.reduce import Measure, reduce_many
 from ..values import mode
 from ..values.dtypes import DType, from_name
+from .complex_parts import view_as_real
 from .join import stack
 from .machinery.crossing import Crossed, on_device
 from .machinery.function import Arrays, Function, apply, require_floating
@@ -111,6 +112,20 @@ def update_many(
 def accumulate_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
     """``total += x`` in place for each pair ``(total, x)``; no two lie in one memory."""
     update_many(_accumulate, pairs)
+
+
+def overwrite_many(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """``x`` becomes what ``given`` holds, for each pair ``(x, given)`` of one shape and dtype."""
+    update_many(_given, [tuple(map(_as_real, pair)) for pair in pairs])
+
+
+def _as_real(x: Tensor) -> Tensor:
+    return view_as_real(x) if x.dtype.is_complex else x
+
+
+def _given(x: Any, given: Any) -> tuple[Any, ...]:
+    del x
+    return (given,)
 
 
 def _accumulate(total: Any, x: Any) -> tuple[Any, ...]:

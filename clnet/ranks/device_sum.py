@@ -145,12 +145,15 @@ class DeviceSums:
             near: how the host adds; None: ranks share no memory.
             device: this rank's.
         """
-        self._adders.setdefault(device, None)
+        self._adders[device] = self._looked_for(near, device)
+
+    def _looked_for(self, near: Nearby | None, device: Device) -> _Adder | None:
+        """What adds; a thread that asks for a wish meanwhile hears that it is not known."""
         if near is None or near.spans_machines:
-            return
+            return None
         if self._rooms is None:
             self._rooms = _Rooms(near.here)
-        adder = self._adders[device]
+        adder = self._adders.get(device)
         if adder is None and self._rooms.memory:
             kind = _Both if near.here.size == 2 else _Slices
             try:
@@ -158,10 +161,11 @@ class DeviceSums:
             except (DeviceError, OutOfDeviceMemory):  # another has what it takes
                 adder = None
         told = near.here.allgather((adder is not None, SETTINGS.sums))
-        if adder is not None and all(able for able, _ in told):
-            asked = any(wanted is not None for _, wanted in told)
-            adder.least_bytes = 0 if asked else adder.measured(near)
-            self._adders[device] = adder
+        if adder is None or not all(able for able, _ in told):
+            return None
+        asked = any(wanted is not None for _, wanted in told)
+        adder.least_bytes = 0 if asked else adder.measured(near)
+        return adder
 
     def sum(self, x: Array, *, average: bool) -> None:
         """Overwrite a dense array with the sum over all ranks, once it may be read.

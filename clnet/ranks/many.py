@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..expr import Expr
 from ..kernels.pointwise import MOST_ELEMENTS
 from ..ops.join import cat
-from ..ops.multi_tensor import update_many
+from ..ops.multi_tensor import overwrite_many
 from ..tensor import Tensor
 from .hosted import arrived, checked_tensor, read_only, writable
 from .moves import spread
@@ -69,13 +68,7 @@ def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> Non
         pieces = [
             row[i : i + n].view(x.shape) for i, n, x in zip(starts, sizes, parts, strict=False)
         ]
-        update_many(_taken, list(zip(parts, pieces, strict=True)))
-
-
-def _taken(x: Expr, given: Expr) -> tuple[Expr]:
-    """What an update takes from elsewhere."""
-    del x
-    return (given,)
+        overwrite_many(list(zip(parts, pieces, strict=True)))
 
 
 def _rows(tensors: Sequence[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:

@@ -270,10 +270,23 @@ def all_gather(
     if members is None:
         return None
     targets = checked_tensors(name, tensor_list, "tensor_list", count=members.size(), like=x)
+
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
+
+    if x.numel() and may_add(x.device):
+        rows = x.detach().new_empty((members.size(), x.numel()))
+
+        def part() -> None:
+            for row, y in zip(rows, targets, strict=True):
+                y.detach().copy_(row.reshape(tuple(y.shape)))
+
+        writes = [targets], part
+        return _gathered_where_it_lies(name, members, rows, x, agree, writes, async_op=async_op)
     given = apart(x, *targets)
 
     def job() -> None:
-        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
+        agree()
         with read_only(given) as (mine,), writable(*targets, read=False) as rows:
             collect(members, mine, rows)
 
@@ -305,7 +318,8 @@ def all_gather_into_tensor(
         return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
 
     if x.numel() and may_add(y.device):
-        return _gathered_where_it_lies(name, members, y, x, agree, async_op=async_op)
+        writes = [y], _nothing
+        return _gathered_where_it_lies(name, members, y, x, agree, writes, async_op=async_op)
     x = apart(x, y)
 
     def agreed() -> bool:
@@ -336,10 +350,18 @@ def _gathered_where_it_lies(
     y: Tensor,
     x: Tensor,
     agree: Callable[[int], set[int]],
+    writes: tuple[Sequence[Any], Callable[[], None]],
     *,
     async_op: bool,
 ) -> Work | None:
-    """As :func:`all_gather_into_tensor`, on a device that may exchange by itself."""
+    """As :func:`all_gather_into_tensor`, on a device that may exchange by itself.
+
+    Args:
+        name, members, y, x, async_op: as there.
+        agree: tells the other ranks a wish, and gives those of all.
+        writes: what the handle's ``result`` gives, and what is done behind the exchange.
+    """
+    result, finish = writes
     y.detach().reshape(members.size(), -1)[members.rank()].copy_(x.detach().reshape(-1))
 
     def meet(given: Sequence[Visit | Marked]) -> None:
@@ -353,7 +375,16 @@ def _gathered_where_it_lies(
             name, members, [y], meet, writes=(True,), async_op=async_op, visit=visit
         )
     given = visit(y.array)
-    return members.exchange([y], lambda: reduced_where_it_lies(y, given, meet), async_op)
+
+    def job() -> None:
+        reduced_where_it_lies(y, given, meet)
+        finish()
+
+    return members.exchange(result, job, async_op)
+
+
+def _nothing() -> None:
+    """What is left to be done where elements come to their place."""
 
 
 def check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:

@@ -35,6 +35,8 @@ class Mode:
         saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
         refused_hooks: what is said to who asks for such, where that is not allowed, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
+        walk_waits: what is called before the gradients that the walk back under way has found are
+            looked at, or None: a node's are looked at when it gives them.
         walk_ends: what is called when the walk back under way ends, also by an error, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
         anomaly: what looks at all that ops and gradients make, or None.
@@ -61,6 +63,7 @@ class Mode:
     saved_hooks: tuple[Any, Any] | None = None
     refused_hooks: str | None = None
     after_backward: list[Any] | None = None
+    walk_waits: list[Any] | None = None
     walk_ends: list[Any] | None = None
     debug: bool = SETTINGS.debug
     anomaly: Any = None

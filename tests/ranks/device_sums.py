@@ -22,6 +22,7 @@ from clnet.nn.parallel.fully_shard import fully_shard
 from clnet.nn.parallel.sharded import Unit
 from clnet.ranks import device_sum, nearby
 from clnet.ranks.membership import group_of
+from clnet.values import mode
 from clnet.values.settings import SETTINGS
 
 DTYPES = (
@@ -124,7 +125,18 @@ def gathered(rank: int, size: int) -> None:
             assert found.numpy().tobytes() == b"".join(rows), (dtype, n)
             assert found.array.storage.version > version
             assert around[[0, -2, -1]].tolist() == [7, 7, 7]
+            each = list(clnet.full((size, n), 7, dtype=dtype))
+            each[rank].copy_(clnet.tensor(drawn(rank, n, dtype)))
+            dist.all_gather(each, each[rank])  # of which it is one itself
+            assert [y.numpy().tobytes() for y in each] == rows, (dtype, n)
     odd = np.resize(np.array([0x8000_0000, 0x7FC1_2345, 1, 0xFF80_0000], np.uint32), 2**17) ^ rank
+    collected = device_sum.DeviceSums.gather
+    with pytest.MonkeyPatch.context() as patch:
+        sent = list[int]()
+        keep = lambda self, x: (sent.append(x.nbytes), collected(self, x))  # noqa: E731
+        patch.setattr(device_sum.DeviceSums, "gather", keep)
+        dist.all_gather([clnet.ones(2**17) for _ in range(size)], clnet.ones(2**17))
+        assert sent == [size * 2**19] * (size > 1 and SETTINGS.sums == "device")
     whole = clnet.empty(size * 2**17)
     own = whole[rank * 2**17 : (rank + 1) * 2**17]  # as programs for PyTorch do
     own.copy_(clnet.tensor(odd.view(np.float32)))
@@ -249,11 +261,10 @@ def ahead(rank: int, size: int) -> None:
                 x = clnet.tanh(block(x))
             return last(x)
 
-    begun, begin = 0, Unit.begin
+    begun, begin = list[str](), Unit.begin
 
     def counted(self: Unit) -> None:
-        nonlocal begun
-        begun += 1
+        begun.append(mode.current().phase)
         begin(self)
 
     Unit.begin = counted
@@ -279,7 +290,8 @@ def ahead(rank: int, size: int) -> None:
         ways.append(losses)
     Unit.begin = begin
     np.testing.assert_allclose(*ways, rtol=1e-4)
-    assert (begun > 10) == (size > 1 and device_sum.may_add(clnet.device()))
+    assert (begun.count("forward") > 10) == (size > 1 and device_sum.may_add(clnet.device()))
+    assert (begun.count("backward") > 5) == (size > 1)
 
 
 def told_apart(rank: int, size: int) -> None:

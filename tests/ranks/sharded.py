@@ -44,6 +44,7 @@ from clnet.nn.parallel.tensor_parallel import (
     parallelize_module,
 )
 from clnet.ranks.placement import DTensor, Replicate, Shard
+from tests.ranks.averages import beside_backward, complex_numbers
 from tests.ranks.training import keeps_what_depends, same_everywhere
 
 F = nn.functional
@@ -143,6 +144,8 @@ def main() -> None:
     assert trained(in_parts(reshard_after_forward=False), compiled=True) == found
     compiled_apart(found)
     held_back()
+    beside_backward(in_parts(), *batch(0))
+    complex_numbers()
     assert trained(wrapped()) == found
     assert trained(wrapped(sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)) == found
     whole = trained(wrapped(sharding_strategy=ShardingStrategy.NO_SHARD))

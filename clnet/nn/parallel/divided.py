@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
+from ...errors import DistributedError
+from ...face.subclass import disabled
 from ...ranks.differentiable import gathered, own_part
 from ...ranks.placement import DTensor, Shard
 from ...ranks.world import Group
 from ...tensor import Tensor
+from ...values import mode
 from ...values.foreign import host_array
 from ..parameter import Parameter
 
-__all__ = ["DividedParameter", "OfAllParts", "part_for"]
+__all__ = ["DividedParameter", "GradientOfPart", "OfAllParts", "part_for"]
+
+_GRAD: Any = Tensor.grad  # the property
+
+
+class GradientOfPart(Tensor):
+    """What ``grad`` of a :class:`DividedParameter` is: of this rank's part, as any tensor."""
+
+    __slots__ = ()
+    __torch_function__ = staticmethod(disabled)
+
+    def to_local(self) -> Tensor:
+        """This rank's part: itself."""
+        return self
+
+    def full_tensor(self) -> Tensor:
+        """The gradient of the whole, off the tape, on every rank; all call it.
+
+        Raises:
+            DistributedError: if the parameter is there no more.
+        """
+        owner = vars(self)["part_of"]()
+        if owner is None:
+            raise DistributedError("full_tensor", "the parameter is still there", shape=self.shape)
+        return owner.whole_of(self.detach())
 
 
 class DividedParameter(Parameter):
     """This rank's part of a parameter: a tensor of its own, which optimisers take as any other.
+
+    Its gradient is of this part, and has ``full_tensor()``, too.
 
     Attributes:
         device_mesh: the ranks that have parts.
@@ -27,6 +57,23 @@ class DividedParameter(Parameter):
 
     __slots__ = ()
     beyond: tuple[Any, Any, Any] | None = None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """As of any tensor, with ``to_local()`` and ``full_tensor()``."""
+        found = super().grad
+        if type(found) is Tensor and mode.current().tracer is None:
+            object.__setattr__(found, "__class__", GradientOfPart)
+            vars(found)["part_of"] = ref(self)
+        return found
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        _GRAD.fset(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        _GRAD.fset(self, None)
 
     @property
     def whole_shape(self) -> tuple[int, ...]:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from typing import Any
+from weakref import ReferenceType
 
 from ... import ops
 from ...autodiff.custom import Function
 from ...autodiff.divided import NORMS_OF_PARTS
+from ...autodiff.tape import no_grad
 from ...creation import empty, zeros
 from ...errors import DistributedError, TraceError
+from ...ops.multi_tensor import overwrite_many
 from ...ops.shape import alias
 from ...ranks.device_sum import may_add
 from ...ranks.differentiable import own_part
@@ -33,9 +35,10 @@ from ...ranks.world import Group
 from ...tensor import Tensor
 from ...values import mode
 from ...values.dtypes import DType
-from ...values.record import NamedTuple
 from ..module import Module
 from ..parameter import Parameter
+from .ahead import Coming, Order
+from .averaging import Averages, Job
 from .distributed import exchanged
 from .divided import DividedParameter, OfAllParts
 
@@ -138,76 +141,6 @@ class _Freed:
     offset: int
 
 
-class _Coming(NamedTuple):
-    """Whole parameters on their way.
-
-    Attributes:
-        rows: all ranks' parts, for each dtype, ``(ranks, elements)``.
-        works: bring them.
-        state: of the parts when it was begun.
-    """
-
-    rows: list[Tensor]
-    works: list[Work]
-    state: list[Any]
-
-
-class _Order:
-    """In which order units of a group's ranks are gathered, which they are once more next time.
-
-    While a unit runs, the one that came behind it last time is on its way: where devices exchange
-    by themselves that takes no processor's time. All ranks gather alike, so they begin alike.
-    """
-
-    _of: ClassVar[WeakKeyDictionary[Group, _Order]] = WeakKeyDictionary()
-
-    def __init__(self) -> None:
-        self._last: tuple[ReferenceType[Unit], str] | None = None
-        # Who is on its way, and for whose follower it was taken.
-        self._begun: tuple[ReferenceType[Unit], ReferenceType[Unit], str] | None = None
-
-    @staticmethod
-    def of(unit: Unit) -> _Order | None:
-        """The order of a unit's group; None where nothing is gained, and in traces."""
-        apart = mode.current().tracer is None and unit.pieces and unit.group.size() > 1
-        if not apart or not may_add(unit.pieces[0].shard.device):
-            return None
-        return _Order._of.setdefault(unit.group, _Order())
-
-    def taken(self, unit: Unit) -> _Coming | None:
-        """What is on its way for a unit, unless its parts have changed since."""
-        if self._begun is None:
-            return None
-        awaited, before, phase = self._begun
-        other, self._begun = awaited(), None
-        coming = None if other is None else other.ahead
-        if other is None or coming is None:
-            return None
-        other.ahead = None
-        if other is unit and unit.is_current(coming):
-            return coming
-        # For nothing: it is not taken for granted again.
-        for work in coming.works:
-            work.wait()
-        foregoer = before()
-        if foregoer is not None:
-            foregoer.followers.pop(phase, None)
-        return None
-
-    def go_on(self, unit: Unit) -> None:
-        """A unit was gathered: begin with the next."""
-        phase, own = mode.current().phase, ref(unit)
-        last = None if self._last is None or self._last[1] != phase else self._last[0]()
-        if last is not None and last is not unit:
-            last.followers[phase] = own
-        self._last = own, phase
-        known = unit.followers.get(phase)
-        follower = None if known is None else known()
-        if known is not None and follower is not None and not follower.is_open:
-            follower.begin()
-            self._begun = known, own, phase
-
-
 class Unit:
     """The parameters of one module that are gathered and freed together.
 
@@ -249,7 +182,7 @@ class Unit:
         self._is_open = False
         self._asked: list[Tensor] | None = None
         self._unsynced: list[Tensor | None] = [None] * len(self.pieces)
-        self.ahead: _Coming | None = None
+        self.ahead: Coming | None = None
         self.followers: dict[str, ReferenceType[Unit]] = {}
 
     # Forward.
@@ -334,7 +267,7 @@ class Unit:
 
     def gather(self) -> list[Tensor]:
         """The whole parameters, off the tape; those of one dtype in one message."""
-        order = _Order.of(self)
+        order = Order.of(self)
         found = None if order is None else order.taken(self)
         if found is None:
             found = self._coming(async_op=False)
@@ -348,7 +281,7 @@ class Unit:
         """Begin to gather, for the next :meth:`gather`."""
         self.ahead = self._coming(async_op=True)
 
-    def _coming(self, *, async_op: bool) -> _Coming:
+    def _coming(self, *, async_op: bool) -> Coming:
         rows, works = list[Tensor](), list[Work]()
         with mode.using(grad=False, autocast=None):
             for dtype, places in self._by_dtype().items():
@@ -361,7 +294,7 @@ class Unit:
                     )
                     works += [] if work is None else [work]
                 rows.append(everyone)
-        return _Coming(rows, works, self._state())
+        return Coming(rows, works, self._state())
 
     def _parted(self, rows: Sequence[Tensor]) -> list[Tensor]:
         """The whole parameters of all ranks' padded parts, as they were gathered."""
@@ -380,7 +313,7 @@ class Unit:
         shards = [p.shard.array for p in self.pieces]
         return [self.policy, *((x.storage, x.storage.version) for x in shards)]
 
-    def is_current(self, coming: _Coming) -> bool:
+    def is_current(self, coming: Coming) -> bool:
         """Whether parts are as they were when it was begun."""
         return self._state() == coming.state
 
@@ -419,7 +352,7 @@ class Unit:
 
     def reduce(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Gradients of the parts, of those of whole parameters; None: it only added them up."""
-        waiting, ranks = self._unsynced, self.group.size()
+        waiting = self._unsynced
         if not self.sync and mode.current().tracer is not None:
             raise TraceError(
                 "fully_shard",
@@ -434,39 +367,88 @@ class Unit:
             self._unsynced = given
             return [None] * len(given)
         self._unsynced = [None] * len(given)
-        found: list[Tensor | None] = [None] * len(given)
-        for dtype, places in self._trained().items():
-            rows = [
-                piece.parts_of(
-                    zeros(piece.shape, dtype=dtype, device=piece.shard.device)
-                    if (g := given[k]) is None
-                    else g.detach().to(dtype),
-                    ranks,
-                )
-                for k in places
-                for piece in (self.pieces[k],)
-            ]
-            self._scatter(ops.cat(rows, 1), places, found)
-        return found
+        averages = None if self._is_looked_at() else Averages.of_walk()
+        if averages is None:
+            found: list[Tensor | None] = [None] * len(given)
+            for _ in self._averaged(given, found):
+                pass  # it waits by itself
+            return found
+        coming = [_room_for(p.shard) if p.shard.requires_grad else None for p in self.pieces]
+        averages.go_on()
+        averages.begin(self._filled(given, coming))
+        return coming
 
-    def _scatter(self, rows: Tensor, places: list[int], found: list[Tensor | None]) -> None:
-        here = may_add(rows.device)  # in place, which saves a copy of all
-        like = {"dtype": rows.dtype, "device": rows.device}
-        mine = rows[self.group.rank()] if here else empty(rows.shape[1], **like)
+    def _is_looked_at(self) -> bool:
+        """Whether somebody looks at a part's gradient before the walk back ends."""
+        hooks = [p.shard.hooks for p in self.pieces]
+        return any(given is not None and given.awaits for given in hooks)
+
+    def _filled(self, given: list[Tensor | None], coming: list[Tensor | None]) -> Job:
+        """Let averages become the gradients that were given out before they were there."""
+        found: list[Tensor | None] = [None] * len(given)
+        yield from self._averaged(given, found, async_op=True)
+        with no_grad():
+            both = zip(coming, found, strict=True)
+            pairs = [(x, y) for x, y in both if x is not None and y is not None and x.numel()]
+            overwrite_many(pairs)
+
+    def _averaged(
+        self, given: list[Tensor | None], found: list[Tensor | None], *, async_op: bool = False
+    ) -> Job:
+        """The averages of whole parameters' gradients that are this rank's.
+
+        Args:
+            given: let go as soon as they are exchanged.
+            found: is given them.
+            async_op: whether what exchanges them is given, to be waited for.
+        """
         how = ReduceOp.AVG if self.divides_by is None else ReduceOp.SUM
-        if mine.numel():
-            reduce_scatter_tensor(mine, rows.reshape(-1), how, group=self.group)
-            if self.replicas is not None and self.reduces_replicas:
-                all_reduce(mine, how, group=self.replicas)
-        mine = mine.clone() if here else mine
-        if self.divides_by is not None:
-            mine = mine / self.divides_by
-        start = 0
-        for k in places:
-            shard = self.pieces[k].shard
-            own = mine[start : start + shard.numel()].reshape(shard.shape)
-            found[k] = own.to(shard.dtype)
-            start += self.pieces[k].size
+        begun = [
+            (at, *self._begin(self._rows(given, dtype, at), how, async_op=async_op))
+            for dtype, at in self._trained().items()
+        ]
+        given.clear()
+        yield [work for _, _, work in begun]
+        own = [(at, x.clone() if may_add(x.device) else x) for at, x, _ in begun]
+        del begun
+        if self.replicas is not None and self.reduces_replicas:
+            yield [all_reduce(x, how, self.replicas, async_op) for _, x in own if x.numel()]
+        for at, mine in own:
+            self._parted_average(mine, at, found)
+
+    def _begin(self, rows: Tensor, how: ReduceOp, *, async_op: bool) -> tuple[Tensor, Work | None]:
+        """What will be this rank's of the sums of rows, and what exchanges them."""
+        like = {"dtype": rows.dtype, "device": rows.device}
+        here = may_add(rows.device)  # in place, which saves a copy of all
+        mine = rows[self.group.rank()] if here else empty(rows.shape[1], **like)
+        if not mine.numel():
+            return mine, None
+        work = reduce_scatter_tensor(
+            mine, rows.reshape(-1), how, group=self.group, async_op=async_op
+        )
+        return mine, work
+
+    def _rows(self, given: list[Tensor | None], dtype: DType, places: list[int]) -> Tensor:
+        """Gradients as they are exchanged: of each rank's parts a row."""
+        ranks, rows = self.group.size(), list[Tensor]()
+        with no_grad():
+            for k in places:
+                piece, g = self.pieces[k], given[k]
+                if g is None:
+                    g = zeros(piece.shape, dtype=dtype, device=piece.shard.device)
+                rows.append(piece.parts_of(g.detach().to(dtype), ranks))
+            return ops.cat(rows, 1)
+
+    def _parted_average(self, mine: Tensor, places: list[int], found: list[Tensor | None]) -> None:
+        """The parameters' own gradients of what this rank has of a sum."""
+        with no_grad():
+            mine = mine if self.divides_by is None else mine / self.divides_by
+            start = 0
+            for k in places:
+                shard = self.pieces[k].shard
+                own = mine[start : start + shard.numel()].reshape(shard.shape)
+                found[k] = own.to(shard.dtype)
+                start += self.pieces[k].size
 
     def _trained(self) -> dict[DType, list[int]]:
         """The parameters that require gradients, by the dtype in which those are averaged."""
@@ -548,6 +530,10 @@ class _Hooks:
             return self._outer[1](kept[0])
         array = self._unit.whole()[kept.place].array
         return Tensor(array.view(kept.shape, kept.strides, kept.offset))
+
+
+def _room_for(x: Tensor) -> Tensor:
+    return empty(tuple(x.shape), dtype=x.dtype, device=x.device)
 
 
 def _each(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
