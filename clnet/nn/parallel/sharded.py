@@ -35,6 +35,7 @@ from ...ranks.world import Group
 from ...tensor import Tensor
 from ...values import mode
 from ...values.dtypes import DType
+from ...values.shapes import Shape, Strides, contiguous_strides
 from ..module import Module
 from ..parameter import Parameter
 from .ahead import Coming, Order
@@ -114,21 +115,33 @@ class Piece:
 
     def padded(self, dtype: DType) -> Tensor:
         """This rank's part, ``(size,)``."""
-        own = self.shard.detach().to(dtype).reshape(-1)
+        own = self.shard.detach() if self.shard.dtype is dtype else self.shard.detach().to(dtype)
+        own = _seen(own, (own.numel(),))
         missing = self.size - own.numel()
         return ops.cat([own, zeros(missing, dtype=dtype, device=own.device)]) if missing else own
 
     def whole_of(self, rows: Tensor) -> Tensor:
         """The parameter of all ranks' padded parts, ``(ranks, size)``."""
-        return rows.reshape(-1)[: prod(self.shape)].reshape(self.shape)
+        return _seen(rows.reshape(-1), self.shape)
 
     def parts_of(self, whole: Tensor, ranks: int) -> Tensor:
         """All ranks' padded parts of a tensor of the parameter's shape, ``(ranks, size)``."""
-        flat = whole.reshape(-1)
-        missing = ranks * self.size - flat.numel()
+        missing = ranks * self.size - whole.numel()
         if missing:
-            flat = ops.cat([flat, zeros(missing, dtype=flat.dtype, device=flat.device)])
-        return flat.reshape(ranks, self.size)
+            flat = whole.reshape(-1)
+            whole = ops.cat([flat, zeros(missing, dtype=flat.dtype, device=flat.device)])
+        return _seen(whole, (ranks, self.size))
+
+
+def _seen(x: Tensor, shape: Shape, start: int = 0, strides: Strides | None = None) -> Tensor:
+    """Elements of a tensor in another shape, off the tape, from one on.
+
+    They are what slices and ``reshape`` give, each of which costs the host as much as a launch: a
+    block of a transformer has a dozen parameters, which are looked at ten times in a step.
+    """
+    array = x.array if x.array.contiguous else x.contiguous().array
+    strides = contiguous_strides(shape) if strides is None else strides
+    return Tensor(array.view(shape, strides, array.offset + start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,11 +314,12 @@ class Unit:
         found: dict[int, Tensor] = {}
         with mode.using(grad=False, autocast=None):
             for everyone, places in zip(rows, self._by_dtype().values(), strict=True):
-                start = 0
+                start, (ranks, total) = 0, everyone.shape
                 for k in places:
-                    end = start + self.pieces[k].size
-                    found[k] = self.pieces[k].whole_of(everyone[:, start:end])
-                    start = end
+                    piece = self.pieces[k]
+                    rows_of = _seen(everyone, (ranks, piece.size), start, (total, 1))
+                    found[k] = piece.whole_of(rows_of)
+                    start += piece.size
         return [found[k] for k in range(len(self.pieces))]
 
     def _state(self) -> list[Any]:
@@ -446,8 +460,8 @@ class Unit:
             start = 0
             for k in places:
                 shard = self.pieces[k].shard
-                own = mine[start : start + shard.numel()].reshape(shard.shape)
-                found[k] = own.to(shard.dtype)
+                own = _seen(mine, shard.array.shape, start)
+                found[k] = own if own.dtype is shard.dtype else own.to(shard.dtype)
                 start += self.pieces[k].size
 
     def _trained(self) -> dict[DType, list[int]]:
