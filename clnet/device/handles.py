@@ -84,10 +84,8 @@ def _sharing() -> Iterator[None]:
             setattr(invoker, _WRITER, write)
 
 
-def _enqueue(handle: Any, queue: Any, items: Any, group: Any, *args: Any, **given: Any) -> Any:
-    """A handle that is called."""
-    handle.set_args(*args)
-    return cl.enqueue_nd_range_kernel(queue, handle, items, group, **given)
+def _enqueue(handle: Any, *args: Any, **named: Any) -> None:
+    raise TypeError(f"{handle.function_name}: queues alone enqueue this kernel")
 
 
 def _untyped(handle: Any, *args: Any) -> None:

@@ -92,11 +92,14 @@ def test_arguments_of_every_kind_are_set_in_their_places(types, program, device)
     out = cl.Buffer(device.queue._context, cl.mem_flags.READ_WRITE, 4)
     queue, found = device.queue._queue, np.full(1, 0.5, np.float32)
     cl.enqueue_copy(queue, out, found)
-    handle(queue, (1,), None, out, 7 if types not in (None, (None, np.void)) else np.int32(7))
+    handle.set_args(out, 7 if types not in (None, (None, np.void)) else np.int32(7))
+    cl.enqueue_nd_range_kernel(queue, handle, (1,), None)
     cl.enqueue_copy(queue, found, out)
     assert found.tolist() == [7.5]
     with pytest.raises(TypeError):
         handle.set_args(out)
+    with pytest.raises(TypeError, match="queues alone"):
+        handle(queue, (1,), None, out, 7)
 
 
 def test_what_is_packed_here_lies_as_pyopencl_packs_it():
