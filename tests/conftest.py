@@ -14,6 +14,7 @@ import hypothesis
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
+from hypothesis.internal.conjecture import providers
 
 # Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
 os.environ.setdefault("CLNET_POISON", "1")
@@ -33,6 +34,10 @@ hypothesis.settings.register_profile(
     max_examples=50,
 )
 hypothesis.settings.load_profile("reproducible")
+# It would draw constants of clnet's modules, too, of those that this process has imported: a test
+# alone drew others than among all, and each worker parsed 900 files, 4 s of a core.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Intel's OpenCL runtime leaves the processor's "invalid" flag set, and NumPy then warns of its own,
 # sound results; references with NaN in them are compared, not guessed from warnings.

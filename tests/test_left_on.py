@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 import clnet
 from clnet import nn
@@ -85,3 +86,7 @@ def test_pytorchs_are_put_back_too():
     assert said.endswith("leaves on: torch.is_grad_enabled, torch.get_default_dtype")
     assert torch.is_grad_enabled()
     assert not changed(before, state())
+
+
+def test_drawn_examples_do_not_depend_on_what_was_imported():
+    assert len(providers._get_local_constants()) == 0

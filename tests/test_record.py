@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import inspect
 import pickle
+import runpy
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -110,3 +112,13 @@ def test_the_constructor_is_made_with_the_first_object():
     made = vars(Other)["__new__"]
     assert Other(2) == (2,)
     assert vars(Other)["__new__"] is made
+
+
+def test_one_tuple_is_made_for_all_that_read_an_element(monkeypatch):
+    made, named_tuple = [], collections.namedtuple
+    monkeypatch.setattr(
+        collections, "namedtuple", lambda *given: made.append(given) or named_tuple(*given)
+    )
+    assert record.__file__ is not None
+    runpy.run_path(record.__file__)
+    assert [name for name, *_ in made].count("_Elements") == 1

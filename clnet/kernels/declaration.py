@@ -69,12 +69,12 @@ class Declaration(NamedTuple):
         parameters: the def's arguments in order, and of what kind the header says that each is.
         names: of all arguments that the kernel can have, as the header writes them; of each
             whether it is a pointer.
-        code: gives the arguments one by one to ``argument`` (:func:`arguments`).
+        code: in Python, gives the arguments one by one to ``argument`` (:func:`arguments`).
     """
 
     parameters: dict[str, str]
     names: dict[str, bool]
-    code: CodeType
+    code: str
 
     def arguments(self, params: Mapping[str, Any]) -> list[Argument]:
         """The arguments of the kernel with these parameters, in order."""
@@ -92,7 +92,7 @@ class Declaration(NamedTuple):
             found.append(Argument(name, written, known))
 
         scope["argument"] = argument
-        exec(self.code, scope)
+        exec(_compiled(self.code), scope)
         return found
 
     def listed(self, params: Mapping[str, Any]) -> str:
@@ -109,6 +109,12 @@ class Declaration(NamedTuple):
 
 
 @cache
+def _compiled(code: str) -> CodeType:
+    """When a text is rendered, or a launch meets new names: not for all kernels of a file."""
+    return compile(code, "<arguments>", "exec")
+
+
+@cache
 def declarations(template: str) -> dict[str, Declaration]:
     """What a template's header declares, by the names of its kernels.
 
@@ -116,7 +122,7 @@ def declarations(template: str) -> dict[str, Declaration]:
         template: its text.
     """
     defined = dict(_DEFINED.findall(template))
-    kernels = [name for name in defined if re.search(rf"\b__kernel void {name}\(", template)]
+    kernels = [name for name in defined if f"__kernel void {name}(" in template]
     sources: dict[str, list[str]] = {name: [] for name in kernels}
     kinds: dict[str, str] = {}
     section, depth = kernels, 0
@@ -142,7 +148,7 @@ def declarations(template: str) -> dict[str, Declaration]:
         name: Declaration(
             {p: kinds.get(p, "") for p in re.findall(r"\w+", defined[name])},
             {n: bool(p) for n, p in _CALL.findall("\n".join(sources[name]))},
-            compile("\n".join(sources[name]), f"<arguments of {name}>", "exec"),
+            "\n".join(sources[name]),
         )
         for name in kernels
     }

@@ -19,7 +19,8 @@ __all__ = ["NamedTuple"]
 _namedtuple: Any = collections.namedtuple
 # How an element is read does not depend on whose it is.
 _NAMES = [f"element_{place}" for place in range(64)]
-_READERS = [vars(_namedtuple("_Elements", _NAMES))[name] for name in _NAMES]  # pyrefly: ignore[bad-class-definition] - named at run time
+_ELEMENTS = vars(_namedtuple("_Elements", _NAMES))  # pyrefly: ignore[bad-class-definition] - named at run time
+_READERS = [_ELEMENTS[name] for name in _NAMES]
 _NO_FIELDS: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
 
 

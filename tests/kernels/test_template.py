@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -46,7 +47,11 @@ def without_mako(patch: pytest.MonkeyPatch) -> None:
 
 def test_no_python_is_kept(tmp_path, rendered):
     assert "__kernel" in rendered(tmp_path)
-    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".cl"]
+    kept = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted((path.parts[0], path.suffix) for path in kept) == [
+        ("template-files", ""),
+        ("templates", ".cl"),
+    ]
 
 
 def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
@@ -62,6 +67,20 @@ def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
         assert template.texts_folder() != named
     assert rendered(tmp_path) == text
     assert len(list((tmp_path / "templates").iterdir())) == 2
+
+
+def test_templates_are_read_once_while_they_stay_as_they_are(tmp_path, rendered, monkeypatch):
+    rendered(tmp_path)
+    read = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or b"")
+    named = template.texts_folder()
+    assert not read
+    changed = template.FOLDER / NAME
+    whole = os.stat
+    later = os.stat_result((*whole(changed)[:8], 0, 0), {"st_mtime_ns": 1})
+    monkeypatch.setattr(os, "stat", lambda p, **k: later if p == str(changed) else whole(p, **k))
+    assert template.texts_folder() != named
+    assert changed in read
 
 
 def test_a_folder_that_cannot_be_made_changes_nothing(tmp_path, rendered):

@@ -313,18 +313,22 @@ def _blockings(work: Work) -> list[Blocking]:
     column_options = {ceil_div(column_panels, c) for c in _cuts(column_panels, 1, work.units)}
     wanted = [s for s in (1, work.units, 2 * work.units) if s == 1 or s * SLICE_K <= work.k]
     slice_options = {ceil_div(work.k, _slice_k(params, work.k, s)) for s in wanted}
+    shares = [
+        (slices, prepacked)
+        for slices in sorted(slice_options)
+        for prepacked in ((True,) if work.ready else (False, True))
+        if _scratch_bytes(work, slices, prepacked) <= work.limit
+        and (work.ready or not (prepacked and slices > 1))
+    ]
     return [
         Blocking(params.rows, depth, rows, columns, slices, prepacked)
-        for slices in sorted(slice_options)
+        for slices, prepacked in shares
         for depth, most_rows in _depths(params, _slice_k(params, work.k, slices))
         for rows in {
             ceil_div(row_panels, r)
             for r in _cuts(row_panels, ceil_div(row_panels, most_rows), work.units)
         }
         for columns in sorted(column_options)
-        for prepacked in ((True,) if work.ready else (False, True))
-        if _scratch_bytes(work, slices, prepacked) <= work.limit
-        and (work.ready or not (prepacked and slices > 1))
     ]
 
 
