@@ -227,7 +227,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "__config__": ("compat.config", None),
     "_custom_ops": ("compat.library", None),
     "__future__": ("compat.future_flags", None),
-    "functional": ("ops", None),
+    "functional": ("compat.functional", None),
 }
 _SETTINGS = ("compat.process", "compat.symbols")
 
@@ -290,7 +290,12 @@ class _Facade(_Replaceable):
 
 
 if not TYPE_CHECKING:  # for ``from clnet import *``
-    __all__ = [name for name in (*globals(), "checkpoint", "compile", "profile") if name[0] != "_"]
+    _of_star = (*globals(), *_later_methods.AS_FUNCTIONS, *_attribute.TYPE_NAMES)
+    __all__ = [
+        name
+        for name in dict.fromkeys((*_of_star, "autocast", "checkpoint", "compile", "profile"))
+        if name[0] != "_"
+    ]
 _sys.modules[__name__].__class__ = _Facade
 _later_methods.attach(_module, nn.Module)
 _placed(__name__, vars(Tensor), owner="Tensor")

@@ -20,7 +20,7 @@ from .custom_batch import applied_to_batch
 from .overwrite import become
 from .tape import Node
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 def _like_its_argument(g: Any, shape: tuple[int, ...], dtype: DType) -> Any:
@@ -248,6 +248,18 @@ def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
     else:
         become(x, made.node, made.index)
     return x
+
+
+class InplaceFunction(Function):
+    """PyTorch's older base of functions that may write over their argument: a :class:`Function`.
+
+    Args:
+        inplace: kept as the attribute of that name, of an object that nothing calls.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        super().__init__()
+        self.inplace = inplace
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
