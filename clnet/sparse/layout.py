@@ -174,6 +174,11 @@ class SparseTensor(Tensor):
         """Whether indices ascend and none comes twice."""
         return self._coalesced
 
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:  # for programs
+        """Say whether they do, which nobody looks at; returns it."""
+        self._coalesced = coalesced
+        return self
+
     def _nnz(self) -> int:
         return self._elements.shape[0]
 

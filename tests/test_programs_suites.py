@@ -1,0 +1,169 @@
+"""What the test suites of packages asked for, beside what ``test_programs_*`` has."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import pickle
+
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.distributions import AffineTransform, Normal, Transform, TransformedDistribution
+from clnet.errors import ArgumentError, CheckpointError
+
+pytestmark = pytest.mark.device
+
+
+def reloaded(value, **given):
+    file = io.BytesIO()
+    clnet.save(value, file)
+    file.seek(0)
+    return clnet.load(file, **given)
+
+
+def doubled(x):
+    return x * 2
+
+
+class Block(nn.Module):
+    """Holds what a constructor was given: classes, functions, parts of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm_layer = functools.partial(nn.LayerNorm, eps=1e-3)
+        self.norm, self.kind, self.act = self.norm_layer(2), nn.GELU, doubled
+        self.after = functools.partial(nn.functional.softmax, dim=-1)
+        self.root, self.number = math.sqrt, int
+
+    def forward(self, x):
+        return self.after(self.act(self.norm(x)))
+
+
+def test_modules_that_hold_classes_and_functions_are_saved():
+    net = Block()
+    found = reloaded(net, weights_only=False)
+    x = clnet.tensor([[1.0, 3.0]])
+    assert found(x).tolist() == net(x).tolist()
+    assert (found.kind, found.act, found.root, found.number) == (nn.GELU, doubled, math.sqrt, int)
+    assert found.norm_layer.keywords == {"eps": 1e-3}
+    with pytest.raises(CheckpointError, match="holds a class or a function, and weights_only"):
+        reloaded({"kind": nn.GELU})
+
+
+def test_functions_are_looked_up_and_not_imported(monkeypatch):
+    file = io.BytesIO()
+    clnet.save({"act": doubled}, file)
+    for other in (None, print, functools.partial(doubled), nn.GELU):
+        monkeypatch.setitem(globals(), "doubled", other)
+        file.seek(0)
+        with pytest.raises(CheckpointError, match="it is loaded"):
+            clnet.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("value", [eval, io.open, pickle.loads, io.BytesIO, lambda: 0, "".join])
+def test_what_python_has_is_not_stored(value):
+    with pytest.raises(CheckpointError, match="cannot be stored"):
+        clnet.save({"a": value}, io.BytesIO())
+    with pytest.raises(CheckpointError, match="cannot be stored"):
+        clnet.save({"a": functools.partial(value)}, io.BytesIO())
+
+
+@pytest.mark.parametrize("layout", [clnet.sparse_coo, clnet.sparse_csr, clnet.sparse_csc])
+def test_sparse_tensors_are_saved(layout):
+    x = clnet.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse(layout=layout).requires_grad_()
+    found = reloaded({"x": [x]})["x"][0]
+    assert (found.layout, found.requires_grad) == (layout, True)
+    assert found.detach().to_dense().tolist() == [[0.0, 2.0], [3.0, 0.0]]
+
+
+def test_rows_of_a_sparse_product_are_joined():
+    x = clnet.tensor([[1.0, -2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 3.0, 0.0]]).to_sparse_csr()
+    y = clnet.tensor([[-1.0, 2.0], [3.0, -4.0], [5.0, 6.0]], requires_grad=True)
+    wanted = {"mean": [-3.5, 5.0], "amax": [-1.0, 8.0], "amin": [-6.0, 2.0]}
+    for reduce, first in wanted.items():
+        found = clnet.sparse.mm(x, y, reduce)
+        assert found.tolist() == [first, [0.0, 0.0], [9.0, -12.0]]
+    clnet.sparse.mm(x, y, "amin").sum().backward()
+    assert y.grad.tolist() == [[0.0, 1.0], [1.0, 3.0], [0.0, 0.0]]
+    assert clnet.dsmm(x, y.detach()).tolist() == [[-7.0, 10.0], [0.0, 0.0], [9.0, -12.0]]
+    with pytest.raises(ArgumentError, match="reduce is one of sum, mean"):
+        clnet.sparse.mm(x, y, "prod")
+    with pytest.raises(ArgumentError, match="the second one dense"):
+        clnet.sparse.mm(x, x, "mean")
+
+
+def test_rows_are_compressed_and_told():
+    rows, columns = clnet.tensor([0, 0, 2, 3]), clnet.tensor([4, 5, 6, 7])
+    begins = clnet._convert_indices_from_coo_to_csr(rows, 5, out_int32=True)
+    assert (begins.tolist(), begins.dtype) == ([0, 2, 2, 3, 4, 4], clnet.int32)
+    both = clnet._convert_indices_from_csr_to_coo(begins, columns)
+    assert (both.tolist(), both.dtype) == ([[0, 0, 2, 3], [4, 5, 6, 7]], clnet.int64)
+    turned = clnet._convert_indices_from_csr_to_coo(begins, columns, transpose=True)
+    assert turned.tolist() == both.tolist()[::-1]
+
+
+class Scaled(Transform, nn.Module):
+    """A transform that is a module, whose inverse is only known where it came from."""
+
+    bijective = True
+
+    def __init__(self, cache_size=0):
+        super().__init__(cache_size)
+        self.scale = nn.Parameter(clnet.tensor([2.0]))
+
+    def _call(self, x):
+        return x * self.scale
+
+    def _inverse(self, y):
+        raise KeyError("it was not kept")
+
+    def log_abs_det_jacobian(self, x, y):
+        return self.scale.log().expand(x.shape)
+
+
+def test_transforms_are_modules_and_keep_their_last_result():
+    kept = Scaled(cache_size=1)
+    assert [name for name, _ in kept.named_parameters()] == ["scale"]
+    base = Normal(clnet.zeros(1), 1.0)
+    y = TransformedDistribution(base, [kept]).rsample((3,))
+    assert TransformedDistribution(base, [kept]).log_prob(y).shape == (3, 1)
+    x = clnet.ones(1)
+    assert kept.inv(kept(x)) is x
+    assert kept(x) is kept(x)
+    with pytest.raises(KeyError):
+        Scaled().inv(x)
+    more = AffineTransform(1.0, 2.0).with_cache()
+    assert more.inv(more(x)) is x
+    assert more == AffineTransform(1.0, 2.0)
+    with pytest.raises(ArgumentError, match="cache_size is 0 or 1"):
+        Scaled(2)
+
+
+def test_modules_with_hooks_of_their_state_are_pickled():
+    net = nn.Linear(1, 1)
+    net._register_load_state_dict_pre_hook(print)
+    assert pickle.loads(pickle.dumps(net)).weight.tolist() == net.weight.tolist()
+
+
+def test_to_empty_asks_what_programs_override():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.cache = nn.Linear(2, 1, device="meta"), {"a": 1}
+
+        def _apply(self, fn, recurse=True):
+            self.cache.clear()
+            return super()._apply(fn, recurse)
+
+    net = Cached()
+    where = clnet.zeros(0).device
+    assert net.to_empty(device=where).inner.weight.device is where
+    assert not net.cache
+
+
+def test_tensors_have_a_number_of_their_own():
+    x, y = clnet.ones(1), clnet.ones(1)
+    assert x._cdata == x._cdata != y._cdata
