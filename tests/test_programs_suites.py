@@ -11,7 +11,13 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.distributions import AffineTransform, Normal, Transform, TransformedDistribution
+from clnet.distributions import (
+    AffineTransform,
+    Independent,
+    Normal,
+    Transform,
+    TransformedDistribution,
+)
 from clnet.errors import ArgumentError, CheckpointError
 
 pytestmark = pytest.mark.device
@@ -167,3 +173,27 @@ def test_to_empty_asks_what_programs_override():
 def test_tensors_have_a_number_of_their_own():
     x, y = clnet.ones(1), clnet.ones(1)
     assert x._cdata == x._cdata != y._cdata
+
+
+def test_what_modules_have_is_named():
+    both = nn.Linear(2, 2)
+    net = nn.Sequential(both, nn.ModuleList([both, nn.Linear(1, 1, bias=False)]))
+
+    def own(module):
+        return module._parameters.items()
+
+    names = ["0.weight", "0.bias", "1.1.weight"]
+    assert [name for name, _ in net._named_members(own)] == names
+    found = [name for name, _ in net._named_members(own, "a", remove_duplicate=False)]
+    assert found == ["a.0.weight", "a.0.bias", "a.1.0.weight", "a.1.0.bias", "a.1.1.weight"]
+    assert not list(net._named_members(own, recurse=False))
+    assert net[1]._get_abs_string_index(-1) == "1"
+
+
+def test_classes_below_independent_stay_themselves():
+    class Named(Independent):
+        pass
+
+    found = Named(Normal(clnet.zeros(2, 3), 1.0), 1).expand((4, 2))
+    assert type(found) is Named
+    assert (found.batch_shape, found.event_shape) == ((4, 2), (3,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
@@ -382,6 +382,22 @@ class Module(ModuleState):
             remove_duplicate: False: under each of their names.
         """
         return self._clnet_named("_parameters", prefix, recurse, remove_duplicate)
+
+    def _named_members(  # for programs
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002
+    ) -> Iterator[tuple[str, Any]]:
+        """What a function gives of each module, each value once, with dotted names."""
+        seen: set[int] = set()
+        below = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in below if recurse else [(prefix, self)]:
+            for name, value in get_members_fn(module):
+                if value is not None and id(value) not in seen:
+                    seen.update({id(value)} if remove_duplicate else ())
+                    yield f"{path}.{name}" if path else name, value
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""
